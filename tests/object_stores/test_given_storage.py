@@ -22,10 +22,12 @@ import widetable as wt
 from tests.object_stores import given_filesystems as made
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.storage import hdfs_client, store_client
+from widetable.storage.fsspec_store import FsspecFileIO
 from widetable.storage.given_storage import given_storage
 from widetable.storage.local import LocalFileIO
 from widetable.storage.locate import locate_beside
 from widetable.storage.object_store import ObjectStoreFileIO
+from widetable.storage.storage_options import checked_storage_options
 
 
 @pytest.fixture
@@ -144,7 +146,8 @@ def test_a_path_that_clients_take_for_a_version_is_refused(s3: Any, name: str) -
 
 def test_a_path_beside_a_table_is_asked_of_its_file_system(s3: Any, tmp_path: Path) -> None:
     known, _ = given_storage(s3, None).at("bucket/wh")
-    assert locate_beside(known, "s3://bucket//x/") == (known, "s3://bucket/x")
+    found, path = locate_beside(known, "s3://bucket//x/")
+    assert (repr(found), path) == (repr(known), "s3://bucket/x")
     assert locate_beside(known, str(tmp_path))[1] == str(tmp_path)
     assert isinstance(locate_beside(known, "s3://other/x")[0], ObjectStoreFileIO)
 
@@ -167,6 +170,46 @@ def test_a_storage_of_ones_own_needs_no_client_of_others(
     monkeypatch.setattr(hdfs_client, "_CLIENTS", {})
     own = LocalFileIO()
     assert given_storage(own, None).at(where) == (own, path)
+
+
+AZURE = "dfs.core.windows.net"
+
+
+@pytest.mark.parametrize(
+    ("known", "beside", "elsewhere"),
+    [
+        ("s3://b/w", "s3a://b//x/", "s3a://c/x"),
+        ("s3a://b/w", "S3://b/x", "gs://b/x"),
+        (f"abfss://c@a.{AZURE}/w", "abfs://c@a.blob.core.windows.net/x", f"abfs://d@a.{AZURE}/x"),
+        (f"wasb://c@a.{AZURE}/w", f"abfss://c@a.{AZURE}/x", f"abfss://c@b.{AZURE}/x"),
+        (f"wasbs://c@a.{AZURE}/w", f"wasbs://c@a.{AZURE}/x", f"wasbs://c@a.{AZURE}.cn/x"),
+    ],
+)
+def test_a_bucket_is_the_same_by_whichever_scheme(known: str, beside: str, elsewhere: str) -> None:
+    """What lies beside a table gets the options that were given with it, in no other bucket."""
+    options = {"s3.access-key": "me", "s3.secret-key": "mine", "azure.account.key": "a2V5"}
+    given, _ = given_storage(None, options).at(known)
+    found, path = locate_beside(given, beside)
+    assert path == beside.replace("S3:", "s3:").replace("//x/", "/x")
+    assert found._key(path) == "x"  # type: ignore[attr-defined]
+    assert found._options == checked_storage_options(options)  # type: ignore[attr-defined]
+    assert locate_beside(given, elsewhere)[0]._options is None  # type: ignore[attr-defined]
+
+
+def test_a_bucket_of_a_file_system_is_the_same_by_whichever_scheme(s3: Any) -> None:
+    azure = adlfs.AzureBlobFileSystem(account_name="me", account_key="a2V5")
+    for filesystem, known, beside in (
+        (s3, "bucket/wh", "s3a://bucket/x"),
+        (s3, "s3a://bucket/wh", "s3://bucket/x"),
+        (azure, "c/wh", f"abfss://c@me.{AZURE}/x"),
+        (azure, f"wasb://c@me.{AZURE}/wh", "az://c/x"),
+    ):
+        given, _ = given_storage(filesystem, None).at(known)
+        found, path = locate_beside(given, beside)
+        assert isinstance(found, FsspecFileIO)
+        assert found._served is given._served  # type: ignore[attr-defined]
+        assert path == beside
+        assert found._key(path) == f"{given._bucket}/x"  # type: ignore[attr-defined]
 
 
 def test_options_beside_it_are_refused(s3: Any) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
 
@@ -39,9 +39,9 @@ _NO_RETRIES: Final = {"max_retries": 0, "retry_timeout": timedelta(seconds=180)}
 
 @dataclass(frozen=True)
 class StoreBucket:
-    """root: its URL, and the beginning of each path. account, host: on Azure."""
+    """root: its URL, and the beginning of each path. account, host: on Azure. The same by whichever scheme is equal."""
 
-    root: str
+    root: str = field(compare=False)
     store: str
     name: str
     account: str = ""
@@ -55,7 +55,7 @@ def bucket_of(url: str) -> tuple[StoreBucket, str]:
         S3://b/w                                   the same: the scheme in small letters
         abfss://c@acc.dfs.core.windows.net/w       container c of the account acc on core.windows.net
 
-    The scheme is a part of the root: s3://b and s3a://b are two places.
+    The scheme is a part of the root: paths below s3://b and s3a://b are two, of one bucket.
     """
     scheme, _, rest = url.partition("://")
     authority, _, key = rest.partition("/")

@@ -80,20 +80,17 @@ class FsspecFileIO:
     def __repr__(self) -> str:
         return f"FsspecFileIO({self._root!r})"
 
-    def path_of(self, where: str) -> str | None:
-        """Of a URL in this bucket; None for one elsewhere, and for what is none."""
-        if "://" not in where:
+    def beside(self, url: str) -> tuple[FsspecFileIO, str] | None:
+        """Of a URL in this bucket: the storage by which the same file system asks it, and the path; None for one
+        elsewhere, and for what is none.
+        """
+        if "://" not in url:
             return None
         try:
-            root, _, path = place_on(self._served, where)
+            root, bucket, path = place_on(self._served, url)
         except InvalidError:
             return None
-        return path if root == self._root else None
-
-    @property
-    def root(self) -> str:
-        """Of the bucket."""
-        return self._root
+        return (FsspecFileIO(self._served, root, bucket), path) if bucket == self._bucket else None
 
     def read(self, path: str) -> bytes:
         found = self._first(path, _SMALL_BYTES)

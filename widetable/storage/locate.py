@@ -69,19 +69,15 @@ def _place(where: str | os.PathLike[str]) -> tuple[str, str, str]:
 def locate_beside(
     known: FileIO, where: str | os.PathLike[str], *, fsync: bool = True
 ) -> tuple[FileIO, str]:
-    """As `locate`, from a table on the storage `known`: what lies in the same bucket is asked by the same options,
-    or by the same file system that was given.
+    """As `locate`, from a table on the storage `known`: what lies in the same bucket, by whichever of its schemes, is
+    asked by the same options, or by the same file system that was given.
 
     In another bucket the environment says who asks: options were given for the bucket that they
     were given with.
     """
-    beside = known.path_of(checked(where, "path")) if isinstance(known, FsspecFileIO) else None
-    if beside is not None:
-        return known, beside
-    located, path = locate(where, fsync=fsync)
-    if isinstance(known, ObjectStoreFileIO) and isinstance(located, ObjectStoreFileIO):
-        located = known if known.root == located.root else located
-    return located, path
+    url = checked(where, "path")
+    same = known.beside(url) if isinstance(known, (FsspecFileIO, ObjectStoreFileIO)) else None
+    return locate(url, fsync=fsync) if same is None else same
 
 
 def local_path(where: str | os.PathLike[str]) -> str:

@@ -38,7 +38,7 @@ from typing import Any, Final, TypeVar, cast
 import pyarrow as pa
 
 from widetable.errors import InvalidError, NotFoundError, StorageError
-from widetable.storage.bucket import bucket_of
+from widetable.storage.bucket import SCHEMES, bucket_of
 from widetable.storage.far_output import FarOutput
 from widetable.storage.file_io import FileStatus
 from widetable.storage.flat_keys import check_exclusive, no_move, taken_key
@@ -67,10 +67,10 @@ class ObjectStoreFileIO:
     """
 
     def __init__(self, root: str, options: StorageOptions | None = None) -> None:
-        bucket, self._root = bucket_of(root)
+        self._bucket, self._root = bucket_of(root)
         self._options = options
-        self._has_no_tails = bucket.store == AZURE  # ranges that are counted from the end
-        self._client = store_client(bucket, options_of_the_file() if options is None else options)
+        asked = options_of_the_file() if options is None else options
+        self._client = store_client(self._bucket, asked)
 
     def __reduce__(self) -> tuple[object, ...]:
         return ObjectStoreFileIO, (self._root, self._options)
@@ -78,10 +78,15 @@ class ObjectStoreFileIO:
     def __repr__(self) -> str:
         return f"ObjectStoreFileIO({self._root!r})"
 
-    @property
-    def root(self) -> str:
-        """Of the bucket."""
-        return self._root
+    def beside(self, url: str) -> tuple[ObjectStoreFileIO, str] | None:
+        """Of a URL in this bucket: the storage by which it is asked as this one is, and the path; None for one
+        elsewhere.
+        """
+        if url.partition("://")[0].lower() not in SCHEMES:
+            return None
+        bucket, path = bucket_of(url)
+        is_same = bucket == self._bucket
+        return (ObjectStoreFileIO(bucket.root, self._options), path) if is_same else None
 
     def read(self, path: str) -> bytes:
         client, key = self._client, self._key(path)
@@ -93,7 +98,8 @@ class ObjectStoreFileIO:
         # The size comes with the tail, so opening is one request; Azure has no ranges from the
         # end, and is asked for it.
         def tail(size: int) -> tuple[bytes, int]:
-            start = max(0, self.size(path) - size) if self._has_no_tails else None
+            has_no_tails = self._bucket.store == AZURE
+            start = max(0, self.size(path) - size) if has_no_tails else None
             of = {"suffix": size} if start is None else {"offset": start}
 
             def ask() -> tuple[bytes, int]:
