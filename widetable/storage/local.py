@@ -109,7 +109,7 @@ class LocalFileIO:
         # temporary name first.
         name = _temporary(target) if replace else target
         try:
-            self._in_its_directory(name, lambda: os.link(source, name))
+            self._in_its_directory(name, lambda: os.link(source, name), source)
         except FileExistsError:
             return False
         if replace:
@@ -188,7 +188,7 @@ class LocalFileIO:
             if _is_there(target) and not os.path.isdir(target):
                 return False
             try:
-                self._in_its_directory(target, lambda: os.rename(source, target))
+                self._in_its_directory(target, lambda: os.rename(source, target), source)
             except OSError as cause:
                 if cause.errno in (errno.ENOTEMPTY, errno.EEXIST):
                     return False
@@ -237,15 +237,19 @@ class LocalFileIO:
                 os.unlink(path)
                 raise
 
-    def _in_its_directory(self, path: str, make: Callable[[], T]) -> T:
-        """What makes a file, with its directory there: maintenance may remove an empty one at any moment."""
+    def _in_its_directory(self, path: str, make: Callable[[], T], source: str = "") -> T:
+        """What makes a file, with its directory there: maintenance may remove an empty one at any moment. source: of
+        what there is made of another; where that is not there nothing is made for it.
+        """
         for _ in range(_TRIES):
             try:
                 return make()
-            except FileNotFoundError:
+            except _ABSENT as cause:
+                if source:
+                    os.lstat(source)
+                if isinstance(cause, NotADirectoryError):
+                    raise _refused(path, cause) from cause
                 self._make_directory(os.path.dirname(path))
-            except NotADirectoryError as cause:
-                raise _refused(path, cause) from cause
         return make()
 
     def _make_directory(self, path: str) -> None:
