@@ -230,14 +230,25 @@ def test_what_an_engine_was_given_is_split_without_loss(options: dict[str, str])
     ours, others = split_storage_options(options)
     assert {*ours} >= {key for key in options if key in KNOWN}
     assert not {*others} & {*KNOWN}
-    assert len(ours) + len(others) == len(options) or len({*map(str.lower, options)}) < len(options)
+    assert {**ours, **others} == options
+    assert len(ours) + len(others) == len(options)
 
 
 def test_what_an_engine_was_given_is_split_whatever_its_case() -> None:
     options = {"S3.Access-Key": "a", "path": "/t", "s3.unknown": "b", "fs.gs.auth.type": "c"}
     ours, others = split_storage_options(options)
-    assert ours == {"s3.access-key": "a", "s3.unknown": "b", "fs.gs.auth.type": "c"}
     assert others == {"path": "/t"}
+    assert ours == {key: options[key] for key in options if key != "path"}
+
+
+def test_what_an_engine_was_given_twice_in_two_cases_is_one_value_or_refused() -> None:
+    same, _ = split_storage_options({"S3.Region": "a", "s3.region": "a"})
+    options = checked_storage_options(same)
+    assert options is not None
+    assert options.of_store("s3") == {"region": "a"}
+    contradiction, _ = split_storage_options({"S3.Region": "a", "s3.region": "b"})
+    with pytest.raises(wt.InvalidError, match=r"another value than that of 'S3.Region'"):
+        checked_storage_options(contradiction)
 
 
 def test_a_storage_and_options_are_not_given_both(tmp_path: Path) -> None:

@@ -135,12 +135,13 @@ def split_storage_options(options: Mapping[str, str]) -> tuple[dict[str, str], d
     """(options of stores, all others), of options that an engine was given in one set. A key that begins as those of
     stores do is one of them, known or not, in whatever case it is.
 
-    Nothing is checked here; keys of stores are given in small letters.
+    Nothing is checked here, and each key stays as it was given: two that differ in case only may have two values, which
+    `checked_storage_options` refuses.
     """
     prefixes = tuple(prefix for each in _PREFIXES.values() for prefix in each)
     ours = {key: value for key, value in options.items() if key.lower().startswith(prefixes)}
     others = {key: value for key, value in options.items() if key not in ours}
-    return {key.lower(): value for key, value in ours.items()}, others
+    return ours, others
 
 
 def _checked(given: Any, subject: str) -> StorageOptions:
