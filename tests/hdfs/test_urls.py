@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -90,6 +91,43 @@ def test_what_the_servers_say_is_told_in_short(
     with pytest.raises(kind) as refused, hdfs_client.mapped_errors("hdfs://n/a"):
         raise RuntimeError(text)
     assert refused.value.found == found
+
+
+class _Fleeting:
+    """A client of a NameNode that refuses a rename, as somebody has the name, which is free then: a lease that is given
+    back, a snapshot that expires.
+    """
+
+    def create(self, key: str, options: object) -> _Fleeting:
+        return self
+
+    def write(self, data: memoryview) -> None:
+        """Taken."""
+
+    def hsync(self) -> None:
+        """On the disks."""
+
+    def close(self) -> None:
+        """Complete."""
+
+    def rename(self, source: str, target: str) -> None:
+        raise RuntimeError(
+            'RPCError("a.b.FileAlreadyExistsException", "rename destination\\n\\tat")'
+        )
+
+    def get_file_info(self, key: str) -> SimpleNamespace:
+        if not key.endswith(".tmp"):
+            raise FileNotFoundError(key)
+        return SimpleNamespace(isdir=False)
+
+    def delete(self, key: str) -> bool:
+        return True
+
+
+def test_who_lost_has_lost_though_the_name_is_free_by_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    file_io = HdfsFileIO("hdfs://n")
+    monkeypatch.setattr(file_io._client, "_client", _Fleeting())
+    assert not file_io.publish("hdfs://n/t/snapshot-1", b"ours")
 
 
 def test_without_the_package_it_is_named() -> None:

@@ -18,7 +18,8 @@ Source: format.md section 11. Raises as `file_io` says, UnsupportedError where h
 Who renamed it, in `_renamed`, when the answer to a rename is an error or none:
 
     the temporary file can be deleted      it was not renamed, nor will be, by a call that comes late either
-        and the name is taken              somebody else was first: False
+        and the answer is that the         somebody else was first, whatever became of it: False
+        name is taken, or it is taken
         and it is not                      the error is raised
     it is gone, and the name has our bytes     the rename was carried out: True
     it is gone, and the name has not           the directory went away: the error is raised
@@ -258,9 +259,9 @@ class HdfsFileIO:
         to = self._client.key(path)
         try:
             self._asked(temporary, lambda hdfs, key: hdfs.rename(key, to), path)
-        except WidetableError:
+        except WidetableError as refusal:
             if self.delete(temporary):  # in one step: it was not renamed, and will not be
-                if self.exists(path):
+                if isinstance(refusal, InvalidError) or self.exists(path):
                     return False
                 raise
             # An answer got lost. Or the directory is gone, with all that was in it.
