@@ -25,7 +25,7 @@ from widetable.storage import hdfs_client, store_client
 from widetable.storage.fsspec_store import FsspecFileIO
 from widetable.storage.given_storage import given_storage
 from widetable.storage.local import LocalFileIO
-from widetable.storage.locate import locate_beside
+from widetable.storage.locate import locate, locate_beside
 from widetable.storage.object_store import ObjectStoreFileIO
 from widetable.storage.storage_options import checked_storage_options
 
@@ -194,6 +194,14 @@ def test_a_bucket_is_the_same_by_whichever_scheme(known: str, beside: str, elsew
     assert found._key(path) == "x"  # type: ignore[attr-defined]
     assert found._options == checked_storage_options(options)  # type: ignore[attr-defined]
     assert locate_beside(given, elsewhere)[0]._options is None  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("scheme", ["abfs", "abfss", "wasb", "wasbs"])
+def test_a_host_has_no_case(scheme: str) -> None:
+    url, same = (f"{scheme}://Box@{host}/Wh" for host in (f"Me.{AZURE.upper()}", f"me.{AZURE}"))
+    assert locate(url)[1] == same
+    azure = adlfs.AzureBlobFileSystem(account_name="me", account_key="a2V5")
+    assert given_storage(azure, None).at(url)[1] == same
 
 
 def test_a_bucket_of_a_file_system_is_the_same_by_whichever_scheme(s3: Any) -> None:

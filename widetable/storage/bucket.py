@@ -54,6 +54,7 @@ def bucket_of(url: str) -> tuple[StoreBucket, str]:
         s3://b//w/                                 bucket b on s3; s3://b/w
         S3://b/w                                   the same: the scheme in small letters
         abfss://c@acc.dfs.core.windows.net/w       container c of the account acc on core.windows.net
+        abfss://c@Acc.dfs.core.Windows.net/w       the same, as hosts have no case
 
     The scheme is a part of the root: paths below s3://b and s3a://b are two, of one bucket.
     """
@@ -61,6 +62,7 @@ def bucket_of(url: str) -> tuple[StoreBucket, str]:
     authority, _, key = rest.partition("/")
     names = [name for name in key.split("/") if name]
     store = _STORES[scheme.lower()]
+    authority = with_plain_host(authority)
     root = f"{scheme.lower()}://{authority}"
     if store == AZURE:
         parts = _AZURE_NAME.fullmatch(authority)
@@ -77,6 +79,12 @@ def bucket_of(url: str) -> tuple[StoreBucket, str]:
             action="Correct the argument.",
         )
     return bucket, "/".join([root, *names])
+
+
+def with_plain_host(authority: str) -> str:
+    """Of a URL: the host in small letters, where it has one besides the bucket. Names of buckets stay as they are."""
+    bucket, at, host = authority.partition("@")
+    return f"{bucket}{at}{host.lower()}"
 
 
 def open_store(module: Any, bucket: StoreBucket, options: StorageOptions, *, retries: bool) -> Any:

@@ -23,6 +23,7 @@ from typing import Any, Final
 
 from widetable.arguments import path as checked
 from widetable.errors import InvalidError, UnsupportedError
+from widetable.storage.bucket import with_plain_host
 from widetable.storage.said_by_client import said_without_secrets
 
 _S3: Final = ("s3", "s3a")
@@ -107,6 +108,7 @@ def place_on(served: ServedFilesystem, where: Any) -> tuple[str, str, str]:
     if not separator:
         scheme, rest = served.schemes[0], text
     authority, _, key = rest.partition("/")
+    authority = with_plain_host(authority)
     bucket, at, account = authority.partition("@")
     names = [name for name in key.split("/") if name]
     is_account = bool(at) and served.schemes == _AZURE and "." in account
