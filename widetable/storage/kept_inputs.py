@@ -1,8 +1,9 @@
 """Files that lookups read again and again, kept in memory where reading one is a request to an object store.
 
-Files of a table have names that are never used again, so what is kept cannot be stale; it may be gone in the store by
-now. For lookups only: what asks whether a file is there, or whole, must ask the store. Large files are read in ranges
-each time: a lookup cache soon has them (lsm/lookup_cost.py). The files read longest ago leave first. Thread-safe.
+Files of a table have random names that are never used again, so what is kept cannot be stale; and where one URL is of
+two stores, by two endpoints, a file that both have is a copy. It may be gone in the store by now. For lookups only:
+what asks whether a file is there, or whole, must ask the store. Large files are read in ranges each time: a lookup
+cache soon has them (lsm/lookup_cost.py). The files read longest ago leave first. Thread-safe.
 Raises what opening the file raises.
 
 Bounds: files up to 8 MiB, 64 MiB of them in a process. Two threads that miss the same file may
