@@ -4,8 +4,8 @@ In: data files and their tables. Out: FileRows and CacheWriters, or None: a cach
 one is said in the log, with its directory, and done without. Raises nothing of caches.
 
 Caches of all tables of a host share one directory and one budget. Where tables differ in what they allow, the largest
-budget counts of those that this process works with. At most `_MAX_OPEN` caches stay open, the longest unused are
-closed.
+budget counts of those that this process has used within their retention. At most `_MAX_OPEN` caches stay open, the
+longest unused are closed.
 
     handles by place     the next `open` finds these; the one used last is the last
     handles by cache     these, and those that lost their place but have users still
@@ -22,7 +22,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from rocksdict import Cache
 
@@ -93,6 +93,13 @@ class _Handle:
     touched_at: float = field(default_factory=time.monotonic)
 
 
+class _Budget(NamedTuple):
+    """What a table allows. until: monotonic seconds."""
+
+    size_bytes: int
+    until: float
+
+
 class ProcessCaches:
     """Thread-safe."""
 
@@ -101,7 +108,7 @@ class ProcessCaches:
         self._guard = threading.Lock()
         self._handles: OrderedDict[str, _Handle] = OrderedDict()
         self._by_cache: dict[OpenedCache, _Handle] = {}
-        self._budgets: dict[str, int] = {}
+        self._budgets: dict[str, _Budget] = {}
         self._memory_bytes = 0
         self._block_cache = Cache(0)
         self._swept_at = time.monotonic()
@@ -165,13 +172,14 @@ class ProcessCaches:
         return f"{self._space.directory}/{table_folder(root)}/{name}"
 
     def _budget_bytes(self, table: TableState) -> int:
-        """Remembered by table for as long as the process lives, also of tables that are not used
-        any more.
-        """
+        """The largest, of this table and of those that were used so lately that their caches have not expired."""
+        now = time.monotonic()
+        size_bytes = table.options.get(opt.LOOKUP_CACHE_MAX_DISK_SIZE)
+        until = now + table.options.get(opt.LOOKUP_CACHE_FILE_RETENTION) / 1000
         with self._guard:
-            own = table.options.get(opt.LOOKUP_CACHE_MAX_DISK_SIZE)
-            self._budgets[table.paths.root] = own
-            return max(self._budgets.values())
+            used = {root: each for root, each in self._budgets.items() if each.until >= now}
+            self._budgets = {**used, table.paths.root: _Budget(size_bytes, until)}
+            return max(each.size_bytes for each in self._budgets.values())
 
     # Handles
 

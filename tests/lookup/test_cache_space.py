@@ -7,7 +7,9 @@ import fcntl
 import os
 import signal
 import time
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -218,6 +220,24 @@ def test_tables_share_the_largest_budget(cache_directory: Path, tmp_path: Path) 
         for name in ("a", "b"):
             build(caches, table, rows_of(range(1000)), name)
     assert _names(cache_directory) == ["a", "b", "a", "b"]
+
+
+def test_a_budget_is_forgotten_with_the_caches_that_it_was_for(
+    cache_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a table that was dropped: those that are left keep to theirs."""
+    disk_bytes = _cache_bytes(cache_directory, tmp_path, "k")
+    small = table_at(tmp_path / "small", options={_BUDGET: f"{disk_bytes + 4096} b"})
+    dropped = table_at(tmp_path / "dropped", options={_RETENTION: "10 s"})
+    caches = process_caches(small.options)
+    build(caches, dropped, rows_of(range(1000)), "dropped")
+    build(caches, small, rows_of(range(1000)), "a")
+    now = time.monotonic()
+    for seconds, names in ((9, ["a", "b", "dropped"]), (11, ["c"])):
+        clock = SimpleNamespace(monotonic=partial(float, now + seconds))
+        monkeypatch.setattr(host_caches, "time", clock)
+        build(caches, small, rows_of(range(1000)), "bc"[seconds > 10])
+        assert sorted(_names(cache_directory)) == names
 
 
 def test_unused_caches_expire(
