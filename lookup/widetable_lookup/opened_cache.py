@@ -62,11 +62,13 @@ class OpenedCache:
         self._hit_share = 0.5
         self._index: KeyIndex | None = None
         fences = None
-        if needs_index(is_number=is_number_key(key_types)):
+        has_index = needs_index(is_number=is_number_key(key_types))
+        if has_index:
             content = manifest.content(place, FENCES)
             fences = fences_from_bytes(content, self.rows.rows, FENCE_ROWS)
-            self._index = KeyIndex(place, block_cache)
         self._keys = KeyColumns(self.rows, key, key_types, fences)
+        if has_index:  # last: nothing that fails leaves it open
+            self._index = KeyIndex(place, block_cache)
 
     def find(self, keys: Sequence[pa.Array]) -> tuple[Positions, Positions]:
         """(hits int64[h], ascending numbers of keys; positions int64[h], their rows). keys: sorted, each once."""

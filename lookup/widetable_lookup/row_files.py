@@ -45,9 +45,13 @@ class RowFiles:
         self._last_number: int | None = None
         self._index: KeyIndexWriter | None = None
         self._sink = pa.OSFile(f"{directory}/{ROWS}", "wb")
-        self._ipc = pa.ipc.new_file(self._sink, self.schema)
-        if needs_index(is_number=is_number_key(key_types)):
-            self._index = KeyIndexWriter(directory)
+        try:
+            self._ipc = pa.ipc.new_file(self._sink, self.schema)
+            if needs_index(is_number=is_number_key(key_types)):
+                self._index = KeyIndexWriter(directory)
+        except BaseException:
+            self.abort()
+            raise
 
     def write(self, row_batch: pa.RecordBatch) -> None:
         """The next rows, at least one. All batches have the same columns, in any order."""

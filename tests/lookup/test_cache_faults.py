@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from rocksdict import Cache
 
 import widetable as wt
 from tests.lookup.cache_files import (
+    COLUMNS,
     build,
     caches_on_disk,
     file_of,
@@ -23,10 +25,19 @@ from tests.lookup.cache_files import (
     table_at,
     temporaries_on_disk,
 )
-from widetable_lookup import cache_paths, cache_statistics, complete_caches, process_caches
+from widetable_lookup import (
+    cache_paths,
+    cache_statistics,
+    complete_caches,
+    opened_cache,
+    process_caches,
+    row_files,
+)
 from widetable_lookup.cache_fault import CacheFault
 from widetable_lookup.cache_space import CacheSpace, space_of_host
 from widetable_lookup.host_caches import ProcessCaches
+from widetable_lookup.opened_cache import OpenedCache
+from widetable_lookup.row_files import RowFiles
 
 
 @contextlib.contextmanager
@@ -60,6 +71,44 @@ def test_a_full_disk_costs_the_cache(
     assert str(cache_directory) in warning.getMessage()
     build(caches, table, rows)
     assert found(caches, table, file, rows.slice(3, 1).select(list(primary_key))) is not None
+
+
+def _open_below(directory: Path) -> list[str]:
+    """Files that this process has open there."""
+    links = [os.readlink(link.path) for link in os.scandir("/proc/self/fd") if link.is_symlink()]
+    return [link for link in links if link.startswith(f"{directory}/")]
+
+
+def _refuse(*_: object) -> None:
+    raise CacheFault("refused")
+
+
+def test_a_writer_that_cannot_begin_keeps_nothing_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = table_at(tmp_path / "t", primary_key=["s"]).schema
+    monkeypatch.setattr(row_files, "KeyIndexWriter", _refuse)
+    with pytest.raises(CacheFault) as refused:
+        RowFiles(str(tmp_path), schema, COLUMNS.names)
+    assert refused.value.__traceback__ is not None  # and by that all that its frames have
+    assert _open_below(tmp_path) == []
+
+
+def test_a_cache_that_cannot_be_opened_keeps_nothing_open(
+    cache_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = table_at(tmp_path / "t", primary_key=["s"])
+    file = build(process_caches(table.options), table, rows_of(range(5), ["s"]))
+    (cache,) = caches_on_disk(cache_directory)
+    opened = OpenedCache(str(cache), table.schema, file, Cache(0))
+    assert any("keys" in path for path in _open_below(cache))
+    opened.close()
+    del opened
+    monkeypatch.setattr(opened_cache, "KeyColumns", _refuse)
+    with pytest.raises(CacheFault) as refused:
+        OpenedCache(str(cache), table.schema, file, Cache(0))
+    assert refused.value.__traceback__ is not None
+    assert [path for path in _open_below(cache) if "keys" in path] == []
 
 
 def test_a_full_disk_does_not_stop_lookups(cache_directory: Path, tmp_path: Path) -> None:
