@@ -267,9 +267,9 @@ def space_of_host() -> CacheSpace:
 
 def count_caches(folder: str) -> tuple[int, int]:
     """(caches, their bytes on disk) of one table's folder; what is being built counts for its bytes."""
-    entries = _entries(folder)
-    caches = sum(temporary_state(entry.name) is None for entry in entries)
-    return caches, sum(_disk_bytes(entry.path) for entry in entries)
+    states = {entry.path: temporary_state(entry.name) for entry in _entries(folder)}
+    held = [path for path, state in states.items() if state != REMOVED]
+    return sum(states[path] is None for path in held), sum(map(_disk_bytes, held))
 
 
 def _known_of(path: str) -> _Known:

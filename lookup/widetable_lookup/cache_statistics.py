@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from widetable.storage.locate import locate
+from widetable.storage.locate import path_at
 from widetable_lookup.cache_fault import CacheFault
 from widetable_lookup.cache_manifest import read_manifest
 from widetable_lookup.cache_paths import table_folder, temporary_state
@@ -64,6 +64,5 @@ def complete_caches(path: str | os.PathLike[str]) -> Iterator[CompleteCache]:
 
 def _folder(path: str | os.PathLike[str]) -> str | None:
     """Of the table's caches; None where there can be none that are believed."""
-    _, root = locate(path)
-    space = space_of_host()
-    return f"{space.directory}/{table_folder(root)}" if space.is_safe() else None
+    folder, space = table_folder(path_at(path)), space_of_host()
+    return f"{space.directory}/{folder}" if space.is_safe() else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +27,9 @@ from tests.lookup.cache_files import (
     text_keys,
 )
 from widetable import options as opt
-from widetable_lookup import cache_statistics, host_caches, process_caches
+from widetable.storage import store_client
+from widetable_lookup import cache_statistics, complete_caches, host_caches, process_caches
+from widetable_lookup.cache_paths import REMOVED, temporary_name
 
 
 @pytest.mark.parametrize("primary_key", [("k",), ("s",), ("s", "k"), ("b", "k")])
@@ -240,6 +243,38 @@ def test_statistics_count_the_caches_of_one_table(cache_directory: Path, tmp_pat
         f for cache in caches_on_disk(cache_directory) for f in cache.rglob("*") if f.is_file()
     ]
     assert 2 * disk_bytes == sum(f.stat().st_blocks * 512 for f in files)
+
+
+def test_statistics_count_what_is_built_and_not_what_is_removed(
+    cache_directory: Path, tmp_path: Path
+) -> None:
+    """Its bytes are on their way out, and nobody can open it."""
+    table = table_at(tmp_path / "t")
+    caches = process_caches(table.options)
+    build(caches, table, rows_of(range(5)))
+    (cache,) = caches_on_disk(cache_directory)
+    one = cache_statistics(table.paths.root)
+    cache.rename(temporary_name(str(cache), REMOVED))
+    assert cache_statistics(table.paths.root) == (0, 0)
+    build(caches, table, rows_of(range(5)))
+    assert cache_statistics(table.paths.root) == one
+    writer = caches.writer(table, path_of(table, "other"))
+    assert writer is not None
+    writer.write(rows_of(range(40_000)))
+    caches_now, disk_bytes = cache_statistics(table.paths.root)
+    assert caches_now == 1
+    assert disk_bytes > one.disk_bytes
+    writer.abort()
+
+
+def test_statistics_of_a_table_in_a_bucket_need_no_client(
+    cache_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache_directory.mkdir()
+    monkeypatch.setitem(sys.modules, "obstore", None)
+    monkeypatch.setattr(store_client, "_CLIENTS", {})
+    assert cache_statistics("s3://bucket/t") == (0, 0)
+    assert [*complete_caches("s3://bucket/t")] == []
 
 
 def test_the_number_of_open_caches_is_bounded(
