@@ -100,6 +100,12 @@ def validity(array: ArrowArray) -> npt.NDArray[np.bool_] | None:
     return _bits(array.buffers()[0], array.offset, len(array))
 
 
+def valid_of(array: ArrowArray) -> npt.NDArray[np.bool_]:
+    """bool[n]: where a value is."""
+    valid = validity(array)
+    return frozen(np.ones(len(array), np.bool_)) if valid is None else valid
+
+
 def time_millis(array: ArrowArray) -> npt.NDArray[np.int32]:
     """The millisecond of the day of a time32 or time64 array; what is finer is cut off."""
     unit = array.type.unit

@@ -37,14 +37,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from widetable.kernels.arrow_buffers import (
-    ArrowArray,
     ArrowColumn,
     bool_values,
     chunks_of,
     fixed_values,
     is_bytes,
     one_array,
-    validity,
+    valid_of,
 )
 from widetable.kernels.bytes_lanes import bytes_lanes
 from widetable.kernels.float_order import order_bits
@@ -96,17 +95,12 @@ def _column_parts(column: ArrowColumn, nulls_first: bool, descending: bool) -> l
             np.invert(part, out=part)
     if column.null_count == 0:
         return parts
-    valid = np.concatenate([_valid(chunk) for chunk in chunks_of(column)])
+    valid = np.concatenate([valid_of(chunk) for chunk in chunks_of(column)])
     for part in parts:
         # What lies behind a null must be equal in all nulls, and a real value keeps the part
         # narrow.
         part[~valid] = part[valid.argmax()]
     return [(valid if nulls_first else ~valid).astype(np.uint64), *parts]
-
-
-def _valid(array: ArrowArray) -> npt.NDArray[np.bool_]:
-    valid = validity(array)
-    return np.ones(len(array), np.bool_) if valid is None else valid
 
 
 def _is_dictionary_with_nulls(column: ArrowColumn) -> bool:

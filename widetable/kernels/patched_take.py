@@ -21,7 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from widetable.derived_value import derived_value
-from widetable.kernels.arrow_buffers import ArrowArray, fixed_values, validity
+from widetable.kernels.arrow_buffers import ArrowArray, fixed_values, valid_of
 from widetable.kernels.gather import take
 from widetable.kernels.jit import kernel
 
@@ -119,16 +119,11 @@ def _validity(
     if not large.null_count and not rest.null_count:
         return choice.validity, len(choice.missing)
     valid = np.empty(len(choice.positions), np.uint8)
-    _take_all(_valid(large), 1, choice.large, valid)
-    _put(_valid(rest), 1, *choice.patch, valid)
+    _take_all(valid_of(large).view(np.uint8), 1, choice.large, valid)
+    _put(valid_of(rest).view(np.uint8), 1, *choice.patch, valid)
     _put_zeros(1, choice.missing, valid)
     nulls = len(valid) - int(np.count_nonzero(valid))
     return (pa.py_buffer(np.packbits(valid, bitorder="little")) if nulls else None), nulls
-
-
-def _valid(array: ArrowArray) -> npt.NDArray[np.uint8]:
-    valid = validity(array)
-    return np.ones(len(array), np.uint8) if valid is None else valid.view(np.uint8)
 
 
 @kernel

@@ -27,11 +27,11 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from widetable.kernels.arrow_buffers import valid_of
 from widetable.kernels.partial_update import last_marked
 from widetable.merge.aggregate_function import IGNORE_RETRACT, AggregateColumn
 from widetable.merge.aggregate_functions import LAST_NON_NULL_VALUE, takes_back
 from widetable.merge.barriers import Mask
-from widetable.merge.fold import valid_of
 from widetable.merge.value_codes import offsets_of
 from widetable.merge.window import Window
 from widetable.row_kind import is_retraction

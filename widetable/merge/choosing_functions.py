@@ -17,9 +17,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from widetable.kernels.aggregate import first_values, greatest, last_non_nulls, last_values
+from widetable.kernels.arrow_buffers import valid_of
 from widetable.kernels.key_lanes import key_lanes
 from widetable.merge.aggregate_function import AggregateColumn, Grouping
-from widetable.merge.fold import Fold, Rows, valid_of
+from widetable.merge.fold import Fold, Rows
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from widetable.kernels.aggregate import LATE, RETRACT, SKIP
+from widetable.kernels.arrow_buffers import valid_of
 from widetable.kernels.gather import take
 from widetable.merge.aggregate_function import (
     COUNT_LIMIT,
@@ -55,7 +56,7 @@ from widetable.merge.element_states import (
     Patches,
     TimedElements,
 )
-from widetable.merge.fold import Fold, spans, valid_of
+from widetable.merge.fold import Fold, spans
 from widetable.merge.plan import Computed
 from widetable.merge.value_codes import offsets_of, ranks, value_codes
 

@@ -25,7 +25,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from widetable.kernels.aggregate import Steps
-from widetable.kernels.arrow_buffers import validity
+from widetable.kernels.arrow_buffers import valid_of
 from widetable.kernels.gather import take
 from widetable.merge.plan import Computed
 from widetable.merge.window import Window
@@ -77,12 +77,6 @@ class Fold:
         places[self.keys] = len(places) + np.arange(len(self.keys))
         others = self.window.take(name, self.window.last_rows)
         return Computed(name, take(pa.concat_arrays([others, values.cast(others.type)]), places))
-
-
-def valid_of(array: pa.Array) -> Mask:
-    """bool[n]: where a value is."""
-    valid = validity(array)
-    return np.ones(len(array), np.bool_) if valid is None else valid
 
 
 def spans(fold: Fold) -> zip[tuple[int, int]]:

@@ -32,9 +32,9 @@ from widetable.kernels.aggregate import (
     sum_integers,
     sum_wide,
 )
-from widetable.kernels.arrow_buffers import fixed_values
+from widetable.kernels.arrow_buffers import fixed_values, valid_of
 from widetable.merge.aggregate_function import AggregateColumn, Grouping, failed
-from widetable.merge.fold import Fold, spans, valid_of
+from widetable.merge.fold import Fold, spans
 from widetable.merge.plan import Computed
 
 _Loop: TypeAlias = Callable[..., Any]

@@ -19,8 +19,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from widetable.kernels.arrow_buffers import valid_of
 from widetable.kernels.key_lanes import key_lanes
-from widetable.merge.fold import Mask, valid_of
+from widetable.merge.fold import Mask
 
 Codes: TypeAlias = npt.NDArray[np.int64]
 
