@@ -13,6 +13,8 @@ for many columns at once.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -45,11 +47,11 @@ def take(column: ArrowColumn, indices: npt.NDArray[np.int64]) -> ArrowArray:
     """
     count = len(indices)
     # The ends alone rule out nearly all that is no slice; only then is each index looked at.
-    if count and indices[0] >= 0 and indices[-1] - indices[0] == count - 1 and _contiguous(indices):
+    if count and indices[0] >= 0 and indices[-1] - indices[0] == count - 1 and contiguous(indices):
         return one_array(column.slice(int(indices[0]), count))
     array = one_array(column)
     missing = bool(count) and int(indices.min()) < 0
-    if (missing or array.null_count) and _is_plain_fixed_width(array.type):
+    if (missing or array.null_count) and is_plain_fixed_width(array.type):
         return _take_fixed(array, indices)
     check_capacity(array, indices)
     if not missing:
@@ -89,16 +91,21 @@ def take_any(array: ArrowArray, indices: npt.NDArray[np.int64]) -> ArrowArray:
         return pa.concat_arrays([array.slice(first, count) for first, count in parts])
 
 
-def _is_plain_fixed_width(kind: pa.DataType) -> bool:
+def is_plain_fixed_width(kind: pa.DataType) -> bool:
+    """Whether values are 1, 2, 4, 8 or 16 bytes side by side, which a loop may move as they are."""
     types = pa.types
     is_plain = types.is_integer(kind) or types.is_floating(kind) or types.is_temporal(kind)
     return (is_plain and kind.bit_width in _WORDS) or types.is_decimal128(kind)
 
 
+def words_of(kind: pa.DataType) -> tuple[Any, int]:
+    """What a value of `is_plain_fixed_width` is moved as: (word, how many)."""
+    return (np.uint64, 2) if kind.bit_width == 128 else (_WORDS[kind.bit_width], 1)
+
+
 def _take_fixed(array: ArrowArray, indices: npt.NDArray[np.int64]) -> ArrowArray:
     """Gather values with nulls, or with missing rows, in one pass over values and validity."""
-    width = array.type.bit_width
-    dtype, words = (np.uint64, 2) if width == 128 else (_WORDS[width], 1)
+    dtype, words = words_of(array.type)
     buffer = array.buffers()[0] if array.null_count else None
     bits = _NO_BITS if buffer is None else buffer_view(buffer, np.uint8)
     values = np.empty(len(indices) * words, dtype)
@@ -114,7 +121,8 @@ def _take_fixed(array: ArrowArray, indices: npt.NDArray[np.int64]) -> ArrowArray
 
 
 @kernel
-def _contiguous(indices: npt.NDArray[np.int64]) -> bool:
+def contiguous(indices: npt.NDArray[np.int64]) -> bool:
+    """Whether each is one more than the one before it."""
     for i in range(1, len(indices)):
         if indices[i] != indices[i - 1] + 1:
             return False

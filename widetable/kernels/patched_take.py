@@ -22,13 +22,11 @@ import pyarrow as pa
 
 from widetable.derived_value import derived_value
 from widetable.kernels.arrow_buffers import ArrowArray, fixed_values, valid_of
-from widetable.kernels.gather import take
+from widetable.kernels.gather import contiguous, is_plain_fixed_width, take, words_of
 from widetable.kernels.jit import kernel
 
 Rows: TypeAlias = npt.NDArray[np.int64]
 Items: TypeAlias = npt.NDArray[Any]  # of one unsigned type in each call
-
-_WORDS = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,7 @@ class PatchChoice:
         rows = self.positions
         count = len(rows)
         ends = count == 0 or (rows[-1] - rows[0] == count - 1 and 0 <= rows[0] < self.large_rows)
-        return bool(ends) and not self.patch[0].size and not self.missing.size and _ascends(rows)
+        return bool(ends) and not self.patch[0].size and not self.missing.size and contiguous(rows)
 
     @derived_value
     def large(self) -> Rows:
@@ -88,7 +86,7 @@ def take_patched(large: ArrowArray, rest: ArrowArray | None, choice: PatchChoice
     if choice.is_slice:
         first = int(choice.positions[0]) if len(choice.positions) else 0
         return large.slice(first, len(choice.positions))
-    if not _is_plain_fixed_width(large.type):
+    if not is_plain_fixed_width(large.type):
         return take(large if rest is None else pa.concat_arrays([large, rest]), choice.positions)
     rest = large.slice(0, 0) if rest is None else rest
     validity, nulls = _validity(large, rest, choice)
@@ -96,15 +94,8 @@ def take_patched(large: ArrowArray, rest: ArrowArray | None, choice: PatchChoice
     return pa.Array.from_buffers(large.type, len(choice.positions), buffers, null_count=nulls)
 
 
-def _is_plain_fixed_width(kind: pa.DataType) -> bool:
-    types = pa.types
-    is_plain = types.is_integer(kind) or types.is_floating(kind) or types.is_temporal(kind)
-    return (is_plain and kind.bit_width in _WORDS) or types.is_decimal128(kind)
-
-
 def _values(large: ArrowArray, rest: ArrowArray, choice: PatchChoice) -> Items:
-    width = large.type.bit_width
-    dtype, words = (np.uint64, 2) if width == 128 else (_WORDS[width], 1)
+    dtype, words = words_of(large.type)
     values = np.empty(len(choice.positions) * words, dtype)
     _take_all(fixed_values(large, dtype), words, choice.large, values)
     _put(fixed_values(rest, dtype), words, *choice.patch, values)
@@ -124,14 +115,6 @@ def _validity(
     _put_zeros(1, choice.missing, valid)
     nulls = len(valid) - int(np.count_nonzero(valid))
     return (pa.py_buffer(np.packbits(valid, bitorder="little")) if nulls else None), nulls
-
-
-@kernel
-def _ascends(rows: Rows) -> bool:
-    for i in range(1, len(rows)):
-        if rows[i] != rows[i - 1] + 1:
-            return False
-    return True
 
 
 @kernel
