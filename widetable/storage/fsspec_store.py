@@ -123,7 +123,9 @@ class FsspecFileIO:
         """Nobody looks whether the object is there: names of data files are new by themselves."""
         self._check_writable(path)
         writer = self._writer(path)
-        return pa.PythonFile(FarOutput(writer, lambda: self._mapped_errors(path, ())), mode="w")
+        return pa.PythonFile(
+            FarOutput(writer, lambda ask: self._written(path, lambda *_: ask())), mode="w"
+        )
 
     def write_new(self, path: str, data: bytes) -> None:
         """Nobody looks before: the name is new by itself, so what holds our bytes is ours."""

@@ -37,6 +37,7 @@ from typing import Any, Final, TypeVar
 import pyarrow as pa
 
 from widetable.errors import InvalidError, NotFoundError, StorageError, WidetableError
+from widetable.storage.far_output import FarOutput
 from widetable.storage.file_io import FileStatus
 from widetable.storage.hdfs_client import hdfs_client, root_of
 from widetable.storage.leftover import delete_leftover
@@ -232,9 +233,8 @@ class HdfsFileIO:
     def _created(self, path: str, told: str, *, durable: bool = True) -> io.BufferedWriter:
         options = self._client.new_file
         writer = self._asked(path, lambda hdfs, key: hdfs.create(key, options), told)
-        output = _ForcedOutput(
-            writer, lambda ask: self._client.answered(told, ask), forces=self._fsync and durable
-        )
+        forced = writer.hsync if self._fsync and durable else None
+        output = FarOutput(writer, lambda ask: self._client.answered(told, ask), forced)
         return io.BufferedWriter(output, _BUFFER_BYTES)
 
     def _written(self, path: str, data: bytes, *, durable: bool = True) -> str:
@@ -274,31 +274,6 @@ class HdfsFileIO:
             return self.read(path) == data
         except NotFoundError:
             return False
-
-
-class _ForcedOutput(io.RawIOBase):
-    """A file while it is written. answered: asks the client; forces: to the disks, when it is closed."""
-
-    def __init__(
-        self, writer: Any, answered: Callable[[Callable[[], Any]], Any], *, forces: bool
-    ) -> None:
-        super().__init__()
-        self._writer, self._answered, self._forces = writer, answered, forces
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any) -> int:
-        piece = memoryview(data).cast("B")
-        self._answered(lambda: self._writer.write(piece))
-        return len(piece)
-
-    def close(self) -> None:
-        if not self.closed:
-            super().close()
-            if self._forces:
-                self._answered(self._writer.hsync)
-            self._answered(self._writer.close)
 
 
 def _made(root: str, fsync: bool) -> HdfsFileIO:

@@ -127,7 +127,9 @@ class ObjectStoreFileIO:
             writer = self._client.obs.open_writer(
                 self._client.store, self._key(path), buffer_size=_PART_BYTES
             )
-        return pa.PythonFile(FarOutput(writer, lambda: self._mapped_errors(path)), mode="w")
+        return pa.PythonFile(
+            FarOutput(writer, lambda ask: self._client.mapped_errors(path)(ask)()), mode="w"
+        )
 
     def write_new(self, path: str, data: bytes) -> None:
         if not self.publish(path, data):
