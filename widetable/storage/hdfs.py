@@ -43,7 +43,7 @@ from widetable.storage.hdfs_client import hdfs_client, root_of
 from widetable.storage.leftover import delete_leftover
 from widetable.storage.local_turn import turn_of_name
 from widetable.storage.ranged_input import RangedFile, RangedInput
-from widetable.storage.replace_in_steps import replace_in_steps
+from widetable.storage.replace_in_steps import holds, replace_in_steps
 
 T = TypeVar("T")
 
@@ -265,15 +265,9 @@ class HdfsFileIO:
                     return False
                 raise
             # An answer got lost. Or the directory is gone, with all that was in it.
-            if not (self.exists(path) if data is None else self._is(path, data)):
+            if not (self.exists(path) if data is None else holds(self, path, data)):
                 raise
         return True
-
-    def _is(self, path: str, data: bytes) -> bool:
-        try:
-            return self.read(path) == data
-        except NotFoundError:
-            return False
 
 
 def _made(root: str, fsync: bool) -> HdfsFileIO:

@@ -45,6 +45,7 @@ from widetable.storage.flat_keys import check_exclusive, no_move, taken_key
 from widetable.storage.local_turn import turn_of_name
 from widetable.storage.path_below import path_below
 from widetable.storage.ranged_input import RangedFile, RangedInput
+from widetable.storage.replace_in_steps import holds
 from widetable.storage.storage_options import AZURE, StorageOptions, options_of_the_file
 from widetable.storage.store_client import store_client
 
@@ -282,7 +283,7 @@ class ObjectStoreFileIO:
                     client.obs.put(client.store_once, key, data, mode=mode, use_multipart=False)
                 return True
             except InvalidError:  # somebody was there; after a try without an answer, perhaps we
-                return not is_certain and self._is(path, data)
+                return not is_certain and holds(self, path, data)
             except StorageError as refusal:
                 may_pass = client.is_transient(refusal)
                 is_certain = is_certain and not may_pass
@@ -290,7 +291,7 @@ class ObjectStoreFileIO:
                 # out, or the object is not ours.
                 if may_pass and pause_seconds is not None:
                     time.sleep(random.uniform(0.5, 1) * pause_seconds)
-                elif is_certain or not self._is(path, data):
+                elif is_certain or not holds(self, path, data):
                     raise
                 else:
                     return True
@@ -301,12 +302,6 @@ class ObjectStoreFileIO:
             return cast(
                 "dict[str, Any]", self._client.obs.head(self._client.store, self._key(path))
             )
-
-    def _is(self, path: str, data: bytes) -> bool:
-        try:
-            return self.read(path) == data
-        except NotFoundError:
-            return False
 
     def _key(self, path: str) -> str:
         return path_below(self._root, path)[1:]

@@ -16,11 +16,15 @@ from widetable.storage.file_io import FileIO
 
 def replace_in_steps(file_io: FileIO, path: str, held: bytes, data: bytes) -> bool:
     """Of two at the same moment both may get True."""
-    try:
-        is_there = file_io.read(path) == held
-    except NotFoundError:
-        return False
-    if not is_there:
+    if not holds(file_io, path, held):
         return False
     file_io.delete(path)  # or another has, meanwhile: of those who publish then, one can
     return file_io.publish(path, data)
+
+
+def holds(file_io: FileIO, path: str, data: bytes) -> bool:
+    """Whether there is a file with these bytes."""
+    try:
+        return file_io.read(path) == data
+    except NotFoundError:
+        return False
