@@ -40,7 +40,7 @@ from widetable.storage.file_io import FileStatus
 from widetable.storage.flat_keys import check_exclusive, no_move, no_object, taken_key
 from widetable.storage.local_turn import turn_of_name
 from widetable.storage.path_below import path_below
-from widetable.storage.ranged_input import RangedFile, RangedInput
+from widetable.storage.ranged_input import file_of_size
 from widetable.storage.replace_in_steps import replace_in_steps
 from widetable.storage.said_by_client import said_without_secrets
 from widetable.storage.served_filesystem import ServedFilesystem, place_on
@@ -113,11 +113,7 @@ class FsspecFileIO:
                 )
             return found
 
-        def tail(most: int) -> tuple[bytes, int]:
-            start = max(0, size - most)
-            return range_of(start, size) if size else b"", size
-
-        return RangedFile(RangedInput(tail, range_of))
+        return file_of_size(size, range_of)
 
     def open_output(self, path: str) -> pa.NativeFile:
         """Nobody looks whether the object is there: names of data files are new by themselves."""

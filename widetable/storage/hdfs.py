@@ -42,7 +42,7 @@ from widetable.storage.file_io import FileStatus
 from widetable.storage.hdfs_client import hdfs_client, root_of
 from widetable.storage.leftover import delete_leftover
 from widetable.storage.local_turn import turn_of_name
-from widetable.storage.ranged_input import RangedFile, RangedInput
+from widetable.storage.ranged_input import file_of_size
 from widetable.storage.replace_in_steps import holds, replace_in_steps
 
 T = TypeVar("T")
@@ -81,11 +81,7 @@ class HdfsFileIO:
                 found: bytes = self._asked(path, lambda *_: source.read_range(start, end - start))
             return found
 
-        def tail(most: int) -> tuple[bytes, int]:
-            start = max(0, size - most)
-            return range_of(start, size) if size else b"", size
-
-        return RangedFile(RangedInput(tail, range_of))
+        return file_of_size(size, range_of)
 
     def open_output(self, path: str) -> pa.NativeFile:
         return pa.PythonFile(self._created(path, path), mode="w")

@@ -106,3 +106,13 @@ class RangedFile(pa.PythonFile):  # type: ignore[misc]
         size, tail_start = self._source.size(), self._source.tail_start
         wanted = [each for each in ranges if 0 <= each.start < each.end <= size]
         self._source.ahead.expect([each for each in wanted if each.start < tail_start])
+
+
+def file_of_size(size: int, range_of: RangeOf) -> RangedFile:
+    """One whose size is known before anything of it is asked for."""
+
+    def tail(most: int) -> tuple[bytes, int]:
+        start = max(0, size - most)
+        return range_of(start, size) if size else b"", size
+
+    return RangedFile(RangedInput(tail, range_of))
