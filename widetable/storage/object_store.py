@@ -124,7 +124,7 @@ class ObjectStoreFileIO:
 
     def open_output(self, path: str) -> pa.NativeFile:
         """Nobody looks whether the object is there: names of data files are new by themselves."""
-        with self._mapped_errors(path):
+        with self._client.mapped_errors(path):
             writer = self._client.obs.open_writer(
                 self._client.store, self._key(path), buffer_size=_PART_BYTES
             )
@@ -255,7 +255,7 @@ class ObjectStoreFileIO:
         """
         for tries_left in reversed(range(_ANSWER_TRIES)):
             try:
-                with self._mapped_errors(path):
+                with self._client.mapped_errors(path):
                     return ask()
             except StorageError as refusal:
                 if not tries_left or "response body" not in refusal.found:
@@ -279,7 +279,7 @@ class ObjectStoreFileIO:
         client, key, is_certain = self._client, self._key(path), True
         for pause_seconds in (*_PAUSES_SECONDS, None):
             try:
-                with self._mapped_errors(path):
+                with self._client.mapped_errors(path):
                     client.obs.put(client.store_once, key, data, mode=mode, use_multipart=False)
                 return True
             except InvalidError:  # somebody was there; after a try without an answer, perhaps we
@@ -298,16 +298,13 @@ class ObjectStoreFileIO:
         raise AssertionError("the last try returns or raises")
 
     def _head(self, path: str) -> dict[str, Any]:
-        with self._mapped_errors(path):
+        with self._client.mapped_errors(path):
             return cast(
                 "dict[str, Any]", self._client.obs.head(self._client.store, self._key(path))
             )
 
     def _key(self, path: str) -> str:
         return path_below(self._root, path)[1:]
-
-    def _mapped_errors(self, path: str) -> AbstractContextManager[None]:
-        return self._client.mapped_errors(path)
 
 
 def _millis(time: datetime) -> int:
