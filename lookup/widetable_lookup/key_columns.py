@@ -211,7 +211,7 @@ class KeyColumns:
 
 
 def is_number_key(types: Sequence[pa.DataType]) -> bool:
-    """Whether a key of these columns is one signed number, which is searched as it stands.
+    """Whether a key of these columns is one signed number, which is searched as it stands, and has no key index.
 
     Not DECIMAL, whose values do not lie side by side, nor BOOLEAN and floats, whose bits do not
     sort as they stand.

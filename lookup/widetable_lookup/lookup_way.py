@@ -35,11 +35,6 @@ class Way(Enum):
     SEARCH = "search"
 
 
-def needs_index(*, is_number: bool) -> bool:
-    """Whether a cache has a key index. is_number: the key is one signed column (key_columns.py)."""
-    return not is_number
-
-
 def choose(keys: int, rows: int, hit_share: float, *, has_index: bool) -> Way:
     """keys: to be found among so many rows. hit_share: of the keys, 0 to 1, as far as is known.
 

@@ -29,7 +29,7 @@ from widetable_lookup.key_columns import KeyColumns, is_number_key
 from widetable_lookup.key_fences import FENCES, fences_from_bytes
 from widetable_lookup.key_index import KeyIndex
 from widetable_lookup.key_search import FENCE_ROWS
-from widetable_lookup.lookup_way import Way, choose, needs_index
+from widetable_lookup.lookup_way import Way, choose
 from widetable_lookup.row_files import stored_schema
 from widetable_lookup.row_map import LAYOUT, PAGES, RowMap, buffer_count, layout_from_bytes
 
@@ -62,7 +62,7 @@ class OpenedCache:
         self._hit_share = 0.5
         self._index: KeyIndex | None = None
         fences = None
-        has_index = needs_index(is_number=is_number_key(key_types))
+        has_index = not is_number_key(key_types)
         if has_index:
             content = manifest.content(place, FENCES)
             fences = fences_from_bytes(content, self.rows.rows, FENCE_ROWS)

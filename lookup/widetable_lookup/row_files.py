@@ -19,7 +19,6 @@ from widetable_lookup.cache_fault import CacheFault
 from widetable_lookup.key_columns import fences_between, is_number_key
 from widetable_lookup.key_fences import FENCES
 from widetable_lookup.key_index import MAX_ROWS, KeyIndexWriter
-from widetable_lookup.lookup_way import needs_index
 from widetable_lookup.memcomparable import encode_keys
 from widetable_lookup.row_map import ROWS, index_rows
 
@@ -47,7 +46,7 @@ class RowFiles:
         self._sink = pa.OSFile(f"{directory}/{ROWS}", "wb")
         try:
             self._ipc = pa.ipc.new_file(self._sink, self.schema)
-            if needs_index(is_number=is_number_key(key_types)):
+            if not is_number_key(key_types):
                 self._index = KeyIndexWriter(directory)
         except BaseException:
             self.abort()

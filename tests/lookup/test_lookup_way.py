@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from widetable_lookup.lookup_way import Way, choose, needs_index
+from widetable_lookup.lookup_way import Way, choose
 
 
 @pytest.mark.parametrize(
@@ -25,8 +25,3 @@ from widetable_lookup.lookup_way import Way, choose, needs_index
 def test_which_way(keys: int, rows: int, hit_share: float, way: Way) -> None:
     assert choose(keys, rows, hit_share, has_index=True) is way
     assert choose(keys, rows, hit_share, has_index=False) is Way.SEARCH
-
-
-def test_one_number_needs_no_index() -> None:
-    assert not needs_index(is_number=True)
-    assert needs_index(is_number=False)
