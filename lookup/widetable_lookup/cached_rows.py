@@ -60,7 +60,8 @@ class CachedRows:
         """
         cache = self._opened()
         with self._damage_noted(cache):
-            find = cache.find if keys.num_columns == len(self._key) else cache.find_prefixes
+            is_whole = keys.num_columns == len(self._key)
+            find = cache.find if is_whole else cache.keys.search_prefixes
             hits, positions = find(keys.columns)
             if not len(hits):
                 return Found(hits, pa.RecordBatch.from_pylist([], self._schema))

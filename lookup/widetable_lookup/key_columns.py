@@ -95,16 +95,13 @@ class KeyColumns:
         value_bases = np.maximum(values, 0) + shifts
         self._bases = np.stack([value_bases, offsets[[part.offsets for part in parts]]])
 
-    def encode(self, keys: Sequence[pa.Array]) -> EncodedKeys:
-        return encode_keys(keys, self._names)
-
     def search(self, keys: Sequence[pa.Array]) -> tuple[Positions, Positions]:
         """(hits int64[h], ascending numbers of keys; positions int64[h], their rows)."""
         lows, equal = np.empty(len(keys[0]), np.int64), np.empty(len(keys[0]), np.bool_)
         if self._fences is None:
             self._search_numbers(keys[0], lows, equal)
         else:
-            self._search_rows(self.encode(keys), self._fences, lows, equal)
+            self._search_rows(encode_keys(keys, self._names), self._fences, lows, equal)
         self._check_proof(lows)
         hits = np.flatnonzero(equal)
         return hits, lows[hits]
@@ -187,7 +184,7 @@ class KeyColumns:
         self, column: pa.Array, lows: Positions, equal: npt.NDArray[np.bool_]
     ) -> None:
         if column.null_count:
-            self.encode([column])  # says what is wrong
+            encode_keys([column], self._names)  # says what is wrong
         dtype = np.dtype(f"i{column.type.bit_width // 8}")
         source = self._rows.items(8 * dtype.itemsize).view(dtype)
         bases = self._bases[0, 0] // dtype.itemsize

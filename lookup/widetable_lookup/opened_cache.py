@@ -30,6 +30,7 @@ from widetable_lookup.key_fences import FENCES, fences_from_bytes
 from widetable_lookup.key_index import KeyIndex
 from widetable_lookup.key_search import FENCE_ROWS
 from widetable_lookup.lookup_way import Way, choose
+from widetable_lookup.memcomparable import encode_keys
 from widetable_lookup.row_files import stored_schema
 from widetable_lookup.row_map import LAYOUT, PAGES, RowMap, buffer_count, layout_from_bytes
 
@@ -57,8 +58,8 @@ class OpenedCache:
         self.rows = RowMap(place, self.schema, manifest.content(place, PAGES), layout)
         if self.rows.rows != file.row_count:
             raise CacheFault(f"{place}: {self.rows.rows} rows, the file has {file.row_count}")
-        key = schema.trimmed_primary_key
-        key_types = [self.schema.field(name).type for name in key]
+        self._key = schema.trimmed_primary_key
+        key_types = [self.schema.field(name).type for name in self._key]
         self._hit_share = 0.5
         self._index: KeyIndex | None = None
         fences = None
@@ -66,7 +67,7 @@ class OpenedCache:
         if has_index:
             content = manifest.content(place, FENCES)
             fences = fences_from_bytes(content, self.rows.rows, FENCE_ROWS)
-        self._keys = KeyColumns(self.rows, key, key_types, fences)
+        self.keys = KeyColumns(self.rows, self._key, key_types, fences)
         if has_index:  # last: nothing that fails leaves it open
             self._index = KeyIndex(place, block_cache)
 
@@ -78,15 +79,11 @@ class OpenedCache:
         index = self._index
         way = choose(count, self.rows.rows, self._hit_share, has_index=index is not None)
         if index is None or way is Way.SEARCH:
-            hits, positions = self._keys.search(keys)
+            hits, positions = self.keys.search(keys)
         else:
             hits, positions = self._from_index(index, keys)
         self._hit_share += _HIT_SHARE_WEIGHT * (len(hits) / count - self._hit_share)
         return hits, positions
-
-    def find_prefixes(self, prefixes: Sequence[pa.Array]) -> tuple[Positions, Positions]:
-        """The same for leading key columns, fewer than all: each of them with all its rows."""
-        return self._keys.search_prefixes(prefixes)
 
     def close(self) -> None:
         """Let go of the index; the map goes with the last array of it."""
@@ -95,11 +92,11 @@ class OpenedCache:
             index.close()
 
     def _from_index(self, index: KeyIndex, keys: Sequence[pa.Array]) -> tuple[Positions, Positions]:
-        encoded = self._keys.encode(keys)
+        encoded = encode_keys(keys, self._key)
         found = index.positions(encoded.to_list())
         hits = np.flatnonzero(found >= 0)
         positions = found[hits]
-        if not self._keys.confirm(encoded, hits, positions):
+        if not self.keys.confirm(encoded, hits, positions):
             raise CacheFault(f"{self.place}: the key index names rows of other keys")
         return hits, positions
 

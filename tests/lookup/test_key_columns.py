@@ -68,10 +68,10 @@ def _search(
             if key in row_keys
         ]
         assert list(zip(hits.tolist(), positions.tolist(), strict=True)) == expected
-        assert keys.confirm(keys.encode(asked_columns), hits, positions)
+        assert keys.confirm(encode_keys(asked_columns, names), hits, positions)
         if len(positions) and mapped.rows > len(positions):
             others = np.setdiff1d(np.arange(mapped.rows), positions)[: len(positions)]
-            assert not keys.confirm(keys.encode(asked_columns), hits[: len(others)], others)
+            assert not keys.confirm(encode_keys(asked_columns, names), hits[: len(others)], others)
 
 
 @given(data=st.data())
