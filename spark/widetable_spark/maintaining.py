@@ -5,7 +5,7 @@ is due, commits what the tasks wrote, expires. The tasks compact whole buckets. 
 partition of a persisted RDD, and Spark runs a persisted partition where it is (spark.md section 7): the lookup caches
 of a bucket's files stay on one host. So tasks fetch their files themselves; nothing is shuffled.
 
-    slot      partition of the RDD; of a bucket: (crc32 of its partition bytes + bucket) mod slots
+    slot      partition of the RDD, of 1,024; of a bucket: (crc32 of its partition bytes + bucket) mod 1,024
     outcome   what a task sends back per bucket: a message to commit, or the error that its compaction met
 
 All but where this work is done is as in one process (`lsm/compaction_job.py`): what is planned, what is committed, and
@@ -63,8 +63,8 @@ if TYPE_CHECKING:
 
     from widetable.connector import Committer
 
-# Partitions of the persisted RDD at most; more buckets share slots.
-_MAX_SLOTS: Final = 1024
+# Partitions of the persisted RDD, whatever buckets there are: those without work are not run. More buckets share slots.
+_SLOTS: Final = 1024
 _log = logging.getLogger("widetable.spark")
 
 
@@ -94,7 +94,7 @@ def maintain(
     checkpoint = None if checkpoint is None else checked_path(checkpoint, "checkpoint")
     name = None if name is None else text(name, "name")
     table = Table.open(path, storage_options=storage_options)
-    executors = _Executors(_context(spark), table.schema.num_buckets)
+    executors = _Executors(_context(spark))
     upkeep = Upkeep(
         trigger_millis, full_compaction_interval_millis, expire, orphans_older_than_millis
     )
@@ -190,14 +190,11 @@ def _end(maintainer: Maintainer, executors: _Executors, temporary: str | None) -
 
 
 class _Executors:
-    """Compacts tables by tasks that stay where they are. buckets: of the table; slots are as
-    many, up to _MAX_SLOTS, for as long as it lives, whatever becomes of the buckets. Close it.
-    """
+    """Compacts tables by tasks that stay where they are, whatever becomes of the buckets. Close it."""
 
-    def __init__(self, context: SparkContext, buckets: int) -> None:
+    def __init__(self, context: SparkContext) -> None:
         self._context = context
-        self._slots = min(buckets, _MAX_SLOTS)
-        self._pinned: RDD[int] = context.parallelize(range(self._slots), self._slots).persist()
+        self._pinned: RDD[int] = context.parallelize(range(_SLOTS), _SLOTS).persist()
 
     def compact(self, state: TableState, committer: Committer, scope: Scope) -> Compacted:
         """As in one process, but for where the buckets' work is done."""
@@ -219,9 +216,7 @@ class _Executors:
         """
         of_slot: dict[int, list[BucketWork]] = defaultdict(list)
         for work in works:
-            of_slot[(zlib.crc32(work.bucket.partition) + work.bucket.number) % self._slots].append(
-                work
-            )
+            of_slot[(zlib.crc32(work.bucket.partition) + work.bucket.number) % _SLOTS].append(work)
         if not of_slot:
             return []
         sent = self._context.broadcast((state, dict(of_slot)))

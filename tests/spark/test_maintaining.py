@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -19,6 +21,8 @@ import widetable_spark
 from tests import patience
 from tests.patience import PATIENCE_SECONDS
 from tests.spark.conftest import GROUPS, WIDE
+from widetable.connector import Upkeep
+from widetable_spark.maintaining import _Executors
 
 OPTIONS = {
     **GROUPS,
@@ -156,6 +160,55 @@ def test_a_damaged_bucket_costs_the_others_nothing(spark: SparkSession, table: w
         wait_for(lambda: waiting() == set(), query)
     finally:
         query.stop()
+
+
+class OneByOne:
+    """What `maintain` asks of a SparkContext, done here. ran: of each job, the slots that it ran."""
+
+    def __init__(self) -> None:
+        self.ran: list[list[int]] = []
+
+    def parallelize(self, slots: range, partitions: int) -> Any:
+        assert len(slots) == partitions > 0
+        return SimpleNamespace(persist=lambda: slots, unpersist=lambda: None)
+
+    def broadcast(self, value: object) -> Any:
+        return SimpleNamespace(value=value, destroy=lambda: None)
+
+    def runJob(
+        self, pinned: range, function: Callable[[Iterator[int]], Iterator[Any]], slots: list[int]
+    ) -> list[Any]:
+        self.ran.append(slots)
+        return [outcome for slot in slots for outcome in function(iter([pinned[slot]]))]
+
+
+DYNAMIC = {"bucket": "-1", "dynamic-bucket.target-row-num": "1"}
+
+
+@pytest.mark.parametrize(
+    ("options", "keys"), [({"bucket": "3"}, ["k"]), ({"bucket": "1"}, ["k", "a"]), (DYNAMIC, ["k"])]
+)
+def test_buckets_of_all_partitions_are_compacted_at_once(
+    tmp_path: Path, options: dict[str, str], keys: list[str]
+) -> None:
+    schema = {"k": pa.int64(), "a": pa.string()}
+    options = {"changelog-producer": "lookup", "write-only": "true", **options}
+    table = wt.Catalog(str(tmp_path / "wh")).create_table(
+        "db.t", schema, primary_key=keys, partition_by=keys[1:], options=options
+    )
+    for _ in range(2):
+        table.write(
+            pa.table({"k": range(8), "a": [f"a{i % 3}" for i in range(8)]}, pa.schema(schema))
+        )
+    buckets = {read.split.bucket for read in table.scan().split_reads()}
+    assert len(buckets) >= 3
+    context: Any = OneByOne()
+    executors = _Executors(context)
+    maintainer = table.maintainer(Upkeep(1000, None, False, None), executors.compact)
+    assert maintainer.round().failures == 0
+    maintainer.close()
+    assert waiting_files(table) == 0
+    assert [len(slots) for slots in context.ran] == [len(buckets)]
 
 
 def test_a_table_that_is_not_there_is_reported_at_once(spark: SparkSession, tmp_path: Path) -> None:
