@@ -132,7 +132,7 @@ class Topology:
         """Say that a registered job runs. Its process calls `renew` at least once a minute from now on; once it ends
         without `drop`, its columns are free as soon as no table waits for its writer.
         """
-        known = self._known(job)
+        known = self._known(job, self._read())
         started = replace(known, state=RUNNING, run=str(uuid.uuid4()))
         self._claim(started)
         return started
@@ -141,8 +141,9 @@ class Topology:
         """Say that it goes on; its sources go on to keep what it has not read. One that ran out is looked at as a new
         one is.
         """
-        known = self._known(job)
-        notes = [note for table in self._read() for note in table.notes if note.job.name == job]
+        tables = self._read()  # one look: what is known is in the notes
+        known = self._known(job, tables)
+        notes = [note for table in tables for note in table.notes if note.job.name == job]
         if all(note.force is Force.IN_FORCE for note in notes):
             for table in self._opened_sinks(known).values():
                 self._write(known, table)
@@ -339,9 +340,8 @@ class Topology:
         opened = tables_under_barriers(self._warehouse)
         return [jobs_of(name, table, self._clock) for name, table in opened]
 
-    def _known(self, job: str) -> Job:
+    def _known(self, job: str, tables: Sequence[JobsOfTable]) -> Job:
         """As it was registered, in force or not; its sinks as it gave them, the lead first."""
-        tables = self._read()
         declared = merged(note.job for table in tables for note in table.notes)
         name = text(job, "job")
         found = next((one for one in declared if one.name == name), None)

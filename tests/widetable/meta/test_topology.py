@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -433,6 +434,33 @@ class DropsAfterListing(wt.Catalog):
         found = super().list_tables(database)
         super().drop_table("db.gone", if_exists=True)
         return found
+
+
+class ReplacesBeforeListing(wt.Catalog):
+    """Somebody puts job "two" in the place of "one" before the last of so many lists of its tables."""
+
+    left = 0
+
+    def list_tables(self, database: str | None = None) -> list[str]:
+        self.left -= 1
+        if self.left == 0:
+            topology = wt.Catalog(self.warehouse).topology()
+            topology.drop("one", force=True)
+            topology.register("two", sinks={"db.a": None})
+        return super().list_tables(database)
+
+
+@pytest.mark.parametrize("lists", [1, 2, 3])
+def test_a_renewal_brings_no_job_back_into_another_ones_way(tmp_path: Path, lists: int) -> None:
+    catalog_of(tmp_path)
+    catalog = ReplacesBeforeListing(tmp_path)
+    topology = Topology(catalog, for_others=True)
+    topology.register("one", sinks={"db.a": None})
+    topology.running("one")
+    catalog.left = lists
+    with contextlib.suppress(NotFoundError):
+        topology.renew("one")
+    assert len(topology.jobs()) == 1
 
 
 @pytest.mark.parametrize(
