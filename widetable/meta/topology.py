@@ -249,6 +249,7 @@ class Topology:
                 found.update({one: found[one] + 1 for one in revised if one in found})
         return found
 
+    @looked_again
     def barriers(self, table: str, limit: int | None = None) -> list[TableBarrier]:
         """Which snapshots the barriers of a table are, ascending: those that it came to, by the snapshots that are
         kept, and those that it waits for, with who is missing. limit: so many of the complete ones, the newest.
@@ -307,10 +308,12 @@ class Topology:
         jobs = _running(_live([jobs_of(*table, self._clock) for table in opened.items()]))
         return keep_common_barriers(opened, JobGraph(jobs, opened).components())
 
+    @looked_again
     def upstream(self, table: str) -> list[str]:
         """The tables that it is made of, directly or not, those that are made first in front."""
         return self._graph_with(table).upstream(table)
 
+    @looked_again
     def downstream(self, table: str) -> list[str]:
         """The tables that are made of it, directly or not, those that are made first in front."""
         return self._graph_with(table).downstream(table)

@@ -476,3 +476,40 @@ def test_a_table_that_is_dropped_meanwhile_is_not_there(tmp_path: Path, look: st
     found = getattr(Topology(DropsAfterListing(tmp_path), clock), look)()
     assert "db.gone" not in catalog.list_tables()
     assert repr(found) == repr(expected)
+
+
+class MissesOnce(wt.Catalog):
+    """A snapshot of its table expires between a list of its files and the look at it."""
+
+    is_missed = False
+
+    def table(self, name: str) -> wt.Table:
+        if not self.is_missed:
+            self.is_missed = True
+            raise NotFoundError("snapshot 1", found="nothing", expected="it", action="Look again.")
+        return super().table(name)
+
+
+@pytest.mark.parametrize(
+    ("look", "arguments"),
+    [
+        ("jobs", ()),
+        ("tables", ()),
+        ("layers", ()),
+        ("upstream", ("db.t",)),
+        ("downstream", ("db.t",)),
+        ("connected", (["db.t"],)),
+        ("barriers", ("db.t",)),
+        ("delays", ()),
+        ("common_barrier", ()),
+        ("keep", ()),
+        ("rebuild", ()),
+    ],
+)
+def test_a_snapshot_that_expires_meanwhile_is_looked_for_again(
+    tmp_path: Path, look: str, arguments: tuple[object, ...]
+) -> None:
+    catalog_of(tmp_path, "db.t").writer("db.t", "w").complete(10)
+    clock = HandClock()
+    expected = getattr(Topology(wt.Catalog(tmp_path), clock), look)(*arguments)
+    assert getattr(Topology(MissesOnce(tmp_path), clock), look)(*arguments) == expected
