@@ -132,7 +132,7 @@ class Topology:
         """Say that a registered job runs. Its process calls `renew` at least once a minute from now on; once it ends
         without `drop`, its columns are free as soon as no table waits for its writer.
         """
-        known = self._known(job, self._read())
+        known = _known(job, self._read())
         started = replace(known, state=RUNNING, run=str(uuid.uuid4()))
         self._claim(started)
         return started
@@ -142,7 +142,7 @@ class Topology:
         one is.
         """
         tables = self._read()  # one look: what is known is in the notes
-        known = self._known(job, tables)
+        known = _known(job, tables)
         notes = [note for table in tables for note in table.notes if note.job.name == job]
         if all(note.force is Force.IN_FORCE for note in notes):
             for table in self._opened_sinks(known).values():
@@ -228,8 +228,7 @@ class Topology:
         return self._progress(self._read())
 
     def _progress(self, tables: Sequence[JobsOfTable]) -> list[TableProgress]:
-        jobs = _running(_live(tables))
-        graph = JobGraph(jobs, (table.name for table in tables))
+        jobs, graph = _running(tables), _graph(tables)
         facts = {table.name: TableFacts(table.state, frozenset(table.alive())) for table in tables}
         now_millis = self._clock.now_nanos() // 1_000_000
         views = {table.name: barrier_views(self._opened(table.name)) for table in tables}
@@ -279,12 +278,12 @@ class Topology:
     def _delays(self, asked: int | None) -> tuple[Delays, int]:
         """And the newest barrier of any table, 0 without one."""
         opened = dict(tables_under_barriers(self._warehouse))
-        jobs = _running(_live([jobs_of(*table, self._clock) for table in opened.items()]))
+        tables = self._jobs_of(opened.items())
         kept = {name: KeptBarriers(table, asked) for name, table in opened.items()}
         came = {each for one in kept.values() for each in one.frontiers()}
         barriers = came if asked is None else {asked}
         times = {name: one.times(barriers) for name, one in kept.items()}
-        found = delays_of(times, jobs, JobGraph(jobs, opened).layers(), barriers)
+        found = delays_of(times, _running(tables), _graph(tables).layers(), barriers)
         return found, max((one.newest for one in kept.values()), default=0)
 
     @looked_again
@@ -305,8 +304,7 @@ class Topology:
         until it is called again. Returns the first snapshot that is kept, by table.
         """
         opened = dict(tables_under_barriers(self._warehouse))
-        jobs = _running(_live([jobs_of(*table, self._clock) for table in opened.items()]))
-        return keep_common_barriers(opened, JobGraph(jobs, opened).components())
+        return keep_common_barriers(opened, _graph(self._jobs_of(opened.items())).components())
 
     @looked_again
     def upstream(self, table: str) -> list[str]:
@@ -321,37 +319,28 @@ class Topology:
     @looked_again
     def connected(self, tables: Sequence[str]) -> list[str]:
         """These, and then all that jobs connect with them, however far."""
-        given, found = names(tables, "tables"), self._read()
-        for name in given:
-            _check_there(name, found)
-        graph = JobGraph(_running(_live(found)), (table.name for table in found))
-        near = (one for one in graph.components() if not set(given).isdisjoint(one))
+        given = names(tables, "tables")
+        components = self._graph_with(*given).components()
+        near = (one for one in components if not set(given).isdisjoint(one))
         return list(dict.fromkeys((*given, *chain.from_iterable(near))))
 
     @looked_again
     def layers(self) -> list[list[str]]:
         """The tables under barriers: those that no job makes of others, then layer by layer what is made of them."""
-        tables = self._read()
-        return JobGraph(_running(_live(tables)), (table.name for table in tables)).layers()
+        return self._graph_with().layers()
 
-    def _graph_with(self, table: str) -> JobGraph:
+    def _graph_with(self, *given: str) -> JobGraph:
+        """given: tables that must be in it."""
         tables = self._read()
-        _check_there(text(table, "table"), tables)
-        return JobGraph(_running(_live(tables)), (each.name for each in tables))
+        for name in given:
+            _check_there(text(name, "table"), tables)
+        return _graph(tables)
 
     def _read(self) -> list[JobsOfTable]:
-        opened = tables_under_barriers(self._warehouse)
-        return [jobs_of(name, table, self._clock) for name, table in opened]
+        return self._jobs_of(tables_under_barriers(self._warehouse))
 
-    def _known(self, job: str, tables: Sequence[JobsOfTable]) -> Job:
-        """As it was registered, in force or not; its sinks as it gave them, the lead first."""
-        declared = merged(note.job for table in tables for note in table.notes)
-        name = text(job, "job")
-        found = next((one for one in declared if one.name == name), None)
-        if found is None:
-            raise _no_job(name, _live(tables))
-        lead = leads_of(tables)[name]
-        return replace(found, sinks=tuple(sorted(found.sinks, key=lambda s: s.table != lead)))
+    def _jobs_of(self, opened: Iterable[tuple[str, OpenTable]]) -> list[JobsOfTable]:
+        return [jobs_of(name, table, self._clock) for name, table in opened]
 
     def _claim(self, job: Job) -> None:
         """Say so in all sinks, then look at all jobs of the warehouse (`job_claim`)."""
@@ -415,8 +404,22 @@ def _live(tables: Sequence[JobsOfTable]) -> list[Job]:
     return merged((job for table in tables for job in table.live()), leads_of(tables))
 
 
-def _running(jobs: Sequence[Job]) -> list[Job]:
-    return [job for job in jobs if job.state == RUNNING]
+def _known(job: str, tables: Sequence[JobsOfTable]) -> Job:
+    """As it was registered, in force or not; its sinks as it gave them, the lead first."""
+    declared = merged((note.job for table in tables for note in table.notes), leads_of(tables))
+    name = text(job, "job")
+    found = next((one for one in declared if one.name == name), None)
+    if found is None:
+        raise _no_job(name, _live(tables))
+    return found
+
+
+def _running(tables: Sequence[JobsOfTable]) -> list[Job]:
+    return [job for job in _live(tables) if job.state == RUNNING]
+
+
+def _graph(tables: Sequence[JobsOfTable]) -> JobGraph:
+    return JobGraph(_running(tables), (table.name for table in tables))
 
 
 def _check_there(table: str, tables: Sequence[JobsOfTable]) -> None:
