@@ -139,10 +139,12 @@ def _parquet_scan(
 ) -> DataFrame:
     # All columns of the table are offered, so that `where` may use one that is not read.
     # recursiveFileLookup keeps Spark from
-    # taking partition values out of the directories, where a DATE is a day number.
+    # taking partition values out of the directories, where a DATE is a day number; without
+    # __globPaths__ it reads [], {}, *, ? and \ of a path as a pattern.
     paths = [file.path for split in splits for file in split.raw_files or ()]
     everything = spark_schema(table.arrow_schema)
-    frame = spark.read.schema(everything).option("recursiveFileLookup", "true").parquet(*paths)
+    reader = spark.read.schema(everything).option("recursiveFileLookup", "true")
+    frame = reader.option("__globPaths__", "false").parquet(*paths)
     if where is not None:
         frame = frame.where(where)
     return frame.select(*[field.name for field in target]) if columns is not None else frame

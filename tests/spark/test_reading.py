@@ -131,3 +131,18 @@ def test_files_in_a_store_are_left_to_spark_where_hadoop_has_a_connector(
             assert hadoop_serves(spark, f"{scheme}://bucket/t")
         finally:
             configuration.unset(f"fs.{scheme}.impl")
+
+
+@pytest.mark.parametrize(
+    "folder", ["x[1]", "x{1}", "x{1,2}", "x?*", "x[", "back\\slash", "a b%20:#"]
+)
+def test_a_path_is_no_pattern(spark: SparkSession, tmp_path: Path, folder: str) -> None:
+    (tmp_path / folder).mkdir()
+    table = wt.Catalog(tmp_path / folder).create_table(
+        "db.t", {"k": pa.int64()}, primary_key=["k"], options={"bucket": "1"}
+    )
+    table.write({"k": [1]})
+    table.compact(full=True)
+    frame = widetable_spark.read(spark, table.path)
+    assert "MapInArrow" not in frame._jdf.queryExecution().toString()
+    assert [row.k for row in frame.collect()] == [1]
