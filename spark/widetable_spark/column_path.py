@@ -11,7 +11,7 @@ come from here, one for writing must be said; and a write whose columns name the
     INSERT INTO t SELECT * FROM u                    writer(schema): the columns of u, with u's path
     INSERT INTO t (id) ..                            writer(schema): t's columns, with '/w/a', filled with nulls
 
-In the third line a path from the columns would write into u: so it is not taken. Raises nothing.
+In the third line a path from the columns would write into u: so it is not taken. Raises what `locate` raises.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from __future__ import annotations
 from typing import Final
 
 from pyspark.sql.types import StructField, StructType
+
+from widetable.connector import locate
 
 _KEY: Final = "widetable.path"
 
@@ -33,3 +35,9 @@ def with_path(schema: StructType, path: str) -> StructType:
 def path_of(schema: StructType) -> str | None:
     """The path that the columns name, if any: that of the first column that names one."""
     return next((str(f.metadata[_KEY]) for f in schema if f.metadata and _KEY in f.metadata), None)
+
+
+def names_path(schema: StructType, path: str) -> bool:
+    """Whether the columns are those of the table at `path`, as `locate` reads paths: `file:/t` is `/t`."""
+    named = path_of(schema)
+    return named is not None and locate(named)[1] == locate(path)[1]

@@ -1,8 +1,9 @@
 """Nulls that an INSERT in SQL may not have meant: Spark fills the columns that it does not name, and does not say so.
 
-An INSERT is known by the metadata of its columns, which are the table's own (`column_path`). A column that is null in
-all of its rows may be one that Spark filled. Where such nulls would take effect, the write is refused by name before
-anything is committed; the option `columns` says what is meant.
+An INSERT is known by the metadata of its columns, which are the table's own (`column_path`); a DataFrame that was read
+from it with `format("widetable")` has the same, and is held to the same rule. A column that is null in all of its rows
+may be one that Spark filled. Where such nulls would take effect, the write is refused by name before anything is
+committed; the option `columns` says what is meant.
 
     deduplicate      nulls of all columns outside the key take effect: a row replaces the row before it
     partial-update   those of a sequence group, where the group has sequence numbers; others leave the value as it is
@@ -20,21 +21,9 @@ from __future__ import annotations
 
 from collections.abc import Set
 
-from pyspark.sql.types import StructType
-
 from widetable import InvalidError
-from widetable.connector import MERGE_ENGINE, TableSchema, locate
-from widetable_spark.column_path import path_of
+from widetable.connector import MERGE_ENGINE, TableSchema
 from widetable_spark.source_options import COLUMNS
-
-
-def may_be_insert(schema: StructType, path: str) -> bool:
-    """Whether columns of a write to the table at `path` are that table's own. So are those of a
-    DataFrame that was read from it with `format("widetable")`, which is held to the same rule.
-    Paths are compared as `locate` reads them: `file:/t` is `/t`.
-    """
-    named = path_of(schema)
-    return named is not None and locate(named)[1] == locate(path)[1]
 
 
 def check_inserted(schema: TableSchema, null_columns: Set[str]) -> None:

@@ -4,14 +4,13 @@ Each is a table of Spark's session catalog, `database.table`, that refers to the
 plans it afresh, which a temporary view of `format("widetable")` does not (spark.md sections 1 and 5). Dropping such a
 table in Spark drops the name alone.
 
-    for each db.table     CREATE DATABASE IF NOT EXISTS db
-      is there, of ours   DROP TABLE, CREATE TABLE .. LOCATION: its columns are those of now
-      is there, not ours  InvalidError
-      is not there        CREATE TABLE .. LOCATION
+    for each db.table      CREATE DATABASE IF NOT EXISTS db
+      means it already     DROP TABLE, CREATE TABLE .. LOCATION: its columns are those of now
+      means another table  InvalidError, also where that is one of ours, of another warehouse say
+      is not there         CREATE TABLE .. LOCATION
 
-Of ours is each table of `format("widetable")`, of another warehouse, too: its name means the new
-one then. Between the two statements the name is gone for a moment, and a query that comes then
-fails. Names are done one after the other: those before one that is refused stay registered.
+Between the two statements of the first line the name is gone for a moment, and a query that comes
+then fails. Names are done one after the other: those before one that is refused stay registered.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from widetable import Catalog, InvalidError
-from widetable_spark.column_path import path_of
+from widetable_spark.column_path import names_path, path_of
 from widetable_spark.spark_session import session_of
 
 
@@ -34,7 +33,8 @@ def register_catalog(spark: SparkSession, warehouse: str | os.PathLike[str]) -> 
     Spark, so `DROP DATABASE` deletes no table.
 
     Call it again after a table was made or altered. Databases that Spark lacks are made. Raises InvalidError for a name
-    that Spark does not take, that differs from another one by case only, or that means another table in Spark.
+    that Spark does not take, that differs from another one by case only, or that means another table in Spark, also one
+    of ours: DROP TABLE frees it.
     """
     session = session_of(spark)
     catalog = Catalog(warehouse)
@@ -60,8 +60,12 @@ def _register(session: SparkSession, name: str, path: str) -> None:
     quoted = f"`{database}`.`{table}`"  # neither has a backtick, or Spark refuses it
     session.sql(f"CREATE DATABASE IF NOT EXISTS `{database}`")
     if session.catalog.tableExists(quoted):
-        if path_of(session.table(quoted).schema) is None:
-            raise _refused(name, "another table of that name in Spark", "a name that is free")
+        known = session.table(quoted).schema
+        if not names_path(known, path):
+            found = path_of(known) or "no table of ours"
+            raise _refused(
+                name, f"the name in Spark, of {found}", f"a name that is free, or of {path}"
+            )
         session.sql(f"DROP TABLE {quoted}")
     # A text of Spark SQL, where a backslash escapes.
     location = path.replace("\\", "\\\\").replace("'", "\\'")

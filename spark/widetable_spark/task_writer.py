@@ -23,8 +23,9 @@ from pyspark.sql.types import StructType
 
 from widetable import CommitMessage, InvalidError, Table
 from widetable.connector import check_write_columns, new_writer
+from widetable_spark.column_path import names_path
 from widetable_spark.event_time import check_event_time, largest_event_time
-from widetable_spark.inserted_nulls import check_inserted, may_be_insert
+from widetable_spark.inserted_nulls import check_inserted
 from widetable_spark.source_options import COLUMNS, SourceOptions, WatermarkOptions
 from widetable_spark.spark_types import arrow_schema
 from widetable_spark.worker_heap import settle
@@ -138,7 +139,7 @@ def plan_writer(
         options.row_kind,
         table.sequence_base(),
         options.watermark,
-        options.columns is None and may_be_insert(schema, options.path),
+        options.columns is None and names_path(schema, options.path),
         is_named,
     )
 

@@ -76,6 +76,21 @@ def test_a_name_of_another_table_in_spark_is_refused(
     assert rows(spark, "SELECT * FROM shop.users") == [(1,)]
 
 
+def test_a_name_of_another_warehouse_is_refused(
+    spark: SparkSession, warehouse: wt.Catalog, users: wt.Table, tmp_path: Path
+) -> None:
+    widetable_spark.register_catalog(spark, warehouse.warehouse)
+    users.write(pa.table({"k": [1], "a_seq": [1], "a": ["x"]}))
+    other = wt.Catalog(tmp_path / "others")
+    other.create_table("shop.users", PLAIN, primary_key=["k"])
+    with pytest.raises(wt.InvalidError, match=f"shop.users'.*{users.path}"):
+        widetable_spark.register_catalog(spark, other.warehouse)
+    assert rows(spark, "SELECT k, a FROM shop.users") == [(1, "x")]
+    spark.sql("DROP TABLE shop.users")
+    widetable_spark.register_catalog(spark, other.warehouse)
+    assert rows(spark, "SELECT * FROM shop.users") == []
+
+
 @pytest.mark.parametrize("name", ["users-1", "USERS", "us`ers"])
 def test_a_name_that_spark_cannot_have_is_refused(
     spark: SparkSession, warehouse: wt.Catalog, users: wt.Table, name: str
