@@ -7,7 +7,9 @@ committed; the option `columns` says what is meant.
 
     deduplicate      nulls of all columns outside the key take effect: a row replaces the row before it
     partial-update   those of a sequence group, where the group has sequence numbers; others leave the value as it is
-    other engines    as deduplicate
+    aggregation      those of the functions last_value and first_value, here and in sequence groups; others pass nulls
+                     over, sums say; and those of sequence.field, whose nulls make the row the oldest one
+    first-row        as deduplicate
 
     INSERT INTO t (k) VALUES (1)     Spark writes (k, a, b, g) = (1, null, null, null)
 
@@ -20,10 +22,14 @@ committed; the option `columns` says what is meant.
 from __future__ import annotations
 
 from collections.abc import Set
+from typing import Final
 
 from widetable import InvalidError
 from widetable.connector import MERGE_ENGINE, TableSchema
 from widetable_spark.source_options import COLUMNS
+
+# Functions for which null is a value like any other.
+_NULL_COUNTS: Final = ("last_value", "first_value")
 
 
 def check_inserted(schema: TableSchema, null_columns: Set[str]) -> None:
@@ -43,7 +49,18 @@ def check_inserted(schema: TableSchema, null_columns: Set[str]) -> None:
 def effective_nulls(schema: TableSchema, null_columns: Set[str]) -> list[str]:
     """Those of the columns whose nulls are seen after a merge."""
     names = [name for name in schema.names if name in null_columns]
-    if schema.typed_options.get(MERGE_ENGINE) != "partial-update":
-        return names
-    ordered = [group for group in schema.sequence_groups if not null_columns >= set(group.sequence)]
-    return [name for name in names if any(name in group.columns for group in ordered)]
+    engine = schema.typed_options.get(MERGE_ENGINE)
+    if engine == "aggregation":
+        seen = {name for name in names if _function(schema, name) in _NULL_COUNTS}
+        return [name for name in names if name in seen.union(schema.sequence_fields)]
+    if engine == "partial-update":
+        ordered = [one for one in schema.sequence_groups if not null_columns >= set(one.sequence)]
+        in_group = {name for group in ordered for name in group.columns}
+        return [n for n in names if n in in_group and _function(schema, n) in (None, *_NULL_COUNTS)]
+    return names
+
+
+def _function(schema: TableSchema, name: str) -> str | None:
+    """Of a column that is in no key and orders nothing."""
+    of_all = schema.options.get("fields.default-aggregate-function")
+    return schema.options.get(f"fields.{name}.aggregate-function", of_all)
