@@ -14,25 +14,25 @@ complete it (`widetable.operations.job_writer`).
                                                                        one snapshot
 
     killed before commit          batch 7 comes again, its files of before are orphans
-    killed behind the snapshot    batch 7 comes again, its digest is found: nothing is committed, its files are orphans
+    killed behind the snapshot    batch 7 comes again, its digest is found: nothing is committed, its new files go
     commit raised                 Spark calls abort with all messages, which deletes none; the query ends
 
 Raises InvalidError for columns, options, or a batch that is another one under the same number,
-ConflictError of jobs and commits, and what else commits raise. Files go only where the commit is
-certainly not in: an InvalidError of a commit is raised before anything is published.
+ConflictError of jobs and commits, and what else commits raise. Files go only where they are
+certainly not in: both are raised before anything is published, and tasks of a batch that comes
+again have written others than those that are in.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 
 import pyarrow as pa
 from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from widetable import CommitMessage, InvalidError, Table
+from widetable import CommitMessage, CommitResult, ConflictError, InvalidError, Table
 from widetable.connector import (
     LOOKUP_WAIT,
     JobBatch,
@@ -69,57 +69,65 @@ class StreamSink(StreamArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         table, files = self._options.table(), files_of(messages)
-        query_ids = _query_ids(messages)
-        commit: Callable[..., object]
-        if self._options.barrier_writer is not None:
-            commit = partial(self._commit_of_barrier, table, files, _only(query_ids))
-        elif self._overwrite:
-            commit = partial(table.commit_overwrite, files, whole_table=True)
-        else:
-            commit = partial(table.commit_append, files)
         try:
-            commit(
-                commit_user=self._options.commit_user or _only(query_ids),
-                commit_identifier=batchId,
-                watermark=watermark_of(messages, self._options),
-                digest=batch_digest(self._options.checkpoint, batchId, query_ids),
-            )
+            result = self._committed(table, files, messages, batchId)
+        except ConflictError:
+            table.discard(files)
+            raise
         except InvalidError as error:
-            table.discard(files)  # certainly not in
+            table.discard(files)
             raise InvalidError(
                 f"batch {batchId} of checkpoint {self._options.checkpoint!r}: {error.subject}",
                 found=error.found,
                 expected=error.expected,
                 action=error.action,
             ) from error
+        if not result.committed:
+            table.discard(files)
+
+    def _committed(
+        self,
+        table: Table,
+        files: list[CommitMessage],
+        messages: list[WriterCommitMessage | None],
+        number: int,
+    ) -> CommitResult:
+        query_ids = _query_ids(messages)
+        user = self._options.commit_user or _only(query_ids)
+        digest = batch_digest(self._options.checkpoint, number, query_ids)
+        watermark = watermark_of(messages, self._options)
+        if self._options.barrier_writer is not None:
+            batch = JobBatch(number, self._begin_millis, digest, None, watermark)
+            return self._commit_of_barrier(table, files, _only(query_ids), batch, user)
+        if self._overwrite:
+            return table.commit_overwrite(
+                files, user, number, whole_table=True, watermark=watermark, digest=digest
+            )
+        return table.commit_append(files, user, number, watermark=watermark, digest=digest)
 
     def _commit_of_barrier(
         self,
         table: Table,
         files: list[CommitMessage],
         query_id: str,
-        *,
-        commit_user: str,
-        commit_identifier: int,
-        watermark: int | None,
-        digest: str | None,
-    ) -> None:
+        batch: JobBatch,
+        user: str,
+    ) -> CommitResult:
         """As a root job with one table. Its run is the query's id, the same in each life of the
         query, while the commit user may be an option. The registration is written when the job
         joins, and not renewed between batches: this process is Spark's, and nobody has the
         object behind the batch. Its table holds the job's columns as long as it waits for it.
         """
-        batch = JobBatch(commit_identifier, self._begin_millis, digest, None, watermark)
         name = self._options.barrier_writer or ""
         keys = {*table.schema.primary_keys, self._tasks.row_kind}
         columns = [column for column in self._tasks.columns if column not in keys]
         found = table_name(table.path)
         claim = WriterClaim(table, found[1] if found else table.path)
-        JobWriter(table, name, query_id, columns, claim.register).commit(
-            files, batch, user=commit_user
-        )
+        job = JobWriter(table, name, query_id, columns, claim.register)
+        result = job.commit(files, batch, user=user)
         if table.schema.typed_options.get(LOOKUP_WAIT):
             wait_for_changelogs(table.path)  # Spark ends this process by force when it likes
+        return result
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         discard_failed(self._options, messages)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from pyspark.sql import SparkSession
 
 import widetable as wt
+from widetable_spark.source_options import parse_options
+from widetable_spark.spark_types import spark_schema
+from widetable_spark.stream_sink import StreamSink
+from widetable_spark.task_writer import TaskMessage
 
 ROWS = 300_000
 
@@ -44,3 +50,64 @@ def test_its_changelog_is_there_when_it_has_ended(spark: SparkSession, tmp_path:
     changes = table.changes(0, root["table_barrier"], mode="barrier")
     assert changes.num_rows == ROWS
     assert set(changes["_row_kind"].to_pylist()) == {"+I"}
+
+
+ROOT = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("a", pa.int64())])
+
+
+def batch_of(table: wt.Table, number: int, *query_ids: str, **options: str) -> None:
+    """What Spark does for a batch, without it: a task for each query id that one says."""
+    given = parse_options({"path": table.path, **options})
+    sink = StreamSink(given, spark_schema(ROOT), overwrite=False)
+    messages = []
+    for query_id in query_ids:
+        message = sink.write(iter([pa.record_batch({"k": [1], "a": [number]}, ROOT)]))
+        assert isinstance(message, TaskMessage)
+        messages.append(replace(message, query_id=query_id))
+    sink.commit([*messages], number)
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> wt.Table:
+    options = {"bucket": "1", "write-only": "true"}
+    return wt.Catalog(tmp_path).create_table("db.t", ROOT, primary_key=["k"], options=options)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> wt.Table:
+    options = {"bucket": "1", "write-only": "true", "widetable.barrier-interval": "100 ms"}
+    return wt.Catalog(tmp_path).create_table("db.t", ROOT, primary_key=["k"], options=options)
+
+
+def files_of(table: wt.Table) -> set[str]:
+    return {file.name for file in Path(table.path).rglob("data-*")}
+
+
+@pytest.mark.parametrize("options", [{}, {"commit-user": "loader"}, {"barrier.writer": "w"}])
+def test_a_batch_that_is_in_leaves_no_files(
+    request: pytest.FixtureRequest, options: dict[str, str]
+) -> None:
+    table = request.getfixturevalue("root" if "barrier.writer" in options else "plain")
+    batch_of(table, 0, "q", **options)
+    before = files_of(table)
+    batch_of(table, 0, "q", **options)
+    assert files_of(table) == before
+    assert table.scan().to_arrow()["a"].to_pylist() == [0]
+
+
+@pytest.mark.parametrize("options", [{}, {"barrier.writer": "w"}])
+def test_a_batch_that_is_refused_leaves_no_files(
+    request: pytest.FixtureRequest, options: dict[str, str]
+) -> None:
+    table = request.getfixturevalue("root" if "barrier.writer" in options else "plain")
+    with pytest.raises(wt.InvalidError, match="2 query ids"):
+        batch_of(table, 0, "q", "r", **options)
+    assert files_of(table) == set()
+
+
+def test_a_batch_in_another_jobs_way_leaves_no_files(root: wt.Table) -> None:
+    batch_of(root, 0, "q", **{"barrier.writer": "w"})
+    before = files_of(root)
+    with pytest.raises(wt.ConflictError):
+        batch_of(root, 0, "r", **{"barrier.writer": "x"})
+    assert files_of(root) == before
