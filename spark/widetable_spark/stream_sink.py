@@ -114,15 +114,18 @@ class StreamSink(StreamArrowWriter):
         user: str,
     ) -> CommitResult:
         """As a root job with one table. Its run is the query's id, the same in each life of the
-        query, while the commit user may be an option. The registration is written when the job
-        joins, and not renewed between batches: this process is Spark's, and nobody has the
-        object behind the batch. Its table holds the job's columns as long as it waits for it.
+        query, while the commit user may be an option. Batches renew the registration, and nothing
+        does between them: this process is Spark's, which ends it when it has been idle for a
+        minute, and else may have it for other queries when this one has ended. So one without a
+        batch for a minute is not seen as alive; its table holds its columns as long as it waits
+        for it.
         """
         name = self._options.barrier_writer or ""
         keys = {*table.schema.primary_keys, self._tasks.row_kind}
         columns = [column for column in self._tasks.columns if column not in keys]
         found = table_name(table.path)
         claim = WriterClaim(table, found[1] if found else table.path)
+        claim.renew(name, tuple(columns), query_id)
         job = JobWriter(table, name, query_id, columns, claim.register)
         result = job.commit(files, batch, user=user)
         if table.schema.typed_options.get(LOOKUP_WAIT):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -77,6 +79,28 @@ def plain(tmp_path: Path) -> wt.Table:
 def root(tmp_path: Path) -> wt.Table:
     options = {"bucket": "1", "write-only": "true", "widetable.barrier-interval": "100 ms"}
     return wt.Catalog(tmp_path).create_table("db.t", ROOT, primary_key=["k"], options=options)
+
+
+@pytest.mark.parametrize("left_millis", [-1, 5_000])
+def test_batches_renew_the_registration(tmp_path: Path, root: wt.Table, left_millis: int) -> None:
+    batch_of(root, 0, "q", **{"barrier.writer": "w"})
+    (note,) = Path(root.path).rglob("widetable-writer-*")
+    values = json.loads(note.read_text())
+    note.write_text(json.dumps({**values, "expires_millis": time.time_ns() // 10**6 + left_millis}))
+    batch_of(root, 1, "q", **{"barrier.writer": "w"})
+    assert json.loads(note.read_text())["expires_millis"] >= values["expires_millis"]
+    ((writer,),) = [table.writers for table in wt.Catalog(tmp_path).topology().tables()]
+    assert (writer.name, writer.alive) == ("w", True)
+
+
+def test_a_registration_of_another_run_is_not_renewed(root: wt.Table) -> None:
+    batch_of(root, 0, "q", **{"barrier.writer": "w"})
+    (note,) = Path(root.path).rglob("widetable-writer-*")
+    values = json.loads(note.read_text())
+    other = json.dumps({**values, "run": "another", "expires_millis": 1})
+    note.write_text(other)
+    batch_of(root, 1, "q", **{"barrier.writer": "w"})
+    assert note.read_text() == other
 
 
 def files_of(table: wt.Table) -> set[str]:

@@ -21,9 +21,11 @@ from dataclasses import replace
 from widetable.commit.barrier_state import ROOT
 from widetable.commit.clock import Clock, SystemClock
 from widetable.commit.lease_renewal import LEASE_RENEWAL
+from widetable.commit.lease_term import Force
 from widetable.commit.revision_notes import notes_of, unfinished
 from widetable.commit.writer_registration import (
     RUNNING,
+    RUNNING_MILLIS,
     Job,
     JobSink,
     RegisteredJob,
@@ -119,6 +121,21 @@ class WriterClaim:
         LEASE_RENEWAL.start(registration)
         self._last = job
         return registration
+
+    def renew(self, name: str, columns: tuple[str, ...] | None, run: str) -> None:
+        """Say that a run goes on, for who cannot have what `register` returned, as each of its commits may be made in
+        another process. One that ran out is looked at as a new one is. Nothing is done for one that is not registered,
+        or is another run's by now: its commit finds that out.
+        """
+        table, clock = self._table, self._clock
+        known = registration_of(table._file_io, table._paths, name, clock)
+        if known is None or known.job.run != run:
+            return
+        if known.force is not Force.IN_FORCE:
+            self.register(name, columns, run)
+        elif known.expires_millis - clock.now_nanos() // 1_000_000 < RUNNING_MILLIS // 2:
+            job = known.job
+            write_registration(table._file_io, table._paths, job, clock, ends_with_process=True)
 
 
 def _put_back(table: OpenTable, before: RegisteredJob | None, written: WriterRegistration) -> None:
