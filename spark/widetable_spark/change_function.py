@@ -6,13 +6,12 @@ raises.
 
 Rows go to Spark one by one as Python's, some 0.3 M a second: it is for looking at changes. What
 is read on and on goes by `readStream.format("widetable")` with `read.changelog`, which gives
-Arrow. A table in an object store is opened with what the environment says of it: the function
-has no argument for that.
+Arrow.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import cast
 
 import pyarrow as pa
@@ -21,7 +20,7 @@ from pyspark.sql.types import Row, StructType
 from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult, UserDefinedTableFunction
 
 from widetable import InvalidError, Table
-from widetable.connector import BATCH_BYTES, pieces, text
+from widetable.connector import BATCH_BYTES, checked_storage_options, pieces, text
 from widetable_spark.batch_reader import ROWS_PER_BATCH
 from widetable_spark.spark_session import session_of
 from widetable_spark.spark_types import arrow_schema, cast_batch, spark_schema
@@ -29,43 +28,57 @@ from widetable_spark.spark_types import arrow_schema, cast_batch, spark_schema
 CHANGES_FUNCTION = "widetable_changes"
 
 
-def register_changes(spark: SparkSession, name: str = CHANGES_FUNCTION) -> None:
-    """Make the function known to this session: SELECT * FROM widetable_changes('/path/of/table', 3, 9)."""
+def register_changes(
+    spark: SparkSession,
+    name: str = CHANGES_FUNCTION,
+    *,
+    storage_options: Mapping[str, str] | None = None,
+) -> None:
+    """Make the function known to this session: SELECT * FROM widetable_changes('/path/of/table', 3, 9).
+    storage_options: of an object store, as in `widetable.Catalog`, for all tables that it is asked for; tasks get them.
+    """
     from pyspark.sql.functions import (
         udtf,
     )  # here: it imports pandas, which readers and writers do without
 
+    given = checked_storage_options(storage_options)
+    function = _changes_function(None if given is None else given.to_dict())
     session_of(spark).udtf.register(
-        text(name, "name"), cast("UserDefinedTableFunction", udtf(ChangesFunction))
+        text(name, "name"), cast("UserDefinedTableFunction", udtf(function))
     )
 
 
-class ChangesFunction:
-    """Made by Spark, once for the columns and once for the rows."""
+def _changes_function(storage: dict[str, str] | None) -> type:
+    class ChangesFunction:
+        """Made by Spark, once for the columns and once for the rows."""
 
-    @staticmethod
-    def analyze(
-        path: AnalyzeArgument, start: AnalyzeArgument, end: AnalyzeArgument
-    ) -> AnalyzeResult:
-        if path.value is None:
-            raise InvalidError(
-                CHANGES_FUNCTION,
-                found="a path that is computed",
-                expected="a text literal",
-                action="Write the path into the query.",
-            )
-        return AnalyzeResult(_schema(str(path.value)))
+        @staticmethod
+        def analyze(
+            path: AnalyzeArgument, start: AnalyzeArgument, end: AnalyzeArgument
+        ) -> AnalyzeResult:
+            if path.value is None:
+                raise InvalidError(
+                    CHANGES_FUNCTION,
+                    found="a path that is computed",
+                    expected="a text literal",
+                    action="Write the path into the query.",
+                )
+            table = Table.open(str(path.value), storage_options=storage)
+            return AnalyzeResult(_schema(table))
 
-    def eval(self, path: str, start: int, end: int) -> Iterator[Row]:
-        from pyspark.sql.conversion import ArrowTableToRowsConversion  # imports pandas
+        def eval(self, path: str, start: int, end: int) -> Iterator[Row]:
+            from pyspark.sql.conversion import ArrowTableToRowsConversion  # imports pandas
 
-        schema = _schema(path)
-        target = arrow_schema(schema)
-        for batch in Table.open(path).change_batches(start, end):
-            for piece in pieces(batch, BATCH_BYTES, ROWS_PER_BATCH):
-                rows = cast_batch(piece, target)
-                yield from ArrowTableToRowsConversion.convert(pa.Table.from_batches([rows]), schema)
+            table = Table.open(path, storage_options=storage)
+            schema = _schema(table)
+            target = arrow_schema(schema)
+            for batch in table.change_batches(start, end):
+                for piece in pieces(batch, BATCH_BYTES, ROWS_PER_BATCH):
+                    rows = pa.Table.from_batches([cast_batch(piece, target)])
+                    yield from ArrowTableToRowsConversion.convert(rows, schema)
+
+    return ChangesFunction
 
 
-def _schema(path: str) -> StructType:
-    return spark_schema(Table.open(path).change_source().arrow_schema)
+def _schema(table: Table) -> StructType:
+    return spark_schema(table.change_source().arrow_schema)

@@ -7,8 +7,7 @@ snapshot that carries them: the committer notes rows, files and lost races in th
 The snapshot of a batch is looked up by its commit user and identifier, which are the query's id
 and the batch id unless option `commit-user` says otherwise. That is a look at the table per
 batch, in Spark's listener thread, for which all listeners of the session wait. A batch whose
-snapshot has expired by then is not seen. The table is opened without options: one in an object
-store by what the environment says of it.
+snapshot has expired by then is not seen.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from __future__ import annotations
 import logging
 import os
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -29,7 +28,7 @@ from pyspark.sql.streaming.listener import (
 )
 
 from widetable import Table
-from widetable.connector import called, text
+from widetable.connector import called, checked_storage_options, text
 from widetable.connector import path as checked_path
 
 _log = logging.getLogger("widetable.spark")
@@ -61,7 +60,7 @@ class CommitProgressListener(StreamingQueryListener):
     was seen last, oldest first: 1,000 at most, so that a query may run for years.
 
     path: the table; commit_user: only if the query sets the option of that name; on_commit: called
-    from Spark's listener thread.
+    from Spark's listener thread; storage_options: of an object store, as in `widetable.Catalog`.
     Batches without rows commit nothing and are not seen.
     """
 
@@ -70,10 +69,14 @@ class CommitProgressListener(StreamingQueryListener):
         path: str | os.PathLike[str],
         commit_user: str | None = None,
         on_commit: Callable[[CommitProgress], None] | None = None,
+        *,
+        storage_options: Mapping[str, str] | None = None,
     ) -> None:
         self._path = checked_path(path, "path")
         self._commit_user = None if commit_user is None else text(commit_user, "commit_user")
         self._on_commit = None if on_commit is None else called(on_commit, "on_commit")
+        given = checked_storage_options(storage_options)
+        self._storage = None if given is None else given.to_dict()
         self.commits: deque[CommitProgress] = deque(maxlen=_KEPT_COMMITS)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
@@ -88,7 +91,8 @@ class CommitProgressListener(StreamingQueryListener):
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
         progress = event.progress
         user = self._commit_user or str(progress.id)
-        found = Table.open(self._path).find_commit(user, int(progress.batchId))
+        table = Table.open(self._path, storage_options=self._storage)
+        found = table.find_commit(user, int(progress.batchId))
         if found is None:
             return
         noted = found.properties

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -10,6 +12,7 @@ from pyspark.sql import SparkSession
 
 import widetable as wt
 import widetable_spark
+from widetable_spark.change_function import _changes_function
 
 
 @pytest.fixture
@@ -55,3 +58,22 @@ def test_a_range_that_is_not_there_is_reported(spark: SparkSession, table: wt.Ta
         spark.sql(
             "SELECT c.* FROM (SELECT '/x' AS p, 0 AS s) t, LATERAL widetable_changes(t.p, t.s, 1) c"
         ).collect()
+
+
+def test_tables_are_opened_with_the_options_of_the_storage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = wt.Catalog(tmp_path).create_table("db.t", {"k": pa.int64()}, primary_key=["k"])
+    table.write({"k": [1]})
+    given: list[object] = []
+
+    def opened(path: str, *, storage_options: dict[str, str] | None = None) -> wt.Table:
+        given.append(storage_options)
+        return table
+
+    monkeypatch.setattr(wt.Table, "open", opened)
+    function: Any = _changes_function({"s3.region": "x"})
+    schema = function.analyze(SimpleNamespace(value=table.path), None, None).schema
+    assert schema.names == ["k", "_row_kind"]
+    assert [tuple(row) for row in function().eval(table.path, 0, 1)] == [(1, "+I")]
+    assert given == [{"s3.region": "x"}] * 2

@@ -67,10 +67,13 @@ def calls(path: str) -> dict[str, tuple[Callable[..., object], dict[str, Any]]]:
                 "storage_options": {},
             },
         ),
-        "register_changes": (widetable_spark.register_changes, {"spark": None, "name": "f"}),
+        "register_changes": (
+            widetable_spark.register_changes,
+            {"spark": None, "name": "f", "storage_options": {}},
+        ),
         "CommitProgressListener": (
             widetable_spark.CommitProgressListener,
-            {"path": path, "commit_user": None, "on_commit": None},
+            {"path": path, "commit_user": None, "on_commit": None, "storage_options": {}},
         ),
     }
 

@@ -176,6 +176,25 @@ def test_a_listener_of_a_long_query_keeps_the_last_commits(tmp_path: Path) -> No
     assert [commit.batch_id for commit in listener.commits] == [0] * 900 + [1] * 100
 
 
+def test_a_listener_opens_its_table_with_the_options_of_the_storage(
+    wide_table: wt.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wide_table.write({"k": [1]}, "query", 0)
+    given: list[object] = []
+
+    def opened(path: str, *, storage_options: dict[str, str] | None = None) -> wt.Table:
+        given.append(storage_options)
+        return wide_table
+
+    monkeypatch.setattr(wt.Table, "open", opened)
+    listener = widetable_spark.CommitProgressListener(
+        wide_table.path, "query", storage_options={"s3.region": "x"}
+    )
+    progress = SimpleNamespace(id="-", name=None, batchId=0, batchDuration=1)
+    listener.onQueryProgress(cast("QueryProgressEvent", SimpleNamespace(progress=progress)))
+    assert (len(listener.commits), given) == (1, [{"s3.region": "x"}])
+
+
 def test_an_empty_batch_commits_nothing(
     spark: SparkSession, wide_table: wt.Table, tmp_path: Path
 ) -> None:
