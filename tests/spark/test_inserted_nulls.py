@@ -40,7 +40,8 @@ def rows_of(
     table = catalog.create_table(name, SCHEMA, primary_key=["k"], options=options)
     for at, value in enumerate(values):
         table.write(pa.table({"k": [1], "v": [value], "g": [at]}, SCHEMA))
-    return table.scan(["v"]).to_arrow().to_pylist()
+    found: list[dict[str, object]] = table.scan(["v"]).to_arrow().to_pylist()
+    return found
 
 
 @pytest.mark.parametrize(("engine", "function", "group"), CASES, ids=str)
