@@ -1,8 +1,8 @@
 """A session that the service holds for a client: tables at one barrier, kept from expiry while it is open.
 
 A thread renews it. It lives in the instance that has opened it: when that goes, or the client sleeps for longer than a
-session lasts, it has ended. Then the rows of its barrier may expire, which reading them tells by an error, never by
-other rows.
+session lasts, it has ended. Then the rows of its snapshots may expire, which reading them tells by an error, never by
+other rows. Those of its barrier may be others behind a revision: a scan by barrier goes by the one that is active then.
 
 It is renewed four times within what it lasts, so three answers may be missing. A renewal that
 fails is tried again with the next; until the time is up that the service said last, it is taken
@@ -31,12 +31,12 @@ _log = logging.getLogger("widetable")
 
 
 class ClientSession:
-    """Made by `MetaClient.session`; a context manager. `Table.scan(barrier=)` reads its barrier, any client its
-    snapshots.
+    """Made by `MetaClient.session`; a context manager. Any client reads its snapshots; where a table has none with just
+    these rows, `Table.scan(barrier=)` reads its barrier, under the revision that is active then, which may be a later
+    one than `revision`.
 
     Close it: its thread has the object, so one that is only forgotten is renewed for as long as
-    the process lives. A scan by barrier goes by the revision that is active then, which may be a
-    later one than `revision`.
+    the process lives.
     """
 
     def __init__(self, calls: ServiceCalls, opened: ServiceAnswer) -> None:

@@ -6,10 +6,11 @@
 
 The tables are pinned until it is closed (`widetable.operations.session`): what is planned before then finds its files.
 
-A view is read as `format("widetable")` with the session's barrier. Spark plans it once, at its
-first use, and the plan names files; a query that still runs when the session is closed may miss
-some, which it says by an error. The barrier is looked up by whoever plans, under the revision
-that is active at that moment.
+A view is read as `format("widetable")` of the snapshot that has just the session's rows. Spark
+plans it once, at its first use, and the plan names files; a query that still runs when the session
+is closed may miss some, which it says by an error. Where no snapshot has just these rows (of the
+barrier more came in behind later ones) it is read by the barrier, which whoever plans looks up
+under the revision that is active then: behind a revision of its table it has other rows, or none.
 """
 
 from __future__ import annotations
@@ -95,10 +96,10 @@ class SessionViews:
         found = self._session.table(text(name, "name"))
         reader = self._spark.read.format("widetable").options(**self._storage)
         reader = reader.option(PATH, self._catalog.table(name).path)
-        if self.barrier is not None:
-            return reader.option(BARRIER, str(self.barrier)).load()
         if found.snapshot_id is not None:
             reader = reader.option(SNAPSHOT_ID, str(found.snapshot_id))
+        elif self.barrier is not None:
+            reader = reader.option(BARRIER, str(self.barrier))
         return reader.load()
 
     def create_views(self, tables: Sequence[str] | Mapping[str, str]) -> list[str]:
