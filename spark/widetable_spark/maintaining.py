@@ -57,6 +57,7 @@ from widetable.connector import (
 )
 from widetable.connector import path as checked_path
 from widetable_spark.spark_session import session_of
+from widetable_spark.worker_heap import settle
 
 if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
@@ -222,6 +223,7 @@ class _Executors:
         sent = self._context.broadcast((state, dict(of_slot)))
 
         def compact_slots(slots: Iterable[int]) -> Iterator[Outcome]:
+            settle()
             table, works = sent.value
             for slot in slots:
                 for work in works[slot]:

@@ -36,6 +36,7 @@ from widetable.connector import BATCH_BYTES, names, pieces, refused, text
 from widetable_spark.batch_reader import ROWS_PER_BATCH
 from widetable_spark.spark_session import session_of
 from widetable_spark.spark_types import arrow_schema, cast_batch, spark_schema
+from widetable_spark.worker_heap import settle
 
 if TYPE_CHECKING:
     from widetable.connector import SplitRead
@@ -159,6 +160,7 @@ def _merge_scan(spark: SparkSession, splits: list[SplitRead], target: StructType
     expected = arrow_schema(target)
 
     def merge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        settle()
         for batch in batches:
             for index in batch.column(0).to_pylist():
                 for merged in splits[index].to_batches():

@@ -5,10 +5,18 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
+import pytest
 from pyspark.sql import SparkSession
+
+import widetable as wt
+from widetable_spark import reading
+from widetable_spark.spark_types import spark_schema
 
 _COUNT = """
 import gc
@@ -59,3 +67,21 @@ def test_a_worker_of_a_session_is_one(spark: SparkSession) -> None:
 
     (row,) = spark.range(0, 1, 1, 1).mapInArrow(frozen, "frozen bigint").collect()
     assert row["frozen"] > 50_000
+
+
+def test_a_task_that_merges_settles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = wt.Catalog(tmp_path).create_table(
+        "db.t", {"k": pa.int64()}, primary_key=["k"], options={"write-only": "true"}
+    )
+    table.write({"k": [1]})
+    found: list[object] = []
+    monkeypatch.setattr(reading, "settle", lambda: found.append("settled"))
+
+    def run(task: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], _: object) -> Any:
+        for batch in task(iter([pa.record_batch({"id": [0]})])):
+            found.extend(batch["k"].to_pylist())
+
+    spark: Any = SimpleNamespace(range=lambda *_: SimpleNamespace(mapInArrow=run))
+    scan = table.scan()
+    reading._merge_scan(spark, list(scan.split_reads()), spark_schema(scan.arrow_schema))
+    assert found == ["settled", 1]
