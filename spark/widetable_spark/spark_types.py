@@ -79,7 +79,7 @@ def _cast(column: pa.Array, wanted: pa.Field) -> pa.Array:
         if pa.types.is_time32(column.type) and pa.types.is_time64(wanted.type):
             return column.cast(pa.time64("ns")).cast(wanted.type)
         return column.cast(wanted.type)
-    except pa.ArrowInvalid as cause:
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as cause:
         raise InvalidError(
             f"column {wanted.name!r}",
             found=f"values of {column.type} that do not fit ({cause})",
