@@ -187,9 +187,10 @@ def _key(item: str | Job) -> str | tuple[str, str]:
 
 def _ordered(columns: Mapping[int, list[str | Job]]) -> dict[int, list[str | Job]]:
     """Each column by where what feeds it stands. place: of a table, from 0 for the top to nearly
-    1, and of the first job that writes into it, under "into " and the name of the table.
+    1; fed_at: of the first job that writes into a table.
     """
     place: dict[str, float] = {}
+    fed_at: dict[str, float] = {}
     ordered: dict[int, list[str | Job]] = {}
     for at in sorted(columns):
 
@@ -197,15 +198,15 @@ def _ordered(columns: Mapping[int, list[str | Job]]) -> dict[int, list[str | Job
             if isinstance(item, Job):
                 known = [place[table] for table in item.sources if table in place]
                 return (sum(known) / len(known) if known else 0.0, item.name)
-            return (place.get(f"into {item}", 0.0), item)
+            return (fed_at.get(item, 0.0), item)
 
         ordered[at] = sorted(columns[at], key=feeds)
         for row, item in enumerate(ordered[at]):
             if isinstance(item, Job):
                 for table in item.tables:
-                    place.setdefault(f"into {table}", row / max(len(ordered[at]), 1))
+                    fed_at.setdefault(table, row / len(ordered[at]))
             else:
-                place[item] = row / max(len(ordered[at]), 1)
+                place[item] = row / len(ordered[at])
     return ordered
 
 

@@ -57,6 +57,14 @@ def test_nothing_stands_on_anything_else(rng: random.Random) -> None:
             assert all(left[sink] > drawn.x for sink in drawn.job.tables)
 
 
+def test_a_table_may_have_any_name() -> None:
+    tables = [table(name, 0) for name in ("aa.x", "into a.b")]
+    tables += [table(f"a.{name}", 1) for name in "bcd"]
+    jobs = [job(f"j{name}", ["aa.x"], [f"a.{name}"]) for name in "bcd"]
+    at = {one.progress.table: one.y for one in drawing_of(tables, jobs, {}).tables}
+    assert sorted(("a.d", "a.c", "a.b"), key=lambda name: at[name]) == ["a.b", "a.c", "a.d"]
+
+
 def test_the_slowest_job_is_marked_with_its_lines() -> None:
     tables = [table("x", 0), table("y", 1), table("z", 1)]
     jobs = [job("q", ["x"], ["y"]), job("r", ["x"], ["z"]), job("clicks", [], ["x"])]
