@@ -26,7 +26,7 @@ from __future__ import annotations
 import contextlib
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from widetable import options as opt
@@ -123,8 +123,9 @@ class KeptBarriers:
     def times(self, barriers: Iterable[int]) -> BarrierTimes:
         """Of those of the barriers that the table has."""
         own = [barrier for barrier in barriers if self._has(barrier)]
-        written = self._first_times(own, lambda state, barrier: state.frontier >= barrier)
-        changes = self._position_times(own) if self._by_compaction else written
+        written = self._times({barrier: self._end_at(barrier) for barrier in own})
+        positions = {barrier: self._position_at(barrier) for barrier in own}
+        changes = self._times(positions) if self._by_compaction else written
         had = set(own)
         commits = {key: commit for key, commit in self.commits().items() if key[1] in had}
         return BarrierTimes(written, changes, commits)
@@ -149,7 +150,8 @@ class KeptBarriers:
             for kept in self._kept[at : self._end_at(barrier) + 1]
         )
         base_id = self._kept[at - 1].snapshot.id if at else None
-        changed_id = self._position_id(barrier) if self._by_compaction else self._end(barrier)
+        changed_at = self._position_at(barrier) if self._by_compaction else self._end_at(barrier)
+        changed_id = None if changed_at is None else self._kept[changed_at].snapshot.id
         return BarrierSnapshots(base_id, extras, None if extras else base_id, changed_id)
 
     def _base_end(self, barrier: int) -> int:
@@ -197,13 +199,13 @@ class KeptBarriers:
         """The first that is complete up to a barrier that the table has."""
         return bisect_left(self._kept, barrier, key=lambda kept: kept.state.frontier)
 
-    def _position_id(self, barrier: int) -> int | None:
+    def _position_at(self, barrier: int) -> int | None:
         """As `BarrierChanges.position`, where changes may stop; None where none is there yet, or
-        a compaction went on.
+        a compaction went on over the barrier.
         """
         at = bisect_left(self._kept, True, key=lambda kept: is_past(kept.state, barrier))
         is_there = at < len(self._kept) and self._kept[at].state.moved <= barrier
-        return self._kept[at].snapshot.id if is_there else None
+        return at if is_there else None
 
     def _has(self, barrier: int) -> bool:
         """Whether it is complete and exact, by the snapshots that are known."""
@@ -214,33 +216,15 @@ class KeptBarriers:
     def _has_first(self) -> bool:
         return bool(self._kept) and self._kept[0].snapshot.id == 1
 
-    def _first(self, barrier: int, holds: Callable[[BarrierState, int], bool]) -> int | None:
-        """Where in `_kept`; holds: once it does, it does for all later ones. None where it does
-        for none, or for the oldest already: it may have done so for an earlier one that has
-        expired. The first snapshot of all is certain.
+    def _times(self, places: Mapping[int, int | None]) -> dict[int, int]:
+        """places: the first in `_kept` that came to each barrier. Without those that are the oldest one: an earlier
+        one that has expired may have come there. The first snapshot of all is certain.
         """
-        at = bisect_left(self._kept, True, key=lambda kept: holds(kept.state, barrier))
-        is_known = at < len(self._kept) and (at > 0 or self._has_first)
-        return at if is_known else None
-
-    def _first_times(
-        self, barriers: Iterable[int], holds: Callable[[BarrierState, int], bool]
-    ) -> dict[int, int]:
-        places = {barrier: self._first(barrier, holds) for barrier in barriers}
         return {
             barrier: self._kept[at].snapshot.time_millis
             for barrier, at in places.items()
-            if at is not None
+            if at is not None and (at > 0 or self._has_first)
         }
-
-    def _position_times(self, barriers: Iterable[int]) -> dict[int, int]:
-        """A compaction that went on over a barrier leaves none of it."""
-        found = {}
-        for barrier in barriers:
-            at = self._first(barrier, is_past)
-            if at is not None and self._kept[at].state.moved <= barrier:
-                found[barrier] = self._kept[at].snapshot.time_millis
-        return found
 
 
 def _is_before(state: BarrierState, barrier: int) -> bool:
