@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from pyspark.sql.streaming.listener import (
-    QueryIdleEvent,
     QueryProgressEvent,
     QueryStartedEvent,
     QueryTerminatedEvent,
@@ -80,9 +79,6 @@ class CommitProgressListener(StreamingQueryListener):
         self.commits: deque[CommitProgress] = deque(maxlen=_KEPT_COMMITS)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
-        """Nothing to do."""
-
-    def onQueryIdle(self, event: QueryIdleEvent) -> None:
         """Nothing to do."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:

@@ -23,7 +23,6 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import (
-    QueryIdleEvent,
     QueryProgressEvent,
     QueryStartedEvent,
     QueryTerminatedEvent,
@@ -58,9 +57,6 @@ class QueryEnd(StreamingQueryListener):
         """Nothing to do."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
-        """Nothing to do."""
-
-    def onQueryIdle(self, event: QueryIdleEvent) -> None:
         """Nothing to do."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
