@@ -19,14 +19,9 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from widetable import TableScan
-from widetable.connector import BATCH_BYTES, pieces
 from widetable_spark.source_options import SourceOptions
-from widetable_spark.spark_types import arrow_schema, cast_batch
+from widetable_spark.spark_types import arrow_schema, spark_batches
 from widetable_spark.worker_heap import settle
-
-# As of Spark's own Arrow batches (maxRecordsPerBatch); larger ones were slower where sinks take
-# them (spark.md section 6).
-ROWS_PER_BATCH = 10_000
 
 
 def scan_of(options: SourceOptions, columns: Sequence[str] | None = None) -> TableScan:
@@ -61,5 +56,4 @@ class BatchReader(DataSourceReader):
         if partition is None or partition.value is None:
             return  # Spark makes one partition without a value (4.0: None) of an empty list
         for batch in partition.value.to_batches():
-            for piece in pieces(batch, BATCH_BYTES, ROWS_PER_BATCH):
-                yield cast_batch(piece, target)
+            yield from spark_batches(batch, target)

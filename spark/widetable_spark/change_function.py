@@ -20,10 +20,9 @@ from pyspark.sql.types import Row, StructType
 from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult, UserDefinedTableFunction
 
 from widetable import InvalidError, Table
-from widetable.connector import BATCH_BYTES, checked_storage_options, pieces, text
-from widetable_spark.batch_reader import ROWS_PER_BATCH
+from widetable.connector import checked_storage_options, text
 from widetable_spark.spark_session import session_of
-from widetable_spark.spark_types import arrow_schema, cast_batch, spark_schema
+from widetable_spark.spark_types import arrow_schema, spark_batches, spark_schema
 
 CHANGES_FUNCTION = "widetable_changes"
 
@@ -73,8 +72,8 @@ def _changes_function(storage: dict[str, str] | None) -> type:
             schema = _schema(table)
             target = arrow_schema(schema)
             for batch in table.change_batches(start, end):
-                for piece in pieces(batch, BATCH_BYTES, ROWS_PER_BATCH):
-                    rows = pa.Table.from_batches([cast_batch(piece, target)])
+                for piece in spark_batches(batch, target):
+                    rows = pa.Table.from_batches([piece])
                     yield from ArrowTableToRowsConversion.convert(rows, schema)
 
     return ChangesFunction

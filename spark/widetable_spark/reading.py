@@ -32,10 +32,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from widetable import Table
-from widetable.connector import BATCH_BYTES, names, pieces, refused, text
-from widetable_spark.batch_reader import ROWS_PER_BATCH
+from widetable.connector import names, refused, text
 from widetable_spark.spark_session import session_of
-from widetable_spark.spark_types import arrow_schema, cast_batch, spark_schema
+from widetable_spark.spark_types import arrow_schema, spark_batches, spark_schema
 from widetable_spark.worker_heap import settle
 
 if TYPE_CHECKING:
@@ -164,7 +163,6 @@ def _merge_scan(spark: SparkSession, splits: list[SplitRead], target: StructType
         for batch in batches:
             for index in batch.column(0).to_pylist():
                 for merged in splits[index].to_batches():
-                    for piece in pieces(merged, BATCH_BYTES, ROWS_PER_BATCH):
-                        yield cast_batch(piece, expected)
+                    yield from spark_batches(merged, expected)
 
     return spark.range(0, len(splits), 1, len(splits)).mapInArrow(merge, target)

@@ -17,7 +17,8 @@ one: hence each is cast.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -25,7 +26,12 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from widetable import InvalidError, UnsupportedError
+from widetable.connector import BATCH_BYTES, pieces
 from widetable_spark.spark_version import HAS_TIME, IN_UTC, VERSION
+
+# As of Spark's own Arrow batches (maxRecordsPerBatch); larger ones were slower where sinks take
+# them (spark.md section 6).
+_ROWS_PER_BATCH: Final = 10_000
 
 
 def spark_schema(arrow: pa.Schema) -> StructType:
@@ -70,6 +76,12 @@ def cast_batch(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
             column = _cast(column, wanted)
         columns.append(column)
     return pa.RecordBatch.from_arrays(columns, schema=target)
+
+
+def spark_batches(batch: pa.RecordBatch, target: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The same in batches of the size that Spark takes."""
+    for piece in pieces(batch, BATCH_BYTES, _ROWS_PER_BATCH):
+        yield cast_batch(piece, target)
 
 
 def _cast(column: pa.Array, wanted: pa.Field) -> pa.Array:

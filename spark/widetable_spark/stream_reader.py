@@ -30,7 +30,6 @@ from pyspark.sql.types import StructType
 
 from widetable import UnsupportedError
 from widetable.connector import (
-    BATCH_BYTES,
     ROW_KIND_COLUMN,
     Limits,
     StreamRead,
@@ -38,12 +37,10 @@ from widetable.connector import (
     derived_value,
     in_form,
     names_of_form,
-    pieces,
 )
 from widetable_spark.barrier_position import BarrierPosition
-from widetable_spark.batch_reader import ROWS_PER_BATCH
 from widetable_spark.source_options import SourceOptions
-from widetable_spark.spark_types import arrow_schema, cast_batch
+from widetable_spark.spark_types import arrow_schema, spark_batches
 from widetable_spark.spark_version import (
     HAS_LIMITS,
     VERSION,
@@ -141,8 +138,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     batch = in_form(batch, form, read.snapshot_id, times)
                 else:
                     batch = _new_values(batch)
-                for piece in pieces(batch, BATCH_BYTES, ROWS_PER_BATCH):
-                    yield cast_batch(piece, target)
+                yield from spark_batches(batch, target)
 
     def commit(self, end: dict[str, Any]) -> None:
         self._position.record(end)
