@@ -22,17 +22,19 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from widetable.errors import InvalidError
 from widetable.format.plain_value import FLOATS
-from widetable.read.literal import NAN, scalar_comparable
+from widetable.read.literal import scalar_comparable
 from widetable.read.predicate import And, Compare, In, IsNull, Like, Node, Not, Opaque, Or, Truth
 from widetable.schema import TableSchema
 from widetable.types import DataField, arrow_type
+
+_Given = TypeVar("_Given", pa.Scalar, pa.Array)
 
 
 def parse_expression(expression: pc.Expression, schema: TableSchema) -> tuple[Node, frozenset[str]]:
@@ -241,12 +243,22 @@ def _comparison(op: str, left: _Token, right: _Token, schema: TableSchema) -> No
         raise _NotUnderstood(right.kind)
     if not right.value.is_valid:
         return Truth(None)
-    # A literal that does not cast to the column's type is left to Arrow. Some casts round, and say nothing: of
-    # a float to FLOAT and DECIMAL, of a timestamp to DATE.
-    value = scalar_comparable(column.type, right.value.cast(arrow_type(column.type)))
-    if column.type.root in FLOATS and value == NAN:
-        raise _NotUnderstood("NaN, which Arrow takes for different from itself")
+    value = scalar_comparable(column.type, _cast(right.value, column))
     return _may_be_false(Compare(column, op, value))
+
+
+def _cast(given: _Given, column: DataField) -> _Given:
+    """As values of the column's type; not understood where one is not equal to what was given, NaN among them.
+
+    Some casts round, and say nothing: of a float to FLOAT and DECIMAL, of a timestamp to DATE.
+    Floats and a DECIMAL are compared as floats, where several decimals are one.
+    """
+    if column.type.root == "DECIMAL" and pa.types.is_floating(given.type):
+        raise _NotUnderstood("a DECIMAL as a float")
+    cast = given.cast(arrow_type(column.type))
+    if pc.all(pc.equal(cast, given)).as_py() is False:
+        raise _NotUnderstood("rounded")
+    return cast
 
 
 def _may_be_false(node: Compare | In) -> Node:
@@ -258,7 +270,7 @@ def _may_be_false(node: Compare | In) -> Node:
 def _is_in(token: _Token, schema: TableSchema) -> Node:
     """Unlike SQL's IN, Arrow's finds a null in a list that has one."""
     column = _column(token.arguments[0], schema)
-    values = token.options["value_set"].values.cast(arrow_type(column.type))
+    values = _cast(token.options["value_set"].values, column)
     known = In(
         column, tuple(scalar_comparable(column.type, value) for value in values if value.is_valid)
     )
