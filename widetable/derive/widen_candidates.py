@@ -25,7 +25,12 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from widetable.commit.touched_keys import TouchedFiles, distinct_keys, touched_files
+from widetable.commit.touched_keys import (
+    TouchedFiles,
+    distinct_keys,
+    touched_files,
+    touched_groups,
+)
 from widetable.derive.index_lookup import IndexView
 from widetable.derive.index_progress import source_of
 from widetable.derive.index_table import find_index
@@ -110,11 +115,11 @@ def _touched(fact: OpenTable, after_id: int, until_id: int) -> pa.Table:
 
 
 def keys_in(table: OpenTable, files: TouchedFiles) -> pa.Table:
-    """The keys in files, those of a bucket once, with the columns of their partition."""
+    """The keys in files, each once, with the columns of their partition. In a rescaled one a key may be in two buckets."""
     state = table._state()
     batches = [
-        whole_keys(distinct_keys(state, {bucket: members}), bucket, state.schema)
-        for bucket, members in files.items()
+        whole_keys(distinct_keys(state, group), next(iter(group)), state.schema)
+        for group in touched_groups(state, files)
     ]
     return pa.Table.from_batches(batches, nullable_keys(table))
 

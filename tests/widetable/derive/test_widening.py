@@ -170,6 +170,27 @@ def test_a_widener_that_was_overtaken_writes_nothing(
     assert shop.fact.audit().ok
 
 
+def many_orders(tmp_path: Path) -> Shop:
+    """200 that are widened; the last round had next to nothing to do."""
+    shop = Shop(tmp_path)
+    shop.orders(*((id, 7, 1.0) for id in range(200)))
+    shop.round()
+    shop.orders((200, 9, 1.0))
+    shop.round()
+    return shop
+
+
+def test_a_fact_that_was_written_before_and_after_a_rescaling_is_widened_once(
+    tmp_path: Path,
+) -> None:
+    shop = many_orders(tmp_path)
+    shop.orders(*((id, 8, 1.0) for id in range(8)))
+    shop.fact.rescale(3)
+    shop.orders(*((id, 8, 2.0) for id in range(8)))
+    assert shop.round() == 8
+    assert shop.widened()[:9] == [*((id, 8, "Rome", 2) for id in range(8)), (8, 7, "Oslo", 1)]
+
+
 def test_case_22_tables_that_widen_each_other_are_refused(tmp_path: Path) -> None:
     catalog = wt.Catalog(str(tmp_path))
     schema = pa.schema([("k", pa.int64()), ("other", pa.int64()), ("v", pa.string())])
