@@ -18,11 +18,10 @@ round anyway.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from typing import Final
 
-import numpy as np
 import pyarrow as pa
 
 from widetable.commit.touched_keys import (
@@ -31,22 +30,23 @@ from widetable.commit.touched_keys import (
     touched_files,
     touched_groups,
 )
+from widetable.derive.equal_keys import distinct_rows
 from widetable.derive.index_lookup import IndexView
 from widetable.derive.index_progress import source_of
 from widetable.derive.index_table import find_index
+from widetable.derive.join_side import present
 from widetable.derive.row_changes import changed_rows, whole_keys
 from widetable.derive.row_difference import equal_rows
 from widetable.derive.widen_progress import Pair
 from widetable.derived_options import WidenOption, index_options
 from widetable.errors import NotFoundError
 from widetable.kernels.arrow_buffers import one_array
-from widetable.operations.asked_keys import asked_keys
-from widetable.operations.lookup_keys import key_rows
+from widetable.operations.lookup_view import LookupView
 from widetable.operations.open_table import OpenTable
 from widetable.operations.table_at import scan_at, view_at
 from widetable.write.safe_cast import key_cast
 
-KEYS_AT_ONCE: Final = 1 << 16
+_KEYS_AT_ONCE: Final = 1 << 16
 # From this share of the facts on, one scan costs less than lookups.
 SCAN_SHARE: Final = 1 / 8
 
@@ -72,9 +72,13 @@ def candidates(
             yield pa.Table.from_batches([batch])
         return
     with closing(view_at(fact, fact_id, wanted)) as view:
-        for start in range(0, keys.num_rows, KEYS_AT_ONCE):
-            rows = view.lookup(keys.slice(start, KEYS_AT_ONCE))
-            yield rows.filter(rows.column(fact.schema.primary_keys[0]).is_valid())
+        yield from rows_of_keys(view, keys)
+
+
+def rows_of_keys(view: LookupView, keys: pa.Table) -> Iterator[pa.Table]:
+    """The rows that there are, piece by piece."""
+    for start in range(0, keys.num_rows, _KEYS_AT_ONCE):
+        yield present(view.lookup(keys.slice(start, _KEYS_AT_ONCE)), keys.column_names)
 
 
 def _keys(
@@ -84,26 +88,33 @@ def _keys(
     of_fact: tuple[int, int],
     of_dim: tuple[int, int],
 ) -> pa.Table | None:
-    """Keys of candidates; None: scan all.
-    of_fact, of_dim: (after, until). Memory: all keys that were touched.
-    """
+    """Keys of candidates; None: scan all. of_fact, of_dim: (after, until)."""
     try:
         touched = _touched(fact, *of_fact)
         changed = _changed_keys(dim, option, *of_dim)
     except NotFoundError:  # a range that has expired
         return None
-    limit = SCAN_SHARE * _rows_at(fact, of_fact[1])
-    if touched.num_rows > limit:
+
+    def follow() -> pa.Table | None:
+        if not changed.num_rows:
+            return touched.slice(0, 0)
+        return followed_by_index(fact, option, changed, of_fact[1])
+
+    return few_keys(touched, follow, _rows_at(fact, of_fact[1]))
+
+
+def few_keys(
+    touched: pa.Table, follow: Callable[[], pa.Table | None], rows: int
+) -> pa.Table | None:
+    """Those that were touched and those that lead to rows of the dim, each once; None: so many of all rows that one
+    scan costs less, or nobody knows the second.
+    """
+    if touched.num_rows > SCAN_SHARE * rows:
         return None
-    if not changed.num_rows:
-        return touched
-    followed = followed_by_index(fact, option, changed, of_fact[1])
-    if followed is None or touched.num_rows + followed.num_rows > limit:
+    followed = follow()
+    if followed is None or touched.num_rows + followed.num_rows > SCAN_SHARE * rows:
         return None
-    given = key_rows(pa.concat_tables([touched, followed]), fact.schema)
-    asked = asked_keys(given, fact.schema)
-    firsts = np.unique(asked.places, return_index=True)[1]
-    return pa.Table.from_batches([given.take(pa.array(firsts))])
+    return distinct_rows(pa.concat_tables([touched, followed]))
 
 
 def _touched(fact: OpenTable, after_id: int, until_id: int) -> pa.Table:
@@ -115,7 +126,7 @@ def _touched(fact: OpenTable, after_id: int, until_id: int) -> pa.Table:
 
 
 def keys_in(table: OpenTable, files: TouchedFiles) -> pa.Table:
-    """The keys in files, each once, with the columns of their partition. In a rescaled one a key may be in two buckets."""
+    """The keys in files, each once although a rescaled one may be in two buckets, with the columns of their partition."""
     state = table._state()
     batches = [
         whole_keys(distinct_keys(state, group), next(iter(group)), state.schema)

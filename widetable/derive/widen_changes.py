@@ -19,7 +19,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -28,11 +27,11 @@ from widetable.commit.barrier_state import is_foreign_commit
 from widetable.commit.touched_keys import TouchedFiles
 from widetable.derive.touched_rows import are_in
 from widetable.derive.widen_candidates import (
-    KEYS_AT_ONCE,
-    SCAN_SHARE,
+    few_keys,
     followed_by_index,
     keys_in,
     nullable_keys,
+    rows_of_keys,
 )
 from widetable.derived_options import WidenOption
 from widetable.errors import NotFoundError
@@ -40,9 +39,7 @@ from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ADD
 from widetable.kernels.arrow_buffers import one_array
-from widetable.operations.asked_keys import asked_keys
 from widetable.operations.barrier_scan import barrier_changes, scan_of_view, state_of_view
-from widetable.operations.lookup_keys import key_rows
 from widetable.operations.lookup_view import LookupView
 from widetable.operations.open_table import OpenTable
 from widetable.operations.table_at import view_at
@@ -104,9 +101,7 @@ def asked_facts(
             yield pa.Table.from_batches([batch])
         return
     with closing(lookup_as_of(table, fact.view, wanted)) as view:
-        for start in range(0, keys.num_rows, KEYS_AT_ONCE):
-            rows = view.lookup(keys.slice(start, KEYS_AT_ONCE))
-            yield rows.filter(rows.column(table.schema.primary_keys[0]).is_valid())
+        yield from rows_of_keys(view, keys)
 
 
 def lookup_as_of(table: OpenTable, view: BarrierView, columns: Sequence[str]) -> LookupView:
@@ -160,20 +155,15 @@ def _keys(
         changed = keys_in(dim.table, _files(dim.table, dim.commits(done.barrier, barrier)))
     except NotFoundError:  # records that have expired
         return None
-    splits = scan_of_view(table, fact.view, [], None, table.schema).splits()
-    limit = SCAN_SHARE * sum(split.rows for split in splits)
     touched = keys_in(table, _files(table, ids))
-    if touched.num_rows > limit:
-        return None
-    found = [touched]
-    if changed.num_rows:
-        found.append(_followed(fact, option, changed, ids[-1] if ids else fact.views.ids[-1]))
-    keys = pa.concat_tables(found)
-    if keys.num_rows > limit:
-        return None
-    given = key_rows(keys, table.schema)
-    firsts = np.unique(asked_keys(given, table.schema).places, return_index=True)[1]
-    return pa.Table.from_batches([given.take(pa.array(firsts))])
+
+    def follow() -> pa.Table:
+        if not changed.num_rows:
+            return touched.slice(0, 0)
+        return _followed(fact, option, changed, ids[-1] if ids else fact.views.ids[-1])
+
+    splits = scan_of_view(table, fact.view, [], None, table.schema).splits()
+    return few_keys(touched, follow, sum(split.rows for split in splits))
 
 
 def _followed(fact: ReadBarrier, option: WidenOption, changed: pa.Table, last_id: int) -> pa.Table:

@@ -18,7 +18,7 @@ from tests.widetable.derive.orders import (
     Orders,
 )
 from widetable.connector import Upkeep
-from widetable.derive import widen_at_barrier, widen_changes
+from widetable.derive import widen_at_barrier, widen_candidates
 from widetable.derive.widen_at_barrier import next_widened
 from widetable.derived_options import widen_options
 from widetable.errors import ConflictError, InvalidError, NotFoundError, StorageError
@@ -154,7 +154,7 @@ def test_what_another_client_writes_is_widened_with_the_next_barrier(
     orders: Orders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where that came while the widener was at the barrier that it belongs to."""
-    monkeypatch.setattr(widen_changes, "SCAN_SHARE", 100)
+    monkeypatch.setattr(widen_candidates, "SCAN_SHARE", 100)
     orders.write("cust", {1: 7}, 10)
     orders.writers["amount"].complete(10)
 

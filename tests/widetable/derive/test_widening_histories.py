@@ -13,7 +13,7 @@ import pytest
 from tests.faults import FaultyFileIO
 from tests.tallies import Note
 from tests.widetable.derive.orders import FACT, INTERVAL, WIDENER, Killed, Orders
-from widetable.derive import widen_at_barrier, widen_changes
+from widetable.derive import widen_at_barrier, widen_candidates
 from widetable.errors import NotFoundError, StorageError
 from widetable.operations.table_commit import append_messages
 from widetable.storage.file_io import FileIO
@@ -134,7 +134,7 @@ def test_each_barrier_has_the_columns_of_the_dim_as_of_it(
     tally: Note,
 ) -> None:
     """The rows of all writers, and the widened columns, at every barrier; with wideners that are killed."""
-    monkeypatch.setattr(widen_changes, "SCAN_SHARE", scan_share)
+    monkeypatch.setattr(widen_candidates, "SCAN_SHARE", scan_share)
     history = _History(tmp_path, rng, {"widetable.widen-piece-rows": "2", **options})
     for _ in range(_STEPS):
         history.step(monkeypatch)
