@@ -140,7 +140,7 @@ def _audit_widened(fact: OpenTable, option: WidenOption, findings: Findings) -> 
     if last is None:
         findings.skip(f"law widened of {option.column}: no end of a round is kept")
         return
-    is_known = last_widened(widening_of(fact, dim, option), last)[1] is not None
+    is_known = last_widened(widening_of(fact, dim, option), last).done is not None
     if not is_known and DIGEST in last.properties:
         findings.skip(
             f"law widened of {option.column}: tables, columns or snapshots are not those of that round"

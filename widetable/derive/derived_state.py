@@ -83,7 +83,7 @@ def _widened(fact: OpenTable, option: WidenOption) -> DerivedState:
     check_one_interval(option, name_of(fact), fact.schema.typed_options, dim.schema)
     wanted_columns(option, fact.schema.arrow_schema(), dim.schema)
     latest = fact._committer.snapshots.latest()
-    done = last_round(widening_of(fact, dim, option), latest)[1]
+    done = last_round(widening_of(fact, dim, option), latest).done
     behind = {
         name_of(fact): None if done is None else _of_others(fact, done.fact_id, user_of(option)),
         name_of(dim): _behind(dim, None if done is None else done.dim_id),

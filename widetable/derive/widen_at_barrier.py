@@ -166,14 +166,14 @@ def _next_round(of: Widening) -> _BarrierRound | None:
     barrier = next_widened(state, name, fact.schema, option, available)
     if barrier is None:
         return None
-    number, done = last_round(of, base)
+    last = last_round(of, base)
     before = None
-    if done is not None and own.at is not None:
-        before = DoneBarrier(own.at, done.fact_id)
+    if last.done is not None and own.at is not None:
+        before = DoneBarrier(own.at, last.done.fact_id)
     read = ReadBarrier(fact, of_fact, of_fact.ahead(barrier, ()))
     looked_up = ReadBarrier(dim, of_dim, of_dim.view(barrier))
     pair = Pair(of_fact.ids[-1], looked_up.view.end.id)
-    numbered = NumberedRound(of, number + 1, pair, done)
+    numbered = NumberedRound(of, pair, last)
     return _BarrierRound(numbered, before, own.at or 0, read, looked_up)
 
 

@@ -1,6 +1,6 @@
 """Which rows of a fact table may have other widened columns than before, as they are at a snapshot.
 
-    touched   facts that were written in (f0, f]
+    touched   facts that were written in (f0, f], but by the round that ended with f0 and d0
     followed  facts whose foreign key leads to a dim row that differs between d0 and d: by the fact's index on the
               foreign key, where that is not behind f
 
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from itertools import pairwise
 from typing import Final
 
 import pyarrow as pa
@@ -37,9 +38,11 @@ from widetable.derive.index_table import find_index
 from widetable.derive.join_side import present
 from widetable.derive.row_changes import changed_rows, whole_keys
 from widetable.derive.row_difference import equal_rows
-from widetable.derive.widen_progress import Pair
+from widetable.derive.widen_progress import LastRound, Pair, round_of, user_of
 from widetable.derived_options import WidenOption, index_options
 from widetable.errors import NotFoundError
+from widetable.format.bucket_id import BucketId
+from widetable.format.data_file_meta import DataFileMeta
 from widetable.kernels.arrow_buffers import one_array
 from widetable.operations.lookup_view import LookupView
 from widetable.operations.open_table import OpenTable
@@ -56,17 +59,15 @@ def candidates(
     dim: OpenTable,
     option: WidenOption,
     pair: Pair,
-    done: Pair | None,
+    last: LastRound,
     columns: Sequence[str],
 ) -> Iterator[pa.Table]:
     """Their rows at the fact's snapshot of `pair`, each once, piece by piece: these columns and the foreign key; those
-    of the key among them. done: the snapshots before; None: nobody knows them.
+    of the key among them. last: the round before.
     """
     fact_id = pair.fact_id
     wanted = list(dict.fromkeys([*columns, option.column]))
-    keys = None
-    if done is not None:
-        keys = _keys(fact, dim, option, (done.fact_id, fact_id), (done.dim_id, pair.dim_id))
+    keys = None if last.done is None else _keys(fact, dim, option, pair, last, last.done)
     if keys is None:
         for batch in scan_at(fact, fact_id, wanted).to_batches():
             yield pa.Table.from_batches([batch])
@@ -85,48 +86,61 @@ def _keys(
     fact: OpenTable,
     dim: OpenTable,
     option: WidenOption,
-    of_fact: tuple[int, int],
-    of_dim: tuple[int, int],
+    pair: Pair,
+    last: LastRound,
+    done: Pair,
 ) -> pa.Table | None:
-    """Keys of candidates; None: scan all. of_fact, of_dim: (after, until)."""
+    """Keys of candidates; None: scan all."""
     try:
-        touched = _touched(fact, *of_fact)
-        changed = _changed_keys(dim, option, *of_dim)
+        touched = _touched(fact, option, pair, last, done)
+        changed = _changed_keys(dim, option, done.dim_id, pair.dim_id)
     except NotFoundError:  # a range that has expired
         return None
 
     def follow() -> pa.Table | None:
         if not changed.num_rows:
-            return touched.slice(0, 0)
-        return followed_by_index(fact, option, changed, of_fact[1])
+            return nullable_keys(fact).empty_table()
+        return followed_by_index(fact, option, changed, pair.fact_id)
 
-    return few_keys(touched, follow, _rows_at(fact, of_fact[1]))
+    return few_keys(fact, touched, follow, _rows_at(fact, pair.fact_id))
 
 
 def few_keys(
-    touched: pa.Table, follow: Callable[[], pa.Table | None], rows: int
+    table: OpenTable, files: TouchedFiles, follow: Callable[[], pa.Table | None], rows: int
 ) -> pa.Table | None:
-    """Those that were touched and those that lead to rows of the dim, each once; None: so many of all rows that one
-    scan costs less, or nobody knows the second.
+    """Those that were touched, in files, and those that lead to rows of the dim, each once; None: so many of all rows
+    that one scan costs less, or nobody knows the second. Files with too many rows are not read.
     """
-    if touched.num_rows > SCAN_SHARE * rows:
+    if sum(file.row_count for members in files.values() for file in members) > SCAN_SHARE * rows:
         return None
-    followed = follow()
+    touched, followed = keys_in(table, files), follow()
     if followed is None or touched.num_rows + followed.num_rows > SCAN_SHARE * rows:
         return None
     return distinct_rows(pa.concat_tables([touched, followed]))
 
 
-def _touched(fact: OpenTable, after_id: int, until_id: int) -> pa.Table:
-    """By whomever: what a round of ours wrote before it was killed may be of a dim row that is
-    since what it was.
+def _touched(
+    fact: OpenTable, option: WidenOption, pair: Pair, last: LastRound, done: Pair
+) -> TouchedFiles:
+    """By whomever, but by the round that has ended at `done`: what one of ours wrote before it was killed may be of a
+    dim row that is since what it was.
     """
-    committer, state = fact._committer, fact._state()
-    return keys_in(fact, touched_files(state, committer.live_files, after_id, until_id))
+    committer, found = fact._committer, dict[BucketId, list[DataFileMeta]]()
+    ours = (user_of(option), last.number if last.has_ended else None)
+    of_last = [
+        id
+        for id in range(done.fact_id + 1, pair.fact_id + 1)
+        if round_of(committer.snapshots.load(id)) == ours
+    ]
+    for after, next_id in pairwise([done.fact_id, *of_last, pair.fact_id + 1]):
+        files = touched_files(fact._state(), committer.live_files, after, next_id - 1)
+        for bucket, members in files.items():
+            found.setdefault(bucket, []).extend(members)
+    return found
 
 
 def keys_in(table: OpenTable, files: TouchedFiles) -> pa.Table:
-    """The keys in files, each once although a rescaled one may be in two buckets, with the columns of their partition."""
+    """The keys in files, each once, with the columns of their partition; a rescaled one may be in two buckets."""
     state = table._state()
     batches = [
         whole_keys(distinct_keys(state, group), next(iter(group)), state.schema)

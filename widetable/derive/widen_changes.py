@@ -155,15 +155,14 @@ def _keys(
         changed = keys_in(dim.table, _files(dim.table, dim.commits(done.barrier, barrier)))
     except NotFoundError:  # records that have expired
         return None
-    touched = keys_in(table, _files(table, ids))
 
     def follow() -> pa.Table:
         if not changed.num_rows:
-            return touched.slice(0, 0)
+            return nullable_keys(table).empty_table()
         return _followed(fact, option, changed, ids[-1] if ids else fact.views.ids[-1])
 
     splits = scan_of_view(table, fact.view, [], None, table.schema).splits()
-    return few_keys(touched, follow, sum(split.rows for split in splits))
+    return few_keys(table, _files(table, ids), follow, sum(split.rows for split in splits))
 
 
 def _followed(fact: ReadBarrier, option: WidenOption, changed: pa.Table, last_id: int) -> pa.Table:

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 
 from widetable.commit.commit_identity import Identity
-from widetable.derive.widen_progress import PIECES, Pair, Widening, digest_of, user_of
+from widetable.derive.widen_progress import PIECES, LastRound, Pair, Widening, digest_of, user_of
 from widetable.derive.widen_rows import pieces
 
 ROWS: Final = "widen.rows"
@@ -34,12 +34,16 @@ class WidenRound(NamedTuple):
 
 
 class NumberedRound(NamedTuple):
-    """pair: what it compares; done: what the columns are those of, None where nobody knows."""
+    """pair: what it compares; last: the round before it."""
 
     widening: Widening
-    number: int
     pair: Pair
-    done: Pair | None
+    last: LastRound
+
+    @property
+    def number(self) -> int:
+        """Of its own."""
+        return self.last.number + 1
 
 
 # Of rows, who commits them, the properties, and whether they are the last; how many were written, None: they are in.
@@ -62,7 +66,7 @@ def commit_pieces(
         if is_last:
             millis = int(1000 * (time.monotonic() - began_seconds))
             properties = {**ends_with, ROWS: str(rows + piece.num_rows), MILLIS: str(millis)}
-        digest = digest_of(of.widening, of.pair, of.done, is_last=is_last)
+        digest = digest_of(of.widening, of.pair, of.last.done, is_last=is_last)
         by = Identity(user_of(of.widening.option), of.number * PIECES + commits, digest)
         count = commit(piece, by, properties, is_last)
         if count is None:

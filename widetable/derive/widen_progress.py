@@ -51,6 +51,16 @@ class Pair(NamedTuple):
 _NOTHING: Final = Pair(0, 0)
 
 
+class LastRound(NamedTuple):
+    """number: 0 before the first. done: what the columns are those of, None where nobody knows. has_ended: with `done`;
+    else it was killed, or is under way.
+    """
+
+    number: int = 0
+    done: Pair | None = None
+    has_ended: bool = False
+
+
 class Widening(NamedTuple):
     """A fact table, a dim, the option, and as `columns` which ones it named when a round began, or was asked for."""
 
@@ -73,23 +83,26 @@ def user_of(option: WidenOption) -> str:
     return f"widen/{option.column}"
 
 
-def last_round(of: Widening, base: Snapshot | None) -> tuple[int, Pair | None]:
-    """As of a snapshot of the fact table: the number of the last round, 0 before the first; and what the columns are
-    those of, None where nobody knows.
-    """
+def round_of(snapshot: Snapshot) -> tuple[str, int]:
+    """Of which user's round a commit is, if its user is a widener."""
+    return snapshot.commit_user, snapshot.commit_identifier // PIECES
+
+
+def last_round(of: Widening, base: Snapshot | None) -> LastRound:
+    """As of a snapshot of the fact table."""
     if base is None:
-        return 0, None
+        return LastRound()
     last = last_of(users_of(base, of.fact._committer.last_commits.load), user_of(of.option))
     if last is None:
-        return 0, None
+        return LastRound()
     fields = (last.digest or "").split(".")
     number = last.identifier // PIECES
     if len(fields) != _FIELDS or not all(map(str.isdecimal, fields[1:5])):
-        return number, None
-    ids = list(map(int, fields[1:5]))
-    done = Pair(*ids[:2]) if fields[0] == "end" else Pair(*ids[2:])
+        return LastRound(number)
+    ids, has_ended = list(map(int, fields[1:5])), fields[0] == "end"
+    done = Pair(*ids[:2]) if has_ended else Pair(*ids[2:])
     is_known = done != _NOTHING and _fingerprint(of, done) == fields[5]
-    return number, done if is_known else None
+    return LastRound(number, done, has_ended) if is_known else LastRound(number)
 
 
 def digest_of(of: Widening, pair: Pair, done: Pair | None, *, is_last: bool) -> str:

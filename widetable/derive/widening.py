@@ -4,7 +4,7 @@
            1  | 7    10.0   | Oslo   3                          7  | Oslo
 
     round r   f, d: the newest snapshots of fact and dim, pinned; f0, d0: those of the round before (widen_progress)
-      ask     facts that were touched in (f0, f], and those whose dim row differs between d0 and d
+      ask     facts that were touched in (f0, f], but by round r - 1, and those whose dim row differs between d0 and d
       compare what they have at f with the dim's rows at d of their foreign keys at f
       write   what differs, with _widen_<fk> = r at least, but of no key that somebody wrote after f: it would come back
               from the dead, and is asked again in the next round
@@ -71,10 +71,10 @@ def widen_round(fact: OpenTable, option: WidenOption) -> WidenRound | None:
     base, dim_id = fact._committer.snapshots.latest(), dim._committer.snapshots.latest_id()
     if base is None or dim_id is None:
         return None
-    number, done = last_round(widening, base)
+    last = last_round(widening, base)
     pair = Pair(base.id, dim_id)
-    if done is not None and _is_idle(fact, option, done, pair):
-        keep_snapshots(widening, done)
+    if last.done is not None and _is_idle(fact, option, last.done, pair):
+        keep_snapshots(widening, last.done)
         return None
     lease = f"{fact._paths.service_dir}/widetable-widen-lease-{option.column}"
     with held_lease(fact._state(), path=lease) as is_ours:
@@ -84,7 +84,7 @@ def widen_round(fact: OpenTable, option: WidenOption) -> WidenRound | None:
             option, fact.schema.arrow_schema(), dim.schema
         )  # either may have been altered
         with held(fact._state(), pair.fact_id), held(dim._state(), dim_id):
-            found = _widened(NumberedRound(widening, number + 1, pair, done))
+            found = _widened(NumberedRound(widening, pair, last))
             if found is not None:
                 keep_snapshots(widening, pair)
             return found
@@ -115,7 +115,7 @@ def _differing(of: NumberedRound) -> Iterator[pa.Table]:
     fact, dim, option, _ = of.widening
     asked = asked_columns(fact.schema, option)
     with closing(view_at(dim, of.pair.dim_id, list(option.columns.values()))) as view:
-        found = candidates(fact, dim, option, of.pair, of.done, asked)
+        found = candidates(fact, dim, option, of.pair, of.last, asked)
         yield from differing(fact.schema, option, of.number, found, view)
 
 

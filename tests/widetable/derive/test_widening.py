@@ -14,7 +14,7 @@ import widetable as wt
 from tests.widetable.derive.shop import CUSTOMERS, FACT_SCHEMA, WIDEN, Killed, Shop, once
 from widetable.cli.inspection_text import inspection_lines
 from widetable.commit.commit_identity import Identity
-from widetable.derive import touched_rows, widening
+from widetable.derive import touched_rows, widen_candidates, widening
 from widetable.derive.widening import DIM, FACT, widen_round
 from widetable.derived_options import widen_options
 from widetable.operations.table_commit import append_messages
@@ -189,6 +189,18 @@ def test_a_fact_that_was_written_before_and_after_a_rescaling_is_widened_once(
     shop.orders(*((id, 8, 2.0) for id in range(8)))
     assert shop.round() == 8
     assert shop.widened()[:9] == [*((id, 8, "Rome", 2) for id in range(8)), (8, 7, "Oslo", 1)]
+
+
+def test_what_a_round_wrote_is_not_asked_again_by_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = Shop(tmp_path)
+    shop.orders(*((id, 7, 1.0) for id in range(200)))
+    assert shop.round() == 200
+    shop.orders((3, 8, 2.0))
+    monkeypatch.delattr(widen_candidates, "scan_at")
+    assert shop.round() == 1
+    assert shop.widened()[3] == (3, 8, "Rome", 2)
 
 
 def test_case_22_tables_that_widen_each_other_are_refused(tmp_path: Path) -> None:
