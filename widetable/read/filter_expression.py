@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from widetable.errors import InvalidError
-from widetable.format.plain_value import FLOATS
+from widetable.format.plain_value import FLOATS, TEXTS
 from widetable.read.literal import scalar_comparable
 from widetable.read.predicate import And, Compare, In, IsNull, Like, Node, Not, Opaque, Or, Truth
 from widetable.schema import TableSchema
@@ -290,7 +290,7 @@ def _starts_with(token: _Token, schema: TableSchema) -> Node:
     about rows.
     """
     column = _column(token.arguments[0], schema)
-    if column.type.root not in ("CHAR", "VARCHAR") or token.options["ignore_case"].as_py():
+    if column.type.root not in TEXTS or token.options["ignore_case"].as_py():
         raise _NotUnderstood("starts_with")
     prefix = token.options["pattern"].as_py()
     return Like(column, "", prefix.encode())

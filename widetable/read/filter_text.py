@@ -26,6 +26,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
 
 from widetable.errors import InvalidError
+from widetable.format.plain_value import TEXTS
 from widetable.read.literal import literal
 from widetable.read.predicate import And, Compare, In, IsNull, Like, Node, Not, Or, Truth
 from widetable.schema import TableSchema
@@ -211,11 +212,16 @@ class _Reader:
 
     def _like(self, e: exp.Like, escape: str) -> Node:
         column, text = self._column(_bare(e.this)), self._value(e.expression)
+        if column.type.root not in TEXTS:
+            raise InvalidError(
+                f"column {column.name!r}",
+                found=f"LIKE in the filter, of {column.type}",
+                expected="a column of texts",
+                action="Correct the filter.",
+            )
         if text is None:
             return Truth(None)
         literal(column, text)
-        if not isinstance(text, str):
-            self._refuse(e)
         pattern, prefix = _like_pattern(text, escape)
         found = Like(column, pattern, prefix)
         return Not(found) if e.args.get("negate") else found
