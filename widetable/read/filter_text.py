@@ -14,7 +14,6 @@ in the tables at the end is refused.
 
 from __future__ import annotations
 
-import datetime as dt
 import re
 from collections.abc import Callable
 from decimal import Decimal
@@ -27,7 +26,7 @@ from sqlglot.errors import SqlglotError
 
 from widetable.errors import InvalidError
 from widetable.format.plain_value import TEXTS
-from widetable.read.literal import literal
+from widetable.read.literal import TimestampText, clock_of, day_of, literal
 from widetable.read.predicate import And, Compare, In, IsNull, Like, Node, Not, Or, Truth
 from widetable.schema import TableSchema
 from widetable.types import DataField
@@ -52,7 +51,19 @@ def parse_text(text: str, schema: TableSchema) -> Node:
         raise _invalid(text, f"text that is no SQL condition ({first})") from cause
     if len(parsed) != 1 or not isinstance(parsed[0], exp.Expr):
         raise _invalid(text, f"{len(parsed)} statements" if text.strip() else "an empty text")
+    _check_honoured(text, parsed[0])
     return _Reader(text, schema).node(parsed[0])
+
+
+def _check_honoured(text: str, parsed: exp.Expr) -> None:
+    """Refuse what a node that we read has besides, such as SYMMETRIC: it would mean nothing."""
+    for e in parsed.walk():
+        if type(e) not in _RULES and type(e) not in _VALUES and not isinstance(e, exp.DataType):
+            continue  # refused as a whole
+        for name, given in e.args.items():
+            is_read = e.arg_types.get(name) or name in _OPTIONAL.get(type(e), ())
+            if given and not is_read:
+                raise _invalid(text, f"{e.sql(dialect='spark')!r}, with {name}")
 
 
 def _invalid(text: str, found: str) -> InvalidError:
@@ -117,7 +128,7 @@ class _Reader:
 
     def number(self, e: exp.Neg) -> Any:
         value = self._value(e.this)
-        if not isinstance(value, int | Decimal | float):
+        if isinstance(value, bool) or not isinstance(value, int | Decimal | float):
             self._refuse(e)
         # Decimal's own minus would round to 28 digits.
         return value.copy_negate() if isinstance(value, Decimal) else -value
@@ -138,11 +149,11 @@ class _Reader:
         if not isinstance(text, str):
             self._refuse(e)
         if kind == "DATE":
-            return dt.date.fromisoformat(text)
+            return day_of(text)
         if kind == "TIME":
-            return dt.time.fromisoformat(text)
+            return clock_of(text)
         if kind.startswith("TIMESTAMP") or kind == "DATETIME":
-            return text  # read by the column's type, which knows zones and up to nine digits
+            return TimestampText(text)
         return self._refuse(e)
 
     def compare(self, e: exp.Binary) -> Node:
@@ -271,6 +282,12 @@ _OPS: Final[dict[type, str]] = {
     exp.GTE: ">=",
 }
 _MIRRORED: Final = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+# Arguments of nodes that need not be there, and are read.
+_OPTIONAL: Final[dict[type, tuple[str, ...]]] = {
+    exp.Column: ("table", "db", "catalog"),
+    exp.In: ("expressions",),
+    exp.Like: ("negate",),
+}
 _RULES: Final[dict[type, Callable[[_Reader, Any], Node]]] = {
     exp.And: lambda reader, e: And(tuple(map(reader.node, e.flatten()))),
     exp.Or: lambda reader, e: Or(tuple(map(reader.node, e.flatten()))),

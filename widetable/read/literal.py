@@ -31,7 +31,7 @@ import re
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
@@ -57,9 +57,18 @@ _BITS: Final = {
     "TIMESTAMP_LTZ": 64,
 }
 _TIMESTAMP: Final = re.compile(
-    r"^(?P<day>\d{4}-\d{1,2}-\d{1,2})(?:[ T](?P<clock>\d{1,2}:\d{2}(?::\d{2})?)(?:\.(?P<fraction>\d{1,9}))?)?"
+    r"^(?P<day>\d{4}-\d{1,2}-\d{1,2})"
+    r"(?:[ T](?P<clock>\d{1,2}:\d{1,2}(?::\d{1,2})?)(?:\.(?P<fraction>\d{1,9}))?)?"
     r"\s*(?P<zone>Z|UTC|[+-]\d{2}:\d{2})?$"
 )
+_DAY: Final = re.compile(r"\d{4}-\d{1,2}-\d{1,2}")
+_LONE_DIGIT: Final = re.compile(r"(?<![\d.])\d(?!\d)")
+
+
+class TimestampText(NamedTuple):
+    """TIMESTAMP '..': read by the column's type, which knows zones and up to nine digits, and no other type's value."""
+
+    text: str
 
 
 def is_grid(t: DataType) -> bool:
@@ -115,7 +124,7 @@ def holds(t: DataType, value: Comparable) -> bool:
 def literal(column: DataField, value: Any) -> Comparable:
     """The comparable of a literal of a filter, for one column.
 
-    value: int, Decimal, float, bool, str, bytes, date, time or datetime. Text stands for a DATE,
+    value: int, Decimal, float, bool, str, bytes, date, time, datetime or TimestampText. Text stands for a DATE,
     TIME or TIMESTAMP where the column is one, written ISO 8601; without a zone it is UTC for
     TIMESTAMP WITH LOCAL TIME ZONE. Numbers compare exactly, whatever their type.
     """
@@ -183,9 +192,26 @@ def _instance(kind: type) -> Callable[[DataType, Any], Comparable]:
     return convert
 
 
+def day_of(text: str) -> dt.date:
+    """Month and day may be of one digit, as in Spark. Raises ValueError."""
+    if _DAY.fullmatch(text.strip()) is None:
+        raise ValueError(text)
+    return dt.date.fromisoformat(_two_digits(text.strip()))
+
+
+def clock_of(text: str) -> dt.time:
+    """Hours, minutes and seconds may be of one digit. Raises ValueError."""
+    return dt.time.fromisoformat(_two_digits(text.strip()))
+
+
+def _two_digits(text: str) -> str:
+    """2020-1-1 as 2020-01-01, 9:05:01.5 as 09:05:01.5."""
+    return _LONE_DIGIT.sub(r"0\g<0>", text)
+
+
 def _date(t: DataType, value: Any) -> Comparable:
     if isinstance(value, str):
-        value = dt.date.fromisoformat(value.strip())
+        value = day_of(value)
     if isinstance(value, dt.datetime) or not isinstance(value, dt.date):
         raise _refuse(value)
     return value.toordinal() - _EPOCH
@@ -193,7 +219,7 @@ def _date(t: DataType, value: Any) -> Comparable:
 
 def _time(t: DataType, value: Any) -> Comparable:
     if isinstance(value, str):
-        value = dt.time.fromisoformat(value.strip())
+        value = clock_of(value)
     if not isinstance(value, dt.time) or value.tzinfo is not None:
         raise _refuse(value)
     seconds = (value.hour * 60 + value.minute) * 60 + value.second
@@ -217,13 +243,15 @@ def _epoch_nanos(value: Any) -> tuple[int, bool]:
     of Python has six of them, a text may have nine.
     """
     nanos = 0
+    if isinstance(value, TimestampText):
+        value = value.text
     if isinstance(value, str):
         match = _TIMESTAMP.match(value.strip())
         if match is None:
             raise _refuse(value)
         zone = (match["zone"] or "").replace("Z", "+00:00").replace("UTC", "+00:00")
-        day = "-".join(part.zfill(2) for part in match["day"].split("-"))
-        value = dt.datetime.fromisoformat(f"{day} {(match['clock'] or '00:00').zfill(5)}{zone}")
+        moment = _two_digits(f"{match['day']} {match['clock'] or '00:00'}")
+        value = dt.datetime.fromisoformat(f"{moment}{zone}")
         nanos = int((match["fraction"] or "0").ljust(9, "0"))
     if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
         value = dt.datetime.combine(value, dt.time())

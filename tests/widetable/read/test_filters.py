@@ -266,6 +266,22 @@ def test_spelling_is_that_of_spark(text: str, expected: list[str]) -> None:
     assert rows.filter(predicate.expression)["s"].to_pylist() == expected
 
 
+SHORT = [
+    ("day", "DATE '2024-2-9'", "DATE '2024-02-09'"),
+    ("day", "'2024-2-9'", "'2024-02-09'"),
+    ("t", "TIMESTAMP '2024-2-9 9:05'", "'2024-02-09 09:05'"),
+    ("t", "TIMESTAMP '2024-2-9 9:5:1.5'", "'2024-02-09 09:05:01.500'"),
+    ("t", "'2024-2-9T9:05:01'", "'2024-02-09 09:05:01'"),
+]
+
+
+@pytest.mark.parametrize(("name", "short", "long"), SHORT)
+def test_parts_of_dates_and_times_may_be_of_one_digit_as_in_spark(
+    name: str, short: str, long: str
+) -> None:
+    assert parse(f"{name} = {short}", SCHEMA).tree == parse(f"{name} = {long}", SCHEMA).tree
+
+
 WRONG = [
     ("nope = 1", "nope"),
     ("i = 'x'", "'i'"),
@@ -282,6 +298,17 @@ WRONG = [
     ("s LIKE 5", "'s'"),
     ("i", "'i'"),
     ("i IN (1, 'x')", "'i'"),
+    ("s = TIMESTAMP '2024-01-01'", "'s'"),
+    ("day = TIMESTAMP '2024-01-01'", "'day'"),
+    ("day = '2024-2-30'", "'day'"),
+    ("day = DATE '2024-W01-1'", "filter"),
+    ("i = -TRUE", "filter"),
+    ("i BETWEEN SYMMETRIC 2 AND 1", "filter"),
+    ("NOT (b OR i BETWEEN SYMMETRIC 2 AND 1)", "filter"),
+    ("t = CAST('2024-01-01' AS TIMESTAMP(3))", "filter"),
+    ("t = TRY_CAST('x' AS TIMESTAMP)", "filter"),
+    ("day = CAST('x' AS DATE DEFAULT '2024-01-01' ON CONVERSION ERROR)", "filter"),
+    ("i IN UNNEST(l)", "filter"),
     ("i IN (SELECT 1)", "filter"),
     ("i = l", "filter"),
     ("i + 1 = 2", "filter"),
