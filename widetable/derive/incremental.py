@@ -35,7 +35,7 @@ from widetable.errors import InvalidError, NotFoundError
 from widetable.operations.barrier_scan import barrier_change_ids
 from widetable.operations.changes import change_batches as batches_of_snapshots
 from widetable.operations.changes import change_schema, change_splits, snapshot_range
-from widetable.operations.chosen_state import chosen_state
+from widetable.operations.chosen_state import ChosenState, chosen_state
 from widetable.operations.newest_snapshot import held
 from widetable.operations.open_table import OpenTable
 from widetable.operations.supported import check_key_has_partition
@@ -99,8 +99,6 @@ def scan_changes(
 ) -> ChangeScan:
     """As `changes`, but read when it is asked for, like a scan: frames of pandas, polars and DuckDB, Arrow's C stream,
     `count`, `head`, `limit`, batches when iterated. Raises what `changes` raises; what is wrong with the range, now.
-
-    With `diff` a snapshot that is not there shows when rows are asked for.
     """
     reads = _reads(table, start, end, columns, mode, commit_columns=commit_columns)
     reads.read()
@@ -131,7 +129,9 @@ def _reads(
             )
         check_key_has_partition(table.schema)
         span = f"in which rows snapshots {first.id} and {last.id} differ"
-        read = partial(_difference, table, first, last, schema)
+        old, new = (state_at(table, end.id, end.tag) for end in (first, last))
+        untagged = [end.id for end in (first, last) if end.id and end.tag is None]
+        read = partial(_difference, table, old, new, untagged, schema)
         return ChangeReads(span, schema, read, read, _no_splits)
     span = f"after snapshot {first.id} up to {last.id}"
     ids = snapshot_range(table, first.id, last.id)
@@ -203,15 +203,16 @@ def _tagged_id(table: OpenTable, tag: str, name: str) -> int:
 
 
 def _difference(
-    table: OpenTable, first: _End, last: _End, schema: pa.Schema
+    table: OpenTable,
+    old: ChosenState,
+    new: ChosenState,
+    held_ids: Sequence[int],
+    schema: pa.Schema,
 ) -> Iterator[pa.RecordBatch]:
     names = [*table.schema.primary_keys, *schema.names[:-1]]
     columns = tuple(name for name in table.schema.names if name in names)
     with ExitStack() as stack:
-        for end in (first, last):
-            if end.id and end.tag is None:
-                stack.enter_context(held(table._state(), end.id))
-        states = state_at(table, first.id, first.tag), state_at(table, last.id, last.tag)
-        live_files = table._committer.live_files
-        for found in snapshot_difference(live_files, *states, columns):
+        for id in held_ids:
+            stack.enter_context(held(table._state(), id))
+        for found in snapshot_difference(table._committer.live_files, old, new, columns):
             yield from found.select(schema.names).cast(schema).to_batches()

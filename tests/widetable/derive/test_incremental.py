@@ -156,3 +156,16 @@ def test_only_a_difference_may_run_backwards(tmp_path: Path, mode: str) -> None:
     with pytest.raises(wt.InvalidError, match="end"):
         table.changes(2, 1, mode=mode)
     assert table.changes(2, 1, mode="diff")["_row_kind"].to_pylist() == ["-D"]
+
+
+@pytest.mark.parametrize("mode", ["auto", "delta", "diff"])
+def test_an_end_that_is_not_there_is_refused_before_rows_are_asked_for(
+    tmp_path: Path, mode: str
+) -> None:
+    table = create(tmp_path)
+    table.write({"p": [1], "k": [1], "v": [5]})
+    for ask in (table.scan_changes, table.change_batches):
+        for ends in ((0, 9), (8, 9), (0, "none")):
+            with pytest.raises(wt.NotFoundError):
+                ask(*ends, mode=mode)
+    assert table.scan_changes(0, 1, mode=mode).count() == 1
