@@ -30,11 +30,12 @@ has the same splits, which `pieces_between` finds from its two ends.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
 
-from widetable.arguments import LARGEST, text, whole_number
+from widetable.arguments import LARGEST, flag, mapping, text, whole_number
 from widetable.errors import InvalidError
 from widetable.format.data_file_meta import DataFileMeta
 
@@ -60,19 +61,20 @@ _NEEDS: Final[Mapping[str, str]] = {
 
 # In checkpoints of others: never change what a version means. Version 1: without `table` and `awaited`.
 OFFSET_VERSION: Final = 2
-_REQUIRED: Final = {"version", "next_snapshot", "is_full", "position"}
-_NAMES: Final[Mapping[Any, set[str]]] = {
-    1: {"version", "next_snapshot", "is_full", "position", "watermark", "barrier"},
-    2: {
-        "version",
-        "next_snapshot",
-        "is_full",
-        "position",
-        "watermark",
-        "barrier",
-        "table",
-        "awaited",
-    },
+_REQUIRED: Final = {"next_snapshot", "is_full", "position"}
+_FIELDS: Final[Mapping[str, Callable[[Any, str], Any]]] = {
+    "next_snapshot": partial(whole_number, least=1),
+    "is_full": flag,
+    "position": partial(whole_number, least=0),
+    "watermark": whole_number,
+    "barrier": whole_number,
+    "table": text,
+    "awaited": flag,
+}
+_NOTHING: Final[Set[str]] = frozenset()
+_NAMES: Final[Mapping[int, Set[str]]] = {
+    1: _FIELDS.keys() - {"table", "awaited"},
+    2: _FIELDS.keys(),
 }
 
 
@@ -145,22 +147,18 @@ def offset_from_json(body: Mapping[str, Any]) -> Offset:
     """The offset of a checkpoint.
     What has more names than its version knows is of a later version, and refused.
     """
-    version = body.get("version")
-    if not _REQUIRED <= body.keys() <= _NAMES.get(version, set()):
+    fields = mapping(body, "stream offset")
+    version = fields.pop("version", None)
+    names = _NAMES.get(version, _NOTHING) if type(version) is int else _NOTHING
+    if not _REQUIRED <= fields.keys() <= names:
         raise _invalid(
             "stream offset",
-            f"version {version!r} with {', '.join(sorted(body))}",
+            f"version {version!r} with {', '.join(sorted(fields))}",
             f"version {OFFSET_VERSION} or one before",
             "Use the version of widetable that wrote the checkpoint, or start with a new one.",
         )
     return Offset(
-        whole_number(body["next_snapshot"], "snapshot of a stream offset", least=1),
-        body["is_full"],
-        whole_number(body["position"], "position of a stream offset", least=0),
-        body.get("watermark"),
-        body.get("barrier"),
-        body.get("table"),
-        body.get("awaited", False),
+        **{name: _FIELDS[name](each, f"{name} of a stream offset") for name, each in fields.items()}
     )
 
 

@@ -6,6 +6,7 @@ import json
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -151,6 +152,29 @@ def test_the_offset_of_another_version_is_refused() -> None:
     ):
         with pytest.raises(InvalidError, match="stream offset"):
             offset_from_json(wrong)
+
+
+_ANYTHING: tuple[Any, ...] = (None, "no", "7", 1.5, [], {}, -1, 0, 1, True, 2**63, "\ud800")
+
+
+@pytest.mark.parametrize("name", ["version", *Offset.__annotations__])
+def test_what_no_offset_has_in_a_field_is_refused(name: str) -> None:
+    offset = Offset(7, is_full=True, position=2, watermark=9, barrier=20, table="t", awaited=True)
+    body = offset.to_json()
+    wrong: list[str] = []
+    for value in _ANYTHING:
+        changed = {**body, name: value}
+        try:
+            found = offset_from_json(changed)
+        except InvalidError as refused:
+            wrong.append(refused.subject)
+        else:
+            kinds = {type(each) for each in (value, body[name], getattr(found, name))}
+            assert len(kinds) == 1, (name, value)
+    assert len(wrong) >= 7
+    assert all("stream offset" in subject for subject in wrong)
+    with pytest.raises(InvalidError, match="stream offset"):
+        offset_from_json([body])  # type: ignore[arg-type]
 
 
 def test_an_offset_of_the_first_version_is_read() -> None:
