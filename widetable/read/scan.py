@@ -128,7 +128,16 @@ class TableScan(ArrowRows):
         Of two limits the lower one counts.
         """
         rows = whole_number(rows, "rows", least=0)
-        return self._other(self._columns, rows if self._limit is None else min(rows, self._limit))
+        return TableScan(
+            self._table,
+            self._live_files,
+            self._snapshot,
+            self._columns,
+            self._predicate,
+            rescaled=self._rescaled,
+            limit=rows if self._limit is None else min(rows, self._limit),
+            barrier=self._barrier,
+        )
 
     def splits(self) -> list[Split]:
         """The buckets that have to be read, with their files."""
@@ -168,12 +177,13 @@ class TableScan(ArrowRows):
         that many were counted.
         """
         found = 0
-        for read in self._other((), None).split_reads():
+        for split in self._splits:
             if self._limit is not None and found >= self._limit:
                 break
-            if read.split.has_exact_rows and self._predicate is None:
-                found += read.split.rows
+            if split.has_exact_rows and self._predicate is None:
+                found += split.rows
             else:
+                read = SplitRead(self._table, split, (), self._predicate)
                 found += sum(batch.num_rows for batch in read.to_batches(use_threads=True))
         return found if self._limit is None else min(found, self._limit)
 
@@ -192,15 +202,3 @@ class TableScan(ArrowRows):
             found = in_threads(lambda read: list(read.to_batches()), reads, _THREADS, "scan")
             batches = [batch for part in found for batch in part]
         return pa.Table.from_batches(batches, self.arrow_schema)
-
-    def _other(self, columns: Sequence[str], limit: int | None) -> TableScan:
-        return TableScan(
-            self._table,
-            self._live_files,
-            self._snapshot,
-            columns,
-            self._predicate,
-            rescaled=self._rescaled,
-            limit=limit,
-            barrier=self._barrier,
-        )

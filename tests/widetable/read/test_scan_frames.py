@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 import widetable as wt
 from tests.random_table import data_of, make, stamped_commits, table_specs
 from widetable.format.printed_value import printed_rows
+from widetable.read import scan as scan_module
 from widetable.read.split import SplitRead
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), False), ("v", pa.int64()), ("s", pa.string())])
@@ -188,3 +189,12 @@ def test_the_version_is_that_of_the_installation() -> None:
     command = [sys.executable, "-c", "from widetable.cli.app import main; main(['--version'])"]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert said == f"widetable {wt.__version__}\n"
+
+
+def test_what_is_counted_and_read_is_planned_once(
+    table: wt.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = table.scan()
+    assert one.count() == one.to_arrow().num_rows
+    monkeypatch.delattr(scan_module, "plan")
+    assert one.count() == one.to_arrow().num_rows
