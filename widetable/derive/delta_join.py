@@ -209,7 +209,7 @@ def _pinned(
     option = index_for(table, on)
     fed = feed_index(table, option)
     try:
-        view = stack.enter_context(IndexView(table, option, columns))
+        view = stack.enter_context(contextlib.closing(IndexView(table, option, columns)))
     except NotFoundError as missing:
         if fed is not None:
             raise

@@ -13,7 +13,7 @@ columns without an index and for an index that was never fed, and what lookups r
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from contextlib import AbstractContextManager
+from contextlib import ExitStack, closing
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -72,7 +72,7 @@ def hold_index(
     raise _never_fed(base, option)
 
 
-class IndexView(AbstractContextManager["IndexView"]):
+class IndexView:
     """One moment of a base and an index of it, kept from expiry until `close`. Not for several threads at once.
 
     columns: of the base's rows, None for all. snapshot_id: of the base; index_snapshot_id: of
@@ -84,11 +84,15 @@ class IndexView(AbstractContextManager["IndexView"]):
         held = None if index is None else hold_index(base, index, option)
         if index is None or held is None:
             raise _never_fed(base, option)
-        self._base, self._index, self._option = base, index, option
-        self._leases = held.leases
+        self._base = base
         self.index_snapshot_id, self.snapshot_id = held.newest.id, held.source.id
-        self._keys = view_at(self._index, self.index_snapshot_id, base.schema.primary_keys)
-        self._rows = view_at(base, self.snapshot_id, columns)
+        with ExitStack() as stack:
+            for lease in held.leases:
+                stack.callback(lease.release)
+            keys = view_at(index, self.index_snapshot_id, base.schema.primary_keys)
+            self._keys = stack.enter_context(closing(keys))
+            self._rows = stack.enter_context(closing(view_at(base, self.snapshot_id, columns)))
+            self._held = stack.pop_all()
 
     def lookup(self, keys: Any, limit_per_key: int | None = None) -> pa.Table:
         """As `lookup_index`."""
@@ -103,16 +107,7 @@ class IndexView(AbstractContextManager["IndexView"]):
 
     def close(self) -> None:
         """Let go of all files, and of both snapshots. May be called more than once."""
-        self._keys.close()
-        self._rows.close()
-        self._release()
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _release(self) -> None:
-        while self._leases:
-            self._leases.pop().release()
+        self._held.close()
 
 
 def lookup_index(
@@ -134,7 +129,7 @@ def lookup_index(
         raise _no_index(table, ())
     one = next((each for each in indexes if len(each.columns) == 1), indexes[0])
     given = rows_of(keys, table.schema, one.columns, lambda names: index_for(table, names).columns)
-    with IndexView(table, index_for(table, given.schema.names), columns) as view:
+    with closing(IndexView(table, index_for(table, given.schema.names), columns)) as view:
         return view.lookup(given, limit)
 
 

@@ -9,6 +9,7 @@ Raises what `join_plan` and `index_lookup` raise, NotFoundError for a table that
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from widetable import retention_options as retention
 from widetable.arguments import path
 from widetable.commit.clock import Clock, SystemClock
 from widetable.commit.lookup_pin import (
+    ChoosePartitions,
     Moment,
     OtherTable,
     PinnedBatch,
@@ -29,6 +31,7 @@ from widetable.commit.lookup_pin import (
     pin_of,
 )
 from widetable.commit.pin_file import NO_SNAPSHOT, LookupPin, OtherSnapshot
+from widetable.commit.read_lease import ReadLease
 from widetable.commit.table_identity import check_identity
 from widetable.derive.index_lookup import hold_index
 from widetable.derive.index_table import made_index
@@ -115,8 +118,8 @@ class LookupJoin:
             nothing = OtherSnapshot(INDEX, 0, 0)
             return Moment(replace(NO_SNAPSHOT, others=(nothing,)), ())
         other = OtherSnapshot(INDEX, held.newest.id, held.newest.time_millis)
-        pin = replace(pin_of(held.source, self.partitions_of), others=(other,))
-        return Moment(pin, tuple(held.leases))
+        moment = held_moment(held.source, self.partitions_of, held.leases)
+        return moment._replace(pin=replace(moment.pin, others=(other,)))
 
     def check_identities(self) -> None:
         """Raises InvalidError for a table that was dropped and made again."""
@@ -135,6 +138,18 @@ class LookupJoin:
         entries = committer.live_files.live_entries(snapshot)
         schema = committer.schemas.load(snapshot.schema_id)
         return self.plan.partitions.chosen({e.bucket_id.partition for e in entries}, schema)
+
+
+def held_moment(
+    snapshot: Snapshot, partitions_of: ChoosePartitions, leases: Sequence[ReadLease]
+) -> Moment:
+    """Of a snapshot that these leases hold; they are released where its partitions cannot be read."""
+    try:
+        return Moment(pin_of(snapshot, partitions_of), tuple(leases))
+    except BaseException:
+        for lease in leases:
+            lease.release()
+        raise
 
 
 def opened(dim: Any) -> OpenTable:

@@ -8,17 +8,18 @@ Raises what they raise.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 
 from widetable.arguments import refused
-from widetable.commit.lookup_pin import Moment, pin_of
+from widetable.commit.lookup_pin import Moment
 from widetable.commit.read_lease import hold
 from widetable.derive.join_plan import JoinArguments, plan_join
-from widetable.derive.joined_tables import LookupJoin, join_by, new_lookup_join, opened
-from widetable.derive.pinned_join import KeptJoin, PinnedJoin, keep_join
+from widetable.derive.joined_tables import LookupJoin, held_moment, join_by, new_lookup_join, opened
+from widetable.derive.pinned_join import PinnedJoin, keep_join
 from widetable.errors import InvalidError
 from widetable.operations.open_table import OpenTable
 from widetable.operations.snapshot_choice import load_snapshot
@@ -55,13 +56,11 @@ def lookup_join(
     given = JoinArguments(on, columns, how, prefix, partitions)
     left, rows = _left(batches)
     join, moment = _moment(table, snapshot_id, left, given)
-    kept = keep_join(join)
-    return _held(PinnedJoin(join, moment.pin, kept).joined(rows), kept, moment)
-
-
-class _Chosen(NamedTuple):
-    join: LookupJoin
-    moment: Moment
+    with ExitStack() as stack:
+        stack.callback(moment.release)
+        kept = stack.enter_context(closing(keep_join(join)))
+        joined = PinnedJoin(join, moment.pin, kept).joined(rows)
+        return _held(joined, stack.pop_all())
 
 
 lookup_join.__module__ = "widetable"
@@ -103,10 +102,12 @@ def _batch(value: Any, schema: pa.Schema | None) -> pa.RecordBatch:
     return value
 
 
-def _moment(table: OpenTable, snapshot_id: Any, left: pa.Schema, given: JoinArguments) -> _Chosen:
+def _moment(
+    table: OpenTable, snapshot_id: Any, left: pa.Schema, given: JoinArguments
+) -> tuple[LookupJoin, Moment]:
     if snapshot_id is None:
         join = new_lookup_join(left, table, given)
-        return _Chosen(join, join.newest(renews=True))
+        return join, join.newest(renews=True)
     snapshot = load_snapshot(table._committer.snapshots, snapshot_id)
     schema = table._committer.schemas.load(snapshot.schema_id)
     join = join_by(table, plan_join(left, schema, given))
@@ -118,15 +119,10 @@ def _moment(table: OpenTable, snapshot_id: Any, left: pa.Schema, given: JoinArgu
             action="Leave snapshot_id out, or join by the key.",
         )
     lease = hold(table._file_io, table._paths, snapshot.id)
-    return _Chosen(join, Moment(pin_of(snapshot, join.partitions_of), (lease,)))
+    return join, held_moment(snapshot, join.partitions_of, [lease])
 
 
-def _held(
-    joined: Iterator[pa.RecordBatch], kept: KeptJoin, moment: Moment
-) -> Iterator[pa.RecordBatch]:
-    """moment: goes with the iterator, if it is never begun."""
-    try:
+def _held(joined: Iterator[pa.RecordBatch], held: ExitStack) -> Iterator[pa.RecordBatch]:
+    """held: goes with the iterator, if it is never begun."""
+    with held:
         yield from joined
-    finally:
-        kept.close()
-        moment.release()

@@ -193,7 +193,7 @@ def followed_by_index(
     asked = key_cast(
         one_array(changed.column(0)), field, fact.schema.arrow_schema([field.name]).field(0).type
     )
-    with IndexView(fact, fitting[0], []) as view:
+    with closing(IndexView(fact, fitting[0], [])) as view:
         return view.keys(pa.table([asked], [option.column]))
 
 

@@ -13,8 +13,11 @@ from hypothesis import strategies as st
 
 import widetable as wt
 from tests.widetable.derive.indexed import DIM, by_city, dim, disturb, maintained, write
+from widetable.commit.read_lease import held_snapshots
 from widetable.derive.index_table import SOURCE, feed_index
 from widetable.derived_options import index_options
+from widetable.paths import TablePaths
+from widetable.storage.local import LocalFileIO
 
 
 def test_case_11_an_index_gives_all_rows_of_a_value(tmp_path: Path) -> None:
@@ -37,6 +40,16 @@ def test_what_changes_no_indexed_column_writes_nothing(tmp_path: Path) -> None:
     write(table, (1, "Anna", "Oslo"), (2, "Bob", "Rome"))
     assert maintained(table) == 0
     assert table.lookup_index(["Oslo"], ["name"])["name"].to_pylist() == ["Anna"]
+
+
+def test_a_lookup_that_is_refused_holds_no_snapshot(tmp_path: Path) -> None:
+    table = dim(tmp_path)
+    maintained(table)
+    with pytest.raises(wt.NotFoundError) as raised:
+        table.lookup_index(["Oslo"], ["nope"])
+    assert "nope" in raised.value.subject
+    for path in (table.path, wt.Catalog(str(tmp_path)).table("db.by_city").path):
+        assert list(held_snapshots(LocalFileIO(), TablePaths(path))) == []
 
 
 def test_the_snapshots_of_an_index_say_which_of_the_base_they_fit(tmp_path: Path) -> None:

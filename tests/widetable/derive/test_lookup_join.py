@@ -16,9 +16,10 @@ import pytest
 
 import widetable as wt
 from widetable.commit.read_lease import held_snapshots
+from widetable.derive import lookup_join
 from widetable.derive import pinned_join as module
 from widetable.derive.join_plan import JoinArguments
-from widetable.derive.joined_tables import new_lookup_join
+from widetable.derive.joined_tables import LookupJoin, new_lookup_join
 from widetable.derive.pinned_join import PinnedJoin
 from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
@@ -189,6 +190,34 @@ def test_who_never_begins_holds_nothing(dim: wt.Table) -> None:
     assert held_snapshots(LocalFileIO(), TablePaths(dim.path)) == [2]
     del rows
     assert held_snapshots(LocalFileIO(), TablePaths(dim.path)) == []
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "named"),
+    [
+        (lookup_join, "keep_join", {}),
+        (lookup_join, "PinnedJoin", {}),
+        (LookupJoin, "partitions_of", {"snapshot_id": 1}),
+        (LookupJoin, "partitions_of", {"on": {"id": "city"}}),
+    ],
+)
+def test_a_join_that_fails_at_a_step_of_its_beginning_holds_nothing(
+    dim: wt.Table, monkeypatch: pytest.MonkeyPatch, place: Any, name: str, named: dict[str, Any]
+) -> None:
+    catalog = wt.Catalog(Path(dim.path).parents[1])
+    catalog.alter_table("db.people", set_options={"index.city": "db.by_city"})
+    dim.maintain(once=True, expire=False)
+    rows = pa.table({"id": ["Oslo"], "k": [1]})
+
+    def fail(*_: Any, **__: Any) -> Any:
+        raise wt.StorageError(dim.path, found="a fault", expected="none", action="Wait.")
+
+    monkeypatch.setattr(place, name, fail)
+    with pytest.raises(wt.StorageError) as raised:
+        wt.lookup_join(rows, dim, **{"on": ["k"], "columns": ["name"], **named})
+    assert raised.value.found == "a fault"
+    assert held_snapshots(LocalFileIO(), TablePaths(dim.path)) == []
+    assert held_snapshots(LocalFileIO(), TablePaths(catalog.table("db.by_city").path)) == []
 
 
 def test_random_rows_are_joined_as_a_dict_does(
