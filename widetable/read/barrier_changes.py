@@ -34,7 +34,10 @@ from widetable.read.next_barrier import Available
 from widetable.write.table_state import TableState
 
 BY_COMPACTION: Final = "lookup"
+# Barriers in a message, and in how many of the newest snapshots they are looked for at first, then in times as many.
 _SHOWN: Final = 3
+_FIRST_LOOKS: Final = 16
+_MORE_LOOKS: Final = 8
 
 
 def is_past(state: BarrierState, barrier: int) -> bool:
@@ -213,8 +216,15 @@ class BarrierChanges:
         )
 
     def _some(self) -> str:
-        newest = [last for _, last in self.available(0)][-_SHOWN:]
-        return ", ".join(map(str, newest)) or "there is none yet"
+        """The newest ones; of further snapshots only as long as they are too few."""
+        ids, looks = self._views.ids, _FIRST_LOOKS
+        while True:
+            is_all = looks >= len(ids)
+            after = 0 if is_all else self._views.state(ids[-looks]).frontier
+            newest = [last for _, last in self.available(after)][-_SHOWN:]
+            if is_all or len(newest) == _SHOWN:
+                return ", ".join(map(str, newest)) or "there is none yet"
+            looks *= _MORE_LOOKS
 
     def _check_one_producer(self, ids: list[int]) -> None:
         schemas = {self._views.schema_id(id) for id in ids}
