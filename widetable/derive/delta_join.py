@@ -290,6 +290,7 @@ def _committed(
         discard(out, messages)
         if isinstance(error, InvalidError) and _newest_number(out) == joining.number:
             raise
+        _log.info("round %d of the join %s gave way: %s", progress.identifier, out, error)
         return _GAVE_WAY
     if not result.committed:
         discard(out, messages)

@@ -11,7 +11,7 @@ import pytest
 import widetable as wt
 from tests.joined import FAST, Joined, ManyToMany, changes, joined_at, newest
 from widetable.commit.consumer_store import ConsumerStore
-from widetable.derive import join_difference, join_side
+from widetable.derive import delta_join, join_difference, join_side
 from widetable.derive.delta_join import join_round
 from widetable.derive.row_difference import row_difference
 
@@ -339,6 +339,21 @@ def test_a_joiner_that_was_slower_gives_way(
     assert joined.rows == [(7, 1, 10, "Ann")]
     assert changes(joined.out, before, newest(joined.out)) == []
     assert joined.join.run_once() == wt.JoinRound(1, 3)
+
+
+def test_a_round_that_gives_way_says_to_whom(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    joined = joined_at("inner", tmp_path)
+    joined.write_b(("+I", 7, "Anna"))
+
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise wt.ConflictError("db.out", found="keys of another", expected="none", action="Again.")
+
+    monkeypatch.setattr(delta_join, "append_messages", refuse)
+    with caplog.at_level("INFO", "widetable"):
+        assert joined.join.run_once().gave_way
+    assert "gave way: db.out: found keys of another" in caplog.text
 
 
 def test_one_joiner_waits_while_another_has_the_lease(
