@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import pyarrow as pa
 
@@ -22,14 +21,13 @@ from widetable.format.row_batch import column_or_nulls
 from widetable.format.row_budget import BATCH_BYTES
 from widetable.merge.sorted_merge import interleave_runs
 from widetable.read.change_plan import ChangeSplit
+from widetable.read.commit_columns import KIND_FIELD
 from widetable.read.expired import not_expired
 from widetable.read.split import Split, SplitRead
 from widetable.row_kind import inserts, to_texts
 from widetable.schema import VALUE_KIND, TableSchema
 from widetable.write.table_state import TableState
 from widetable.write.write_batch import ROW_KIND_COLUMN
-
-_KIND_FIELD: Final = pa.field(ROW_KIND_COLUMN, pa.string(), nullable=False)
 
 
 def change_schema(schema: TableSchema, columns: Sequence[str]) -> pa.Schema:
@@ -41,7 +39,7 @@ def change_schema(schema: TableSchema, columns: Sequence[str]) -> pa.Schema:
             expected="columns of other names",
             action="Leave it out of the columns to be read, or rename it.",
         )
-    return schema.arrow_schema(columns).append(_KIND_FIELD)
+    return schema.arrow_schema(columns).append(KIND_FIELD)
 
 
 @dataclass(frozen=True)

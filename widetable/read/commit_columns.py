@@ -27,15 +27,15 @@ from widetable.write.write_batch import ROW_KIND_COLUMN
 KIND, COMMIT, STANDARD = "kind", "commit", "standard"
 FORMS: Final = (KIND, COMMIT, STANDARD)
 
-_KIND_FIELD: Final = pa.field(ROW_KIND_COLUMN, pa.string(), nullable=False)
+KIND_FIELD: Final = pa.field(ROW_KIND_COLUMN, pa.string(), nullable=False)
 SNAPSHOT_ID: Final = pa.field("_snapshot_id", pa.int64(), nullable=False)
 COMMIT_TIME: Final = pa.field("_commit_time", pa.timestamp("ms", "UTC"), nullable=False)
 _TYPE: Final = pa.field("_change_type", pa.string(), nullable=False)
 _VERSION: Final = pa.field("_commit_version", pa.int64(), nullable=False)
 _TIMESTAMP: Final = pa.field("_commit_timestamp", pa.timestamp("us", "UTC"), nullable=False)
 _FIELDS: Final[dict[str, tuple[pa.Field, ...]]] = {
-    KIND: (_KIND_FIELD,),
-    COMMIT: (_KIND_FIELD, SNAPSHOT_ID, COMMIT_TIME),
+    KIND: (KIND_FIELD,),
+    COMMIT: (KIND_FIELD, SNAPSHOT_ID, COMMIT_TIME),
     STANDARD: (_TYPE, _VERSION, _TIMESTAMP),
 }
 _TYPES: Final = {

@@ -30,7 +30,19 @@ import pyarrow.compute as pc
 from widetable.errors import InvalidError
 from widetable.format.plain_value import FLOATS, TEXTS
 from widetable.read.literal import scalar_comparable
-from widetable.read.predicate import And, Compare, In, IsNull, Like, Node, Not, Opaque, Or, Truth
+from widetable.read.predicate import (
+    MIRRORED,
+    And,
+    Compare,
+    In,
+    IsNull,
+    Like,
+    Node,
+    Not,
+    Opaque,
+    Or,
+    Truth,
+)
 from widetable.schema import TableSchema
 from widetable.types import DataField, arrow_type
 
@@ -230,7 +242,7 @@ def _compare(op: str) -> Callable[[_Token, TableSchema], Node]:
     def rule(token: _Token, schema: TableSchema) -> Node:
         left, right = token.arguments
         if left.kind == "literal":
-            return _comparison(_MIRRORED[op], right, left, schema)
+            return _comparison(MIRRORED[op], right, left, schema)
         return _comparison(op, left, right, schema)
 
     return rule
@@ -300,7 +312,6 @@ def _not(token: _Token, schema: TableSchema) -> Node:
     return Not(_node(token.arguments[0], schema))
 
 
-_MIRRORED: Final = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _RULES: Final[dict[str, Callable[[_Token, TableSchema], Node]]] = {
     "and_kleene": _joined(And),
     "or_kleene": _joined(Or),

@@ -27,7 +27,7 @@ from sqlglot.errors import SqlglotError
 from widetable.errors import InvalidError
 from widetable.format.plain_value import TEXTS
 from widetable.read.literal import TimestampText, clock_of, day_of, literal
-from widetable.read.predicate import And, Compare, In, IsNull, Like, Node, Not, Or, Truth
+from widetable.read.predicate import MIRRORED, And, Compare, In, IsNull, Like, Node, Not, Or, Truth
 from widetable.schema import TableSchema
 from widetable.types import DataField
 
@@ -160,7 +160,7 @@ class _Reader:
         op = _OPS[type(e)]
         left, right = _bare(e.this), _bare(e.expression)
         if isinstance(right, exp.Column) and not isinstance(left, exp.Column):
-            left, right, op = right, left, _MIRRORED[op]
+            left, right, op = right, left, MIRRORED[op]
         if not isinstance(left, exp.Column):
             self._refuse(e)
         return self._comparison(self._column(left), op, right)
@@ -281,7 +281,6 @@ _OPS: Final[dict[type, str]] = {
     exp.GT: ">",
     exp.GTE: ">=",
 }
-_MIRRORED: Final = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 # Arguments of nodes that need not be there, and are read.
 _OPTIONAL: Final[dict[type, tuple[str, ...]]] = {
     exp.Column: ("table", "db", "catalog"),

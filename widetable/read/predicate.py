@@ -141,6 +141,8 @@ class Outcomes(NamedTuple):
 
 
 _ANY: Final = Outcomes(True, True)
+# The operator with its sides exchanged: 3 < k is k > 3.
+MIRRORED: Final = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 @dataclass(frozen=True)
