@@ -14,7 +14,7 @@ from functools import partial
 from widetable import join_options
 from widetable.commit.committed import last_of, users_of
 from widetable.derive.delta_join import joining_of
-from widetable.derive.index_progress import source_of
+from widetable.derive.index_progress import index_progress
 from widetable.derive.index_table import find_index
 from widetable.derive.joined_plan import JoinDefinition, definition_of
 from widetable.derive.widen_commits import MILLIS, ROWS
@@ -63,7 +63,7 @@ def _state_of(
 def _indexed(base: OpenTable, option: IndexOption) -> DerivedState:
     made = find_index(base, option)
     latest = None if made is None else made._committer.snapshots.latest()
-    source_id = None if made is None else source_of(made, base, option, latest)
+    source_id = None if made is None else index_progress(made, base, option, latest).source_id
     return DerivedState(option.key, {name_of(base): _behind(base, source_id)})
 
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from widetable.arguments import whole_number
 from widetable.commit.read_lease import ReadLease, hold
-from widetable.derive.index_progress import source_of
+from widetable.derive.index_progress import index_progress
 from widetable.derive.index_table import find_index
 from widetable.derived_options import IndexOption, index_options
 from widetable.errors import NotFoundError
@@ -54,7 +54,7 @@ def hold_index(
     """
     for tries_left in reversed(range(_TRIES)):
         latest = index._committer.snapshots.latest()
-        source_id = source_of(index, base, option, latest)
+        source_id = index_progress(index, base, option, latest).source_id
         if latest is None or source_id is None:
             break
         leases: list[ReadLease] = []

@@ -17,12 +17,11 @@ StorageError.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from typing import Final, NamedTuple
 
 from widetable.commit.committed import last_of, users_of
 from widetable.derive.column_ids import column_ids
+from widetable.derive.fingerprint import fingerprint_of, snapshot_facts
 from widetable.derived_options import IndexOption
 from widetable.errors import InvalidError, NotFoundError
 from widetable.format.snapshot import COMMIT_KIND_ANALYZE, COMMIT_KIND_COMPACT, Snapshot
@@ -31,7 +30,6 @@ from widetable.operations.open_table import OpenTable
 from widetable.schema import TableSchema
 
 _FIELDS: Final = 4
-_FINGERPRINT_DIGITS: Final = 32
 
 
 class IndexProgress(NamedTuple):
@@ -54,13 +52,6 @@ def user_of(base: OpenTable) -> str:
 def index_columns(option: IndexOption, base: TableSchema) -> list[str]:
     """The columns of the index, all of them its key."""
     return [*option.columns, *(name for name in base.primary_keys if name not in option.columns)]
-
-
-def source_of(
-    index: OpenTable, base: OpenTable, option: IndexOption, snapshot: Snapshot | None
-) -> int | None:
-    """The base's snapshot that a snapshot of the index fits; None for none."""
-    return index_progress(index, base, option, snapshot).source_id
 
 
 def index_progress(
@@ -117,5 +108,4 @@ def _is_alone(index: OpenTable, user: str, number: int, read_id: int, latest: Sn
 
 def _fingerprint(schema: TableSchema, option: IndexOption, source: Snapshot) -> str:
     ids = column_ids(schema, index_columns(option, schema))
-    text = json.dumps([ids, [source.id, source.time_millis, source.delta_manifest_list]])
-    return hashlib.sha256(text.encode()).hexdigest()[:_FINGERPRINT_DIGITS]
+    return fingerprint_of([ids, snapshot_facts(source)])

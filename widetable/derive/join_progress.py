@@ -19,13 +19,12 @@ the join of A@9 and B@2. An append of another client as 8 would make that unknow
 
 from __future__ import annotations
 
-import hashlib
-import json
 from typing import Final, NamedTuple, TypeAlias
 
 from widetable import join_options
 from widetable.commit.committed import last_of, users_of
 from widetable.derive.column_ids import FieldIds, column_ids
+from widetable.derive.fingerprint import fingerprint_of, snapshot_facts
 from widetable.derive.joined_plan import JoinedPlan
 from widetable.errors import NotFoundError
 from widetable.format.snapshot import COMMIT_KIND_ANALYZE, COMMIT_KIND_COMPACT, Snapshot
@@ -34,7 +33,6 @@ from widetable.operations.open_table import OpenTable
 from widetable.schema import TableSchema
 
 JOIN_USER: Final = "join"
-_FINGERPRINT_DIGITS: Final = 32
 
 ColumnIds: TypeAlias = tuple[dict[str, FieldIds], ...]
 
@@ -87,18 +85,13 @@ def fingerprint(
 ) -> str:
     """Equal only for the same join, in the same columns, of the same snapshots.
 
-    Ids alone do not name a snapshot: a table that was dropped and made again counts from 1.
     `join.max-matches` is left out: it changes which joins are refused, not what one gives.
     """
     options = plan.definition.options()
     del options[join_options.MAX_MATCHES.key]
-    snapshots = [
-        None if each is None else [each.id, each.time_millis, each.delta_manifest_list]
-        for each in (left, right)
-    ]
+    snapshots = [None if each is None else snapshot_facts(each) for each in (left, right)]
     columns = [[field.name, str(field.type)] for field in plan.columns]
-    text = json.dumps([options, columns, ids, snapshots], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:_FINGERPRINT_DIGITS]
+    return fingerprint_of([options, columns, ids, snapshots], sort_keys=True)
 
 
 def is_sound(

@@ -33,7 +33,7 @@ from widetable.commit.touched_keys import (
 )
 from widetable.derive.equal_keys import distinct_rows
 from widetable.derive.index_lookup import IndexView
-from widetable.derive.index_progress import source_of
+from widetable.derive.index_progress import index_progress
 from widetable.derive.index_table import find_index
 from widetable.derive.join_side import present
 from widetable.derive.row_changes import changed_rows, whole_keys
@@ -186,7 +186,9 @@ def followed_by_index(
     index = find_index(fact, fitting[0])
     if index is None:
         return None
-    source_id = source_of(index, fact, fitting[0], index._committer.snapshots.latest())
+    source_id = index_progress(
+        index, fact, fitting[0], index._committer.snapshots.latest()
+    ).source_id
     if source_id is None or source_id < fact_id:
         return None
     field = fact.schema.field(option.column)

@@ -23,12 +23,12 @@ has now, or not.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from typing import Final, NamedTuple
 
 from widetable.commit.committed import last_of, users_of
 from widetable.derive.column_ids import column_ids
+from widetable.derive.fingerprint import fingerprint_of, snapshot_facts
 from widetable.derived_options import WidenOption
 from widetable.errors import NotFoundError
 from widetable.format.snapshot import Snapshot
@@ -38,7 +38,6 @@ from widetable.operations.open_table import OpenTable
 # Commits of one round at most, so that rounds have numbers of their own: never change.
 PIECES: Final = 1 << 20
 _FIELDS: Final = 6
-_FINGERPRINT_DIGITS: Final = 32
 
 
 class Pair(NamedTuple):
@@ -130,6 +129,4 @@ def _fingerprint(of: Widening, pair: Pair) -> str | None:
         ]
     except NotFoundError:
         return None
-    about = [[each.id, each.time_millis, each.delta_manifest_list] for each in snapshots]
-    text = json.dumps([of.columns, about])
-    return hashlib.sha256(text.encode()).hexdigest()[:_FINGERPRINT_DIGITS]
+    return fingerprint_of([of.columns, [snapshot_facts(each) for each in snapshots]])
