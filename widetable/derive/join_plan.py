@@ -28,6 +28,7 @@ import pyarrow as pa
 
 from widetable.arguments import mapping, names, refused, text
 from widetable.derive.join_partitions import JoinPartitions, parse_partitions
+from widetable.derive.joined_plan import key_prefixes
 from widetable.derived_options import IndexOption, index_options
 from widetable.errors import InvalidError, NotFoundError
 from widetable.schema import TableSchema
@@ -135,7 +136,7 @@ def _pairs(on: Any) -> dict[str, str]:
 
 def _way(dim: TableSchema, asked: Sequence[str], *, without_partitions: bool) -> _Way:
     whole = dim.trimmed_primary_key if without_partitions else dim.primary_keys
-    prefixes = [] if without_partitions else _prefixes(dim)
+    prefixes = [] if without_partitions else key_prefixes(dim)
     indexes = [] if without_partitions else index_options(dim.options)
     ways = [
         _Way(tuple(whole)),
@@ -158,13 +159,6 @@ def _way(dim: TableSchema, asked: Sequence[str], *, without_partitions: bool) ->
         action="Name the left columns that hold these, as a list, or as a dict of left to joined columns; or make an "
         "index: option index.<column> = <database>.<table>.",
     )
-
-
-def _prefixes(dim: TableSchema) -> list[tuple[str, ...]]:
-    """Parts of the key that say in which bucket their rows are, the shortest first."""
-    trimmed = dim.trimmed_primary_key
-    found = [(*dim.partition_keys, *trimmed[:count]) for count in range(1, len(trimmed))]
-    return [names for names in found if set(dim.bucket_keys) <= set(names)]
 
 
 def _checked_key(left: pa.Schema, name: str, dim: TableSchema, key: str) -> DataField:

@@ -141,13 +141,11 @@ def join_plan(
 
 
 def way_to(schema: TableSchema, columns: Sequence[str], table: str) -> KeyWay:
-    """How rows of a table are found by these columns, all of them given; the one place that knows. table: its name."""
-    wanted, trimmed = set(columns), schema.trimmed_primary_key
+    """How rows of a table are found by these columns, all of them given. table: its name."""
+    wanted = set(columns)
     if wanted == set(schema.primary_keys):
         return KeyWay.KEY
-    leading = len(wanted) - len(schema.partition_keys)
-    prefix = {*schema.partition_keys, *trimmed[: max(leading, 0)]}
-    if leading > 0 and wanted == prefix and wanted.issuperset(schema.bucket_keys):
+    if any(set(prefix) == wanted for prefix in key_prefixes(schema)):
         return KeyWay.PREFIX
     if any(set(index.columns) == wanted for index in index_options(schema.options)):
         return KeyWay.INDEX
@@ -160,6 +158,13 @@ def way_to(schema: TableSchema, columns: Sequence[str], table: str) -> KeyWay:
         action=f"Give {table} the option 'index.{','.join(columns)}' = <database>.<table>, or make it with the join "
         f"key first in its primary key and option 'bucket-key' = {','.join(columns)}.",
     )
+
+
+def key_prefixes(schema: TableSchema) -> list[tuple[str, ...]]:
+    """Parts of the key that say in which bucket their rows are, the shortest first."""
+    trimmed = schema.trimmed_primary_key
+    found = [(*schema.partition_keys, *trimmed[:count]) for count in range(1, len(trimmed))]
+    return [names for names in found if set(schema.bucket_keys) <= set(names)]
 
 
 def check_joined(plan: JoinedPlan, schema: TableSchema) -> None:

@@ -25,9 +25,9 @@ raise.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import closing
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -146,8 +146,8 @@ class LateJoin:
         if key.null_count:
             raise self._wrong_key("null")
         if pc.count_distinct(key).as_py() < rows.num_rows:
-            counts = key.value_counts()
-            raise self._wrong_key(_twice(counts))
+            twice = next(each for each in key.value_counts().to_pylist() if each["counts"] > 1)
+            raise self._wrong_key(repr(twice["values"]))
 
     def _check_same(self, rows: pa.Table) -> None:
         """What stands there must be of an earlier try of this batch."""
@@ -171,8 +171,3 @@ class LateJoin:
             expected="a value that no other row of the batch has, the same in a replay",
             action="Name a column that tells the rows apart, or leave retry_batches out.",
         )
-
-
-def _twice(counts: Any) -> str:
-    found: Sequence[Any] = [each for each in counts.to_pylist() if each["counts"] > 1]
-    return repr(found[0]["values"])

@@ -22,9 +22,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from widetable.commit.live_files import LiveFiles
+from widetable.derive.equal_keys import rows_without
+from widetable.derive.join_side import present
 from widetable.derive.row_difference import row_difference
 from widetable.operations.chosen_state import ChosenState
 from widetable.operations.lookup_view import LookupView
@@ -50,7 +51,7 @@ def snapshot_difference(
                 yield row_difference(_there(old_rows, rows, key), rows, key, with_before=True)
             for rows in _rows(old, before.get(bucket), columns):
                 still = _there(new_rows, rows, key)
-                yield row_difference(_left(rows, still, key), rows.slice(0, 0), key)
+                yield row_difference(rows_without(rows, key, still), rows.slice(0, 0), key)
 
 
 def _splits(
@@ -74,10 +75,4 @@ def _there(view: LookupView, rows: pa.Table, key: Sequence[str]) -> pa.Table:
     """The rows that the view has of these keys."""
     keys = rows.select(list(key)).combine_chunks().to_batches()
     found = view.lookup(keys[0]) if keys else rows.slice(0, 0)
-    return found.filter(pc.is_valid(found[key[0]])).cast(rows.schema)
-
-
-def _left(rows: pa.Table, others: pa.Table, key: Sequence[str]) -> pa.Table:
-    """The rows whose keys the others have not."""
-    changed = row_difference(others, rows, key)
-    return changed.filter(pc.equal(changed["_row_kind"], "+I")).drop_columns("_row_kind")
+    return present(found, key).cast(rows.schema)
