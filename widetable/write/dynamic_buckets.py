@@ -85,18 +85,17 @@ class PartitionBuckets:
     def _place(self, count: int) -> Buckets:
         """Buckets for so many new keys: the open ones are filled, in their order, then new ones.
 
-        Where `dynamic-bucket.max-buckets` are full the rest is dealt out in turn, whatever they hold,
-        over the buckets that had keys before this call, or if none had, over those filled by it. Without
-        that option there is no such end but Paimon's largest number of a bucket, which raises.
+        Where `dynamic-bucket.max-buckets` are full the rest is dealt out over all of them in turn, whatever
+        they hold; the next call goes on with the next bucket. Paimon takes one at random. Without that
+        option there is no such end but Paimon's largest number of a bucket, which raises.
         """
-        found: list[tuple[int, int]] = []
+        found: dict[int, int] = {}
         left = count
         for bucket in [*self._rows, *(b for b in range(self._most) if b not in self._rows)]:
             if not left:
                 break
-            taken = min(left, max(0, self._target_rows - self._rows.get(bucket, 0)))
-            found.append((bucket, taken))
-            left -= taken
+            found[bucket] = min(left, max(0, self._target_rows - self._rows.get(bucket, 0)))
+            left -= found[bucket]
         if left and self._most == MOST_DYNAMIC_BUCKETS:
             raise InvalidError(
                 f"option {opt.DYNAMIC_BUCKET_TARGET_ROWS.key!r}",
@@ -104,9 +103,11 @@ class PartitionBuckets:
                 expected="room for all keys of a partition",
                 action="Set it higher.",
             )
-        buckets = [bucket for bucket, _ in found]
-        placed = np.repeat(np.array(buckets, np.int32), [taken for _, taken in found])
-        placed = np.append(placed, np.resize(np.array(list(self._rows) or buckets, np.int32), left))
+        buckets = np.array(list(found), np.int32)
+        placed = np.repeat(buckets, list(found.values()))
+        if left:
+            keys_before = sum(self._rows.values()) + len(placed)
+            placed = np.append(placed, np.resize(np.roll(buckets, -keys_before), left))
         for bucket, rows in zip(*np.unique(placed, return_counts=True), strict=True):
             self._rows[int(bucket)] = self._rows.get(int(bucket), 0) + int(rows)
         return placed

@@ -78,6 +78,20 @@ def test_new_keys_fill_buckets_in_their_order() -> None:
     assert buckets.assign(array([4, 2])).tolist() == [2, 0]
 
 
+@pytest.mark.parametrize("sizes", [[105], [5, 100], [20, 85], [25, *[1] * 80]])
+def test_keys_that_no_bucket_has_room_for_are_dealt_out_evenly(sizes: list[int]) -> None:
+    buckets = partition({}, {}, target_row_num=10, max_buckets=3)
+    calls = np.split(np.arange(105, dtype=np.int32), np.cumsum(sizes)[:-1])
+    found = np.concatenate([buckets.assign(hashes) for hashes in calls])
+    assert np.bincount(found).tolist() == [35, 35, 35]
+
+
+def test_keys_without_room_go_to_buckets_above_the_most_too() -> None:
+    buckets = partition({0: [1], 7: [2]}, {}, target_row_num=1, max_buckets=2)
+    found = buckets.assign(array(list(range(10, 17))))
+    assert np.bincount(found).tolist() == [2, 3, 0, 0, 0, 0, 0, 2]
+
+
 def test_what_no_index_file_has_is_new() -> None:
     buckets = partition({0: [1, 2], 1: [3]}, {1: [3]})
     assert {bucket: h.tolist() for bucket, h in buckets.new_hashes().items()} == {1: [3]}
