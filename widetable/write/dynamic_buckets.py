@@ -17,6 +17,7 @@ Memory: 8 bytes a key of the partition, for hash and bucket.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -91,7 +92,8 @@ class PartitionBuckets:
         """
         found: dict[int, int] = {}
         left = count
-        for bucket in [*self._rows, *(b for b in range(self._most) if b not in self._rows)]:
+        unused = (bucket for bucket in range(self._most) if bucket not in self._rows)
+        for bucket in chain(self._rows, unused):
             if not left:
                 break
             found[bucket] = min(left, max(0, self._target_rows - self._rows.get(bucket, 0)))

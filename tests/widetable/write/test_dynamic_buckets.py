@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -90,6 +92,18 @@ def test_keys_without_room_go_to_buckets_above_the_most_too() -> None:
     buckets = partition({0: [1], 7: [2]}, {}, target_row_num=1, max_buckets=2)
     found = buckets.assign(array(list(range(10, 17))))
     assert np.bincount(found).tolist() == [2, 3, 0, 0, 0, 0, 0, 2]
+
+
+def test_known_keys_are_found_without_a_look_at_all_buckets_that_could_be() -> None:
+    buckets = partition({0: [1, 2]}, {})
+    buckets.assign(array([1]))
+    tracemalloc.start()
+    try:
+        buckets.assign(array([1, 2]))
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < bucket_id.MOST_DYNAMIC_BUCKETS
 
 
 def test_what_no_index_file_has_is_new() -> None:
