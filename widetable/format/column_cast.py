@@ -275,12 +275,12 @@ def _array_cast(
     forbids_null = stored.element.nullable and not wanted.element.nullable
 
     def rebuild(array: pa.Array) -> pa.Array:
-        if forbids_null and array.flatten().null_count:
-            raise null_before(subject, "elements without a value")
         if pa.types.is_large_list(array.type):
             array = array.cast(pa.list_(array.type.value_field))
-        values = array.values if element is None else element(array.values)
-        return _with_children(array, target, values)
+        values = array.flatten()
+        if forbids_null and values.null_count:
+            raise null_before(subject, "elements without a value")
+        return _with_values(array, target, values if element is None else element(values))
 
     return rebuild
 
@@ -297,7 +297,11 @@ def _map_cast(found: pa.DataType, stored: DataType, wanted: DataType, subject: s
     forbids_null = old_value.nullable and not new_value.nullable
 
     def rebuild(array: pa.Array) -> pa.Array:
-        keys, items = _entries(array)
+        if pa.types.is_map(array.type):
+            entry = [array.type.key_field, array.type.item_field]
+            array = array.cast(pa.list_(pa.struct(entry)))
+        held = array.flatten()
+        keys, items = held.field(0), held.field(1)
         if forbids_null and items.null_count:
             raise null_before(subject, "keys without a value")
         keys = keys if key is None else key(keys)
@@ -305,7 +309,7 @@ def _map_cast(found: pa.DataType, stored: DataType, wanted: DataType, subject: s
         entries = pa.StructArray.from_arrays(
             [keys, items], fields=[target.key_field, target.item_field]
         )
-        return _with_children(array, target, entries)
+        return _with_values(array, target, entries)
 
     return rebuild
 
@@ -320,12 +324,6 @@ def _found_entry(
     if entry is None or not pa.types.is_struct(entry) or entry.num_fields != 2:
         raise _not_nested(found, stored, subject)
     return entry.field(0).type, entry.field(1).type
-
-
-def _entries(array: pa.Array) -> tuple[pa.Array, pa.Array]:
-    if pa.types.is_map(array.type):
-        return array.keys, array.items
-    return array.values.field(0), array.values.field(1)
 
 
 def _entry_types(kind: DataType) -> tuple[DataType, DataType]:
@@ -396,11 +394,16 @@ _NESTED: Final[dict[str, Callable[[pa.DataType, DataType, DataType, str], Step |
 }
 
 
-def _with_children(array: pa.Array, target: pa.DataType, child: pa.Array) -> pa.Array:
-    """The same lists, nulls included, over another child array of the same length."""
-    return pa.Array.from_buffers(
-        target, len(array), array.buffers()[:2], offset=array.offset, children=[child]
-    )
+def _with_values(lists: pa.Array, target: pa.DataType, values: pa.Array) -> pa.Array:
+    """The same lists, nulls included, over what became of their values. Not of the child array, which has more: what
+    lies outside of a slice or below a null is neither checked nor cast.
+
+    target: of a list or map.
+    """
+    ends = pc.cumulative_sum(lists.value_lengths().fill_null(0))
+    offsets = pa.concat_arrays([pa.array([0], ends.type), ends])
+    over = pa.ListArray.from_arrays(offsets, values, mask=lists.is_null())
+    return pa.Array.from_buffers(target, len(lists), over.buffers()[:2], children=[values])
 
 
 def _check_filled(rows: pa.Array, child: pa.Array, subject: str) -> None:

@@ -203,6 +203,9 @@ FORBIDDEN = [
     (array_of("INT"), array_of("INT NOT NULL"), [[1], None, []], [[1, None]]),
     (array_of(A), array_of({**A, "type": "ROW NOT NULL"}), [[{"a": None}], None], [[None]]),
     (map_to("INT"), map_to("INT NOT NULL"), [[(1, 1)], None], [[(1, None)]]),
+    (array_of(A), array_of(row_of((5, "a", "INT NOT NULL"))), [[{"a": 1}], None], [[{"a": None}]]),
+    (map_to(A), map_to(row_of((5, "a", "INT NOT NULL"))), [None, [(1, {"a": 1})]], [[(1, {})]]),
+    (array_of("TIMESTAMP(3)"), array_of("TIMESTAMP(6) NOT NULL"), [None, [0]], [[0, None]]),
 ]
 
 
@@ -213,8 +216,13 @@ def test_nulls_from_before_not_null_are_refused_and_no_damage(
     kind = arrow_type(parse_type(old))
     assert len(cast(pa.array(sound, kind), old, new)) == len(sound)
     assert cast(pa.array(sound, kind), old, new).type == arrow_type(parse_type(new))
+    rows = pa.array([*sound, *wrong, *sound], kind)
     with pytest.raises(UnsupportedError, match=r"column 'v' of f: found .* became NOT NULL"):
-        cast(pa.array([*sound, *wrong], kind), old, new)
+        cast(rows, old, new)
+    for start in (0, len(sound) + len(wrong)):
+        found = cast(rows.slice(start, len(sound)), old, new)
+        found.validate(full=True)
+        assert found.equals(cast(pa.array(sound, kind), old, new))
 
 
 def test_a_column_that_became_not_null_has_no_nulls_in_old_files(path: Path) -> None:
