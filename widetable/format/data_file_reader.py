@@ -11,8 +11,8 @@ From a file to row batches, and where each kind of fault is found:
 
     open     size against the meta; seal, footer, names (stored_file); each wanted column's cast;
              deleted rows, all below the file's count
-    batches  StoredFile's columns -> casts -> nulls of NOT NULL columns, row kinds -> deleted rows left
-             out -> at the end of each group: as many rows as it counts
+    batches  StoredFile's columns -> casts -> deleted rows left out -> nulls of NOT NULL columns, row
+             kinds -> at the end of each group: as many rows as it counts
 
 Counts are of the rows in the file, so deleted ones go last. Errors of the formats are mapped
 around each step (`decoding_errors`), not around the caller's work between two batches.
@@ -121,39 +121,32 @@ class DataFile:
         with mapped_errors(self._path):
             self._stored.expect(groups, self._names)
         for group in groups:
-            left = group_rows[group]
-            for batch in self._group_batches(group, batch_bytes, budget, use_threads=use_threads):
-                at = starts[group + 1] - left
-                left -= batch.num_rows
-                budget.saw(batch)
-                yield self._left(batch, at) if len(self._deleted) else batch
-            if left:  # Arrow takes a page that it does not know for the end
+            at, end = starts[group], starts[group + 1]
+            found = self._stored.batches(
+                group, self._names, batch_bytes, budget, use_threads=use_threads
+            )
+            while True:
+                with mapped_errors(self._path):
+                    batch = next(found, None)
+                    if batch is None:
+                        break
+                    row_batch = self._row_batch(batch, at)
+                at += batch.num_rows
+                budget.saw(row_batch)
+                yield row_batch
+            if at != end:  # Arrow takes a page that it does not know for the end
                 raise damaged_file(
-                    self._path, f"{-left:+} rows in row group {group}", "those it counts"
+                    self._path, f"{at - end:+} rows in row group {group}", "those it counts"
                 )
 
     def _left(self, batch: pa.RecordBatch, at: int) -> pa.RecordBatch:
-        """Without deleted rows. at: the place of its first row in the file."""
+        """Without deleted rows."""
         low, high = np.searchsorted(self._deleted, [at, at + batch.num_rows])
         if low == high:
             return batch
         counts = np.ones(batch.num_rows, np.bool_)
         counts[self._deleted[low:high] - at] = False
         return batch.filter(pa.array(counts))
-
-    def _group_batches(
-        self, group: int, batch_bytes: int, budget: RowBudget, *, use_threads: bool
-    ) -> Iterator[pa.RecordBatch]:
-        found = self._stored.batches(
-            group, self._names, batch_bytes, budget, use_threads=use_threads
-        )
-        while True:
-            with mapped_errors(self._path):
-                batch = next(found, None)
-                if batch is None:
-                    return
-                row_batch = self._row_batch(batch)
-            yield row_batch
 
     def narrowed(self, columns: Collection[str]) -> DataFile:
         """The same open file with the key and, of its other columns, these only. Closing one closes both."""
@@ -194,32 +187,35 @@ class DataFile:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _row_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The file's columns as row batch: casts, then checks of what the casts gave."""
+    def _row_batch(self, batch: pa.RecordBatch, at: int) -> pa.RecordBatch:
+        """The file's columns as row batch: casts, then checks of the rows that count.
+
+        at: the place of the first row in the file.
+        """
         arrays = []
         for column in self._columns:
             if column.file_name is None:
                 field = self.schema.field(column.name)
                 arrays.append(pa.repeat(pa.scalar(0, field.type), batch.num_rows))
-                continue
-            array = batch.column(column.file_name)
-            if column.cast is not None:
-                array = column.cast(array)
+            else:
+                array = batch.column(column.file_name)
+                arrays.append(array if column.cast is None else column.cast(array))
+        left = self._left(pa.RecordBatch.from_arrays(arrays, schema=self.schema), at)
+        for column, array in zip(self._columns, left.columns, strict=True):
             if array.null_count and not column.nullable:
                 subject = f"column {column.name!r} of {self._path}"
                 found = f"{array.null_count} nulls in {len(array)} rows"
                 if column.was_nullable:
                     raise null_before(subject, found)
                 raise damaged_file(subject, found, "a value in every row")
-            arrays.append(array)
-        kinds = pc.min_max(arrays[1]).as_py()
-        if batch.num_rows and not INSERT <= kinds["min"] <= kinds["max"] <= DELETE:
+        kinds = pc.min_max(left.column(1)).as_py()
+        if left.num_rows and not INSERT <= kinds["min"] <= kinds["max"] <= DELETE:
             raise damaged_file(
                 f"column {VALUE_KIND!r} of {self._path}",
                 f"row kinds from {kinds['min']} to {kinds['max']}",
                 f"row kinds from {INSERT} to {DELETE}",
             )
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+        return left
 
 
 def open_data_file(

@@ -8,6 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -16,6 +17,7 @@ from tests.widetable.format.data_files import IO, batch_of, rewrite, table_schem
 from widetable.errors import DamagedError, UnsupportedError
 from widetable.format.column_cast import column_cast
 from widetable.format.data_file_reader import open_data_file
+from widetable.format.deletion_vector import DeletedRows, encode_vector, recorded_length
 from widetable.schema import TableSchema
 from widetable.types import DataField, arrow_type, parse_type
 
@@ -233,6 +235,25 @@ def test_a_column_that_became_not_null_has_no_nulls_in_old_files(path: Path) -> 
         new = with_fields(old, key, replace(column, type=column.type.not_null()))
         with pytest.raises(UnsupportedError, match=f"column '{column.name}' of .*: found {found}"):
             read(path, meta, new, old)
+
+
+def test_a_column_that_became_not_null_may_have_nulls_in_deleted_rows(path: Path) -> None:
+    old = table_schema({"k": "INT", "a": "INT"})
+    rows: dict[str, Any] = {"k": list(range(300)), "a": [None, *range(1, 299), None]}
+    meta = write(path, old, [batch_of(old, rows)])
+    key, a = old.fields
+    new = with_fields(old, key, replace(a, type=a.type.not_null()))
+    for deleted, nulls_left in (([0, 7], 1), ([7, 299], 1), ([0, 299], 0)):
+        vector = encode_vector(np.array(deleted, np.int64))
+        place = path.with_name("index-0")
+        place.write_bytes(vector)
+        found = DeletedRows(str(place), 0, recorded_length(vector), len(deleted))
+        if nulls_left:
+            with pytest.raises(UnsupportedError, match="became NOT NULL"):
+                read(path, meta._replace(deleted=found), new, old)
+        else:
+            kept = read(path, meta._replace(deleted=found), new, old)
+            assert kept.column("a").to_pylist() == list(range(1, 299))
 
 
 def test_lists_and_maps_are_rebuilt_around_their_values() -> None:
