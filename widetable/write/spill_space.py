@@ -1,29 +1,38 @@
 """Sorted runs on the local disk, while a writer holds more rows than its memory may.
 
-    space     = a temporary directory, made with the first spill, gone with `remove` (at the latest when Python exits)
+    space     = a temporary directory, widetable-spill-HOST-*, made with the first spill, gone with `remove` (at the
+                latest when Python exits); its process holds an flock on it as long
     file      = Arrow IPC, lz4: the batches of one or more runs one after the other
     SpilledRun = a file and the range of its batches
 
 One file holds the runs of all buckets that left memory together, so their number does not grow with the buckets.
 Raises StorageError when the disk refuses.
 
-A process that is killed leaves its directory, `widetable-spill-*` in the temporary directory;
-nobody else reads or removes it. Runs are read lazily: each that is being read has its file
-open, and a batch in memory.
+A process that is killed leaves its directory, and its lock ends with it: whoever can lock a directory of the same
+machine and user removes it, before making one. A forked child has the lock, too, so what it may still read stays. Where
+the file system has no locks the directory keeps the name that it was made with, which nobody removes.
+
+Runs are read lazily: each that is being read has its file open, and a batch in memory.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import os
 import shutil
 import tempfile
 import weakref
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 import pyarrow as pa
 
 from widetable.errors import StorageError
+
+# Another machine may have the same directory, and does not see the locks of this one.
+_PREFIX: Final = f"widetable-spill-{os.uname().nodename}-"
 
 
 @dataclass(frozen=True)
@@ -99,10 +108,47 @@ class SpillSpace:
 
     def _make_directory(self) -> str:
         if self._directory is None:
-            with _mapped_errors(tempfile.gettempdir()):
-                self._directory = tempfile.mkdtemp(prefix="widetable-spill-")
-            self._finalizer = weakref.finalize(self, shutil.rmtree, self._directory, True)
+            folder = tempfile.gettempdir()
+            _remove_abandoned(folder)
+            with _mapped_errors(folder):
+                self._directory, lock = _locked_directory(folder)
+            self._finalizer = weakref.finalize(self, _remove, self._directory, lock, os.getpid())
         return self._directory
+
+
+def _locked_directory(folder: str) -> tuple[str, int]:
+    """A new directory and the descriptor of its lock. It gets its name when it is locked: nobody finds it before."""
+    made = tempfile.mkdtemp(prefix="widetable-new-spill-", dir=folder)
+    lock = os.open(made, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return made, lock
+    directory = os.path.join(folder, _PREFIX + made.rpartition("-")[2])
+    os.rename(made, directory)
+    return directory, lock
+
+
+def _remove(directory: str, lock: int, process: int) -> None:
+    """What a forked child has of it goes, too, but not the files."""
+    if os.getpid() == process:
+        shutil.rmtree(directory, ignore_errors=True)
+    os.close(lock)
+
+
+def _remove_abandoned(folder: str) -> None:
+    """Directories of this machine and user whose process has ended. What does not work is left to the next."""
+    names: list[str] = []
+    with contextlib.suppress(OSError):
+        names = [name for name in os.listdir(folder) if name[: name.rfind("-") + 1] == _PREFIX]
+    for name in names:
+        path = os.path.join(folder, name)
+        with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
+            lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            stack.callback(os.close, lock)
+            if os.fstat(lock).st_uid == os.geteuid():
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(path, ignore_errors=True)
 
 
 @contextlib.contextmanager

@@ -22,7 +22,7 @@ from widetable.format.data_file_meta import FILE_SOURCE_APPEND
 from widetable.new_schema import new_schema
 from widetable.schema import SEQUENCE_NUMBER
 from widetable.storage.local import LocalFileIO
-from widetable.write import commit_message, spill_space
+from widetable.write import commit_message
 from widetable.write.commit_message import CommitMessage
 
 ARROW = pa.schema([("k", pa.int64()), ("a", pa.int64()), ("b", pa.string()), ("c", pa.float64())])
@@ -274,15 +274,3 @@ def test_written_files_are_not_those_that_were_moved(tmp_path: Path) -> None:
     assert message.written_files() == (two,)
     assert not message.is_empty
     assert CommitMessage(EMPTY_ROW, 0, 1).is_empty
-
-
-def test_a_spill_space_reads_its_runs_back(spills: Path) -> None:
-    space = spill_space.SpillSpace()
-    assert space.directory is None
-    batches = [pa.RecordBatch.from_pydict({"x": list(range(i, i + 3))}) for i in range(4)]
-    with space.new_file() as file:
-        runs = [file.write(batches[:1]), file.write(batches[1:])]
-    assert [list(run.batches()) for run in runs] == [batches[:1], batches[1:]]
-    space.remove()
-    assert space.directory is None
-    assert list(spills.iterdir()) == []
