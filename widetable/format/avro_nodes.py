@@ -70,7 +70,20 @@ class AvroNodes:
         self._nodes: list[_Node] = []
 
     def nodes(self) -> Nodes:
-        """All that were added."""
+        """All that were added.
+
+        Raises DamagedError for arrays of items that take no bytes, of which few bytes could claim
+        any number, and for records of fields that take none, which would be any number of steps.
+        """
+        empty = {
+            index
+            for index, node in enumerate(self._nodes)
+            if (node.kind == NODE_FIXED and not node.width)
+            or (node.kind == NODE_RECORD and not node.children)
+        }
+        around = [node for node in self._nodes if node.kind in (NODE_ARRAY, NODE_RECORD)]
+        if any(node.children and empty.issuperset(node.children) for node in around):
+            self.fail("an array or a record of parts that take no bytes")
         counts = [len(node.children) for node in self._nodes]
         return Nodes(
             np.array([node.kind for node in self._nodes], np.int64),

@@ -12,7 +12,8 @@ schema says what to do with each field in turn (a step), and how to step over wh
               NODE_VARINT, NODE_BYTES                   as above
               NODE_RECORD   its children in turn;  NODE_UNION    the child that a varint names
               NODE_ARRAY, NODE_MAP    blocks: count, items (a map's with a key before); a negative count has the block's
-                                      size in bytes behind it; count 0 is the end
+                                      size in bytes behind it; count 0 is the end; an item takes a byte at least
+                                      (format/avro_nodes refuses others), so the bytes bound how many there are
 
 Kernels raise nothing: a position of -1 says that the bytes end too early or name what is not there.
 
@@ -187,7 +188,7 @@ def _next_block(data: Bytes, at: int) -> tuple[Any, int]:
         if at < 0:
             return np.int64(0), -1
         if count >= 0:
-            # An item takes a byte at least: none of a manifest's is empty.
+            # An item takes a byte at least.
             return count, (at if count <= len(data) - at else -1)
         size, at = _varint(data, at)
         if at < 0 or size < 0 or size > len(data) - at:

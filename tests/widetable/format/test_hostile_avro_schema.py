@@ -15,9 +15,10 @@ import fastavro
 import pytest
 
 from tests.damage import refused_subject
+from widetable.errors import DamagedError
 from widetable.format.avro_arrays import avro_fields
 from widetable.format.avro_file import read_avro
-from widetable.format.avro_nodes import Schema
+from widetable.format.avro_nodes import AvroNodes, Schema
 from widetable.format.avro_schema import array, nullable
 
 JUNK: list[Any] = [["long"], {}, {"type": []}, [[]], 7, None, True, "", "name", [None], [{}]]
@@ -105,3 +106,37 @@ def test_anything_in_any_place_of_a_schema_is_read_or_damage(junk: Any) -> None:
             assert subject is None or "m" in subject
             refused += subject is not None
     assert refused > 50
+
+
+EMPTY: list[Any] = [
+    array("null"),
+    array(record("r")),
+    array({"type": "fixed", "name": "f", "size": 0}),
+    array(record("r", a="null")),
+    array(record("r", a=record("s"), b={"type": "fixed", "name": "f", "size": 0})),
+    record("r", a=array(record("s", b="null"))),
+    {"type": "map", "values": array("null")},
+    # Each level of such records would double the steps over no byte.
+    record("r", a=record("s", a=record("t"), b="t"), b="s"),
+]
+
+
+@pytest.mark.parametrize("kind", EMPTY)
+def test_what_would_be_many_values_of_no_byte_is_refused(kind: Any) -> None:
+    """Else a few bytes would claim any number of them."""
+    schema = record(
+        "theirs", empty=kind, **{part["name"]: part["type"] for part in FOUND["fields"]}
+    )
+    nodes = AvroNodes(schema, "m")
+    nodes.add(schema)
+    with pytest.raises(DamagedError, match="take no bytes"):
+        nodes.nodes()
+    with pytest.raises(DamagedError):
+        read_avro(with_schema(schema), EXPECTED, "m")
+
+
+def test_single_values_of_no_byte_are_read() -> None:
+    fields, _ = avro_fields(record("theirs", empty=record("r"), some=record("s", a="int")), "m")
+    assert [str(field.arrow) for field in fields] == ["struct<>", "struct<a: int32>"]
+    more = record("theirs", **{part["name"]: part["type"] for part in FOUND["fields"]}, no="null")
+    assert read_avro(with_schema(more), EXPECTED, "m")["number"] == [5]
