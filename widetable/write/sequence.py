@@ -90,6 +90,8 @@ class SequenceAllocator:
         Checked before any number is given, so after an error the next row is the same. Raises
         InvalidError where the numbers end.
         """
+        if not rows:
+            return np.empty(0, np.int64)
         if self._most_rows is not None and self._next_row + rows > self._most_rows:
             raise InvalidError(
                 "sequence numbers",
@@ -97,7 +99,7 @@ class SequenceAllocator:
                 expected=f"at most {self._most_rows} rows in a task",
                 action="Repartition the data, so that a task has fewer rows.",
             )
-        if rows and self._number(self._next_row + rows - 1) > _LARGEST:
+        if self._number(self._next_row + rows - 1) > _LARGEST:
             raise InvalidError(
                 "sequence numbers",
                 found=f"{rows} more rows after {self._number(self._next_row)}",

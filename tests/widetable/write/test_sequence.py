@@ -85,6 +85,14 @@ def test_a_task_of_an_unknown_number_has_room_for_so_many_rows() -> None:
         allocator.take(1)
 
 
+@pytest.mark.parametrize("task", [1 << 30, (1 << 31) - 1, 1 << 31, 1 << 33])
+def test_a_task_too_many_gets_no_numbers_and_no_rows_need_none(task: int) -> None:
+    allocator = SequenceAllocator(1 << 62, task, None)
+    assert allocator.take(0).tolist() == []
+    with pytest.raises(InvalidError):
+        allocator.take(1)
+
+
 def test_a_task_outside_of_the_tasks_is_refused() -> None:
     with pytest.raises(InvalidError):
         SequenceAllocator(BASE, 2, 2)
