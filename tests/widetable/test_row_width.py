@@ -41,6 +41,12 @@ def test_the_widest_rows_so_far_count() -> None:
         assert budget.rows == rows
 
 
+def test_rows_of_no_key_count_as_those_of_one() -> None:
+    budget = RowBudget(8_000)
+    budget.saw(pa.record_batch([pa.array([b"x" * 100] * 4, pa.binary(100))], ["a"]), 0)
+    assert budget.rows == 20
+
+
 @given(st.data())
 def test_batches_of_any_file_take_about_what_was_asked_for(data: st.DataObject) -> None:
     """Dictionaries, common prefixes and nulls make a file small whose rows are not. Any client may have written it."""

@@ -82,5 +82,5 @@ class RowBudget:
         """Learn from a piece. count: what it is counted in, where that is not rows."""
         count = rows.num_rows if count is None else count
         if rows.num_rows:
-            self._row_bytes = max(self._row_bytes, memory_bytes(rows) / count)
+            self._row_bytes = max(self._row_bytes, memory_bytes(rows) / max(count, 1))
         self._most_rows = min(self._limit_rows, self._most_rows * _GROWTH)
