@@ -38,13 +38,16 @@ class InputChangelog:
         self._budget_bytes = budget_bytes
         self._records: dict[BucketId, list[pa.RecordBatch]] = defaultdict(list)
         self._bytes: dict[BucketId, int] = defaultdict(int)
+        self._all_bytes = 0
         self._files: dict[BucketId, tuple[DataFileMeta, ...]] = defaultdict(tuple)
 
     def add(self, bucket: BucketId, records: pa.RecordBatch) -> None:
         """Records of one bucket, after all that it was given."""
         self._records[bucket].append(records)
-        self._bytes[bucket] += int(records.nbytes)
-        while sum(self._bytes.values()) > self._budget_bytes:
+        size = int(records.nbytes)
+        self._bytes[bucket] += size
+        self._all_bytes += size
+        while self._all_bytes > self._budget_bytes:
             self._write(max(self._bytes, key=lambda each: self._bytes[each]))
 
     def finish(self) -> dict[BucketId, tuple[DataFileMeta, ...]]:
@@ -57,13 +60,14 @@ class InputChangelog:
         """Delete all files. Only while no commit of them was tried."""
         self._records.clear()
         self._bytes.clear()
+        self._all_bytes = 0
         for bucket, files in self._files.items():
             discard_files(self._state, bucket, files)
         self._files.clear()
 
     def _write(self, bucket: BucketId) -> None:
         records = [batch for batch in self._records.pop(bucket) if batch.num_rows]
-        self._bytes.pop(bucket)
+        self._all_bytes -= self._bytes.pop(bucket)
         if not records:
             return
         # Each record stays a row: `unmerged` picks all of them, in the window's order.
