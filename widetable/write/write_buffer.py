@@ -201,9 +201,8 @@ class WriteBuffer:
         """
         files: dict[pa.Schema, SpillFile] = {}
         with contextlib.ExitStack() as stack:
-            while self._bytes > self._limit_bytes // 2:
-                held = max(self._buckets.values(), key=lambda bucket: bucket.bytes)
-                if not held.batches:
+            for held in sorted(self._buckets.values(), key=lambda each: each.bytes, reverse=True):
+                if self._bytes <= self._limit_bytes // 2 or not held.batches:
                     return
                 rows = self._chunk_rows(held)
                 layers = self._collapse(held)
