@@ -128,7 +128,7 @@ def _exercise(table: Table) -> None:
 
 def _decode_foreign() -> None:
     """What ORC files need, which others write: numbers in runs (one, three times), a chunk of LZ4 (one letter)."""
-    unsigned_runs(frozen(np.frombuffer(b"\x00\x01", np.uint8)))
+    unsigned_runs(frozen(np.frombuffer(b"\x00\x01", np.uint8)), 3)
     lz4_block(frozen(np.frombuffer(b"\x10a", np.uint8)), 1)
 
 

@@ -103,7 +103,7 @@ class OrcDataFile:
         asked = [self._arrow_names[name] for name in names]
         footer = self._tail.stripe_footer(self._bytes, stripe)
         types = [index for name in names for index in _walk(self._tail, self._columns[name])]
-        check_streams(self._tail, footer, self._bytes, types)
+        check_streams(self._tail, footer, self._bytes, types, stripe.rows)
         try:
             rows = self._orc.read_stripe(group, columns=asked)
         except MemoryError:
@@ -163,7 +163,8 @@ class OrcDataFile:
             raise times_beyond(
                 mending.column, mending.path, "in an encoding before ORC's version 2"
             )
-        nanos = numbers_of(self._tail, footer, self._bytes, (mending.index, NANOS))
+        stream = (mending.index, NANOS)
+        nanos = numbers_of(self._tail, footer, self._bytes, stream, len(seconds))
         return far_times(seconds, nanos, footer.zone, self._far[mending.column], mending)
 
     def _zone(self, footer: StripeFooter, types: Sequence[int]) -> str | None:

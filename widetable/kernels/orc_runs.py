@@ -34,14 +34,14 @@ _WIDTHS: Final = np.array([*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64], np.in
 _REPEAT, _DIRECT, _PATCHED = 0, 1, 2
 
 
-def unsigned_runs(data: Bytes) -> Numbers | None:
-    """All values of a stream; None when the bytes are no runs. data: read-only.
+def unsigned_runs(data: Bytes, most: int) -> Numbers | None:
+    """All values of a stream; None when the bytes are no runs, or when these have more than `most` values. data:
+    read-only.
 
-    As int64, wrapped. Room is taken for all values that the heads claim, after each run was seen
-    to have its bytes: a delta run of four bytes gives 512 values, so it may be 1,000 times what
-    the stream takes.
+    As int64, wrapped. Values are counted before any room is taken: a delta run of four bytes
+    gives 512 values, 1,000 times what it takes itself.
     """
-    count = _count(data, _WIDTHS)
+    count = _count(data, _WIDTHS, most)
     if count < 0:
         return None
     words = np.empty(count, np.uint64)
@@ -122,8 +122,8 @@ def _extent(data: Bytes, at: int, widths: Numbers) -> tuple[Any, Any]:
 
 
 @kernel
-def _count(data: Bytes, widths: Numbers) -> int:
-    """Values of all runs, or -1."""
+def _count(data: Bytes, widths: Numbers, most: int) -> int:
+    """Values of all runs, or -1, also when there are more than `most`."""
     total = 0
     at = 0
     while at < len(data):
@@ -131,6 +131,8 @@ def _count(data: Bytes, widths: Numbers) -> int:
         if at < 0:
             return -1
         total += count
+        if total > most:
+            return -1
     return total
 
 

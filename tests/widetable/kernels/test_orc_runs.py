@@ -13,8 +13,8 @@ from widetable.kernels.orc_runs import unsigned_runs
 WIDTHS = [*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64]
 
 
-def decoded(data: bytes) -> list[int] | None:
-    found = unsigned_runs(frozen(np.frombuffer(data, np.uint8)))
+def decoded(data: bytes, most: int = 1 << 20) -> list[int] | None:
+    found = unsigned_runs(frozen(np.frombuffer(data, np.uint8)), most)
     return None if found is None else [value % 2**64 for value in found.tolist()]
 
 
@@ -32,7 +32,8 @@ def decoded(data: bytes) -> list[int] | None:
 )
 def test_examples_of_the_specification(data: str, values: list[int]) -> None:
     assert decoded(bytes.fromhex(data)) == values
-    assert decoded(bytes.fromhex(data) * 3) == values * 3
+    assert decoded(bytes.fromhex(data) * 3, 3 * len(values)) == values * 3
+    assert decoded(bytes.fromhex(data) * 3, 3 * len(values) - 1) is None
 
 
 def packed(values: list[int], width: int) -> bytes:
