@@ -42,7 +42,7 @@ import pyarrow as pa
 
 from widetable.errors import UnsupportedError
 from widetable.format.avro_nodes import MOST_NESTED, AvroNodes, avro_damage, without_null
-from widetable.kernels.arrow_buffers import frozen
+from widetable.kernels.arrow_buffers import bitmap, frozen
 from widetable.kernels.avro_records import (
     STEP_BYTES,
     STEP_INT,
@@ -263,18 +263,13 @@ _NESTED: Final[dict[str, Callable[[_Fields, Any, int], tuple[pa.DataType, Build]
 # Ranges → arrays
 
 
-def _bits(valid: npt.NDArray[np.bool_]) -> pa.Buffer | None:
-    """Arrow's validity bitmap; None where every value is there."""
-    return None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
-
-
 def _numbers(arrow: pa.DataType, place: Place, low: Numbers, high: Numbers) -> pa.Array:
     values = low
     if arrow.bit_width == 32:
         values = low.astype(np.int32)
         if not np.array_equal(values, low):
             place.fail("an int of more than 32 bits")
-    buffers = [_bits(high != 0), pa.py_buffer(np.ascontiguousarray(values))]
+    buffers = [bitmap(high != 0), pa.py_buffer(np.ascontiguousarray(values))]
     return pa.Array.from_buffers(arrow, len(low), buffers)
 
 
@@ -289,7 +284,7 @@ def _fixed_width(place: Place, low: Numbers, width: int) -> npt.NDArray[np.uint8
 def _floats(arrow: pa.DataType, place: Place, low: Numbers, high: Numbers) -> pa.Array:
     """The bytes of a double are those of Arrow: they are copied, not computed."""
     values = _fixed_width(place, low, arrow.bit_width // 8)
-    return pa.Array.from_buffers(arrow, len(low), [_bits(low >= 0), pa.py_buffer(values)])
+    return pa.Array.from_buffers(arrow, len(low), [bitmap(low >= 0), pa.py_buffer(values)])
 
 
 def _booleans(place: Place, low: Numbers, high: Numbers) -> pa.Array:
@@ -303,7 +298,7 @@ def _bytes(arrow: pa.DataType, place: Place, low: Numbers, high: Numbers) -> pa.
     offsets, data = gather_bytes(place.data, low, high)
     if offsets[-1] > _MOST_BYTES:
         place.fail(f"{offsets[-1]} bytes in the texts of one batch")
-    buffers = [_bits(low >= 0), pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data)]
+    buffers = [bitmap(low >= 0), pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data)]
     array = pa.Array.from_buffers(arrow, len(low), buffers)
     array.validate(full=True)  # UTF-8: a wrong text raises ArrowInvalid here, not at its reader
     return array
@@ -326,7 +321,7 @@ def _decimals(arrow: pa.DataType, place: Place, low: Numbers, high: Numbers) -> 
     for index in range(_DECIMAL_BYTES):
         has_byte = sizes > index
         values[:, index] = np.where(has_byte, data[np.where(has_byte, high - 1 - index, 0)], fill)
-    array = pa.Array.from_buffers(arrow, len(low), [_bits(low >= 0), pa.py_buffer(values)])
+    array = pa.Array.from_buffers(arrow, len(low), [bitmap(low >= 0), pa.py_buffer(values)])
     array.validate(full=True)  # digits
     return array
 
@@ -335,7 +330,7 @@ def _structs(
     arrow: pa.DataType, fields: Sequence[AvroField], place: Place, low: Numbers, high: Numbers
 ) -> pa.Array:
     children = _rows_at(place, fields, low)
-    return pa.Array.from_buffers(arrow, len(low), [_bits(low >= 0)], children=children)
+    return pa.Array.from_buffers(arrow, len(low), [bitmap(low >= 0)], children=children)
 
 
 def _lists(
@@ -359,7 +354,7 @@ def _lists(
         entries = [arrow.key_field, arrow.item_field]
         children = [pa.StructArray.from_arrays(children, fields=entries)]
     return pa.Array.from_buffers(
-        arrow, len(low), [_bits(low >= 0), pa.py_buffer(offsets)], children=children
+        arrow, len(low), [bitmap(low >= 0), pa.py_buffer(offsets)], children=children
     )
 
 

@@ -34,7 +34,7 @@ import numpy as np
 import pyarrow as pa
 
 from widetable.format.thrift_compact import Struct, read_struct
-from widetable.kernels.arrow_buffers import fixed_values, validity
+from widetable.kernels.arrow_buffers import bitmap, fixed_values, validity
 
 INT96_BYTES: Final = 12
 _STORED: Final = pa.binary(INT96_BYTES)
@@ -121,9 +121,8 @@ def _of_timestamps(array: pa.Array) -> pa.Array:
     days, nanos = np.divmod(fixed_values(array, np.int64), _DAY_NANOS)
     values = np.empty(len(array), _VALUE)
     values["nanos"], values["day"] = nanos, days + _EPOCH_JULIAN_DAY
-    valid = validity(array)
-    bits = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
-    return pa.Array.from_buffers(_STORED, len(array), [bits, pa.py_buffer(values)])
+    buffers = [bitmap(validity(array)), pa.py_buffer(values)]
+    return pa.Array.from_buffers(_STORED, len(array), buffers)
 
 
 def marked_tail(tail: bytes) -> bytes:

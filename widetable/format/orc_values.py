@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from widetable.format.orc_tail import CHAR, INSTANT, LIST, MAP, STRUCT, OrcType
 from widetable.format.parquet_data_file import times_beyond
 from widetable.format.zone_offsets import zone_offsets
-from widetable.kernels.arrow_buffers import fixed_values
+from widetable.kernels.arrow_buffers import bitmap, fixed_values, validity
 
 # 2015-01-01, from which ORC counts seconds.
 _ORC_EPOCH: Final = 1_420_070_400
@@ -132,13 +132,8 @@ def far_times(
 
 def _with_values(array: pa.Array, kind: pa.DataType, values: npt.NDArray[np.int64]) -> pa.Array:
     """The array's nulls with other values. values: one per row, anything where it is null."""
-    bits = None
-    if array.null_count:
-        valid = array.is_valid().to_numpy(zero_copy_only=False)
-        bits = pa.py_buffer(np.packbits(valid, bitorder="little"))
-    return pa.Array.from_buffers(
-        kind, len(array), [bits, pa.py_buffer(np.ascontiguousarray(values))]
-    )
+    buffers = [bitmap(validity(array)), pa.py_buffer(np.ascontiguousarray(values))]
+    return pa.Array.from_buffers(kind, len(array), buffers)
 
 
 def _wall_clock(array: pa.Array, mending: Mending) -> pa.Array:

@@ -106,6 +106,13 @@ def valid_of(array: ArrowArray) -> npt.NDArray[np.bool_]:
     return frozen(np.ones(len(array), np.bool_)) if valid is None else valid
 
 
+def bitmap(valid: npt.NDArray[Any] | None) -> pa.Buffer | None:
+    """The inverse, for an array that begins with the buffer: None where all have a value. valid: booleans or bytes."""
+    if valid is None or valid.all():
+        return None
+    return pa.py_buffer(np.packbits(valid, bitorder="little"))
+
+
 def time_millis(array: ArrowArray) -> npt.NDArray[np.int32]:
     """The millisecond of the day of a time32 or time64 array; what is finer is cut off."""
     unit = array.type.unit

@@ -21,7 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from widetable.derived_value import derived_value
-from widetable.kernels.arrow_buffers import ArrowArray, fixed_values, valid_of
+from widetable.kernels.arrow_buffers import ArrowArray, bitmap, fixed_values, valid_of
 from widetable.kernels.gather import contiguous, is_plain_fixed_width, take, words_of
 from widetable.kernels.jit import kernel
 
@@ -74,7 +74,7 @@ class PatchChoice:
             return None
         valid = np.ones(len(self.positions), np.bool_)
         valid[self.missing] = False
-        return pa.py_buffer(np.packbits(valid, bitorder="little"))
+        return bitmap(valid)
 
 
 def take_patched(large: ArrowArray, rest: ArrowArray | None, choice: PatchChoice) -> ArrowArray:
@@ -113,8 +113,7 @@ def _validity(
     _take_all(valid_of(large).view(np.uint8), 1, choice.large, valid)
     _put(valid_of(rest).view(np.uint8), 1, *choice.patch, valid)
     _put_zeros(1, choice.missing, valid)
-    nulls = len(valid) - int(np.count_nonzero(valid))
-    return (pa.py_buffer(np.packbits(valid, bitorder="little")) if nulls else None), nulls
+    return bitmap(valid), len(valid) - int(np.count_nonzero(valid))
 
 
 @kernel

@@ -30,7 +30,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from widetable.kernels.aggregate import LATE, RETRACT, SKIP
-from widetable.kernels.arrow_buffers import valid_of
+from widetable.kernels.arrow_buffers import bitmap, valid_of
 from widetable.kernels.gather import take
 from widetable.merge.aggregate_function import (
     COUNT_LIMIT,
@@ -150,8 +150,7 @@ def _gathered(records: pa.Array, rules: _Rules, folded: list[Elements | None]) -
 def _masked_map(maps: pa.Array, nulls: pa.Array | None) -> pa.Array:
     if nulls is None:
         return maps
-    valid = np.packbits(~np.asarray(nulls), bitorder="little")
-    buffers = [pa.py_buffer(valid), maps.buffers()[1]]
+    buffers = [bitmap(~np.asarray(nulls)), maps.buffers()[1]]
     entries = pa.StructArray.from_arrays(
         [maps.keys, maps.items], fields=[maps.type.key_field, maps.type.item_field]
     )

@@ -32,7 +32,7 @@ from widetable.kernels.aggregate import (
     sum_integers,
     sum_wide,
 )
-from widetable.kernels.arrow_buffers import fixed_values, valid_of
+from widetable.kernels.arrow_buffers import bitmap, fixed_values, valid_of
 from widetable.merge.aggregate_function import AggregateColumn, Grouping, failed
 from widetable.merge.fold import Fold, spans
 from widetable.merge.plan import Computed
@@ -184,8 +184,7 @@ def _of_words(
     words: npt.NDArray[np.uint64], valid: npt.NDArray[np.bool_], kind: pa.DataType
 ) -> pa.Array:
     """Decimals of pairs of words, low word first; null where not valid."""
-    bits = pa.py_buffer(np.packbits(valid, bitorder="little"))
-    return pa.Array.from_buffers(kind, len(valid), [bits, pa.py_buffer(words)])
+    return pa.Array.from_buffers(kind, len(valid), [bitmap(valid), pa.py_buffer(words)])
 
 
 SUM: Final = Arithmetic(sum_integers, sum_floats, sum_decimals, is_product=False)

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from widetable.kernels.arrow_buffers import bool_values, bytes_view, fixed_values, validity
+from widetable.kernels.arrow_buffers import bitmap, bool_values, bytes_view, fixed_values, validity
 
 OFFSETS = np.array([0, 1, 3], np.int32)
 
@@ -45,3 +45,13 @@ def test_a_view_of_a_buffer_that_may_be_written_is_read_only(
     assert not [view for view in (*views, valid) if view.flags.writeable]
     with pytest.raises(ValueError, match="read-only"):
         views[0][0] = 1
+
+
+def test_a_bitmap_is_the_inverse_of_validity() -> None:
+    for given in ([1, None, 3] * 5, [1, 2], [None], []):
+        array = pa.array(given, pa.int64())
+        valid = array.is_valid().to_numpy(zero_copy_only=False)
+        for found in (bitmap(validity(array)), bitmap(valid), bitmap(valid.astype(np.uint8))):
+            assert (found is None) == (array.null_count == 0)
+            buffers = [found, array.buffers()[1]]
+            assert pa.Array.from_buffers(pa.int64(), len(array), buffers).to_pylist() == given
