@@ -62,6 +62,13 @@ class DataType:
     def is_nested(self) -> bool:
         return self.root in ("ARRAY", "MAP", "MULTISET", "ROW")
 
+    @property
+    def entry(self) -> tuple[DataType, DataType]:
+        """Key and value of a MAP; of a MULTISET the elements, and how often each is there."""
+        key = self.key or self.element
+        assert key is not None
+        return key, self.value or DataType("INT", nullable=False)
+
     def __str__(self) -> str:
         json = type_to_json(self)
         return json if isinstance(json, str) else str(json)
@@ -257,17 +264,10 @@ def arrow_type(t: DataType) -> pa.DataType:
     if t.root == "ARRAY":
         assert t.element is not None
         return pa.list_(pa.field("element", arrow_type(t.element), t.element.nullable))
-    if t.root == "MULTISET":
-        assert t.element is not None
-        return pa.map_(
-            pa.field("key", arrow_type(t.element), nullable=False),
-            pa.field("value", pa.int32(), nullable=False),
-        )
-    assert t.key is not None
-    assert t.value is not None
+    key, value = t.entry
     return pa.map_(
-        pa.field("key", arrow_type(t.key), nullable=False),
-        pa.field("value", arrow_type(t.value), t.value.nullable),
+        pa.field("key", arrow_type(key), nullable=False),
+        pa.field("value", arrow_type(value), value.nullable),
     )
 
 

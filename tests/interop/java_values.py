@@ -89,7 +89,7 @@ def _json(value: Any, kind: DataType) -> Any:
         assert kind.element is not None
         return [_json(item, kind.element) for item in value]
     if kind.root in ("MAP", "MULTISET"):
-        key, item = _entry(kind)
+        key, item = kind.entry
         return [[_json(k, key), _json(v, item)] for k, v in value]
     if kind.root == "ROW":
         return [_json(value[field.name], field.type) for field in kind.fields]
@@ -113,15 +113,8 @@ def _value(json: Any, kind: DataType) -> Any:
         assert kind.element is not None
         return [_value(item, kind.element) for item in json]
     if kind.root in ("MAP", "MULTISET"):
-        key, item = _entry(kind)
+        key, item = kind.entry
         return [(_value(k, key), _value(v, item)) for k, v in json]
     if kind.root == "ROW":
         return {f.name: _value(item, f.type) for f, item in zip(kind.fields, json, strict=True)}
     return json
-
-
-def _entry(kind: DataType) -> tuple[DataType, DataType]:
-    """The types of a key and its value."""
-    key = kind.key or kind.element
-    assert key is not None
-    return key, kind.value or DataType("INT", nullable=False)

@@ -287,8 +287,7 @@ def _array_cast(
 
 def _map_cast(found: pa.DataType, stored: DataType, wanted: DataType, subject: str) -> Step | None:
     key_type, value_type = _found_entry(found, stored, subject)
-    old_key, old_value = _entry_types(stored)
-    new_key, new_value = _entry_types(wanted)
+    (old_key, old_value), (new_key, new_value) = stored.entry, wanted.entry
     key = column_cast(key_type, old_key, new_key, subject)
     value = column_cast(value_type, old_value, new_value, subject)
     target = arrow_type(wanted)
@@ -324,14 +323,6 @@ def _found_entry(
     if entry is None or not pa.types.is_struct(entry) or entry.num_fields != 2:
         raise _not_nested(found, stored, subject)
     return entry.field(0).type, entry.field(1).type
-
-
-def _entry_types(kind: DataType) -> tuple[DataType, DataType]:
-    """Key and value; a MULTISET is a map from its elements to how often they occur."""
-    key, value = (kind.key, kind.value) if kind.root == "MAP" else (kind.element, DataType("INT"))
-    assert key is not None
-    assert value is not None
-    return key, value
 
 
 def _row_cast(found: pa.DataType, stored: DataType, wanted: DataType, subject: str) -> Step | None:

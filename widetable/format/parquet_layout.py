@@ -126,10 +126,7 @@ def _type(kind: DataType, field_id: int, depth: int) -> pa.DataType:
             _with_id(plain.value_field.with_type(element), _NESTED_BASE_ID + above, "element")
         )
     if kind.root in ("MAP", "MULTISET"):
-        key_kind = kind.key or kind.element
-        assert key_kind is not None
-        value = plain.item_type if kind.value is None else _type(kind.value, field_id, depth + 1)
-        key = _type(key_kind, field_id, depth + 1)
+        key, value = (_type(part, field_id, depth + 1) for part in kind.entry)
         return pa.map_(
             _with_id(plain.key_field.with_type(key), _NESTED_BASE_ID - above, "key"),
             _with_id(plain.item_field.with_type(value), _NESTED_BASE_ID + above, "value"),

@@ -70,8 +70,7 @@ def _maps(values: Sequence[Any], kind: DataType) -> pa.Array:
     for pair in pairs:
         if type(pair) is not list or len(pair) != 2 or pair[0] is None:
             raise _refused(pair, kind, "[key, value], of which the key is not null")
-    key, value = kind.key or kind.element, kind.value or DataType("INT")
-    assert key is not None
+    key, value = kind.entry
     return pa.MapArray.from_arrays(
         _offsets(values),
         parsed([pair[0] for pair in pairs], key),

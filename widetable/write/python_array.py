@@ -122,8 +122,7 @@ def _list(values: Sequence[Any], field: DataField) -> pa.Array:
 
 def _map(values: Sequence[Any], field: DataField) -> pa.Array:
     kind = field.type
-    key, value_type = kind.key or kind.element, kind.value or DataType("INT", nullable=False)
-    assert key is not None
+    key, value_type = kind.entry
     pairs = [
         None if value is None else [*value.items()] if isinstance(value, Mapping) else value
         for value in values

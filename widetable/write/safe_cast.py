@@ -163,8 +163,7 @@ class _Cast:
         return pa.ListArray.from_arrays(offsets, values, target, mask=array.is_null())
 
     def _map(self, array: pa.Array, type_: DataType, target: pa.DataType) -> pa.Array:
-        key, value = type_.key or type_.element, type_.value or DataType("INT")
-        assert key is not None
+        key, value = type_.entry
         offsets = array.offsets.to_numpy()
         keys = self.cast(_within(array, array.keys), key, target.key_type)
         values = self.cast(_within(array, array.items), value, target.item_type)
