@@ -309,16 +309,13 @@ def _check_inner_nulls(array: pa.Array, type_: DataType, field: DataField) -> No
 
 
 def _parts(array: Any, type_: DataType) -> list[tuple[pa.Array, DataType]]:
-    if type_.root == "ROW":
-        present = array.drop_null() if array.null_count else array
-        return [(present.field(i), f.type) for i, f in enumerate(type_.fields)]
     present = array.drop_null() if array.null_count else array
+    if type_.root == "ROW":
+        return [(present.field(i), f.type) for i, f in enumerate(type_.fields)]
     if type_.root == "ARRAY":
         assert type_.element is not None
         return [(present.flatten(), type_.element)]
-    if type_.root == "MAP" and type_.value is not None:
-        return [(_within(present, present.items), type_.value)]
-    return []
+    return [(_within(present, present.items), type_.entry[1])]
 
 
 def _within(array: Any, values: pa.Array) -> pa.Array:

@@ -295,6 +295,10 @@ REFUSED = [
     ("TIMESTAMP_LTZ(6)", pa.array([_NOON], pa.timestamp("us"))),
     ({"type": "ARRAY", "element": "INT"}, pa.array([[1 << 31]])),
     ({"type": "ARRAY", "element": "BIGINT NOT NULL"}, pa.array([[1, None]])),
+    (
+        {"type": "MULTISET", "element": "STRING"},
+        pa.array([[("a", 1), ("b", None)]], pa.map_(pa.string(), pa.int32())),
+    ),
     (_MAP, pa.array([[("a", None)]], pa.map_(pa.string(), pa.int32()))),
     (_ROW, pa.array([{"x": 1}], pa.struct([("x", pa.int64())]))),
     (_ROW, pa.array([{"y": 1, "x": 1}], pa.struct([("y", pa.int32()), ("x", pa.int64())]))),
