@@ -17,6 +17,8 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from widetable.format.protobuf import varint, zigzag
+
 Struct: TypeAlias = dict[int, Any]
 
 _STOP, _TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = (
@@ -59,21 +61,22 @@ def _struct(data: bytes, at: int) -> tuple[Struct, int]:
         if delta:
             number += delta
         else:
-            number, at = _zigzag(data, at)
+            raw, at = varint(data, at)
+            number = zigzag(raw)
         found[number], at = (None, at) if kind in (_TRUE, _FALSE) else _value(data, at, kind)
     return found, at + 1
 
 
 def _value(data: bytes, at: int, kind: int) -> tuple[Any, int]:
     if kind in _NUMBERS:
-        value, end = _zigzag(data, at)
-        return Number(at, value), end
+        value, end = varint(data, at)
+        return Number(at, zigzag(value)), end
     if kind == _STRUCT:
         return _struct(data, at)
     if kind in (_LIST, _SET):
         return _list(data, at)
     if kind == _BINARY:
-        size, at = _varint(data, at)
+        size, at = varint(data, at)
         return None, at + size
     if kind == _MAP:
         return _map(data, at)
@@ -87,7 +90,7 @@ def _list(data: bytes, at: int) -> tuple[list[Any], int]:
     size, kind = divmod(data[at], 16)
     at += 1
     if size == _LONG_LIST:
-        size, at = _varint(data, at)
+        size, at = varint(data, at)
     found = []
     for _ in range(size):
         value, at = _value(data, at, kind)
@@ -96,26 +99,10 @@ def _list(data: bytes, at: int) -> tuple[list[Any], int]:
 
 
 def _map(data: bytes, at: int) -> tuple[None, int]:
-    size, at = _varint(data, at)
+    size, at = varint(data, at)
     if size:
         kinds, at = divmod(data[at], 16), at + 1
         for _ in range(size):
             for kind in kinds:
                 _, at = _value(data, at, kind)
     return None, at
-
-
-def _zigzag(data: bytes, at: int) -> tuple[int, int]:
-    value, at = _varint(data, at)
-    return (value >> 1) ^ -(value & 1), at
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            return value, at

@@ -98,5 +98,5 @@ def test_bytes_that_are_no_footer_are_refused(rng: random.Random) -> None:
     footer = whole[-8 - size : -8]
     assert read_struct(footer)[1].value == 2  # FileMetaData.version
     for length in (0, 1, size // 2, size - 1):
-        with pytest.raises(ValueError, match="Thrift"):
+        with pytest.raises(ValueError, match=r"Thrift|without an end"):
             read_struct(footer[:length])
