@@ -9,6 +9,7 @@ naming the subject, nothing else.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import fields
 from typing import Final
 
 from widetable.format.avro_file import Record, read_avro, write_avro
@@ -43,6 +44,10 @@ MANIFEST_LIST_SCHEMA: Final = record_schema(
 )
 
 
+# The fields of ManifestFileMeta, in its order.
+_NAMES: Final = [member["name"] for member in MANIFEST_LIST_SCHEMA["fields"][1:]]
+
+
 def write_manifest_list(metas: Iterable[ManifestFileMeta]) -> bytes:
     """A manifest list of these manifests, in this order; it may be empty."""
     return write_avro(MANIFEST_LIST_SCHEMA, map(_to_record, metas))
@@ -51,29 +56,11 @@ def write_manifest_list(metas: Iterable[ManifestFileMeta]) -> bytes:
 def read_manifest_list(data: bytes, subject: str) -> list[ManifestFileMeta]:
     """The manifests that a list names, in file order. subject: its path, for messages."""
     columns = read_avro(data, MANIFEST_LIST_SCHEMA, subject)
-    # ManifestFileMeta takes its fields in the order of the schema, but for the version.
-    values = [
-        columns[member["name"]]
-        if member["name"] in columns
-        else read_stats(columns, member["name"])
-        for member in MANIFEST_LIST_SCHEMA["fields"][1:]
-    ]
+    values = [columns[name] if name in columns else read_stats(columns, name) for name in _NAMES]
     return list(map(ManifestFileMeta, *values))
 
 
 def _to_record(meta: ManifestFileMeta) -> Record:
-    return {
-        "_VERSION": ENTRY_VERSION,
-        "_FILE_NAME": meta.file_name,
-        "_FILE_SIZE": meta.file_size,
-        "_NUM_ADDED_FILES": meta.num_added_files,
-        "_NUM_DELETED_FILES": meta.num_deleted_files,
-        "_PARTITION_STATS": stats_to_record(meta.partition_stats),
-        "_SCHEMA_ID": meta.schema_id,
-        "_MIN_BUCKET": meta.min_bucket,
-        "_MAX_BUCKET": meta.max_bucket,
-        "_MIN_LEVEL": meta.min_level,
-        "_MAX_LEVEL": meta.max_level,
-        "_MIN_ROW_ID": meta.min_row_id,
-        "_MAX_ROW_ID": meta.max_row_id,
-    }
+    record = {name: getattr(meta, f.name) for name, f in zip(_NAMES, fields(meta), strict=True)}
+    stats = stats_to_record(meta.partition_stats)
+    return {"_VERSION": ENTRY_VERSION, **record, "_PARTITION_STATS": stats}
