@@ -31,6 +31,7 @@ import pyarrow.compute as pc
 
 from widetable.errors import DamagedError, UnsupportedError
 from widetable.format.printed_value import printed
+from widetable.kernels.arrow_buffers import is_bytes
 from widetable.types import MAX_LENGTH, DataField, DataType, arrow_type
 
 Step: TypeAlias = Callable[[pa.Array], pa.Array]
@@ -78,18 +79,6 @@ def _cast_rounding(target: pa.DataType) -> Step:
 # What the file holds → the type of the file's schema
 
 
-def _is_bytes(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_string(kind)
-        or pa.types.is_large_string(kind)
-        or pa.types.is_string_view(kind)
-        or pa.types.is_binary(kind)
-        or pa.types.is_large_binary(kind)
-        or pa.types.is_binary_view(kind)
-        or pa.types.is_fixed_size_binary(kind)
-    )
-
-
 def _is_time(kind: pa.DataType) -> bool:
     """ORC has no times of day: they are milliseconds."""
     return bool(pa.types.is_time(kind) or pa.types.is_int32(kind))
@@ -100,7 +89,7 @@ _HOLDS: Final[dict[str, Callable[[pa.DataType], bool]]] = {
     **dict.fromkeys(_INTEGER_DIGITS, pa.types.is_integer),
     "FLOAT": pa.types.is_float32,
     "DOUBLE": pa.types.is_floating,
-    **dict.fromkeys(("CHAR", "VARCHAR", "BINARY", "VARBINARY"), _is_bytes),
+    **dict.fromkeys(("CHAR", "VARCHAR", "BINARY", "VARBINARY"), is_bytes),
     "DECIMAL": pa.types.is_decimal,
     "DATE": pa.types.is_date,
     "TIME": _is_time,
@@ -119,12 +108,7 @@ def _normal_form(found: pa.DataType, stored: DataType, subject: str) -> Step | N
     # Arrow casts a dictionary as it casts its values.
     values = found.value_type if pa.types.is_dictionary(found) else found
     if not _HOLDS[stored.root](values):
-        raise DamagedError(
-            subject,
-            found=f"values of the Arrow type {found}",
-            expected=f"values of {stored}, the column's type in the file's schema",
-            action="Restore the file, or go back to an older snapshot.",
-        )
+        raise _another_type(found, stored, subject)
     return cast_to(target)
 
 
@@ -263,7 +247,7 @@ def _array_cast(
     found: pa.DataType, stored: DataType, wanted: DataType, subject: str
 ) -> Step | None:
     if not (pa.types.is_list(found) or pa.types.is_large_list(found)):
-        raise _not_nested(found, stored, subject)
+        raise _another_type(found, stored, subject)
     assert stored.element is not None
     assert wanted.element is not None
     element = column_cast(found.value_type, stored.element, wanted.element, subject)
@@ -321,13 +305,13 @@ def _found_entry(
         return found.key_type, found.item_type
     entry = found.value_type if pa.types.is_list(found) else None
     if entry is None or not pa.types.is_struct(entry) or entry.num_fields != 2:
-        raise _not_nested(found, stored, subject)
+        raise _another_type(found, stored, subject)
     return entry.field(0).type, entry.field(1).type
 
 
 def _row_cast(found: pa.DataType, stored: DataType, wanted: DataType, subject: str) -> Step | None:
     if not pa.types.is_struct(found):
-        raise _not_nested(found, stored, subject)
+        raise _another_type(found, stored, subject)
     target = arrow_type(wanted)
     before = _fields_before(stored, wanted, subject)
     children: list[tuple[int, Step | None]] = []
@@ -421,7 +405,7 @@ def _missing(name: str, kind: DataType, subject: str) -> DamagedError:
     )
 
 
-def _not_nested(found: pa.DataType, stored: DataType, subject: str) -> DamagedError:
+def _another_type(found: pa.DataType, stored: DataType, subject: str) -> DamagedError:
     return DamagedError(
         subject,
         found=f"values of the Arrow type {found}",
