@@ -56,8 +56,7 @@ class RollingWriter:
         self._columns = tuple(columns)
         self._level = level
         self._file_source = file_source
-        own_codec = state.options.get(opt.CHANGELOG_FILE_COMPRESSION) if is_changelog else None
-        self._codec = own_codec or state.options.get(opt.FILE_COMPRESSION)
+        self._codec = state.options.get(opt.CHANGELOG_FILE_COMPRESSION) if is_changelog else None
         self._target_file_size_bytes = state.options.get(opt.TARGET_FILE_SIZE)
         self._key_columns = state.options.get(opt.LEVEL0_COLUMNS) == "all"
         self._current: DataFileWriter | None = None

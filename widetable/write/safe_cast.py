@@ -42,6 +42,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from widetable.errors import InvalidError
+from widetable.format.parsed_text import first_refused
 from widetable.kernels.gather import PLAIN
 from widetable.kernels.hidden_nulls import without_hidden_nulls
 from widetable.types import MAX_LENGTH, DataField, DataType, arrow_type, is_list
@@ -61,28 +62,17 @@ def check_values(array: pa.Array, name: str, first_row: int = 0) -> None:
     try:
         array.validate(full=True)
     except pa.ArrowException as cause:
-        row = _first_wrong(array)
+        # Taken, as a slice of nested values is validated with all that lies beside it.
+        row = first_refused(
+            array,
+            lambda part: part.take(pa.array(range(len(part)), pa.int64())).validate(full=True),
+        )
         raise InvalidError(
             f"column {name!r}",
             found=f"a value that no {array.type} is, in row {first_row + row} (counted from 0): {cause}",
             expected=f"values of the type {array.type}; texts as UTF-8",
             action="Correct the rows; bytes that are no text belong into a column of binary type.",
         ) from cause
-
-
-def _first_wrong(array: pa.Array) -> int:
-    """By halves. array: one that does not validate as a whole."""
-    low, high = 0, len(array)
-    while high - low > 1:
-        middle = (low + high) // 2
-        try:
-            # Taken, as a slice of nested values is validated with all that lies beside it.
-            array.take(pa.array(range(low, middle), pa.int64())).validate(full=True)
-        except pa.ArrowException:
-            high = middle
-        else:
-            low = middle
-    return low
 
 
 def key_cast(array: pa.Array, field: DataField, target: pa.DataType) -> pa.Array:
@@ -241,15 +231,12 @@ def _of_python(array: pa.Array, target: pa.DataType) -> pa.Array:
     return array
 
 
-def _is_integer(found: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(found))
-
-
 def _float_up_to(bits: int) -> _Test:
     return lambda found: bool(pa.types.is_floating(found) and found.bit_width <= bits)
 
 
-def _is_text(found: pa.DataType) -> bool:
+def is_text(found: pa.DataType) -> bool:
+    """Strings of any layout but dictionaries and runs."""
     types = pa.types
     return bool(
         types.is_string(found) or types.is_large_string(found) or types.is_string_view(found)
@@ -263,19 +250,16 @@ def _is_bytes(found: pa.DataType) -> bool:
 
 
 _TAKES: Final[dict[str, _Test]] = {
-    "TINYINT": _is_integer,
-    "SMALLINT": _is_integer,
-    "INT": _is_integer,
-    "BIGINT": _is_integer,
+    **dict.fromkeys(("TINYINT", "SMALLINT", "INT", "BIGINT"), pa.types.is_integer),
     "FLOAT": _float_up_to(32),
     "DOUBLE": _float_up_to(64),
     "DECIMAL": lambda found: bool(pa.types.is_decimal(found) or pa.types.is_integer(found)),
-    "CHAR": _is_text,
-    "VARCHAR": _is_text,
+    "CHAR": is_text,
+    "VARCHAR": is_text,
     "BINARY": _is_bytes,
     "VARBINARY": _is_bytes,
-    "DATE": lambda found: bool(pa.types.is_date(found)),
-    "TIME": lambda found: bool(pa.types.is_time(found)),
+    "DATE": pa.types.is_date,
+    "TIME": pa.types.is_time,
     "TIMESTAMP": lambda found: bool(pa.types.is_timestamp(found) and found.tz is None),
     "TIMESTAMP_LTZ": lambda found: bool(pa.types.is_timestamp(found) and found.tz is not None),
 }

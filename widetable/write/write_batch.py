@@ -27,7 +27,7 @@ from widetable.merge.engine import MergeEngine, engine_of
 from widetable.row_kind import INSERT, TEXTS, UPDATE_BEFORE, is_retraction, parse_texts
 from widetable.schema import TableSchema
 from widetable.types import DataField
-from widetable.write.safe_cast import check_values, key_cast, safe_cast
+from widetable.write.safe_cast import check_values, is_text, key_cast, safe_cast
 from widetable.write.sequence import SequenceAllocator
 
 ROW_KIND_COLUMN: Final = "_row_kind"
@@ -213,8 +213,7 @@ def row_kinds(column: pa.Array, name: str) -> npt.NDArray[np.int8]:
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if pa.types.is_integer(kind):
         return _kinds_of_numbers(column, name)
-    is_text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
-    if any(test(kind) for test in is_text):
+    if is_text(kind):
         return parse_texts(column.cast(pa.string()), name)
     raise _invalid(
         name, f"the type {column.type}", "row kinds as strings or integers", "Cast the column."
