@@ -14,10 +14,9 @@ type's Arrow column. Raises InvalidError for a value that the type does not have
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import chain
+from itertools import accumulate, chain
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 
 from widetable.arguments import shown
@@ -41,6 +40,17 @@ def parsed(values: Sequence[Any], kind: DataType) -> pa.Array:
     return _NESTED.get(kind.root, _plain)(values, kind)
 
 
+def null_mask(values: Sequence[Any]) -> pa.Array:
+    """Of each value, whether it is None."""
+    return pa.array([value is None for value in values], pa.bool_())
+
+
+def list_offsets(values: Sequence[Any]) -> pa.Array:
+    """Where the items of each value begin among those of all, and the end; those of None are none."""
+    lengths = (0 if value is None else len(value) for value in values)
+    return pa.array([0, *accumulate(lengths)], pa.int32())
+
+
 def _plain(values: Sequence[Any], kind: DataType) -> pa.Array:
     if kind.root == "BOOLEAN":
         values = [_BOOLEANS[value] if isinstance(value, bool) else value for value in values]
@@ -60,7 +70,7 @@ def _lists(values: Sequence[Any], kind: DataType) -> pa.Array:
     _check(values, kind, list, "a list")
     elements = parsed(list(chain.from_iterable(filter(None, values))), kind.element)
     return pa.ListArray.from_arrays(
-        _offsets(values), elements, arrow_type(kind), mask=_nulls(values)
+        list_offsets(values), elements, arrow_type(kind), mask=null_mask(values)
     )
 
 
@@ -72,11 +82,11 @@ def _maps(values: Sequence[Any], kind: DataType) -> pa.Array:
             raise _refused(pair, kind, "[key, value], of which the key is not null")
     key, value = kind.entry
     return pa.MapArray.from_arrays(
-        _offsets(values),
+        list_offsets(values),
         parsed([pair[0] for pair in pairs], key),
         parsed([pair[1] for pair in pairs], value),
         arrow_type(kind),
-        mask=_nulls(values),
+        mask=null_mask(values),
     )
 
 
@@ -89,21 +99,13 @@ def _rows(values: Sequence[Any], kind: DataType) -> pa.Array:
             raise _refused(value, kind, f"an object of {', '.join(names)}")
     rows = [value or {} for value in values]
     parts = [parsed([row.get(f.name) for row in rows], f.type) for f in kind.fields]
-    return pa.StructArray.from_arrays(parts, fields=list(arrow_type(kind)), mask=_nulls(values))
+    return pa.StructArray.from_arrays(parts, fields=list(arrow_type(kind)), mask=null_mask(values))
 
 
 def _check(values: Sequence[Any], kind: DataType, wanted: type, form: str) -> None:
     for value in values:
         if value is not None and type(value) is not wanted:
             raise _refused(value, kind, form)
-
-
-def _nulls(values: Sequence[Any]) -> pa.Array:
-    return pa.array([value is None for value in values], pa.bool_())
-
-
-def _offsets(values: Sequence[Any]) -> pa.Array:
-    return pa.array(np.cumsum([0, *(len(value or ()) for value in values)]), pa.int32())
 
 
 def _refused(value: Any, kind: DataType, expected: str) -> InvalidError:

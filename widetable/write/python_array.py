@@ -25,6 +25,7 @@ import pyarrow as pa
 
 from widetable.arguments import shown
 from widetable.errors import InvalidError
+from widetable.format.parsed_value import list_offsets, null_mask
 from widetable.types import DataField, DataType, arrow_type
 from widetable.write.safe_cast import python_cast
 
@@ -106,7 +107,7 @@ def _row(values: Sequence[Any], field: DataField) -> pa.Array:
         )
         for part in field.type.fields
     ]
-    return pa.StructArray.from_arrays(parts, fields=list(kind), mask=_nulls(values))
+    return pa.StructArray.from_arrays(parts, fields=list(kind), mask=null_mask(values))
 
 
 def _list(values: Sequence[Any], field: DataField) -> pa.Array:
@@ -116,7 +117,7 @@ def _list(values: Sequence[Any], field: DataField) -> pa.Array:
             raise _refused(value, field, "lists")
     items = _built([*chain.from_iterable(_present(values))], _of(field, field.type.element))
     return pa.ListArray.from_arrays(
-        _offsets(values), items, arrow_type(field.type), mask=_nulls(values)
+        list_offsets(values), items, arrow_type(field.type), mask=null_mask(values)
     )
 
 
@@ -134,7 +135,7 @@ def _map(values: Sequence[Any], field: DataField) -> pa.Array:
     keys = _built([one for one, _ in flat], _of(field, key))
     items = _built([one for _, one in flat], _of(field, value_type))
     return pa.MapArray.from_arrays(
-        _offsets(pairs), keys, items, arrow_type(kind), mask=_nulls(values)
+        list_offsets(pairs), keys, items, arrow_type(kind), mask=null_mask(values)
     )
 
 
@@ -157,15 +158,6 @@ def _is_pair(value: Any) -> bool:
 
 def _present(values: Sequence[Any]) -> list[Any]:
     return [value for value in values if value is not None]
-
-
-def _offsets(values: Sequence[Any]) -> pa.Array:
-    lengths = [0 if value is None else len(value) for value in values]
-    return pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
-
-
-def _nulls(values: Sequence[Any]) -> pa.Array:
-    return pa.array([value is None for value in values], pa.bool_())
 
 
 def _refused(value: Any, field: DataField, expected: str) -> InvalidError:
