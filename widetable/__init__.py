@@ -1,6 +1,16 @@
 """Wide primary-key tables in Apache Paimon's format, filled by many writers, each with its own columns.
 
 A name is imported when it is first asked for (`public_names.py`): who wants `widetable --help` does not wait for Arrow.
+
+    from widetable import Catalog
+
+    catalog = Catalog("/warehouse")
+    users = catalog.create_table("shop.users", {"id": "BIGINT", "city": "STRING"}, primary_key=["id"])
+    users.write([{"id": 1, "city": "Oslo"}])
+    users.scan().to_arrow()
+
+`Catalog` makes and finds tables, `Table` has all that is done with one; the other names are what these give, take and
+raise. Every error is a `WidetableError` of one of six kinds. What is not in `__all__` is private and may change.
 """
 
 import typing

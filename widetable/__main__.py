@@ -1,4 +1,7 @@
-"""`python -m widetable`: the same as the command `widetable`."""
+"""`python -m widetable`: the same as the command `widetable`.
+
+For an interpreter whose directory of commands is not in PATH. The exit code is the command's (cli/program.py).
+"""
 
 import sys
 

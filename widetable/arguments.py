@@ -3,6 +3,10 @@
 In: what a caller gave, and the argument's name. Out: the same as a plain value of the type that is wanted, so that
 nothing else reaches a file. Numbers and texts of numpy are such; True, 1.0 and "1" are no whole numbers, 1 is no flag,
 a text is no list of names. Raises InvalidError naming the argument; what a caller's own iterator raises passes.
+
+Each function takes the value and the argument's name, and gives the value back: callers use what
+they get, not what they gave. An object of numpy that went on into a schema or a note would fail in
+`json` there, long after the call that was wrong.
 """
 
 from __future__ import annotations
@@ -29,7 +33,14 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def shown(value: Any) -> str:
-    """A value in a message: its repr, not too long, as text that every console takes; its type where it has none."""
+    """A value in a message: its repr, not too long, as text that every console takes; its type where it has none.
+
+        1        1 of type int
+        "\\ud800"    '\\ud800' of type str
+
+    A repr is code of the caller's class, which may raise anything; lone surrogates become
+    backslashes and digits, as an error that cannot be printed would hide what is wrong.
+    """
     try:
         found = repr(value)
     except Exception:  # noqa: BLE001
@@ -41,12 +52,12 @@ def shown(value: Any) -> str:
 
 
 def refused(value: Any, name: str, expected: str) -> InvalidError:
-    """What to raise for an argument."""
+    """What to raise for an argument. It is made, not raised: `raise refused(..)` shows where a function ends."""
     return InvalidError(name, found=shown(value), expected=expected, action="Correct the argument.")
 
 
 def whole_number(value: Any, name: str, *, least: int = SMALLEST, most: int = LARGEST) -> int:
-    """A number from `least` to `most`."""
+    """A number from `least` to `most`. Any Integral but a bool is one, numpy's too; it comes back as an int."""
     if not isinstance(value, bool) and isinstance(value, Integral):
         number = int(value)
         if least <= number <= most:
@@ -55,7 +66,7 @@ def whole_number(value: Any, name: str, *, least: int = SMALLEST, most: int = LA
 
 
 def text(value: Any, name: str) -> str:
-    """A text that UTF-8 can write."""
+    """A text that UTF-8 can write. Of a subclass of str, such as numpy's, a plain str comes back."""
     try:
         if isinstance(value, str):
             return value.encode().decode()
@@ -65,7 +76,10 @@ def text(value: Any, name: str) -> str:
 
 
 def label(value: Any, name: str, most_bytes: int) -> str:
-    """A text that stands in files and in lists: of one byte or more, without control characters."""
+    """A text that stands in files and in lists: of one byte or more, without control characters.
+
+    Names of commit users, jobs and writers are such. most_bytes: of its UTF-8, as files count.
+    """
     found = text(value, name)
     if found.strip() and len(found.encode()) <= most_bytes and not has_control_characters(found):
         return found
@@ -87,14 +101,14 @@ def flag(value: Any, name: str) -> bool:
 
 
 def one_of(value: Any, choices: Sequence[str], name: str) -> str:
-    """One of these words."""
+    """One of these words, exactly as they are written. (Options are less strict: `option.parse_value`.)"""
     if not isinstance(value, str) or value not in choices:
         raise refused(value, name, f"one of {', '.join(choices)}")
     return value
 
 
 def path(value: Any, name: str) -> str:
-    """A path or URL, as text or os.PathLike."""
+    """A path or URL, as text or os.PathLike. Not looked up, not made absolute: `storage.locate` does that."""
     found = os.fspath(value) if isinstance(value, os.PathLike) else value
     if isinstance(found, str) and found and "\0" not in found:
         return text(found, name)
@@ -102,7 +116,7 @@ def path(value: Any, name: str) -> str:
 
 
 def instance(value: Any, kind: type[T], name: str) -> T:
-    """An object of that type."""
+    """An object of that type. The message names the type by its package: a pyarrow.Schema."""
     if isinstance(value, kind):
         return value
     raise refused(value, name, f"a {kind.__module__.partition('.')[0]}.{kind.__name__}")
@@ -116,7 +130,11 @@ def called(value: T, name: str) -> T:
 
 
 def items(value: Any, kind: type[T], name: str) -> tuple[T, ...]:
-    """All of a list, tuple or other iterable, each of that type; not the characters of a text."""
+    """All of a list, tuple or other iterable, each of that type; not the characters of a text.
+
+    It is read once, here: a generator is used up, and what follows works on the tuple. A dict is
+    none, as only its keys would be taken.
+    """
     expected = f"a list of {kind.__name__}"
     if not isinstance(value, str | bytes | bytearray | memoryview | Mapping) and isinstance(
         value, Iterable
@@ -134,7 +152,7 @@ def items(value: Any, kind: type[T], name: str) -> tuple[T, ...]:
 
 
 def names(value: Any, name: str) -> tuple[str, ...]:
-    """Names in their order, each once."""
+    """Names in their order, each once. None is refused: who takes None for all names asks for it first."""
     found = tuple(text(each, name) for each in items(value, str, name))
     if len(set(found)) == len(found):
         return found
@@ -142,7 +160,9 @@ def names(value: Any, name: str) -> tuple[str, ...]:
 
 
 def mapping(value: Any, name: str) -> dict[str, Any]:
-    """A dict whose keys are texts; {} for None."""
+    """A dict whose keys are texts; {} for None. A copy: later changes of the caller's do not count. Values are not
+    looked at.
+    """
     if value is None:
         return {}
     if isinstance(value, Mapping):
@@ -155,16 +175,21 @@ def seconds(value: Any, name: str) -> float:
     most = LONGEST_MILLIS // 1000
     if not isinstance(value, bool) and isinstance(value, Integral | Real):
         found: Any = value
-        if 0 <= found <= most:
+        if 0 <= found <= most:  # NaN is not
             return float(found)
     raise refused(value, name, f"seconds from 0 to {most}")
 
 
 def epoch_millis(value: Any, name: str) -> int:
-    """Epoch milliseconds, given as such or as a datetime; one without a zone is local time."""
+    """Epoch milliseconds, given as such or as a datetime; one without a zone is local time.
+
+    Rounded down to the millisecond, before 1970 too. A number is taken for milliseconds whatever its
+    size: seconds would be a moment of January 1970.
+    """
     if not isinstance(value, datetime):
         return whole_number(value, name)
     try:
+        # A pandas.Timestamp is a datetime whose arithmetic is its own, and pandas.NaT says that it is one.
         plain = datetime.combine(value.date(), value.time(), value.tzinfo)  # of pandas too
         return (plain.astimezone(timezone.utc) - _EPOCH) // timedelta(milliseconds=1)
     except (ValueError, OverflowError, OSError):  # beyond the calendar, or no time at all

@@ -1,4 +1,14 @@
-"""Options of tables under barriers (docs/consistency.md)."""
+"""Options of tables under barriers (docs/consistency.md).
+
+With an interval of 60,000 ms barriers are the moments 0, 60,000, 120,000, .. of the epoch. They are no
+times at which anything happens: a writer says of each commit which one its rows belong to.
+The largest interval, 1 << 40 ms, is some 35 years. A table gets its interval when it is made, since a
+barrier that is complete must mean the same in each of its snapshots.
+
+    widetable.barrier-interval    commit.barrier_table      says which tables are under barriers, and refuses the rest
+    widetable.barriers-kept       operations.barrier_scan, meta.barrier_floor    what expiry leaves
+    widetable.barrier-stage       operations.staging, operations.session         writers note, sessions read
+"""
 
 from __future__ import annotations
 

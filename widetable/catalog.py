@@ -75,6 +75,13 @@ class Catalog:
     one on it, with or without its scheme.
     consistency: of sessions, by default. uri: the URL, or URLs, of instances of `widetable meta serve` for this
     warehouse (extra `meta`): they choose the barriers of sessions; None: this process does. All else is as without.
+
+        catalog = Catalog("/warehouse")
+        users = catalog.create_table("shop.users", {"id": "BIGINT", "city": "STRING"}, primary_key=["id"])
+        users.write([{"id": 1, "city": "Oslo"}])
+        catalog.table("shop.users").scan().to_arrow()
+
+    To make one reads nothing: a warehouse that is not there has no tables.
     """
 
     __module__ = "widetable"
@@ -123,6 +130,8 @@ class Catalog:
         options: docs/options.md. if_not_exists: a table that is there is returned as it is,
         whatever its schema.
         """
+        # All that is wrong is found before anything is written: the table is there with its schema-0,
+        # and nothing else is made for it.
         root = self._table_root(name)
         if_not_exists = flag(if_not_exists, "if_not_exists")
         fields, texts = arrow_schema(schema, "schema"), option_texts(options, "options")
@@ -143,6 +152,9 @@ class Catalog:
         check_widened(new)
         check_partition_types(new)
         store = self._schemas(root, new)
+        # Two creators: both may find no schema; publish is exclusive, and False for who comes second.
+        # A drop that broke off, or a writer beside it, leaves snapshots: these must not come to life
+        # again under a new schema.
         made = not store.ids() and self._has_no_snapshot(root) and store.publish(new)
         if not made and not if_not_exists:
             raise InvalidError(
@@ -156,6 +168,7 @@ class Catalog:
     def table(self, name: str) -> Table:
         """The table `db.name`, or its branch: `db.name$branch_<branch>`."""
         root = branch_root(self._root, name, "table name")
+        # Of a branch, whose opening says itself whether it is there.
         if TablePaths(root).shared_root != root:
             return self._open(root)
         if not SchemaStore(self._file_io, TablePaths(root)).ids():
@@ -212,6 +225,7 @@ class Catalog:
         given = self._consistency if consistency is None else consistency
         chosen = one_of(given, CONSISTENCIES, "consistency")
         barrier = None if as_of is None else whole_number(as_of, "as_of")
+        # None is all tables under barriers, which the topology cannot add to.
         if one_of(scope, SCOPES, "scope") == TOPOLOGY and tables is not None:
             tables = self.topology().connected(tables)
         if self._service is None or chosen == READ_UNCOMMITTED:
@@ -219,9 +233,12 @@ class Catalog:
             last = self._shown.last(chosen, opened)
             found = Session(opened, chosen, barrier, None if last is None else last.barrier)
         else:
+            # The service says the barrier only; rows are read by this process from the storage.
             client = self._service.client()
             asked = AskedSessions(client, self._file_io, self._root, self.table, self._shown)
             found = asked.open(tables, chosen, barrier)
+        # Sessions of one catalog over the same tables know what the last one has shown; one as of a
+        # given barrier says nothing of what is newest.
         if barrier is None:
             self._shown.note(chosen, found)
         return found
@@ -238,7 +255,10 @@ class Catalog:
         return revise(self, table, to, dry_run=dry_run)
 
     def list_databases(self) -> list[str]:
-        """Names, sorted: of the directories that can be databases, also of those without tables."""
+        """Names, sorted: of the directories that can be databases, also of those without tables.
+
+        `shop` for `<warehouse>/shop.db`. A directory whose name no database may have is passed over.
+        """
         found = []
         for entry in self._file_io.list(self._root):
             name = entry.name.removesuffix(DATABASE_SUFFIX)
@@ -248,7 +268,12 @@ class Catalog:
         return sorted(found)
 
     def list_tables(self, database: str | None = None) -> list[str]:
-        """`db.name` of all tables, or of those of one database, sorted."""
+        """`db.name` of all tables, or of those of one database, sorted.
+
+        One look per directory, as a table is what has a schema. Branches are not listed
+        (`Table.branches`). A database that is not there has none; a name that none may have raises
+        InvalidError.
+        """
         if database is None:
             databases = self.list_databases()
         else:
@@ -271,7 +296,9 @@ class Catalog:
         if not SchemaStore(self._file_io, TablePaths(root)).ids():
             if if_exists:
                 return
-            self.table(name)
+            self.table(name)  # raises NotFoundError, with the tables that are there
+        # A compaction of this process that is still at work would put files into the directory while it
+        # is deleted.
         paths = TablePaths(root)
         for branch in branch_names(self._file_io, paths):
             wait_for_compactions(paths.of_branch(branch).root)
@@ -300,6 +327,8 @@ class Catalog:
         where somebody wrote to it, UnsupportedError for tables with `index.*`, `widen.*` and `join.*` options or
         barriers, DamagedError for damaged files of the source, StorageError.
         """
+        # The copy gets the storage that was given, as any table here; without one the target's own path
+        # says which it is, so a copy may go from a disk to an object store.
         table = self.table(source)
         at = self._given.at
         warehouse = self._root if target_warehouse is None else at(target_warehouse)[1]
@@ -342,6 +371,9 @@ class Catalog:
         `alter-column-null-to-not-null.disabled` = false. change_comments: to a text or None. move_columns: to `first`,
         `last`, `after <name>` or `before <name>`, within its ROW; added ones, too. Key columns only move and have
         comments. Two callers at once: both changes are made.
+
+            catalog.alter_table("shop.users", add_columns=[pa.field("country", pa.string())],
+                                move_columns={"country": "after city"})
         """
         change = SchemaChange(
             set_options=option_texts(set_options, "set_options"),
@@ -386,6 +418,7 @@ class Catalog:
         return table_root(self._root, name, "table name")
 
     def _schemas(self, root: str, schema: TableSchema) -> SchemaStore:
+        """To publish this schema: by its own option it is forced to the disk or not, before any table can be opened."""
         fsync = schema.typed_options.get(opt.FSYNC)
         return SchemaStore(self._given.at(self._root, fsync=fsync)[0], TablePaths(root))
 

@@ -15,6 +15,17 @@ as stable as those.
     the face    checks of arguments, declared options, storage by path
 
 Raises nothing; what the names raise stands with them.
+
+What an engine promises by using them:
+
+    tasks         tables, splits, works and messages travel pickled; what holds leases or threads does not, and says so
+                  (`not_pickled`). A task that runs twice writes other files, and one message of the two is committed
+    commits       by one driver, with a commit user of its own and identifiers that grow: a commit that comes again is
+                  found by them and not made twice
+    files         what a task wrote and nobody commits is an orphan: `Table.discard` its message, or leave it to
+                  `remove_orphan_files`
+
+Imports the whole engine, with Arrow and numpy.
 """
 
 from __future__ import annotations

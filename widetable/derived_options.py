@@ -5,6 +5,14 @@
 
 Both tables lie in the warehouse of the one that has the option. Pure. Raises InvalidError for options of another form
 and for columns that do not fit.
+
+    option of shop.facts                                      what it says
+    index.city,zip = shop.by_city                             rows of facts are found by (city, zip)
+    widen.cust     = shop.dim(city as c_city, name)           c_city and name of facts follow facts.cust
+
+The second has columns that only its widener writes: c_city, name, and `_widen_cust`, which is the
+sequence of the group that they form. So of two writes of wideners the one of the later round wins, by
+the rules of sequence groups, in whichever order they arrive.
 """
 
 from __future__ import annotations
@@ -18,11 +26,13 @@ from widetable.field_options import DERIVED_OPTION
 from widetable.paths import check_name, table_root
 from widetable.schema import TableSchema
 
+# Before the foreign key's name: the sequence column. On disk: never change.
 WIDEN_SEQUENCE: Final = "_widen_"
 # The run of all of them: two that are at it do no harm, their rounds have the same numbers.
 WIDENER_RUN: Final = "widener"
 # Their names as writers begin so.
 WIDENER_OF: Final = "widen-"
+# Of a file name that has a foreign key's name in it, what is left for all else.
 _AROUND_NAME_BYTES: Final = 64
 _TABLE: Final = re.compile(r"^\s*[^\s().,/]+\.[^\s().,/]+\s*$")
 _AS: Final = re.compile(r"\s+as\s+", re.IGNORECASE)
@@ -37,12 +47,15 @@ class IndexOption(NamedTuple):
 
     @property
     def key(self) -> str:
+        """Of the option, for messages."""
         return f"index.{','.join(self.columns)}"
 
 
 class WidenOption(NamedTuple):
     """column: the foreign key; table: `db.name` of the dimension; columns: its columns, by their names in the fact
     table.
+
+        cust, shop.dim, {"c_city": "city", "name": "name"}
     """
 
     column: str
@@ -51,6 +64,7 @@ class WidenOption(NamedTuple):
 
     @property
     def key(self) -> str:
+        """Of the option, for messages."""
         return f"widen.{self.column}"
 
     @property
@@ -60,7 +74,7 @@ class WidenOption(NamedTuple):
 
     def writer_of(self, fact: str) -> str:
         """The name of the widener among the writers of a table under barriers, and of its consumer in the dimension.
-        fact: its `db.name`.
+        fact: its `db.name`. `widen-shop.facts-cust`.
         """
         return f"{WIDENER_OF}{fact}-{self.column}"
 
@@ -82,6 +96,7 @@ def widen_options(options: Mapping[str, str]) -> list[WidenOption]:
             raise _wrong(key, repr(value), "db.table(column[ as column], ..)")
         columns: dict[str, str] = {}
         for part in _names(match["columns"], key):
+            # A column of the dimension comes under one name: twice would be two copies to keep.
             theirs, own = _renamed(part)
             if own in columns or theirs in columns.values():
                 raise _wrong(key, f"{part!r}, and the column before it", "each column once")
@@ -91,7 +106,11 @@ def widen_options(options: Mapping[str, str]) -> list[WidenOption]:
 
 
 def check_derived(schema: TableSchema) -> None:
-    """What can be seen without the other tables."""
+    """What can be seen without the other tables. Raises InvalidError.
+
+    Whether the dimension has these columns and its key fits is seen where it can be read
+    (`derive.widen_schema`); whether the merge keeps them, by `merge.widened_rules`.
+    """
     taken: set[str] = set()
     for index in index_options(schema.options):
         if index.table in taken:
@@ -106,7 +125,7 @@ def check_derived(schema: TableSchema) -> None:
 
 
 def derived_columns(schema: TableSchema) -> set[str]:
-    """Columns that only wideners write."""
+    """Columns that only wideners write: those of the dimensions, and the sequences."""
     own = ((*widen.columns, widen.sequence) for widen in widen_options(schema.options))
     return {name for names in own for name in names}
 
@@ -126,11 +145,13 @@ def check_not_derived(schema: TableSchema, columns: Iterable[str]) -> None:
 
 
 def _check_widen(schema: TableSchema, widen: WidenOption) -> None:
+    """Columns are there, and form a sequence group of their own, under the one engine that has such groups."""
     _column(schema, widen.key, widen.column)
     check_name(widen.column, "widened foreign key", _AROUND_NAME_BYTES)  # leases have its name
     engine = schema.options.get("merge-engine")
     if engine != "partial-update":
         raise _wrong("merge-engine", repr(engine), f"'partial-update', as {widen.key!r} needs it")
+    # The group is exactly these columns: one that is not among them would be written without its sequence.
     own = (widen.sequence, *widen.columns)
     for name in own:
         _column(schema, widen.key, name)
@@ -149,10 +170,12 @@ def _check_widen(schema: TableSchema, widen: WidenOption) -> None:
 
 
 def _options(options: Mapping[str, str], what: str) -> list[tuple[str, str, str]]:
+    """(key, its columns as one text, value) of the options `index.*` or `widen.*`, in their order."""
     matches = ((key, DERIVED_OPTION.match(key), value) for key, value in options.items())
     return [(key, m["columns"], value) for key, m, value in matches if m and m["what"] == what]
 
 
+# Trimmed, unlike names in options `fields.*`: these options are ours. An empty name is a comma too many.
 def _names(text: str, key: str) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(","))
     if not all(names):
@@ -161,12 +184,15 @@ def _names(text: str, key: str) -> tuple[str, ...]:
 
 
 def _renamed(part: str) -> tuple[str, str]:
-    """`<column>[ as <name>]`: the column, and its name in the fact table."""
+    """`<column>[ as <name>]`: the column, and its name in the fact table. `city as c_city`: ("city", "c_city");
+    `name`: ("name", "name").
+    """
     theirs, _, own = _AS.sub("\0", part).partition("\0")
     return theirs.strip(), (own or theirs).strip()
 
 
 def _table(text: str, key: str) -> str:
+    """The name, without blanks around it. `table_root` is called for its checks of both parts."""
     if not _TABLE.match(text):
         raise _wrong(key, repr(text), "db.table, in the same warehouse")
     name = text.strip()

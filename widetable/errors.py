@@ -10,6 +10,10 @@
 
 Every error names its subject (a file, column, option or table), what was found, what was expected and what to do.
 The kind and these four parts are the contract; the wording of the message is not.
+
+What is none of them (a TypeError, an AssertionError) is a fault of this package; so nothing turns
+unknown errors into one of the six (0019). MemoryError, KeyboardInterrupt and what a caller's own
+iterators and callbacks raise pass as they are.
 """
 
 from __future__ import annotations
@@ -30,6 +34,8 @@ class WidetableError(Exception):
 
     subject: the file, column, option or table it is about; found, expected: facts, already as text;
     action: what the caller should do, an imperative sentence.
+
+        str(error)    "<subject>: found <found>; expected <expected>. <action>"
     """
 
     __module__ = "widetable"
@@ -49,6 +55,7 @@ class WidetableError(Exception):
         return _rebuild, (type(self), self.subject, self.found, self.expected, self.action)
 
 
+# At module level, where pickle finds it by name.
 def _rebuild(
     kind: type[WidetableError], subject: str, found: str, expected: str, action: str
 ) -> WidetableError:
@@ -68,7 +75,10 @@ class NotFoundError(WidetableError):
 
 
 class UnsupportedError(WidetableError):
-    """The table needs something this version does not honour, and it is refused rather than ignored."""
+    """The table needs something this version does not honour, and it is refused rather than ignored.
+
+    An option that were ignored could change which rows a table has.
+    """
 
     __module__ = "widetable"
 
@@ -80,7 +90,10 @@ class DamagedError(WidetableError):
 
 
 class ConflictError(WidetableError):
-    """Somebody else committed first and this result cannot be kept: plan again on the newest snapshot."""
+    """Somebody else committed first and this result cannot be kept: plan again on the newest snapshot.
+
+    Nothing of it is in the table.
+    """
 
     __module__ = "widetable"
 

@@ -9,15 +9,22 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+# columns is greedy: of `fields.a.b.aggregate-function` it is `a.b`, and what has no dot.
 FIELD_OPTION: Final = re.compile(r"^fields\.(?P<columns>.+)\.(?P<what>[^.]+)$")
 # Parsed in `derived_options`.
+# index.city,zip: what `index`, columns `city,zip`. Greedy as well: a column's name may have dots.
 DERIVED_OPTION: Final = re.compile(r"^(?P<what>index|widen)\.(?P<columns>.+)$")
 
 
 def sequence_group_options(
     options: Mapping[str, str],
 ) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """(sequence columns, protected columns) of every `fields.<s1>[,<s2>..].sequence-group`; names are not trimmed."""
+    """(sequence columns, protected columns) of every `fields.<s1>[,<s2>..].sequence-group`; names are not trimmed.
+
+        fields.a,b.sequence-group = c,d    (("a", "b"), ("c", "d"))
+
+    In the order of the options. That the columns are there is checked by others.
+    """
     groups = []
     for key, value in options.items():
         match = FIELD_OPTION.match(key)
@@ -27,7 +34,10 @@ def sequence_group_options(
 
 
 def field_option_columns(options: Mapping[str, str]) -> list[tuple[str, str]]:
-    """(option key, column) of every `fields.<columns>.<what>`: the columns that must exist in the schema."""
+    """(option key, column) of every `fields.<columns>.<what>`: the columns that must exist in the schema.
+
+    Of the key only: what a value names (protected columns) is checked by the engines.
+    """
     found: list[tuple[str, str]] = []
     for key in options:
         match = FIELD_OPTION.match(key)

@@ -9,6 +9,13 @@ ever, and a queue has nobody who serves it. So
     cannot be made anew             numba's compiler, and sections of ours inside `UNFORKABLE`
 
 What is to be done right before a fork, when nobody is in such a section, goes into `BEFORE_FORK`. It raises nothing.
+
+    thread that forks    _before: close the gate, take numba's locks, BEFORE_FORK
+                             fork
+    parent               _in_parent: give the locks back, open the gate
+    child                _in_child: a new gate, give the locks back, make all SharedByThreads anew
+
+Processes that start anew (spawn) have none of this to fear: they share nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +32,12 @@ from weakref import WeakSet
 
 
 class SharedByThreads:
-    """The base of what threads share."""
+    """The base of what threads share.
+
+    A subclass makes its locks, and what they protect, in `_start_anew` alone, and calls
+    `super().__init__()`, which calls that. In the child it runs in the one thread that is there, and
+    takes no lock. Objects are known by weak references, which keep none alive.
+    """
 
     def __init__(self) -> None:
         self._start_anew()
@@ -42,6 +54,14 @@ class ForkGate(AbstractContextManager["ForkGate"]):
 
     From `close` on, threads come in that are inside already, and no others: those that always come again would keep a
     fork waiting for ever. It is not waited for the thread that forks: it may do so in there, in a signal handler.
+
+        thread A            thread B, forks
+        enters, works
+                            close: A is inside, waits
+        enters once more    (may: its work would never end else)
+        C wants in, waits
+        leaves, leaves      goes on with `_changed` held: nobody comes in any more, fork, reopen
+                            C comes in
     """
 
     def __init__(self) -> None:
@@ -49,6 +69,7 @@ class ForkGate(AbstractContextManager["ForkGate"]):
 
     def __enter__(self) -> ForkGate:
         me = threading.get_ident()
+        # A signal handler may enter while its thread holds the condition: hence an RLock in it.
         with self._changed:
             while self._closing and me not in self._depths:
                 self._changed.wait()
@@ -64,7 +85,7 @@ class ForkGate(AbstractContextManager["ForkGate"]):
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Let nobody in, and wait until no other thread is inside."""
+        """Let nobody in, and wait until no other thread is inside. The condition stays held until `reopen`."""
         self._changed.acquire()
         self._closing += 1
         while self._depths.keys() - {threading.get_ident()}:
@@ -80,16 +101,19 @@ class ForkGate(AbstractContextManager["ForkGate"]):
         """In the child."""
         self._changed = threading.Condition(threading.RLock())
         self._depths: dict[int, int] = {}  # by thread
-        self._closing = 0
+        self._closing = 0  # how many want to fork; two threads may at once
 
 
 UNFORKABLE: Final = ForkGate()
+# Called with the gate closed and numba's locks taken: they must need neither, and not wait for threads that do.
 BEFORE_FORK: Final[list[Callable[[], None]]] = []
 _shared: Final[WeakSet[SharedByThreads]] = WeakSet()
+# Numba's locks between `_before` and what follows the fork, in both processes.
 _held: Final = ExitStack()
 
 
 def _before() -> None:
+    # Python reports what is raised in here, and forks all the same.
     UNFORKABLE.close()  # first: who compiles in there takes numba's locks
     for lock in _locks_of_numba():
         _held.enter_context(lock)
@@ -103,6 +127,7 @@ def _in_parent() -> None:
 
 
 def _in_child() -> None:
+    # The gate first: what is made anew below may enter it.
     UNFORKABLE.reset()
     _held.close()
     for each in list(_shared):
@@ -110,7 +135,11 @@ def _in_child() -> None:
 
 
 def _locks_of_numba() -> list[AbstractContextManager[Any]]:
-    """In the order in which it takes them: while it compiles, and while it calls LLVM."""
+    """In the order in which it takes them: while it compiles, and while it calls LLVM.
+
+    Found in `sys.modules`, so that a fork imports nothing; neither is a public name of numba's, and
+    a version that has them no more is forked without.
+    """
     compiler = sys.modules.get("numba.core.compiler_lock")
     llvm = getattr(sys.modules.get("llvmlite.binding.ffi"), "lib", None)
     found = getattr(compiler, "global_compiler_lock", None), getattr(llvm, "_lock", None)

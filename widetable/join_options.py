@@ -1,6 +1,11 @@
 """Options of a table that is made of others: the join of which ones, on what, and how; an index of which one.
 
 In: options as string to string. Raises InvalidError for some of them without those that say what is joined.
+
+    join.left = shop.users   join.right = shop.names   join.on = name_id=id, day=day   join.how = left
+
+Users do not give these: `DeltaJoin.create` and the maintainer that makes an index write them into the table that they
+make. All but `join.max-matches` are immutable, as the rows that are there were made by them.
 """
 
 from __future__ import annotations
@@ -65,7 +70,9 @@ _NEEDED: Final = (LEFT, RIGHT, ON)
 
 
 def check_join(options: Mapping[str, str]) -> None:
-    """None of them means anything without the three that say what is joined."""
+    """None of them means anything without the three that say what is joined. Only that they are there is seen here;
+    what they say is read by `derive.joined_plan`.
+    """
     given = [option.key for option in JOIN_OPTIONS if option.key in options]
     missing = [option.key for option in _NEEDED if option.key not in options]
     if given and missing:

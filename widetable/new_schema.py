@@ -2,6 +2,13 @@
 
 In: columns, keys, options. Out: schema 0, checked. Raises InvalidError for columns, keys and options that break a rule,
 UnsupportedError for types that no table has.
+
+    {"id": "BIGINT", "r": pa.struct(..)}         what a user gives: names and types, a type maybe as text
+    pa.schema, texts as metadata of fields       `arrow_schema`: one form for all that follows
+    fields with ids, nullable or not             `new_schema`, `column_type`
+
+A text goes along as metadata because an Arrow type says less: VARCHAR(100) and STRING are both string.
+Columns that are added later (`operations.column_change`) take the same way.
 """
 
 from __future__ import annotations
@@ -45,11 +52,17 @@ def new_schema(
     """Schema 0 of a new table. Key columns become NOT NULL; nested fields are numbered after the columns' parents.
 
     Raises InvalidError for unknown, repeated or reserved names and for types that cannot be a key.
+
+        dt DATE, id BIGINT, r ROW<a INT, b STRING>, v INT    ids 0, 1, 2 (a: 3, b: 4), 5
+
+    What holds for every engine is checked here, the rules of one engine and what is honoured by
+    the caller (`Catalog.create_table`). The uuid tells this table from a later one of its name.
     """
     primary_key = names(primary_key, "primary_key")
     next_id, fields = 0, []
     for column in arrow_schema(arrow, "schema"):
         nullable = column.nullable and column.name not in primary_key
+        # A column, then all within it, then the next column: ids have gaps where columns are nested.
         parent_id, next_id = next_id, next_id + 1
         numbered, next_id = assign_field_ids(column_type(column, nullable=nullable), next_id)
         fields.append(DataField(parent_id, column.name, numbered))
@@ -76,6 +89,7 @@ def arrow_schema(value: Any, name: str) -> pa.Schema:
         if isinstance(value, pa.Schema):
             return value
         columns = value.items() if isinstance(value, Mapping) else value
+        # InvalidError and UnsupportedError of a text that is no type pass: they say more than `refused`.
         return pa.schema([_arrow_column(column) for column in columns])
     except (pa.ArrowException, TypeError, ValueError):
         raise refused(
@@ -84,7 +98,10 @@ def arrow_schema(value: Any, name: str) -> pa.Schema:
 
 
 def _arrow_column(column: Any) -> Any:
-    """What `pa.schema` takes. A type that was given as text goes along with its field."""
+    """What `pa.schema` takes. A type that was given as text goes along with its field.
+
+    Arrow's names come first: what both know, such as `binary`, is Arrow's type.
+    """
     if isinstance(column, pa.Field):
         return column
     name, kind = column
@@ -97,7 +114,10 @@ def _arrow_column(column: Any) -> Any:
 
 
 def column_type(column: pa.Field, *, nullable: bool) -> DataType:
-    """The type of a new column. Raises UnsupportedError naming it."""
+    """The type of a new column. Raises UnsupportedError naming it.
+
+    The field's own nullability does not count: a key is NOT NULL whatever was given.
+    """
     asked = (column.metadata or {}).get(_TYPE_TEXT.encode())
     if asked is not None:
         return replace(type_from_text(asked.decode()), nullable=nullable)

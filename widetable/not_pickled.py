@@ -1,6 +1,7 @@
 """Objects that stay where they were made: they hold leases, open files or a writer's name, or run a thread.
 
 A class has `__reduce_ex__ = not_pickled`; then copying and pickling raise UnsupportedError, which says what to send.
+Without it a copy would seem to work, and two would hold one lease, or write under one name.
 """
 
 from __future__ import annotations

@@ -2,6 +2,16 @@
 
 In: the text of one option in a schema. Out: its typed value. Source: Paimon `OptionsUtils`, `MemorySize`, `TimeUtils`.
 Raises InvalidError for text that is not of the option's kind, or a number out of its range.
+
+    kind              text                           value
+    memory size       "64 mb"  "1k"  "1"             67108864  1024  1           bytes; units are powers of 1024
+    duration          "2 MIN"  "1500 µs"  "5"        120000  1  5                milliseconds, rounded down
+    names             " a, b ,"                      ("a", "b")
+    untrimmed names   " a, b ,"                      (" a", " b ", "")
+    boolean, enum     " TRUE"                        True; words of any case, with blanks around them
+    text              " x"                           " x": as it stands
+
+No kind has fractions, "1.5 s" is refused, and only "integer" takes a sign.
 """
 
 from __future__ import annotations
@@ -22,6 +32,10 @@ class Option(Generic[T]):
 
     immutable: it may only be given when the table is made. choices: the values of an enum. least, most: the range of a
     number, by default from 0 to what Java's type of that kind holds.
+
+    default: the value of a table whose schema does not have the key, given as it is and never
+    parsed, so it may lie outside of the range: None where what is absent means something else
+    than any value. sentence: whole sentences of Markdown, for docs/options.md.
     """
 
     key: str
@@ -43,6 +57,7 @@ class Option(Generic[T]):
         )
 
 
+# By kind: what Java holds such a value in. A kind that is not here has no range.
 _LARGEST: Final = {
     "integer": 2**31 - 1,
     "long": 2**63 - 1,
@@ -51,15 +66,22 @@ _LARGEST: Final = {
 }
 
 
+# The functions from here to `_PARSERS` raise ValueError for what is no value of their kind, some
+# OverflowError for numbers beyond floats; `parse_value` makes one InvalidError of both.
+
+
 def _boolean(text: str) -> bool:
+    """Nothing but these two words: `1`, `yes` and what is empty are refused, and not taken for false."""
     lowered = text.strip().lower()
     if lowered not in ("true", "false"):
         raise ValueError(text)
     return lowered == "true"
 
 
+# ASCII digits alone: int() would take other scripts' digits and underscores, which Java does not.
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+")
 _AMOUNT: Final = re.compile(r"([0-9]+)\s*([a-zµ]*)")
+# The first group is that of bytes, which "" stands for as well: [power > 0 :] drops the "" of others.
 _SIZE_UNITS: Final = {
     unit: 1 << (10 * power)
     for power, units in enumerate(
@@ -67,7 +89,8 @@ _SIZE_UNITS: Final = {
     )
     for unit in ["", *units.split()][power > 0 :]
 }
-# In milliseconds; what is shorter is rounded down.
+# In milliseconds; what is shorter is rounded down. The text of milliseconds begins with a blank,
+# so split(" ") gives "" first: an amount without a unit is one of milliseconds.
 _TIME_UNITS: Final = {
     unit: millis
     for millis, units in (
@@ -98,6 +121,7 @@ def _duration(text: str) -> int:
 
 
 def _amount(text: str, units: Mapping[str, float]) -> float:
+    """A float only for units below a millisecond: all others are multiplied as whole numbers, without loss."""
     match = _AMOUNT.fullmatch(text.strip().lower())
     if match is None or match[2] not in units:
         raise ValueError(text)
@@ -126,7 +150,11 @@ _PARSERS: Final[dict[str, Callable[[str], Any]]] = {
 
 
 def parse_value(option: Option[T], text: str) -> T:
-    """The typed value of one option's text; raises InvalidError when it is none of the option's values."""
+    """The typed value of one option's text; raises InvalidError when it is none of the option's values.
+
+    The value of an enum is its choice in lower case, however it is written. Nothing is kept: each
+    call parses anew (`TableOptions`).
+    """
     try:
         if option.kind != "enum":
             value: Any = _PARSERS[option.kind](text)

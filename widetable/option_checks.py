@@ -2,6 +2,14 @@
 
 In: options as string to string. Raises UnsupportedError for what we would not honour, InvalidError for a
 change that is not allowed.
+
+    who asks                                 check_honoured    check_alter    check_values
+    create a table                           made_here         -              yes
+    alter it                                 of what is set    yes            of all
+    write to a table of whoever made it      not made_here     -              yes
+
+What may be *read* is another question, with a list of its own (`operations.supported`): an option that
+this version does not know cannot break a reader unless it changes which rows there are.
 """
 
 from __future__ import annotations
@@ -91,6 +99,7 @@ _HARMLESS: Final = frozenset(
         "write.batch-size",
     ]
 )
+# The same for families of options. What `OPTIONS` declares of a family is honoured, and checked, all the same.
 _HARMLESS_PREFIXES: Final = (
     "dynamic-bucket.",
     "fields.stats-mode.",
@@ -112,6 +121,7 @@ def option_texts(options: Any, name: str) -> dict[str, str]:
 
 
 def _option_text(value: Any, key: str) -> str:
+    """True becomes `true`, as Java writes it; 1.5 and None are refused: whole units say what is meant."""
     if isinstance(value, str):
         return text(value, f"option {key!r}")
     if isinstance(value, bool | np.bool_):
@@ -121,6 +131,8 @@ def _option_text(value: Any, key: str) -> str:
 
 def check_honoured(options: Mapping[str, str], *, made_here: bool) -> None:
     """Raises UnsupportedError naming the first option that we would not honour when writing the table.
+
+    Only keys are looked at; values are `check_values`'.
 
     made_here: the options are being given to us (create, alter), so each must be declared in `OPTIONS` or be a
     `fields.*` one: a mistyped name must not be silently without effect. Otherwise they stand in a table that another
@@ -140,6 +152,7 @@ def check_honoured(options: Mapping[str, str], *, made_here: bool) -> None:
 
 
 def _is_of_columns(key: str) -> bool:
+    """By the form of the key alone. Whether its columns are there is asked by `schema_rules.check_schema`."""
     of_all = key == "fields.default-aggregate-function"
     return of_all or any(pattern.match(key) for pattern in (FIELD_OPTION, DERIVED_OPTION))
 
@@ -150,6 +163,9 @@ def check_alter(
     """Raises InvalidError when an immutable option changes, or ignore-delete/-update-before goes from true to false.
 
     mends: immutable options that may get another value, and these values.
+
+    An immutable option may neither come nor go, also with its default as the value: files were
+    written by what was there. Texts are compared as they stand.
     """
     for option in OPTIONS:
         before, after = old.get(option.key), new.get(option.key)
@@ -176,6 +192,7 @@ def check_values(options: Mapping[str, str]) -> None:
     UnsupportedError for tags of batch writes.
     """
     typed = TableOptions(options)
+    # For what it raises. Options that are not declared are texts that nobody reads.
     for option in OPTIONS:
         typed.get(option)
     check_join(options)
@@ -184,7 +201,10 @@ def check_values(options: Mapping[str, str]) -> None:
 
 
 def check_retained(num_min: int, num_max: int) -> None:
-    """Raises InvalidError for numbers of retained snapshots that exclude each other."""
+    """Raises InvalidError for numbers of retained snapshots that exclude each other.
+
+    Of options, and of what an expiry is given in their place.
+    """
     if num_min < 1 or num_max < num_min:
         raise InvalidError(
             f"options {SNAPSHOT_NUM_RETAINED_MIN.key!r} and {SNAPSHOT_NUM_RETAINED_MAX.key!r}",

@@ -1,6 +1,9 @@
 """The page docs/options.md, made from the declarations in `widetable.options`.
 
 In: options; out: Markdown text, one row per option in the order of declaration. No I/O but in `main`.
+A test holds the page to what this gives, so a changed sentence needs `make docs`.
+
+    bucket    | `bucket` | integer | `-1` | buckets per partition | Number of buckets .. *Immutable.* |
 """
 
 from __future__ import annotations
@@ -30,17 +33,19 @@ Options of columns: `fields.<columns>.<what>`, such as `sequence-group`; `index.
 | option | kind | default | unit | meaning |
 |---|---|---|---|---|
 """
+# Sizes of whole mebibytes are shown as such, others as bytes: `parse_value` reads both.
 _MEBIBYTE: Final = 1 << 20
 _CITED: Final = re.compile(r"docs/([a-z-]+\.md)")
 
 
 def render(options: Iterable[Option[Any]]) -> str:
-    """The whole page for these options."""
+    """The whole page for these options. Pages that it cites as docs/x.md become links, as it lies among them."""
     page = _HEAD + "".join(_row(option) for option in options)
     return _CITED.sub(r"[\1](\1)", page)
 
 
 def _row(option: Option[Any]) -> str:
+    """Of the table. A | in a cell would end it, so it is escaped; of an enum the choices stand as its kind."""
     sentence = option.sentence + (" *Immutable.*" if option.immutable else "")
     kind = ", ".join(f"`{choice}`" for choice in option.choices) or option.kind
     cells = (f"`{option.key}`", kind, _default(option), option.unit, sentence)
@@ -53,7 +58,10 @@ def _default(option: Option[Any]) -> str:
 
 
 def default_text(option: Option[Any]) -> str | None:
-    """The default as a user would write it; None when there is none."""
+    """The default as a user would write it; None when there is none.
+
+    A text that `parse_value` reads back: `128 mb` for whole mebibytes, `3600000 ms`, `true`.
+    """
     value = option.default
     if value is None or value == ():
         return None
@@ -69,7 +77,10 @@ def default_text(option: Option[Any]) -> str | None:
 
 
 def main(arguments: list[str]) -> None:
-    """Write the page to the file named by the only argument, or to standard output without one."""
+    """Write the page to the file named by the only argument, or to standard output without one.
+
+    `make docs` calls it with docs/options.md; the file is written anew, whatever it holds.
+    """
     page = render(OPTIONS)
     if arguments:
         Path(arguments[0]).write_text(page, encoding="utf-8")

@@ -7,6 +7,14 @@
 In: the texts of a partition's values. Out: a local time; None for values that are none, and for all where the formatter
 has no year, month or day: these never expire. Pure. Source: Paimon `PartitionTimeExtractor`; `DateTimeFormatter`.
 Raises InvalidError for a formatter with other letters or widths, a pattern with a name that is no partition column.
+
+    values                        pattern          formatter          time
+    day=20240131, hour=7          $day $hour:00    yyyyMMdd H:mm      2024-01-31 07:00
+    dt=2024-01-31 08:15:00.25     -                -                  2024-01-31 08:15; fractions are dropped
+    dt=2024-02-30                 -                -                  None: no day of a calendar
+    dt=08:15                      -                HH:mm              None: no date
+
+The two steps are apart: `time_form` once for a table, `partition_time` for each of its partitions.
 """
 
 from __future__ import annotations
@@ -19,22 +27,36 @@ from typing import Final
 from widetable.errors import InvalidError
 from widetable.retention_options import PARTITION_TIMESTAMP_FORMATTER, PARTITION_TIMESTAMP_PATTERN
 
+# Letter -> argument of `datetime`. Java's other letters (a, E, S, ..) are refused, not guessed.
 _PARTS: Final = {"y": "year", "M": "month", "d": "day", "H": "hour", "m": "minute", "s": "second"}
+# Word of a formatter -> how many digits it reads. A word that is not here is refused.
 _DIGITS: Final = {"yyyy": "{4}", "yy": "{2}"} | {
     letter * count: "{2}" if count == 2 else "{1,2}" for letter in "MdHms" for count in (1, 2)
 }
+# A date, with or without a time. Years behind 9999 are matched, and refused by `datetime`: such a
+# partition has no time.
 _DEFAULT: Final = (
     r"(?P<year>[0-9]{1,9})-(?P<month>[0-9]{1,2})-(?P<day>[0-9]{1,2})"
     r"( (?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{1,2}):(?P<second>[0-9]{1,2})(\.[0-9]{1,9})?)?"
 )
+# A quoted text, in which '' is a quote; a run of one letter; all between. '' alone is a quote.
 _TOKEN: Final = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']+")
+# A name goes as far as word characters do: a column with others in its name cannot be named.
 _NAME: Final = re.compile(r"\$(\w+)")
 
 
 def time_form(formatter: str | None) -> re.Pattern[str]:
-    """What the texts of times look like; groups are named as the arguments of a datetime."""
+    """What the texts of times look like; groups are named as the arguments of a datetime.
+
+        yyyy-MM-dd    (?P<year>[0-9]{4})\\-(?P<month>[0-9]{2})\\-(?P<day>[0-9]{2})
+
+    A two-digit year goes into a group `century_year`, as it is no argument of `datetime` yet.
+    None: the default form. To be matched as a whole (`fullmatch`).
+    """
     if formatter is None:
         return re.compile(_DEFAULT)
+    # at: where the last token ended. A gap before the next one, or behind the last, is a quote
+    # that has no partner: `_TOKEN` matches everything else.
     found, at, parts = "", 0, set[str]()
     for token in _TOKEN.finditer(formatter):
         word, quoted, letter = token.group(), token.group(1), token.group(2)
@@ -46,6 +68,7 @@ def time_form(formatter: str | None) -> re.Pattern[str]:
             )
         at = token.end()
         if letter:
+            # A part twice could contradict itself; a regex takes a group name once anyway.
             if letter in parts:
                 raise _refused(PARTITION_TIMESTAMP_FORMATTER.key, formatter, "each part once")
             parts.add(letter)
@@ -70,9 +93,15 @@ def check_pattern(pattern: str | None, partition_keys: Iterable[str]) -> None:
 def partition_time(
     texts: Mapping[str, str], pattern: str | None, form: re.Pattern[str]
 ) -> datetime | None:
-    """texts: by partition column, in their order. form: of `time_form`."""
+    """texts: by partition column, in their order. form: of `time_form`.
+
+    A local time without a zone. None for a partition whose text is no time of the form: who asks
+    lets it live. Raises InvalidError for a pattern that names another column; the table was
+    checked when it was made, but another client's was not.
+    """
     check_pattern(pattern, texts)
     first = next(iter(texts.values()))
+    # In one pass: a value that holds `$name` itself is not replaced again.
     text = first if pattern is None else _NAME.sub(lambda name: texts[name.group(1)], pattern)
     found = form.fullmatch(text)
     if found is None:

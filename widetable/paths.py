@@ -4,6 +4,10 @@ Source: Paimon `FileStorePathFactory`, `SnapshotManager`, `PartitionPathUtils`; 
 Names come from options,
 schemas and manifests, so each is checked: none may leave the table's directory (law 10).
 Raises InvalidError for a name that is too long, DamagedError for one with a path separator or of dots only.
+
+Two kinds of names go in. What a user gives now is checked by `check_name`: InvalidError, and stricter than
+file systems are. What is read from files of the table is checked by `_plain`: it may have been written by
+another client with looser rules, so only what could lead out of the directory is refused, as damage.
 """
 
 from __future__ import annotations

@@ -3,6 +3,12 @@
 In: a name that `widetable` does not hold yet. Out: what its module has under it, kept in the package from then on.
 Raises AttributeError for other names. The same names stand in `widetable/__init__.py` for readers and type checkers;
 `tests/test_exports.py` holds the two together.
+
+    import widetable             no engine: numpy and Arrow come with the first name that needs them
+    widetable.Table              not there: `imported("Table")` imports widetable.table and keeps the name
+    widetable.Table again        there: nothing is called
+
+Errors alone (`widetable.errors`) import nothing else, so who only catches them waits for nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +27,7 @@ _ERRORS: Final = (
     "UnsupportedError",
     "WidetableError",
 )
-# Name -> module, within the package.
+# Name -> module, within the package. Type checkers and readers see the imports in `__init__` instead.
 HOMES: Final = {
     **dict.fromkeys(_ERRORS, "errors"),
     "ArrowRows": "read.arrow_rows",
@@ -79,7 +85,7 @@ UNLISTED: Final = {"__version__": "version"}
 
 
 def imported(name: str) -> Any:
-    """The package's `__getattr__`."""
+    """The package's `__getattr__`. Two threads at once import once, by Python's lock per module, and set the same."""
     package = sys.modules[PACKAGE]
     home = {**HOMES, **UNLISTED}.get(name)
     if home is None:
@@ -92,5 +98,5 @@ def imported(name: str) -> Any:
 
 
 def listed() -> list[str]:
-    """The package's `__dir__`."""
+    """The package's `__dir__`: what is there, and what would be imported. Imports nothing itself."""
     return sorted({*vars(sys.modules[PACKAGE]), *HOMES, *UNLISTED})

@@ -1,4 +1,16 @@
-"""Options that say how long things stay: snapshots, consumers, commit users, pins."""
+"""Options that say how long things stay: snapshots, consumers, commit users, pins, partitions, rows.
+
+What goes, goes with an expiry, a maintainer's round or a compaction, never by itself: a time here is
+the earliest at which something may be gone. What somebody needs (a consumer, a lease, a pin) stays besides,
+also beyond `snapshot.num-retained.max`.
+
+    options                                   honoured by                       runs
+    snapshot.*, consumer.expiration-time      operations.expiry_choice          with each expiry
+    partition.*                               operations.partition_expiry       in a maintainer's rounds, or when asked
+    record-level.*                            merge.record_expiry               with compactions of all of a bucket
+    widetable.commit-user-retention           commit.committer                  with each commit
+    widetable.lookup-pin-retention            commit.snapshot_holds             with each expiry
+"""
 
 from __future__ import annotations
 
@@ -44,6 +56,7 @@ CONSUMER_EXPIRATION_TIME: Final = Option[int | None](
     "milliseconds",
     "A consumer that made no progress for so long is forgotten; by default never.",
 )
+# A stream that was down for less than this still finds its last commit, so it writes no batch twice (0005).
 COMMIT_USER_RETENTION: Final = Option[int](
     "widetable.commit-user-retention",
     "duration",

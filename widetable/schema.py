@@ -4,6 +4,15 @@ Source: Paimon `TableSchema`, `Schema`, `SchemaEvolutionUtil`; format.md section
 reads and writes the files. Raises InvalidError for schemas that break a rule, DamagedError for JSON that is no schema,
 UnsupportedError for a newer format version.
 Rules of one merge engine are not here but in its file under `merge/`.
+
+    option                            derived from it, at the first use, and kept
+    bucket, bucket-key                num_buckets, bucket_keys
+    sequence.field                    sequence_fields
+    fields.<s>.sequence-group         sequence_groups
+
+An object is one version and never changes; what `alter_table` makes is another one. Rows of any age
+are read under the newest: a data file names the schema that it was written with, and its columns are
+found by their ids (`file_column`).
 """
 
 from __future__ import annotations
@@ -29,19 +38,27 @@ from widetable.types import (
     field_to_json,
 )
 
+# Of the JSON, as Paimon writes it now; files of versions 1 and 2 are read (`schema_from_json`).
 SCHEMA_VERSION: Final = 3
 # On disk: never change.
 UUID_KEY: Final = "widetable.uuid"
 SEQUENCE_NUMBER: Final = "_SEQUENCE_NUMBER"
 VALUE_KIND: Final = "_VALUE_KIND"
+# Where Paimon's ids of system columns begin: Integer.MAX_VALUE / 2.
 SYSTEM_FIELD_ID: Final = 1073741823
+# Columns of data files and of change feeds that are not the user's (Paimon `SpecialFields`).
 RESERVED_NAMES: Final = frozenset({SEQUENCE_NUMBER, VALUE_KIND, "_LEVEL", "rowkind", "_ROW_ID"})
+# Before the name of a key column that is stored in a data file a second time.
 KEY_PREFIX: Final = "_KEY_"
 
 
 @dataclass(frozen=True)
 class SequenceGroup:
-    """Sequence columns (in the order of the option key) and the columns that they protect."""
+    """Sequence columns (in the order of the option key) and the columns that they protect.
+
+    Protected columns stand as the option has them: an aggregate function of one is an option of its
+    own, and a sequence column may be among them. What a group does is `merge/`'s.
+    """
 
     sequence: tuple[str, ...]
     protected: tuple[str, ...]
@@ -57,6 +74,11 @@ class TableSchema:
     """One version of a table's schema, immutable. `fields` are in column order; options are string to string.
 
     uuid: of the first schema of a table made here, on disk under `widetable.uuid`, which other clients skip.
+
+    id: 0, 1, ..: the number in the file's name. highest_field_id: of all versions so far; a new
+    column gets the next one, so the id of a dropped column never comes back. primary_keys: () for
+    Paimon's append tables, which are read and not written. options: as they stand on disk, with
+    Paimon's old keys; `typed_options` is what code asks. time_millis: epoch, when it was made.
     """
 
     id: int
@@ -70,11 +92,12 @@ class TableSchema:
     uuid: str | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what is derived from it: that is found anew where it is needed."""
+        """Without what is derived from it: that is found anew where it is needed. Schemas travel with each task."""
         return {each.name: getattr(self, each.name) for each in dataclass_fields(self)}
 
     @derived_value
     def typed_options(self) -> TableOptions:
+        """Of `options`. A wrong text raises InvalidError when it is asked for, not before."""
         return TableOptions(self.options)
 
     @derived_value
@@ -96,6 +119,7 @@ class TableSchema:
         return {f.name: arrow_field(f) for f in self.fields}
 
     def field(self, name: str) -> DataField:
+        """The column. Raises NotFoundError."""
         found = self.by_name.get(name)
         if found is None:
             raise self._no_column(name)
@@ -116,6 +140,7 @@ class TableSchema:
 
     @derived_value
     def bucket_keys(self) -> tuple[str, ...]:
+        """Columns that are hashed, in this order: option `bucket-key`, else the trimmed key."""
         return self.typed_options.get(opt.BUCKET_KEY) or self.trimmed_primary_key
 
     @derived_value
@@ -129,6 +154,7 @@ class TableSchema:
 
     @derived_value
     def sequence_groups(self) -> tuple[SequenceGroup, ...]:
+        """In the order of their options, unchecked: `merge.option_rules` refuses what does not fit."""
         return tuple(SequenceGroup(s, p) for s, p in sequence_group_options(self.options))
 
     @property
@@ -153,6 +179,17 @@ class TableSchema:
         )
 
     def to_json(self) -> str:
+        """The text of the schema file. Keys that have no value are left out; `schema_from_json` reads it back.
+
+            {"version": 3, "id": 0,
+             "fields": [{"id": 0, "name": "id", "type": "BIGINT NOT NULL"},
+                        {"id": 1, "name": "v", "type": "INT"}],
+             "highestFieldId": 1, "partitionKeys": [], "primaryKeys": ["id"],
+             "options": {"bucket": "1"}, "timeMillis": 1795752532406,
+             "widetable.uuid": "69ce8404-0fa2-401e-aae1-d23b4deda108"}
+
+        Of several lines, indented; texts are Unicode as they are, to be written in UTF-8.
+        """
         body: dict[str, Any] = {
             "version": SCHEMA_VERSION,
             "id": self.id,
@@ -172,9 +209,15 @@ class TableSchema:
 
 
 def schema_from_json(data: str | bytes, subject: str) -> TableSchema:
-    """Parse a schema file. subject: its path, for messages. Unknown keys are skipped, as Paimon does."""
+    """Parse a schema file. subject: its path, for messages. Unknown keys are skipped, as Paimon does.
+
+    Raises UnsupportedError for a later version of the format and for types that are left out,
+    DamagedError for all else. No rule of `schema_rules` is asked: what another client has made is
+    read as it is.
+    """
     try:
         body = json.loads(data)
+        # Paimon's first schemas do not say their version. RecursionError: JSON that is nested too deep.
         version = int(body.get("version", 1))
     except (ValueError, AttributeError, TypeError, RecursionError) as cause:
         raise _damaged(subject, "bytes that are no schema JSON") from cause
@@ -197,12 +240,13 @@ def schema_from_json(data: str | bytes, subject: str) -> TableSchema:
             time_millis=int(body.get("timeMillis") or 0),
             uuid=body.get(UUID_KEY),
         )
-    except InvalidError as cause:
+    except InvalidError as cause:  # of a type's text: nobody here has given it
         raise _damaged(subject, f"{cause.subject}: {cause.found}") from cause
     except (KeyError, TypeError, ValueError, AttributeError) as cause:
         raise _damaged(subject, f"a schema without a right {cause}") from cause
 
 
+# Of the file as a whole: its path is the subject, what is wrong in it is found.
 def _damaged(subject: str, found: str) -> DamagedError:
     return DamagedError(
         subject,
@@ -216,5 +260,9 @@ def file_column(table_field: DataField, file_schema: TableSchema) -> DataField |
     """The column of a data file that holds `table_field`: matched by id, never by name; None when the file has none.
 
     file_schema: the schema that the file's `_SCHEMA_ID` names (format.md section 2, T15).
+
+        schema 0    id 0, city 1           a file of it has a column `city`
+        schema 1    id 0, town 1           town of that file is its column `city`
+        schema 2    id 0, city 2           city of that file is None: a new column of an old name
     """
     return file_schema.by_id.get(table_field.id)

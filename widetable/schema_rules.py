@@ -2,6 +2,17 @@
 
 In: a schema. Raises InvalidError for names, keys and options that break a rule, UnsupportedError for buckets that this
 version cannot write.
+
+    subject         rule
+    texts           Unicode that a file can hold
+    columns         each name once, none reserved, none with NUL
+    primary key     one column or more, of plain types; one at least beside those of the partition
+    partition       columns of the primary key, whose values fit into names of directories
+    options         texts of their kinds; columns that they name are there (`fields.*`, sequence, row kind)
+    buckets         fixed, or dynamic; keys that are hashed are part of the trimmed primary key
+
+Asked when a table is made and when it is altered. Not of a schema that is read: other clients' tables are
+read as they are, and what cannot be honoured is refused by `operations.supported`.
 """
 
 from __future__ import annotations
@@ -18,6 +29,8 @@ from widetable.schema import KEY_PREFIX, RESERVED_NAMES, TableSchema
 
 def check_schema(schema: TableSchema) -> None:
     """Rules that hold for every table, whatever its merge engine. Raises InvalidError or UnsupportedError."""
+    # Each goes by what those before it have made sure of: texts can be shown, names are unique, keys
+    # are columns, options have values.
     _check_texts(schema)
     _check_names(schema)
     _check_keys(schema)
@@ -30,6 +43,7 @@ def check_schema(schema: TableSchema) -> None:
                 f"one of {', '.join(schema.names)}",
                 "Correct the column's name.",
             )
+    # For what they raise: expiry would find the fault only when it comes to it.
     time_form(schema.typed_options.get(PARTITION_TIMESTAMP_FORMATTER))
     check_pattern(schema.typed_options.get(PARTITION_TIMESTAMP_PATTERN), schema.partition_keys)
     _check_bucket(schema)
@@ -51,6 +65,7 @@ def _check_texts(schema: TableSchema) -> None:
 
 
 def _check_names(schema: TableSchema) -> None:
+    """Of columns only. Case counts: `a` and `A` are two."""
     seen: set[str] = set()
     for name in schema.names:
         if name in seen:
@@ -67,6 +82,11 @@ def _check_names(schema: TableSchema) -> None:
 
 
 def _check_keys(schema: TableSchema) -> None:
+    """Of primary key and partition.
+
+    A partition column that is not in the key would let one key have rows in several partitions,
+    which Paimon calls cross-partition updates and keeps a global index for: UnsupportedError.
+    """
     if not schema.primary_keys:
         raise _invalid(
             "primary_key",
@@ -108,6 +128,8 @@ def _check_keys(schema: TableSchema) -> None:
             expected="all partition columns in the primary key",
             action="Add them to the primary key.",
         )
+    # The default value's directory is the one that every partition column must have room for; that of
+    # other values is checked with each batch.
     for name in schema.partition_keys:
         partition_directory(name, schema.typed_options.get(opt.PARTITION_DEFAULT_NAME))
     if not schema.trimmed_primary_key:
@@ -120,7 +142,10 @@ def _check_keys(schema: TableSchema) -> None:
 
 
 def check_fixed_buckets(schema: TableSchema) -> None:
-    """Refuse dynamic buckets for what has to know the bucket of a key. Raises UnsupportedError."""
+    """Refuse dynamic buckets for what has to know the bucket of a key. Raises UnsupportedError.
+
+    A fixed number, 1 or more, passes; -1 (dynamic), -2 (postponed) and what no table has do not.
+    """
     if schema.num_buckets < 1:
         found = schema.options.get(opt.BUCKET.key, f"no such option, which is {schema.num_buckets}")
         raise UnsupportedError(
@@ -133,6 +158,9 @@ def check_fixed_buckets(schema: TableSchema) -> None:
 
 
 def _check_bucket(schema: TableSchema) -> None:
+    """All rows of a key must lie in one bucket, so what is hashed is of the key; but not of the partition, in which
+    its values are all the same. `mod` takes the remainder of the one number that it is given.
+    """
     if schema.num_buckets != -1:
         check_fixed_buckets(schema)
     elif opt.BUCKET_KEY.key in schema.options:
@@ -162,6 +190,7 @@ def _check_bucket(schema: TableSchema) -> None:
 
 
 def _check_sequence_fields(schema: TableSchema) -> None:
+    """A column that orders records is the last one's, as it is: a function that changed it would change the order."""
     names = schema.sequence_fields
     for name in names:
         if name not in schema.by_name:
@@ -188,6 +217,7 @@ def _check_sequence_fields(schema: TableSchema) -> None:
 
 
 def _check_rowkind_field(schema: TableSchema) -> None:
+    """A text: CHAR or VARCHAR of any length."""
     name = schema.typed_options.get(opt.ROWKIND_FIELD)
     if name is None:
         return
@@ -207,5 +237,6 @@ def _check_rowkind_field(schema: TableSchema) -> None:
         )
 
 
+# In this order everywhere here: what it is about, what was found, what would do, what to do.
 def _invalid(subject: str, found: str, expected: str, action: str) -> InvalidError:
     return InvalidError(subject, found=found, expected=expected, action=action)

@@ -2,6 +2,9 @@
 
 Raises what the operations raise: InvalidError for wrong data or arguments, NotFoundError for what is not there,
 UnsupportedError for tables that need what this version does not honour, ConflictError, DamagedError, StorageError.
+
+A function becomes a method by being named in the class: `write = write`. So a call is the operation itself, without one
+that only passes on, its docstring is that of the method, and the module of an operation can be read and tested alone.
 """
 
 from __future__ import annotations
@@ -72,6 +75,16 @@ from widetable.storage.given_storage import GivenStorage, given_storage
 class Table(OpenTable):
     """Made by `Catalog` or `Table.open`. Picklable; holds nothing open; threads may share it. No operation calls
     another by its name here: to override one changes that one only.
+
+    What it knows of the table is looked up again by each operation: it sees what others have
+    committed, altered or compacted meanwhile. A table that was dropped and made again is another
+    one: operations raise InvalidError, and it is to be opened anew.
+
+        users = Table.open("/warehouse/shop.db/users")
+        users.write([{"id": 1, "city": "Oslo"}, {"id": 2, "city": "Bergen"}])
+        users.delete("city = 'Bergen'")
+        users.scan(["id"], "city = 'Oslo'").to_arrow()
+        users.changes(0, users.snapshots()[-1].id)
     """
 
     __module__ = "widetable"
@@ -90,6 +103,8 @@ class Table(OpenTable):
         branch: another one than main; the directory of a branch opens it as well. Everything of the table is then the
         branch's: schemas, snapshots, tags, consumers. storage_options: of an object store, as in `Catalog`. file_io:
         what the path is asked of, as in `Catalog`.
+
+        The schema is read here, once: an option that has a wrong value is refused by what needs it.
         """
         return cls._open(given_storage(file_io, storage_options), path, branch)
 
@@ -97,6 +112,9 @@ class Table(OpenTable):
     def _open(
         cls, given: GivenStorage, path: str | os.PathLike[str], branch: str | None = None
     ) -> Table:
+        # Whether the disk is to be forced (option `widetable.fsync`) stands in the schema, which takes a
+        # storage to read: so a table that does without is made twice. A storage that a user gave is
+        # used as it is.
         storage, place = given.at(path)
         root = branch_root(place, branch)
         table = cls(root, storage)
@@ -109,18 +127,23 @@ class Table(OpenTable):
     def __repr__(self) -> str:
         return f"Table({self._path!r})"
 
+    # Notebooks show it in place of the repr.
     _repr_html_ = table_html
 
     @property
     def arrow_schema(self) -> pa.Schema:
-        """The newest schema's columns, as scans give them and writes take them."""
+        """The newest schema's columns, as scans give them and writes take them. Looked up on each call, as `schema`."""
         return self.schema.arrow_schema()
 
     @property
     def inspect(self) -> Inspector:
-        """`table.inspect()`: what state the table is in; `table.inspect.files()` and others: what it has, as Arrow."""
+        """`table.inspect()`: what state the table is in; `table.inspect.files()` and others: what it has, as Arrow.
+
+        Reading the attribute does no I/O; each call looks at the table anew.
+        """
         return Inspector(self)
 
+    # Named again so that the API reference has them here.
     path = OpenTable.path
     branch = OpenTable.branch
     schema = OpenTable.schema

@@ -1,4 +1,8 @@
-"""Options of tags: how long they stay, and which are made by themselves."""
+"""Options of tags: how long they stay, and which are made by themselves.
+
+How the options of automatic tags go together is `tag_rule`'s, which refuses those that contradict each
+other. A duration goes before a period, and its names have their own form.
+"""
 
 from __future__ import annotations
 

@@ -6,6 +6,18 @@
 A table without automatic tags gets the one of the period before its first snapshot. Source: Paimon `TagAutoCreation`,
 `TagPeriodHandler`, `TagTimeExtractor`. Raises UnsupportedError for tags of batch writes, InvalidError for a delay as
 long as a period, and for a zone that nobody knows.
+
+Hourly tags with a delay of 10 minutes, what `due` says of a snapshot:
+
+    newest tag    time of the snapshot    tag that it gets
+    none          08:05                   07:00    the first one waits for no delay
+    06:00         08:05                   -        until 08:10 a snapshot may still belong to 07:00
+    06:00         08:10                   07:00
+    06:00         11:05                   10:00    what lies between gets none
+    06:00         11:10, completing       07:00    and the next snapshots 08:00, 09:00, ..
+
+A delay only holds the next tag back: once that is due, its snapshot is the tag of the period that
+ended last by the clock.
 """
 
 from __future__ import annotations
@@ -20,6 +32,8 @@ from widetable.errors import InvalidError, UnsupportedError
 from widetable.options import TableOptions
 
 _HOURS: Final = {"daily": 24, "hourly": 1, "two-hours": 2}
+# Periods are counted from here in local time without a zone: a day has 24 hours on any clock, and
+# the hour that is there twice when clocks go back falls into one period.
 _EPOCH: Final = datetime(1970, 1, 1)
 # Before every later year there is a whole period.
 _LEAST_YEAR: Final = 2
@@ -31,6 +45,9 @@ _HOUR: Final = {"with_dashes": "%Y-%m-%d %H", "without_dashes": "%Y%m%d %H"}
 class TagRule:
     """zone: of watermarks; None: the commit's time, in the zone of this machine. most: how many stay. completes: no
     period goes without a tag.
+
+    period, delay: delay < period. name_format: of `strftime`; a name says the start of its period.
+    By commit times the names depend on the zone of the machine that makes them.
     """
 
     period: timedelta
@@ -53,10 +70,14 @@ class TagRule:
         return time if time.year > _LEAST_YEAR else None
 
     def due(self, newest: datetime | None, time: datetime) -> datetime | None:
-        """The start of the period of which a snapshot of this time is the tag. newest: that of the newest tag."""
+        """The start of the period of which a snapshot of this time is the tag. newest: that of the newest tag.
+
+        None: not yet. newest None: there is no automatic tag. The period behind the newest tag
+        starts one period later and ends after two.
+        """
         if newest is None:
             return self._before(time)
-        # As durations: a tag may be named by the last day that a calendar has.
+        # Due from newest + 2 * period + delay on. As durations: a tag may be named by the last day that a calendar has.
         if time - _EPOCH - self.delay < newest - _EPOCH + 2 * self.period:
             return None
         return newest + self.period if self.completes else self._before(time)
@@ -66,10 +87,15 @@ class TagRule:
         return _EPOCH + ((time - _EPOCH) // self.period - 1) * self.period
 
     def name(self, start: datetime) -> str:
+        """Of the tag of the period that starts then: `2024-01-31 08` by default for hours."""
         return start.strftime(self.name_format)
 
     def start(self, name: str) -> datetime | None:
-        """Of an automatic tag; None for another one."""
+        """Of an automatic tag; None for another one.
+
+        Only for the exact name: strptime takes `2024-1-31 8` as well, which this rule has not made.
+        A tag that a user calls so counts as automatic: nothing but its name tells one.
+        """
         try:
             start = datetime.strptime(name, self.name_format)
         except ValueError:
@@ -78,7 +104,11 @@ class TagRule:
 
 
 def tag_rule(options: TableOptions) -> TagRule | None:
-    """None where a table has no automatic tags."""
+    """None where a table has no automatic tags.
+
+    Called by `check_values` for its errors alone: options that contradict each other are refused
+    when a table is made or altered. Without automatic tags the others of them are not looked at.
+    """
     mode = options.get(tag.TAG_AUTOMATIC_CREATION)
     if mode == "none":
         return None
@@ -110,6 +140,7 @@ def tag_rule(options: TableOptions) -> TagRule | None:
 
 
 def _period(options: TableOptions) -> timedelta:
+    """A duration goes before a named period; at least a minute, as its names have no seconds."""
     millis = options.get(tag.TAG_CREATION_PERIOD_DURATION)
     if millis is not None:
         return timedelta(milliseconds=millis)
@@ -117,6 +148,7 @@ def _period(options: TableOptions) -> timedelta:
 
 
 def _name_format(options: TableOptions) -> str:
+    """A duration of its own names minutes; two-hours have dashes always."""
     if options.get(tag.TAG_CREATION_PERIOD_DURATION) is not None:
         return "%Y%m%d%H%M"
     formatter = options.get(tag.TAG_PERIOD_FORMATTER)
@@ -128,6 +160,7 @@ def _name_format(options: TableOptions) -> str:
 
 
 def _zone(name: str) -> tzinfo:
+    """By the zones of this machine (or the package tzdata): what one knows another may not."""
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as cause:

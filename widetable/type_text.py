@@ -5,6 +5,13 @@
 
 Words are of any case, names of fields as they are written. Plain types: `types.parse_type`. Raises InvalidError for
 text that is no type, UnsupportedError for types that no table has.
+
+    MAP<INT, STRING> NOT NULL               MAP<INT NOT NULL, STRING> NOT NULL    keys are never null
+    row<a: int not null, `b c` varchar>     ROW<`a` INT NOT NULL, `b c` VARCHAR(1)>
+    STRUCT<a INT>                           ROW<`a` INT>                          Spark's word
+
+On the right is what `text_of` gives of the type. A schema file has another form for nested types, an
+object of JSON (`types.type_to_json`); plain ones are the same text in both.
 """
 
 from __future__ import annotations
@@ -15,14 +22,21 @@ from typing import Final
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.types import DataField, DataType, parse_type
 
+# Greedy: the last ">" closes the type, so what is within may have brackets, and NOT NULL, itself.
 _NESTED: Final = re.compile(
     r"(ARRAY|MULTISET|MAP|ROW|STRUCT)\s*<(.*)>\s*(NOT\s+NULL)?", re.DOTALL | re.IGNORECASE
 )
+# `a INT`, `a: INT` (Hive's form), or with backticks any name that has none itself.
 _FIELD: Final = re.compile(r"\s*(?:`([^`]+)`|(\w+))[\s:]+(.*)", re.DOTALL)
 
 
 def type_from_text(text: str) -> DataType:
-    """The type; fields of rows are numbered from 0 on."""
+    """The type; fields of rows are numbered from 0 on.
+
+    These ids are no field ids: each ROW begins at 0 again. Who makes a schema numbers all anew
+    (`types.assign_field_ids`).
+    """
+    # What is not nested is a plain type, or none: `parse_type` says so, of the text as it was given.
     match = _NESTED.fullmatch(text.strip())
     if match is None:
         try:
@@ -47,7 +61,7 @@ def type_from_text(text: str) -> DataType:
 
 
 def text_of(kind: DataType) -> str:
-    """The text of a type; `type_from_text` reads it."""
+    """The text of a type; `type_from_text` reads it. Ids and comments of fields are not in it."""
     null = "" if kind.nullable else " NOT NULL"
     if kind.element is not None:
         return f"{kind.root}<{text_of(kind.element)}>{null}"
@@ -60,6 +74,7 @@ def text_of(kind: DataType) -> str:
 
 
 def _field(at: int, part: str, text: str) -> DataField:
+    """One field of a ROW. at: its place; text: the whole type, for messages."""
     match = _FIELD.fullmatch(part)
     if match is None:
         raise _no_type(text)
@@ -67,7 +82,11 @@ def _field(at: int, part: str, text: str) -> DataField:
 
 
 def _parts(text: str) -> list[str]:
-    """At the commas outside of brackets."""
+    """At the commas outside of brackets.
+
+    "a DECIMAL(10, 2), b MAP<INT, STRING>" gives "a DECIMAL(10, 2)" and " b MAP<INT, STRING>";
+    an empty text is one part, which is then no field and no type.
+    """
     parts, depth = [""], 0
     for character in text:
         depth += (character in "<(") - (character in ">)")

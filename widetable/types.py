@@ -4,6 +4,16 @@ In: type text or object of a schema file (Paimon `DataTypeJsonParser`), or an Ar
 Raises UnsupportedError for types that are left out (VARIANT, BLOB, VECTOR, GEOMETRY, ...),
 InvalidError for text that is no type.
 Knows nothing of files. STRING is VARCHAR(2147483647), BYTES is VARBINARY(2147483647).
+
+    text                                  printed                              Arrow
+    VARCHAR                               VARCHAR(1)                           string
+    DECIMAL(5)                            DECIMAL(5, 0)                        decimal128(5, 0)
+    TIMESTAMP                             TIMESTAMP(6)                         timestamp[us]
+    TIMESTAMP(3) WITH LOCAL TIME ZONE     the same                             timestamp[ms, tz=UTC]
+    TIME(0)                               TIME(0)                              time32[ms]
+
+Several Paimon types share an Arrow type (all lengths of text are string), so the way back is not one to
+one: what a table was made with stands in its schema, and `type_from_arrow` is for new columns only.
 """
 
 from __future__ import annotations
@@ -19,15 +29,18 @@ from widetable.errors import InvalidError, UnsupportedError
 
 MAX_LENGTH: Final = 2147483647
 
-# root -> parameters that its text takes, with their defaults (None: required by us when printing)
+# Roots whose text takes no parameter; then, root -> the length of a text without one.
 _PLAIN: Final = ("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DATE")
 _SIZED: Final = {"CHAR": 1, "VARCHAR": 1, "BINARY": 1, "VARBINARY": 1}
 _ALIASES: Final = {"INTEGER": "INT", "NUMERIC": "DECIMAL", "DEC": "DECIMAL"}
 _MOST_DIGITS: Final = 38
+# root -> the digits of the second that its text may ask for.
 _SECOND_DIGITS: Final = dict.fromkeys(("TIME", "TIMESTAMP", "TIMESTAMP_LTZ"), range(10))
 # Readers of Parquet and of JSON go as deep as their stack.
 MOST_NESTED: Final = 32
+# Types that Paimon has and this version refuses: UnsupportedError, where other texts are InvalidError.
 _LEFT_OUT: Final = ("VARIANT", "BLOB", "VECTOR", "GEOMETRY", "GEOGRAPHY")
+# Upper case, as Paimon writes it; `type_text` makes it so of what users write.
 _TEXT: Final = re.compile(
     r"^(?P<root>[A-Z_]+)\s*(?:\(\s*(?P<args>\d+(?:\s*,\s*\d+)?)\s*\))?"
     r"(?P<zone>\s+WITH(?:OUT)?(?: LOCAL)? TIME ZONE)?(?P<notnull>\s+NOT\s+NULL)?(?:\s+NULL)?$"
@@ -40,6 +53,10 @@ class DataType:
 
     length: CHAR, VARCHAR, BINARY, VARBINARY. precision: DECIMAL, TIME, TIMESTAMP, TIMESTAMP_LTZ (digits of the second).
     scale: DECIMAL. element: ARRAY, MULTISET. key, value: MAP. fields: ROW.
+
+    What a root does not have is None, or (): two equal types compare equal. nullable is of the
+    type, as in Paimon, and so of a column and of each part of a nested one. Equality takes in ids,
+    names and comments of nested fields (`without_comments`).
     """
 
     root: str
@@ -52,6 +69,7 @@ class DataType:
     value: DataType | None = None
     fields: tuple[DataField, ...] = ()
 
+    # Of this type alone: nullability of what is within it stays.
     def not_null(self) -> DataType:
         return replace(self, nullable=False)
 
@@ -60,6 +78,7 @@ class DataType:
 
     @property
     def is_nested(self) -> bool:
+        """Whether it has parts. Such a type is no key, and CSV has no values of it."""
         return self.root in ("ARRAY", "MAP", "MULTISET", "ROW")
 
     @property
@@ -70,13 +89,18 @@ class DataType:
         return key, self.value or DataType("INT", nullable=False)
 
     def __str__(self) -> str:
+        """For messages: text of SQL, of nested types the object of JSON (`type_text.text_of` for SQL)."""
         json = type_to_json(self)
         return json if isinstance(json, str) else str(json)
 
 
 @dataclass(frozen=True)
 class DataField:
-    """A column or a field of a ROW. `id` never changes over a column's life; names and types may."""
+    """A column or a field of a ROW. `id` never changes over a column's life; names and types may.
+
+    description: its comment. default: Paimon's default value, as text. It is kept as it is; a table that has
+    one is read and not written (`write_batch`).
+    """
 
     id: int
     name: str
@@ -97,7 +121,11 @@ def without_comments(t: DataType) -> DataType:
 
 
 def parse_type(json: str | dict[str, Any]) -> DataType:
-    """A type of a schema file. In: SQL text ("INT NOT NULL") or an object for nested types."""
+    """A type of a schema file. In: SQL text ("INT NOT NULL") or an object for nested types.
+
+    Raises InvalidError for text that is no type, UnsupportedError for a type that is left out; of
+    an object that lacks a part KeyError, which `schema_from_json` turns into DamagedError.
+    """
     if isinstance(json, dict):
         return _parse_nested(json)
     match = _TEXT.match(json.strip())
@@ -113,6 +141,8 @@ def parse_type(json: str | dict[str, Any]) -> DataType:
 def _simple_type(
     text: str, root: str, args: list[int], *, local_zone: bool, nullable: bool
 ) -> DataType:
+    # text: the whole, for messages. Defaults are those of Paimon's parser: a length of 1, DECIMAL(10, 0),
+    # TIME(0), TIMESTAMP(6).
     if root in _PLAIN and not args:
         return DataType(root, nullable)
     if not _fits(root, args):
@@ -144,7 +174,7 @@ def _simple_type(
 
 
 def _fits(root: str, args: Sequence[int]) -> bool:
-    """Whether the arguments are in the ranges that Paimon's types have."""
+    """Whether the arguments are in the ranges that Paimon's types have. Roots without a range take none."""
     if root == "DECIMAL" and args:
         return 1 <= args[0] <= _MOST_DIGITS and all(scale <= args[0] for scale in args[1:])
     ranges = {**dict.fromkeys(_SIZED, range(1, MAX_LENGTH + 1)), **_SECOND_DIGITS}
@@ -152,6 +182,7 @@ def _fits(root: str, args: Sequence[int]) -> bool:
 
 
 def _parse_nested(json: dict[str, Any]) -> DataType:
+    """Of {"type": "ARRAY NOT NULL", "element": ..}: the root, and behind it whether it is nullable."""
     root, _, rest = str(json.get("type", "")).partition(" ")
     nullable = rest.strip() != "NOT NULL"
     if root in ("ARRAY", "MULTISET"):
@@ -177,7 +208,13 @@ def _no_type(text: str) -> InvalidError:
 
 
 def type_to_json(t: DataType) -> str | dict[str, Any]:
-    """The form that goes to a schema file (Paimon `DataType.serializeJson`)."""
+    """The form that goes to a schema file (Paimon `DataType.serializeJson`).
+
+        INT NOT NULL           "INT NOT NULL"
+        ARRAY<INT> NOT NULL    {"type": "ARRAY NOT NULL", "element": "INT"}
+
+    Parameters always stand there, also those that a text may leave out.
+    """
     suffix = "" if t.nullable else " NOT NULL"
     if t.root in ("ARRAY", "MULTISET"):
         assert t.element is not None
@@ -192,6 +229,7 @@ def type_to_json(t: DataType) -> str | dict[str, Any]:
 
 
 def _simple_text(t: DataType) -> str:
+    """Without its nullability. The longest VARCHAR and VARBINARY have names of their own in Paimon."""
     if t.root == "VARCHAR" and t.length == MAX_LENGTH:
         return "STRING"
     if t.root == "VARBINARY" and t.length == MAX_LENGTH:
@@ -251,7 +289,11 @@ def timestamp_unit(precision: int) -> str:
 
 
 def arrow_type(t: DataType) -> pa.DataType:
-    """The Arrow type that holds values of `t` in memory and in our Parquet files."""
+    """The Arrow type that holds values of `t` in memory and in our Parquet files.
+
+    A MULTISET is a map of its elements to how often they are there. Names of parts (element, key,
+    value) are fixed: types that are to be equal must have the same ones.
+    """
     if t.root in _ARROW_PLAIN:
         return _ARROW_PLAIN[t.root]
     if t.root == "DECIMAL":
@@ -276,6 +318,7 @@ def arrow_field(f: DataField) -> pa.Field:
     return pa.field(f.name, arrow_type(f.type), f.type.nullable)
 
 
+# The first that fits. What an Arrow type has beyond (unsigned, 64-bit offsets, views) is gone then.
 _FROM_ARROW: Final[tuple[tuple[Any, DataType], ...]] = (
     (pa.types.is_boolean, DataType("BOOLEAN")),
     (pa.types.is_int8, DataType("TINYINT")),
@@ -296,11 +339,12 @@ _FROM_ARROW: Final[tuple[tuple[Any, DataType], ...]] = (
     (pa.types.is_binary_view, DataType("VARBINARY", length=MAX_LENGTH)),
     (pa.types.is_date, DataType("DATE")),
 )
+# Arrow's unit -> digits of the second. Back, `timestamp_unit` gives ms for 0 digits: s becomes ms.
 _DIGITS: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
 
 def is_list(t: pa.DataType) -> bool:
-    """Whether it is a list, of any layout."""
+    """Whether it is a list, of any layout. All of them become ARRAY; arrays are cast when they are written."""
     return any(
         matches(t)
         for matches in (
@@ -374,7 +418,12 @@ def _nested_from_arrow(t: pa.DataType, *, nullable: bool, depth: int) -> DataTyp
 
 
 def assign_field_ids(t: DataType, next_id: int) -> tuple[DataType, int]:
-    """`t` with fresh ids for nested ROW fields, parents before children; and the next free id (format.md section 2)."""
+    """`t` with fresh ids for nested ROW fields, parents before children; and the next free id (format.md section 2).
+
+        ROW<a ROW<x INT>, b INT>, next_id 3    a 3, b 4, then x 5; 6 is next
+
+    Ids are unique in the whole schema, not in a ROW: a field is found in older files by its id.
+    """
     if t.root == "ROW":
         first, next_id = next_id, next_id + len(t.fields)
         numbered = []

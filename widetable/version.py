@@ -1,4 +1,8 @@
-"""Which version of the package this is, as its installation says; `unknown` where only the code was copied."""
+"""Which version of the package this is, as its installation says; `unknown` where only the code was copied.
+
+A module of its own, as the look into the installation takes time: `widetable.__version__` imports it when it is asked
+for (`public_names.UNLISTED`).
+"""
 
 from __future__ import annotations
 
@@ -13,4 +17,5 @@ def _installed() -> str:
         return "unknown"
 
 
+# Looked up once, with the import.
 __version__: Final = _installed()

@@ -7,6 +7,12 @@ compiled by whoever needs it first.
 
 Raises StorageError when there is no directory for the cache, OSError without a temporary directory, and what tables
 raise.
+
+    table of one key column    of each type: key lanes, hashes and binary rows of that type
+    scan strategy              before-images from data files, where the others have them from local caches
+    three key columns          keys of several lanes; two sequence groups, one of two columns; removals
+
+All have columns of all types beside the key, so that gathering and statistics meet each of them.
 """
 
 from __future__ import annotations
@@ -33,6 +39,8 @@ from widetable.kernels.lz4_block import lz4_block
 from widetable.kernels.orc_runs import unsigned_runs
 from widetable.table import Table
 
+# Enough for several files, merges and deletes; types are what is to be met, not amounts. At most 60:
+# a number is the second of a time.
 _ROWS: Final = 40
 _NOW: Final = datetime(2026, 1, 2)
 # Type -> the value of a number. Texts have a long prefix, and what follows is not of one length.
@@ -51,6 +59,7 @@ _VALUES: Final[dict[pa.DataType, Callable[[int], Any]]] = {
     pa.list_(pa.field("element", pa.int32())): lambda n: [n] * (n % 3),
     pa.struct([("x", pa.int32()), ("y", pa.string())]): lambda n: {"x": n, "y": "b"},
 }
+# (types of the key, options). A table of booleans alone could have two rows, one of nested types no key.
 _TABLES: Final[Sequence[tuple[Sequence[pa.DataType], dict[str, str]]]] = (
     *(
         ((kind,), {"merge-engine": "partial-update", "widetable.lookup-strategy": "lookup"})
@@ -74,6 +83,8 @@ _TABLES: Final[Sequence[tuple[Sequence[pa.DataType], dict[str, str]]]] = (
 class Warmth:
     """kernels: how many were called. compiled: for how many types one had to be compiled that was not in the cache.
     directories: the cache.
+
+    With a warm cache compiled is 0.
     """
 
     kernels: int
@@ -82,7 +93,11 @@ class Warmth:
 
 
 def warm_up() -> Warmth:
-    """Fills the cache of this installation, in a process of its own: no kernel is interpreted there from then on."""
+    """Fills the cache of this installation, in a process of its own: no kernel is interpreted there from then on.
+
+    It also sets WIDETABLE_CACHE_DIR for the process, to a directory that is gone when it returns:
+    lookup caches of the tables here must not take room from those of the host.
+    """
     Kernel.interprets = False
     with tempfile.TemporaryDirectory(prefix="widetable-warmup-") as folder:
         os.environ["WIDETABLE_CACHE_DIR"] = f"{folder}/caches"
@@ -93,6 +108,7 @@ def warm_up() -> Warmth:
     return _warmth()
 
 
+# A changelog by lookup: so each write behind the first meets before-images. Two buckets: rows are split.
 def _new_table(
     catalog: Catalog, name: str, kinds: Sequence[pa.DataType], options: dict[str, str]
 ) -> Table:
@@ -104,6 +120,9 @@ def _new_table(
 
 
 def _exercise(table: Table) -> None:
+    """What a table goes through: full rows, two writers of half of the columns, a full compaction, rows above it, so
+    that before-images are looked up, deletes where the engine takes them, then all ways of reading.
+    """
     names = table.arrow_schema.names
     keys = [name for name in names if name.startswith("k")]
     odd = [name for name in names if name.startswith("v") and int(name[1:]) % 2]
@@ -133,7 +152,9 @@ def _decode_foreign() -> None:
 
 
 def _rows(table: Table, names: Sequence[str], numbers: range) -> pa.Table:
-    """A value is null here and there."""
+    """Of these numbers, a value of each column made of its number. A value is null here and there: each seventh
+    number, of columns that may be.
+    """
     fields = pa.schema([table.arrow_schema.field(name) for name in names])
     columns = [
         [_VALUES[field.type](n) if n % 7 or not field.nullable else None for n in numbers]
@@ -146,6 +167,7 @@ def _rows(table: Table, names: Sequence[str], numbers: range) -> pa.Table:
 
 
 def _warmth() -> Warmth:
+    """What numba says of the kernels: where each is kept, and how often it was not found there."""
     kernels = COMPILER.dispatchers
     directories = {kernel.stats.cache_path for kernel in kernels}
     if None in directories:

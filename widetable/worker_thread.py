@@ -4,6 +4,12 @@ Not by `concurrent.futures`, which takes nothing more once the main thread has e
 then would lose its threads, and with them the changelog. A thread here starts with work and ends when none is left; the
 process waits for it before it ends. Where no thread can be started, now that the process ends or because the system has
 no more, the work is done in the caller. An error comes back to who asks for the result.
+
+    WorkerThread    one task after the other, in the order of `submit`; who submits goes on
+    in_threads      many items at once, the caller among those who work; who calls gets the results
+
+Neither is bounded: what is handed over waits in memory. Locks here are plain ones, so who keeps a WorkerThread over a
+fork makes it anew in the child (`forked_child`).
 """
 
 from __future__ import annotations
@@ -21,11 +27,13 @@ R = TypeVar("R")
 
 
 class Task(Generic[R]):
-    """A piece of work, to be done once."""
+    """A piece of work, to be done once. Any thread may wait for it, before and after; all get the same result."""
 
     def __init__(self, work: Callable[[], R]) -> None:
+        # Let go of when it begins: what it holds (rows, files) lives no longer than the work.
         self._work: Callable[[], R] | None = work
         self._done = threading.Event()
+        # One result, or none with an error. A list, as None may be a result.
         self._results: list[R] = []
         self._error: BaseException | None = None
 
@@ -38,14 +46,14 @@ class Task(Generic[R]):
         self._done.wait()
 
     def result(self) -> R:
-        """Waits for it; raises its error."""
+        """Waits for it; raises its error, the same object each time. Never ends for a task that nobody runs."""
         self._done.wait()
         if self._error is not None:
             raise self._error
         return self._results[0]
 
     def run(self) -> None:
-        """Do the work; its error is kept for `result`."""
+        """Do the work; its error is kept for `result`. BaseException too: a waiting thread must wake up in any case."""
         work, self._work = self._work, None
         assert work is not None
         try:
@@ -57,7 +65,12 @@ class Task(Generic[R]):
 
 
 class WorkerThread:
-    """Does one task after the other. begin: called in a thread before its first task."""
+    """Does one task after the other. begin: called in a thread before its first task; it must not raise, since nobody
+    would do the tasks then. Not called where a caller does the work itself.
+
+    _is_running: somebody is at `_run` and looks at the tasks once more before it goes. It changes under
+    the lock only, together with the look at an empty queue, so no task falls between.
+    """
 
     def __init__(self, name: str, begin: Callable[[], None] | None = None) -> None:
         self._name = f"widetable-{name}"
@@ -67,7 +80,9 @@ class WorkerThread:
         self._is_running = False
 
     def submit(self, task: Task[Any]) -> None:
-        """Do it after all that was handed over before."""
+        """Do it after all that was handed over before. Returns at once, unless no thread can be started: then the
+        caller does this one, and what others hand over meanwhile.
+        """
         with self._lock:
             self._tasks.append(task)
             if self._is_running:
@@ -82,6 +97,7 @@ class WorkerThread:
         self._run()
 
     def _run(self) -> None:
+        """Until no task is left. In one thread at a time, which sees that as `submit` does: under the lock."""
         while True:
             with self._lock:
                 if not self._tasks:
@@ -96,14 +112,19 @@ def in_threads(
 ) -> list[R]:
     """The results of the work on each item, in order, done by the caller and threads - 1 others. After an error nothing
     new is begun; of several the one of the first item is raised.
+
+    Returns when all threads have ended, after an error as well. It is the plain loop where one
+    thread is enough.
     """
     if min(threads, len(items)) <= 1:
         return list(map(work, items))
+    # popleft and the items of dicts are atomic: no lock.
     left = deque(enumerate(items))
     results: dict[int, R] = {}
     errors: dict[int, BaseException] = {}
 
     def serve() -> None:
+        # Work that was begun when another failed goes on to its end; its result is dropped.
         while not errors:
             try:
                 number, item = left.popleft()
@@ -125,7 +146,7 @@ def in_threads(
 
 
 def _started(target: Callable[[], None], name: str) -> threading.Thread | None:
-    """A thread that does it; None where none can be started."""
+    """A thread that does it; None where none can be started. No daemon: the process waits for it."""
     if sys.is_finalizing():
         return None
     thread = threading.Thread(target=target, name=name, daemon=False)

@@ -1,4 +1,8 @@
-"""The command alter: the next schema of a table, in one step. Prints its number."""
+"""The command alter: the next schema of a table, in one step. Prints its number.
+
+What is typed becomes one `SchemaChange`, as that of `Catalog.alter_table`; only the table is named by
+its path, so it need not lie in a warehouse.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +30,12 @@ def alter(
     move: list[str] | None,
     format: str,
 ) -> int:
-    """As `Catalog.alter_table`. Raises InvalidError where nothing is to be changed."""
+    """As `Catalog.alter_table`. Raises InvalidError where nothing is to be changed.
+
+    The number that is printed is read anew behind the change: somebody else's next schema, if it
+    came between, is what it says then.
+    """
+    # Types go by Arrow fields, which carry a text of SQL along (`new_schema`).
     types = typed_names_of(type, "--type")
     change = SchemaChange(
         set_options=options_of(set),

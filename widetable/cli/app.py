@@ -2,6 +2,18 @@
 
 Out: the exit code. With --debug the traceback follows an error's line. Raises MemoryError, of which nothing can be
 said, and SystemExit after help.
+
+    words ─► table of commands ─► parser ─► module of the command, imported now ─► its function ─► exit code
+
+    code    what happened                           said
+    0       done                                    the result, on standard output
+    1       done, and there are findings            the result
+    2       any error, words that do not fit        one line on standard error; --debug: the traceback as well
+    130     SIGINT                                  nothing
+    141     nobody reads the output (`| head`)      nothing
+
+Until the command is known only the standard library and light modules are imported, so help and a mistyped name are
+answered at once (tests/widetable/cli/test_light_imports.py).
 """
 
 from __future__ import annotations
@@ -28,7 +40,7 @@ _UNREAD: Final = 141
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The entry point. arguments: by default those of the process."""
-    make_streams_whole()
+    make_streams_whole()  # first: an error of all that follows must have somewhere to go
     words = sys.argv[1:] if arguments is None else arguments
     try:
         return _run(words)
@@ -39,6 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MemoryError:
         raise
     except Exception as error:  # noqa: BLE001
+        # One that is none of ours is a fault, and is one line as well: its name stands in front.
         write_error(error)
         if "--debug" in words:
             traceback.print_exc()
@@ -48,6 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(words: Sequence[str]) -> int:
+    """Options of no command (--help, --version) stand first; no words at all are a mistake, answered by the help."""
     name, *rest = words or ("",)
     if name in ("--help", "-h", ""):
         write_text(overview(), sys.stdout if name else sys.stderr)
@@ -58,6 +72,7 @@ def _run(words: Sequence[str]) -> int:
         return DONE
     if name not in COMMANDS:
         raise _unknown(name)
+    # Words are checked before the command's module, and the engine with it, is imported.
     given = parsed(COMMANDS[name], rest)
     del given["debug"]  # of `main`
     carry_out = getattr(import_module(f"widetable.cli.{COMMANDS[name].module}"), name)
@@ -69,6 +84,7 @@ def _run(words: Sequence[str]) -> int:
 
 
 def _unknown(word: str) -> InvalidError:
+    """With the command that is spelt most like it, if one is."""
     close = get_close_matches(word, COMMANDS, 1)
     return InvalidError(
         "widetable",

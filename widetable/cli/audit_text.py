@@ -1,4 +1,8 @@
-"""An audit report as lines for people."""
+"""An audit report as lines for people.
+
+A line for each law, whether it holds or not, so that "ok" says what was looked at; then what could not
+be checked, then the findings that the report names, and how many more there are.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +33,7 @@ def audit_lines(report: AuditReport) -> Iterator[tuple[str, str]]:
 
 
 def _span(report: AuditReport) -> str:
+    """Over which snapshots the changelog was folded. 0 is the empty table before the first."""
     if report.last_snapshot_id is None:
         return "no snapshots"
     start = report.first_snapshot_id

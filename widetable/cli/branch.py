@@ -1,4 +1,4 @@
-"""The command of branches: branch."""
+"""The command of branches: branch. An option that belongs to another action is refused, never passed over."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ def branch(
     dry_run: bool,
     format: str,
 ) -> int:
-    """Prints what was made or went; to list, each branch but main with its newest snapshot."""
+    """Prints what was made or went; to list, each branch but main with its newest snapshot.
+
+    name is there for all actions but list, as `check_name_given` has seen; `or ""` is for the types.
+    """
     check_name_given("branch", action, name)
     check_only("branch", action, ["create"], {"--tag": tag is not None})
     check_only("branch", action, ["fast-forward"], {"--replace": replace})
@@ -39,6 +42,7 @@ def branch(
 
 
 def _list(table: Table, format: str) -> None:
+    """As `inspect --what branches` has them, in fewer words."""
     rows = table.inspect.branches().to_pylist()
     found = [{"name": row["branch"], "snapshot": row["snapshot_id"]} for row in rows]
     write_result(format, {"branches": found}, [_listed(**row) for row in found])
@@ -49,7 +53,7 @@ def _listed(name: str, snapshot: int | None) -> str:
 
 
 def _lines(done: FastForwardResult, said: str) -> list[str]:
-    """One for each kind of things that come or go."""
+    """One for each kind of things that come or go: fields of the result that are tuples, by their names."""
     kinds = {kind: found for kind, found in done.to_dict().items() if isinstance(found, tuple)}
     lines = [
         f"{said}{kind.replace('_', ' ')}: {', '.join(map(str, found))}"

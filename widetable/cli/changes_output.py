@@ -9,6 +9,16 @@ no directory, StorageError when the sink refuses.
     csv    := line line*
     line   := field { "," field } LF
     field  := number, flag, NaN, Infinity | \" text \" | nothing for null      ; quotes in text are doubled
+
+Rows (20, null, 1.50) and (1, "Oslo", null) of id, city, price:
+
+    json                                               csv                     table
+    {"id": 20, "city": null, "price": "1.50"}          "id","city","price"     id  city  price
+    {"id": 1, "city": "Oslo", "price": null}           20,,"1.50"              20  -     1.50
+                                                       1,"Oslo",                1  Oslo  -
+
+Only numbers of machines stand bare: a DECIMAL is a text, as no reader of JSON may round it. What is
+written here `widetable write` reads back without loss, but for the columns of text for people.
 """
 
 from __future__ import annotations
@@ -37,6 +47,10 @@ _ITS_NAME: Final = "standard output"
 Batches = Iterable[pa.RecordBatch]
 
 
+# The writers of `WRITERS`. Out: how many rows. The schema is given, as there may be no batch at all: a
+# head of CSV, or a Parquet file, has the columns of a result without rows.
+
+
 def _write_json(batches: Batches, schema: pa.Schema, sink: pa.NativeFile) -> int:
     rows = 0
     for batch in batches:
@@ -47,6 +61,7 @@ def _write_json(batches: Batches, schema: pa.Schema, sink: pa.NativeFile) -> int
 
 
 def _write_csv(batches: Batches, schema: pa.Schema, sink: pa.NativeFile) -> int:
+    """Refuses nested columns before it has written a byte: there is no one way to put a list into a field."""
     nested = [field.name for field in schema if pa.types.is_nested(field.type)]
     if nested:
         raise InvalidError(
@@ -59,7 +74,8 @@ def _write_csv(batches: Batches, schema: pa.Schema, sink: pa.NativeFile) -> int:
     sink.write(f"{','.join(_quoted(pa.array(schema.names)).to_pylist())}\n".encode())
     for batch in batches:
         fields = [_csv_fields(column) for column in batch.columns]
-        # One empty text more, for the line's end.
+        # Lines are joined by columns, not by rows: Arrow makes a batch of them at once. One empty text
+        # more, for the line's end; nulls become nothing, while an empty text has its quotes.
         ends = pa.array([""]).take(pa.array(np.zeros(batch.num_rows, np.int8)))
         lines = pc.binary_join_element_wise(
             pc.binary_join_element_wise(*fields, ",", null_handling="replace"), ends, "\n"
@@ -70,7 +86,11 @@ def _write_csv(batches: Batches, schema: pa.Schema, sink: pa.NativeFile) -> int:
 
 
 def _csv_fields(column: pa.Array) -> pa.Array:
-    """Numbers and flags without quotes, all else printed within."""
+    """Numbers and flags without quotes, all else printed within.
+
+    Floats are Arrow's shortest texts; NaN and the infinities alone are those of `printed`, which
+    `write` knows.
+    """
     if pa.types.is_integer(column.type) or pa.types.is_boolean(column.type):
         return column.cast(pa.string())
     if not pa.types.is_floating(column.type):
@@ -86,6 +106,7 @@ def _quoted(texts: pa.Array) -> pa.Array:
     return pc.binary_join_element_wise('"', pc.replace_substring(texts, '"', '""'), '"', "")
 
 
+# In the types of the batches as they are.
 def _write_parquet(batches: Batches, schema: pa.Schema, sink: pa.NativeFile) -> int:
     rows = 0
     with pq.ParquetWriter(sink, schema) as writer:
@@ -96,6 +117,8 @@ def _write_parquet(batches: Batches, schema: pa.Schema, sink: pa.NativeFile) -> 
 
 
 def _write_table(batches: Batches, schema: pa.Schema, sink: pa.NativeFile) -> int:
+    # Widths only grow from batch to batch: what is written is not moved any more, so that a table of any
+    # size needs the memory of one batch, and its columns may shift to the right on the way.
     rows, columns = 0, [[name] for name in schema.names]
     widths = [0] * len(columns)
     right = [pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in schema.types]
@@ -117,6 +140,7 @@ def _write_table(batches: Batches, schema: pa.Schema, sink: pa.NativeFile) -> in
 
 
 def _cell(value: Any) -> str:
+    """One line, whatever the text has: numbers, lists and objects as JSON, control characters as digits."""
     if value is None:
         return NOTHING
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
@@ -133,7 +157,11 @@ WRITERS: Final[dict[str, Callable[[Batches, pa.Schema, pa.NativeFile], int]]] = 
 
 @contextlib.contextmanager
 def new_file(path: str) -> Iterator[pa.NativeFile]:
-    """A sink to a file that was not there, and is not when the block raises: it is whole or gone."""
+    """A sink to a file that was not there, and is not when the block raises: it is whole or gone.
+
+    Under its own name from the beginning, so a process that is killed leaves a part of it; the next
+    call refuses that (InvalidError), and overwrites nothing.
+    """
     where = local_path(path)
     with storage_errors(path):
         try:
@@ -147,6 +175,7 @@ def new_file(path: str) -> Iterator[pa.NativeFile]:
             ) from cause
     try:
         yield pa.PythonFile(RefusingFile(file, path), "w")
+        # What is buffered goes to the disk here: a full one refuses now, and the file is taken away.
         with storage_errors(path):
             file.close()
     except BaseException:
@@ -178,5 +207,8 @@ def output_sink(format: str, output: str | None) -> Iterator[pa.NativeFile]:
 
 
 def write_changes(format: str, batches: Batches, schema: pa.Schema, sink: pa.NativeFile) -> int:
-    """How many rows were written. format: a key of `WRITERS`."""
+    """How many rows were written. format: a key of `WRITERS`.
+
+    batches is read while it is written: an error of the table comes in the middle, through here.
+    """
     return WRITERS[format](batches, schema, sink)

@@ -1,4 +1,8 @@
-"""What a command is: its name, group, arguments, help, the module that carries it out; and arguments that many have."""
+"""What a command is: its name, group, arguments, help, the module that carries it out; and arguments that many have.
+
+Data only, so that the parser, the help and the scripts for shells are made of the same table and never differ. An
+argument `--time-retained`, or its `dest`, is the keyword `time_retained` of the command's function.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ from argparse import BooleanOptionalAction
 from dataclasses import dataclass
 from typing import Any, Final
 
+# Exit codes; FOUND: done, and something is wrong with the table.
 DONE: Final = 0
 FOUND: Final = 1
 FAILED: Final = 2
@@ -16,7 +21,11 @@ Argument = tuple[str, dict[str, Any]]
 
 @dataclass(frozen=True)
 class Command:
-    """module: below widetable.cli. summary: one line; notes: more of them, for the help of the command."""
+    """module: below widetable.cli. summary: one line; notes: more of them, for the help of the command.
+
+    name: of the command and of the function in its module. group: a heading of `widetable --help`,
+    one of `commands._GROUPS`. arguments: in the order of the help. examples: whole command lines.
+    """
 
     name: str
     group: str
@@ -28,7 +37,7 @@ class Command:
 
 
 def argument(name: str, help: str, **settings: Any) -> Argument:
-    """Any."""
+    """Any. settings: of `ArgumentParser.add_argument`; those named choices are what shells complete, too."""
     return name, {"help": help, **settings}
 
 
@@ -38,7 +47,7 @@ def flag(name: str, help: str) -> Argument:
 
 
 def many(name: str, help: str, metavar: str) -> Argument:
-    """May be given several times."""
+    """May be given several times. The function gets the list of its values, None without any."""
     return argument(name, help, action="append", metavar=metavar)
 
 
@@ -49,7 +58,7 @@ def on_or_off(name: str, help: str) -> Argument:
 
 
 def time(name: str, help: str, **settings: Any) -> Argument:
-    """A time with its unit."""
+    """A time with its unit. It stays a text for the parser: `duration.millis_of` reads it, by the rules of options."""
     return argument(name, help, metavar="TIME", **settings)
 
 
@@ -60,7 +69,7 @@ def number(name: str, help: str, metavar: str, **settings: Any) -> Argument:
 
 DEBUG: Final = flag("--debug", "Show the traceback of an error.")
 PATH: Final = argument("path", "The table's directory, or its file: URL.", metavar="PATH")
-# In two spellings; the function gets `format`.
+# In two spellings; the function gets `format`. Of both the last one on the line counts.
 FORMATS: Final = (
     argument(
         "--format",

@@ -1,6 +1,11 @@
 """What the words of a command line mean, and the help, both from the table of commands.
 
 Raises InvalidError for words that do not fit; help is written to standard output and ends the process.
+
+    widetable read PATH --limit 10    {"path": "PATH", "limit": 10, "columns": None, .., "debug": False}
+
+Every argument of the command is there, given or not. Values are what argparse makes of them (texts, whole numbers,
+lists, flags); what they mean is checked by the command.
 """
 
 from __future__ import annotations
@@ -35,9 +40,12 @@ Pages that errors name, docs/..., are in {pages}.
 
 
 class _CommandParser(argparse.ArgumentParser):
+    """argparse would print its errors itself, in several lines, and end the process with the same code as ours."""
+
     color: bool  # of Python 3.14
 
     def error(self, message: str) -> NoReturn:
+        # argparse calls it for all that does not fit. The usage in one line says what would.
         raise InvalidError(
             self.prog,
             found=f"arguments that do not fit: {message}",
@@ -50,7 +58,11 @@ class _CommandParser(argparse.ArgumentParser):
 
 
 def parsed(command: Command, words: list[str]) -> dict[str, Any]:
-    """The values of the command's arguments, and `debug`, by their names."""
+    """The values of the command's arguments, and `debug`, by their names.
+
+    Options may stand anywhere between the others (intermixed). They are not abbreviated: a script
+    that did would break with the next option that begins alike.
+    """
     parser = _CommandParser(
         prog=f"widetable {command.name}",
         description=f"{command.summary}\n{command.notes}".strip(),
@@ -65,7 +77,7 @@ def parsed(command: Command, words: list[str]) -> dict[str, Any]:
 
 
 def overview() -> str:
-    """All commands by their groups, one line each."""
+    """All commands by their groups, one line each. `COMMANDS` is sorted by group, which `groupby` needs."""
     lines: list[str] = []
     for group, commands in groupby(COMMANDS.values(), key=lambda command: command.group):
         lines += ["", f"{group}:", *(f"  {one.name:<12}{one.summary}" for one in commands)]

@@ -1,6 +1,9 @@
 """The table of commands. A command `name` is the function `name` of its module, called with one keyword for each
 argument; it returns the exit code. The modules, and with them the engine, are imported when a command is called: help
-comes without them.
+comes without them. What is imported here (audit_report, inspected_names) must itself import no engine.
+
+In three parts, for the length of files: `table_commands`, `meta_command` and this one. Texts here are the help; what a
+command does otherwise stands in its function.
 """
 
 from __future__ import annotations

@@ -2,6 +2,13 @@
 
 In: a shell's name. Out: a script for its start-up file; names first, then options and their choices; paths are as the
 shell has them. Imports no engine: it runs whenever a shell starts.
+
+    bash    one function: the first word is a command; later ones its options and choices, or, behind an
+            option that has choices, only these. `-o default` falls back to names of files
+    zsh     the same function, by zsh's own emulation of bash's completion
+    fish    a line for each command, option and choice
+
+Nothing is asked of a table: a key that is pressed must not read a storage.
 """
 
 from __future__ import annotations
@@ -16,6 +23,7 @@ from widetable.cli.console import write_text
 
 
 def _options(command: Command) -> list[str]:
+    """All of a command, as they are typed; of a flag that can be off, both forms."""
     found: list[str] = []
     for name, settings in (*command.arguments, DEBUG):
         if name.startswith("-"):
@@ -41,6 +49,7 @@ def _values(command: Command) -> list[tuple[str, list[str]]]:
     return [(n, list(s["choices"])) for n, s in found if n.startswith("-") and "choices" in s]
 
 
+# Words here have no blanks, quotes or `$`: names of commands and options and choices are such.
 def _bash() -> str:
     lines = [
         "_widetable() {",
@@ -69,6 +78,7 @@ def _zsh() -> str:
     return "autoload -U +X compinit bashcompinit && compinit && bashcompinit\n" + _bash()
 
 
+# A summary is quoted for fish, whose quotes know `\'` alone.
 def _fish() -> str:
     lines = []
     for command in COMMANDS.values():

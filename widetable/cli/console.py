@@ -2,6 +2,9 @@
 
 Lines are never cut or wrapped: they may be read by programs. On a terminal some have a colour. Raises StorageError
 when a stream takes no more, BrokenPipeError when nobody reads it.
+
+Every line is flushed. Slower than a buffer, but a full disk or a closed pipe is known while the command still has an
+exit code to give; and lines of both streams come in their order. Rows have a way of their own (`changes_output`).
 """
 
 from __future__ import annotations
@@ -17,7 +20,8 @@ from widetable.cli.refused_file import storage_errors
 
 _COLOURS: Final = {"error": "\033[31m", "warning": "\033[33m", "good": "\033[32m"}
 _NO_COLOUR: Final = "\033[0m"
-# Of file names and texts of others: they neither move the cursor nor begin a line.
+# Of file names and texts of others: they neither move the cursor nor begin a line. C0, DEL and C1; a tab
+# and a line end are among them.
 _CONTROLS: Final = {number: f"\\x{number:02x}" for number in (*range(0x20), *range(0x7F, 0xA0))}
 
 
@@ -28,6 +32,7 @@ def make_streams_whole() -> None:
     """
     for name in ("stdin", "stdout", "stderr"):
         stream = getattr(sys, name)
+        # None: the number 0, 1 or 2 was closed when the process began.
         if stream is None:
             setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: SIM115
         elif isinstance(getattr(stream, "buffer", None), io.RawIOBase):
@@ -36,7 +41,11 @@ def make_streams_whole() -> None:
 
 
 def drop_refused_output() -> None:
-    """What standard output has refused is not tried again, and reported again, when the process ends."""
+    """What standard output has refused is not tried again, and reported again, when the process ends.
+
+    Python flushes once more as it ends, and makes exit code 120 of an error then: by that time the
+    file number leads nowhere.
+    """
     try:
         sys.stdout.flush()
     except OSError:
@@ -61,12 +70,15 @@ def write_line(line: str, style: str = "plain", stream: TextIO | None = None) ->
 
 
 def write_json(value: Any) -> None:
-    """A result for programs. What JSON does not have becomes text."""
+    """A result for programs. What JSON does not have becomes text. ASCII, so that every stream takes it."""
     write_text(json.dumps(value, indent=2, default=str) + "\n")
 
 
 def write_result(format: str, value: Any, lines: Iterable[str]) -> None:
-    """What a command did. format: of `FORMATS`: value for programs, lines for people."""
+    """What a command did. format: of `FORMATS`: value for programs, lines for people.
+
+    lines may be made while they are written; for programs they are never made.
+    """
     if format == "json":
         write_json(value)
         return
@@ -75,7 +87,7 @@ def write_result(format: str, value: Any, lines: Iterable[str]) -> None:
 
 
 def write_error(error: Exception) -> None:
-    """One line: what is wrong, and what to do."""
+    """One line: what is wrong, and what to do. Line ends and runs of blanks in it become one blank each."""
     write_line(" ".join(f"{type(error).__name__}: {error}".split()), "error", sys.stderr)
 
 

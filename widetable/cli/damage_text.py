@@ -1,4 +1,8 @@
-"""Reports of damage, repairs and rollbacks as lines for people: (line, style), styles of `console`."""
+"""Reports of damage, repairs and rollbacks as lines for people: (line, style), styles of `console`.
+
+Each ends with a verdict in one line: nothing to do, what `--yes` would do, or what was done. A command that a finding
+has to offer stands in a line of its own, to be copied.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +33,7 @@ def doctor_lines(report: DoctorReport) -> Iterator[tuple[str, str]]:
 
 
 def repair_lines(result: RepairResult, *, is_dry: bool) -> Iterator[tuple[str, str]]:
-    """File by file what is kept, and what is gone."""
+    """File by file what is kept, and what is gone. is_dry: nothing was done, so there is no snapshot."""
     for file in result.files:
         yield str(file.damage), "error"
         yield from ((f"  {line}", "plain") for line in _file_lines(file))
@@ -46,6 +50,7 @@ def repair_lines(result: RepairResult, *, is_dry: bool) -> Iterator[tuple[str, s
 
 
 def _file_lines(file: RepairedFile) -> Iterator[str]:
+    """Among which keys and sequence numbers rows are lost, and whose commits wrote the file: they may have them."""
     yield f"{file.kept_rows} rows can be read, {file.lost_rows} cannot"
     for lost in file.lost:
         numbers = f"{lost.min_sequence_number} to {lost.max_sequence_number}"
@@ -55,12 +60,13 @@ def _file_lines(file: RepairedFile) -> Iterator[str]:
 
 
 def _commits(origin: Origin) -> str:
+    """An origin is not complete where rows of the file are older than the snapshots that are kept."""
     known = [f"{c.user} {c.identifier} (snapshot {c.snapshot_id})" for c in origin.commits]
     return ", ".join(known + ([] if origin.is_complete else ["commits whose snapshots expired"]))
 
 
 def rollback_lines(result: RollbackResult, *, is_dry: bool) -> Iterator[tuple[str, str]]:
-    """What it does, and whose commits are undone."""
+    """What it does, and whose commits are undone: of those the first twenty, in the result's order."""
     files = f"{result.restored_files} files come back, {result.removed_files} go, {result.kept_files} stay"
     yield f"from snapshot {result.latest_id} to the rows of {result.target_id}: {files}", "plain"
     for commit in result.undone[:_UNDONE_SHOWN]:

@@ -9,6 +9,6 @@ _PACKAGE: Final = Path(__file__).resolve().parent.parent
 
 
 def pages_folder() -> Path:
-    """Of an installation, inside the package; of a checkout, beside it."""
+    """Of an installation, inside the package; of a checkout, beside it. Not there where code alone was copied."""
     installed = _PACKAGE / "docs"
     return installed if installed.is_dir() else _PACKAGE.parent / "docs"

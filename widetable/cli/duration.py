@@ -1,4 +1,8 @@
-"""Times on the command line: `500 ms`, `30 s`, `10 min`, `1 h`, `1 d`, as in table options."""
+"""Times on the command line: `500 ms`, `30 s`, `10 min`, `1 h`, `1 d`, as in table options.
+
+By the same parser (`option.parse_value`), so `5` is 5 ms here as well. Up to what Java's long holds; what a command can
+wait for is checked where it waits.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,14 @@
 
 In: a table. Out: lines. Sizes, times and durations stand in human units; `size_bytes` is called `size` then. Null and
 what is empty is `-`. Raises nothing.
+
+    column                    head         cell
+    size_bytes: 1126          size         1.1 KiB
+    age_millis: 4459          age          4.459 s
+    a timestamp column        its name     2026-11-27 04:15:29
+    a list, a map             its name     a, b; k=v
+
+Values of timestamps are milliseconds: columns of other units are not made by inspections.
 """
 
 from __future__ import annotations
@@ -23,7 +31,7 @@ _MOMENTS: Final = ("watermark_millis",)
 
 
 def frame_lines(frame: pa.Table) -> Iterator[str]:
-    """One line more than rows. Numbers stand on the right."""
+    """One line more than rows. Numbers stand on the right. All of the frame becomes text at once, and is in memory."""
     columns = [[_head(field.name), *_texts(field, frame[field.name])] for field in frame.schema]
     widths = [max(map(len, column)) for column in columns]
     return aligned(columns, widths, [_is_number(field) for field in frame.schema])
@@ -37,6 +45,7 @@ def aligned(
         yield _line(row, widths, right)
 
 
+# Two blanks between columns, none at the end of a line.
 def _line(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
     cells = (
         text.rjust(width) if is_right else text.ljust(width)
@@ -54,6 +63,7 @@ def _is_number(field: pa.Field) -> bool:
 
 
 def _texts(field: pa.Field, column: pa.ChunkedArray) -> list[str]:
+    """By the type, then by how the name ends; a timestamp without a zone is shown without one."""
     kind = field.type
     if pa.types.is_timestamp(kind) or field.name in _MOMENTS:
         is_utc = not pa.types.is_timestamp(kind) or kind.tz is not None
@@ -67,6 +77,7 @@ def _each(column: pa.ChunkedArray, text: Callable[[Any], str]) -> list[str]:
 
 
 def _plain(value: Any) -> str:
+    """Of a struct `name value` of each field, of a map `key=value`, of a list its parts after commas."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, dict):
@@ -79,6 +90,7 @@ def _plain(value: Any) -> str:
 
 
 def _named(item: tuple[str, Any]) -> str:
+    """A field of a struct. Its name stays whole, `b_bytes 2.0 KiB`: there is no head that could say it."""
     name, value = item
     if name.endswith("_bytes") and value is not None:
         return size_text(value)

@@ -1,4 +1,12 @@
-"""An inspection as lines for people."""
+"""An inspection as lines for people.
+
+      snapshots         1 to 1, the newest APPEND of 2026-11-27 04:15:29 UTC
+      level 0           1 files, 2 rows, 1.1 KiB
+      waiting           1 level-0 files in 1 buckets, the oldest for 4.459 s, 1 at most in one
+
+A line for each fact that the table has; what it has not (tags, consumers, a lease) has no line. All numbers are in the
+inspection: nothing is read here.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +26,10 @@ def inspection_lines(found: Inspection) -> Iterator[tuple[str, str]]:
 
 
 def _facts(found: Inspection) -> Iterator[tuple[str, str]]:
+    """(name, what there is to say), in the order of their importance for who looks after the table.
+
+    A name may come several times: one line for each level, consumer and derived table.
+    """
     kept = "write-only" if found.write_only else "compacted by its writers"
     producer = f"changelog-producer={found.changelog_producer}"
     yield "table", f"{found.merge_engine}, {producer}, {kept}, bucket={found.buckets}"
@@ -57,6 +69,7 @@ def _facts(found: Inspection) -> Iterator[tuple[str, str]]:
 
 
 def _derived(made: DerivedState) -> str:
+    """Of an index, a widening or a join: how far it is behind each of its sources, and its last round."""
     lags = [
         f"{name} never worked in" if behind is None else f"{behind} snapshots of {name} behind"
         for name, behind in made.behind.items()

@@ -11,7 +11,11 @@ from widetable.warmup import warm_up
 
 
 def warmup(format: str) -> int:
-    """Prints how much there is, how long it took, and where the cache is."""
+    """Prints how much there is, how long it took, and where the cache is.
+
+    "compiled 0 times" says that the cache was warm. For a process of its own: afterwards this one
+    interprets no kernel any more (`warm_up`).
+    """
     start = time.monotonic()
     warmth = warm_up()
     seconds = time.monotonic() - start

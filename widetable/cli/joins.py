@@ -1,4 +1,11 @@
-"""The command for tables that hold a join: made with `add`, kept with `run`."""
+"""The command for tables that hold a join: made with `add`, kept with `run`.
+
+    add     makes the table, empty, and writes the join into its options
+    run     round after round until a signal, or one with --once; needs the path alone, as the table says what it joins
+
+Several processes may run one join: each round one of them commits, the others give way. Raises InvalidError for
+arguments of the other action and for a table that holds no join.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +45,10 @@ def join(
     quiet: bool,
     format: str,
 ) -> int:
-    """Prints where the table is, or what the last round did."""
+    """Prints where the table is, or what the last round did.
+
+    Only --once has a result: without it rounds are logged, so --json would have nothing to print.
+    """
     of_add: dict[str, Any] = {"left": left, "right": right, "on": on, "how": how}
     of_add |= {"max-matches": max_matches, "set": set}
     of_run: dict[str, Any] = {"once": once, "interval": interval, "quiet": quiet}
@@ -65,7 +75,9 @@ def _add(
     set: list[str] | None,
     format: str,
 ) -> int:
+    # left and right are names in the warehouse of the path: a join has its three tables in one catalog.
     warehouse, name = place_of(path)
+    # "a=b, c": left a with right b, and c, which both have.
     pairs = [pair.partition("=") for pair in on.split(",")]
     table = DeltaJoin(
         Catalog(warehouse),
@@ -80,6 +92,8 @@ def _add(
     return DONE
 
 
+# The table is opened before the log begins: who mistypes the path gets the error at once. The join is
+# read from the table's options each round.
 def _run(path: str, *, once: bool, interval: str | None, quiet: bool, format: str) -> int:
     table = Table.open(path)
     wait_millis = millis_of(interval or "1 s", "--interval")
@@ -93,7 +107,11 @@ def _run(path: str, *, once: bool, interval: str | None, quiet: bool, format: st
 
 
 def _keep(table: Table, wait_seconds: float, stop: threading.Event) -> None:
-    """Round after round; a storage that refuses may answer again."""
+    """Round after round; a storage that refuses may answer again. All other errors end the command: they come again.
+
+    The first signal is seen between rounds: one that is under way is done to its end. Rounds that had
+    nothing to do are not logged.
+    """
     while not stop.is_set():
         try:
             done = _round(table)
@@ -106,6 +124,7 @@ def _keep(table: Table, wait_seconds: float, stop: threading.Event) -> None:
 
 
 def _round(table: Table) -> JoinRound:
+    """What the round did. `join_round` gives None for a table that holds no join."""
     done = join_round(table)
     if done is not None:
         return done
@@ -118,6 +137,7 @@ def _round(table: Table) -> JoinRound:
 
 
 def _said(done: JoinRound) -> str:
+    # The counts of a round that gave way are zeros, which would read as nothing to do.
     if done.gave_way:
         return "another joiner is at it"
     return (

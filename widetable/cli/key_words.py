@@ -3,6 +3,12 @@
 In: words, the schema. Out: an Arrow table of one row. Texts are those that rows are printed and written with
 (format/parsed_text.py). Raises InvalidError for words that are no value of the column; which columns a key needs is
 known by who looks it up.
+
+    key                    words                      row
+    user, day              user=7 day=2026-01-31      (7, 2026-01-31)
+    id, one column         7                          (7)
+    name, one column       x=1                        ("x=1"): there is no column x
+    name, one column       name=x=1                   ("x=1"): a value goes from the first = to the end
 """
 
 from __future__ import annotations
@@ -29,9 +35,11 @@ def partition_of_words(words: Sequence[str], schema: TableSchema) -> pa.Table:
     return _row_of(words, schema, schema.partition_keys, "--partition")
 
 
+# subject: the argument, for messages. names: columns that may be given, each at most once.
 def _row_of(
     words: Sequence[str], schema: TableSchema, names: Sequence[str], subject: str
 ) -> pa.Table:
+    # One word for one column: it names the column, or is the value as a whole.
     pairs = [word.partition("=") for word in words]
     if len(words) == len(names) == 1 and pairs[0][0] not in names:
         pairs = [(names[0], "=", words[0])]
@@ -47,6 +55,7 @@ def _row_of(
                 if names
                 else "Leave it out: the table has no such columns.",
             )
+        # Said again with the word as it was typed: the parser knows neither column nor argument.
         try:
             key[name] = parsed_texts(
                 pa.array([text(word, name)], pa.string()), schema.field(name).type

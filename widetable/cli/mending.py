@@ -1,6 +1,12 @@
 """Commands for a table that is damaged: doctor, repair, rollback.
 
 What changes rows only says what it would do, unless it is called with --yes.
+
+    without --yes    the operation with dry_run=True: the same plan, nothing written
+    --dry-run        says that in words; with --yes it is refused, as nobody can mean both
+    --yes            the plan is made anew and carried out, so it may differ from what was shown before
+
+doctor changes nothing and has exit code 1 for findings; repair and rollback have 0 for all that they did.
 """
 
 from __future__ import annotations
@@ -29,6 +35,7 @@ def doctor(path: str, deep: bool, format: str) -> int:
 
 
 def _doctor_all(path: str, paths: list[str], deep: bool, format: str) -> int:
+    """All reports, healthy ones too, then how many tables are ill. Nothing is printed before the last was looked at."""
     reports = [_report(each, deep) for each in paths]
     ill = sum(not report.ok for report in reports)
     if format == "json":
@@ -42,7 +49,7 @@ def _doctor_all(path: str, paths: list[str], deep: bool, format: str) -> int:
 
 
 def _report(path: str, deep: bool) -> DoctorReport:
-    """What cannot be opened is a finding."""
+    """What cannot be opened is a finding. One bad table of a warehouse must not hide what the others have."""
     try:
         return Table.open(path).doctor(deep)
     except WidetableError as error:
@@ -53,7 +60,10 @@ def _report(path: str, deep: bool) -> DoctorReport:
 
 
 def repair(path: str, yes: bool, dry_run: bool, deep: bool, format: str) -> int:
-    """Says what a repair takes out and what of it can be read; does it with `yes`."""
+    """Says what a repair takes out and what of it can be read; does it with `yes`.
+
+    deep: reads every live file; without it files are judged by their size.
+    """
     _check_not_both(yes, dry_run)
     result = Table.open(path).repair(dry_run=not yes, deep=deep)
     if format == "json":
@@ -73,7 +83,9 @@ def rollback(
     dry_run: bool,
     format: str,
 ) -> int:
-    """Says what going back undoes; goes back with `yes`."""
+    """Says what going back undoes; goes back with `yes`. Where to is said by one of snapshot, tag and timestamp, in
+    epoch milliseconds; the operation refuses none and several.
+    """
     _check_not_both(yes, dry_run)
     result = Table.open(path).rollback(snapshot, timestamp, tag, dry_run=not yes)
     if format == "json":

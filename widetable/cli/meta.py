@@ -1,4 +1,11 @@
-"""The command of tables under barriers and their jobs: meta. The tables answer, or a service that is asked."""
+"""The command of tables under barriers and their jobs: meta. The tables answer, or a service that is asked.
+
+    widetable meta barriers /warehouse shop.users        the tables, read by this process
+    widetable meta barriers --uri URL shop.users         the same answer from `widetable meta serve`
+
+Who answers is an `_Answerer`: the functions below do not know which. rebuild and serve are for who has the
+warehouse at hand. What a service says is not looked up in the tables again.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +30,9 @@ from widetable.operations.session import REPEATABLE_READ
 _Row = dict[str, Any]
 _HOST: Final = "127.0.0.1"
 _PORT: Final = 9096
-# How many of NAME and WRITER stand with an action.
+# How many of NAME and WRITER stand with an action. 2: both.
 _NAMES: Final = {"lineage": 1, "barriers": 1, "read": 1, "leave": 2, "drop-job": 1, "revise": 1}
+# Columns of what people see, by their Arrow types: `frame_lines` prints by them. JSON has more: all fields.
 _TEXTS: Final = pa.list_(pa.string())
 _JOBS: Final = {
     "job": pa.string(),
@@ -67,7 +75,11 @@ _READ: Final = {"table": pa.string(), "snapshot_id": pa.int64()}
 
 
 class _ReadTogether(NamedTuple):
-    """Tables at a barrier, and by which snapshots another client reads them."""
+    """Tables at a barrier, and by which snapshots another client reads them.
+
+    snapshot_ids: by table; None for one that no snapshot has at that barrier. barrier, revision: None
+    where there is none.
+    """
 
     barrier: int | None
     revision: int | None
@@ -75,7 +87,10 @@ class _ReadTogether(NamedTuple):
 
 
 class _Answerer(NamedTuple):
-    """Who is asked: the tables themselves, or their service."""
+    """Who is asked: the tables themselves, or their service.
+
+    topology: what there is. revise, read: what a session or a revision of either does.
+    """
 
     topology: MetaAnswers
     revise: Callable[..., RevisionResult]
@@ -115,6 +130,8 @@ def meta(
     format: str,
 ) -> int:
     """Prints what is asked for, or the tables that were left, or where it is served."""
+    # First what stands with which action: a word that would have no effect is a mistake, and must not
+    # pass for one that had.
     check_only("meta", action, tuple(_ANSWERS), {"--uri": uri is not None})
     words = [one for one in (path, name, writer) if one is not None]
     warehouse, named, leaving = _placed(action, words, by_uri=uri is not None)
@@ -139,6 +156,7 @@ def meta(
 
 
 def _of_the_tables(warehouse: str) -> _Answerer:
+    """A session is opened to learn the snapshots, and closed at once: what is printed is not held from expiry."""
     catalog = warehouse_of(warehouse)
 
     def read(tables: Sequence[str], barrier: int | None) -> _ReadTogether:
@@ -148,6 +166,8 @@ def _of_the_tables(warehouse: str) -> _Answerer:
     return _Answerer(catalog.topology(), catalog.revise, read)
 
 
+# The service chooses the barrier and knows its snapshots; no table is opened here, so this needs no way to
+# the warehouse's storage. Several URLs are instances of one service: one that answers is asked.
 def _of_a_service(uris: Sequence[str]) -> _Answerer:
     service = service_client(uris, "--uri")
 
@@ -159,7 +179,15 @@ def _of_a_service(uris: Sequence[str]) -> _Answerer:
 
 
 def _placed(action: str, words: Sequence[str], *, by_uri: bool) -> tuple[str, str, str]:
-    """The warehouse and the names that stand with an action, "" for those that do not."""
+    """The warehouse and the names that stand with an action, "" for those that do not.
+
+        leave /warehouse shop.users crm        "/warehouse", "shop.users", "crm"
+        leave --uri URL shop.users crm         "", "shop.users", "crm"
+        jobs /warehouse                        "/warehouse", "", ""
+
+    The parser fills path, name and writer from the left, so with --uri they are one place off:
+    words are what it was given, in order. Raises InvalidError for too few and for too many.
+    """
     names = ("NAME", "WRITER")[: _NAMES.get(action, 0)]
     behind = list(words if by_uri else words[1:])
     if len(behind) == len(names) and (by_uri or words):
@@ -180,6 +208,8 @@ def _placed(action: str, words: Sequence[str], *, by_uri: bool) -> tuple[str, st
     )
 
 
+# Does not return before the service ends. The look at the warehouse comes first: a mistyped path would
+# be served without a table. own_url is known when it listens, as port 0 takes a free one.
 def _serve(path: str, host: str, port: int, url: str | None, format: str) -> None:
     warehouse_of(path)
     serving = meta_package("widetable_meta.serving", "widetable meta serve")
@@ -190,12 +220,14 @@ def _serve(path: str, host: str, port: int, url: str | None, format: str) -> Non
     serving.serve(path, host, port, url, said)
 
 
+# Writes: the tables of the database __meta get what the snapshots say and they do not have yet.
 def _rebuild(path: str, format: str) -> None:
     rows_of = warehouse_of(path).topology().rebuild()
     lines = [f"{table}: {rows} rows" for table, rows in rows_of.items()]
     write_result(format, {"tables": rows_of}, lines)
 
 
+# show: both, and the barrier that all have; jobs and tables: one of them.
 def _write_topology(asked: _Answerer, given: _MetaWords) -> None:
     found: _Row = {}
     lines: list[str] = []
@@ -216,6 +248,7 @@ def _write_topology(asked: _Answerer, given: _MetaWords) -> None:
 
 
 def _job_row(job: Job) -> _Row:
+    """A sink of which a job writes some columns is shown as `db.table(a, b)`."""
     sinks = [
         sink.table if sink.columns is None else f"{sink.table}({', '.join(sink.columns)})"
         for sink in job.sinks
@@ -223,6 +256,7 @@ def _job_row(job: Job) -> _Row:
     return {**asdict(job), "job": job.name, "sinks": sinks}
 
 
+# The tables that one is made of, itself, and those that are made of it, each with the jobs that write it.
 def _write_lineage(asked: _Answerer, given: _MetaWords) -> None:
     topology, table = asked.topology, given.name
     jobs = topology.jobs()
@@ -243,11 +277,13 @@ def _writers(table: str, jobs: Iterable[Job]) -> list[str]:
     return [job.name for job in jobs if table in job.tables]
 
 
+# Of one table, as many as `--limit`, by default all that are kept: by which snapshots each is read.
 def _write_barriers(asked: _Answerer, given: _MetaWords) -> None:
     rows = [asdict(one) for one in asked.topology.barriers(given.name, given.limit)]
     write_result(given.format, {"table": given.name, "barriers": rows}, _lines(_BARRIERS, rows))
 
 
+# One comma-separated word of tables, so that it stands where the others have one NAME.
 def _write_read(asked: _Answerer, given: _MetaWords) -> None:
     found = asked.read(given.name.split(","), given.barrier)
     rows = [{"table": table, "snapshot_id": id} for table, id in found.snapshot_ids.items()]
@@ -256,12 +292,15 @@ def _write_read(asked: _Answerer, given: _MetaWords) -> None:
     write_result(given.format, value, [*_lines(_READ, rows), "", said])
 
 
+# Two frames, one of tables and one of jobs; for programs both in one object.
 def _write_delays(asked: _Answerer, given: _MetaWords) -> None:
     found = asked.topology.delays(given.barrier, given.limit)
     lines = [*frame_lines(found.tables_to_arrow()), "", *frame_lines(found.jobs_to_arrow())]
     write_result(given.format, asdict(found), lines)
 
 
+# One table forgets a writer, or all tables of a job forget it: barriers wait for it no more. Both are
+# refused for one that still goes on, unless --force says that it does not.
 def _leave(asked: _Answerer, given: _MetaWords) -> None:
     asked.topology.leave(given.name, given.writer, force=given.force, dry_run=given.dry_run)
     _write_left(given.writer, [given.name], given)
@@ -278,6 +317,7 @@ def _write_left(name: str, tables: Sequence[str], given: _MetaWords) -> None:
     write_result(given.format, value, [said])
 
 
+# `--full` is to=None, the beginning. A number is there when it was done: None means that it was a dry run.
 def _revise(asked: _Answerer, given: _MetaWords) -> None:
     if given.full == (given.to is not None):
         raise InvalidError(

@@ -1,4 +1,8 @@
-"""The command of a warehouse's tables under barriers and their jobs: meta."""
+"""The command of a warehouse's tables under barriers and their jobs: meta.
+
+One command with actions: they share the warehouse or the service that is asked. path, name and writer are optional for
+the parser; which of them an action takes is checked by `meta._placed`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""Options and lists of names as they are typed. Raises InvalidError for words that are none."""
+"""Options and lists of names as they are typed. Raises InvalidError for words that are none.
+
+    names_of("a, b")                           ["a", "b"]
+    pairs_of(["a=b=c"], ..)                    {"a": "b=c"}: a key ends at the first sign
+    typed_names_of(["id BIGINT NOT NULL"])     {"id": "BIGINT NOT NULL"}
+
+A key comes once: of two values of one option nobody can say which was meant.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +13,7 @@ from widetable.errors import InvalidError
 
 
 def names_of(text: str | None) -> list[str]:
-    """The names between commas; none of None."""
+    """The names between commas; none of None. Unchecked: "a," has an empty one, which its table refuses."""
     return [] if text is None else [name.strip() for name in text.split(",")]
 
 
@@ -16,7 +23,7 @@ def options_of(texts: list[str] | None) -> dict[str, str]:
 
 
 def pairs_of(texts: list[str] | None, flag: str, form: str) -> dict[str, str]:
-    """Of arguments of a flag, such as KEY=VALUE."""
+    """Of arguments of a flag, such as KEY=VALUE. form: how they look, for messages. A value may be empty, a key not."""
     return _once([_split(text, "=", flag, form) for text in texts or ()], flag)
 
 
@@ -26,6 +33,7 @@ def typed_names_of(texts: list[str] | None, flag: str) -> dict[str, str]:
     return _once([_split(text.strip(), " ", flag, form) for text in texts or ()], flag)
 
 
+# A dict of pairs would keep the last of two and say nothing.
 def _once(pairs: list[tuple[str, str]], flag: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for key, value in pairs:
@@ -35,6 +43,7 @@ def _once(pairs: list[tuple[str, str]], flag: str) -> dict[str, str]:
     return found
 
 
+# Blanks around both go: `--set "a = b"` is `--set a=b`.
 def _split(text: str, sign: str, flag: str, form: str) -> tuple[str, str]:
     key, found, value = text.partition(sign)
     if key.strip() and found:

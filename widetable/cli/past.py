@@ -1,4 +1,10 @@
-"""Commands of what a table keeps of its past: tag, consumer."""
+"""Commands of what a table keeps of its past: tag, consumer. And what commands with actions check of their words:
+
+    check_name_given("tag", "create", None)                        InvalidError: a NAME is missing
+    check_only("tag", "list", ["create"], {"--snapshot": True})    InvalidError: it stands with create only
+
+The parser takes all options of all actions; one that would have no effect is refused here, before the table is opened.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +27,10 @@ def tag(
     dry_run: bool,
     format: str,
 ) -> int:
-    """Prints what was made or went; to list, name, snapshot and its time of each tag."""
+    """Prints what was made or went; to list, name, snapshot and its time of each tag.
+
+    Automatic tags are in the list as well, and go like others. Times are UTC.
+    """
     check_name_given("tag", action, name)
     of_create = {"--snapshot": snapshot is not None, "--time-retained": time_retained is not None}
     check_only("tag", action, ["create"], of_create)
@@ -45,7 +54,11 @@ def tag(
 
 
 def consumer(action: str, path: str, name: str | None, dry_run: bool, format: str) -> int:
-    """Prints what went; to list, each consumer with the snapshot that it reads next."""
+    """Prints what went; to list, each consumer with the snapshot that it reads next.
+
+    A consumer that is forgotten holds nothing from expiry any more; its reader, if it lives, makes it
+    again with its next progress.
+    """
     check_name_given("consumer", action, name)
     check_only("consumer", action, ["delete"], {"--dry-run": dry_run})
     table = Table.open(path)
@@ -66,7 +79,7 @@ def consumer(action: str, path: str, name: str | None, dry_run: bool, format: st
 
 
 def write_gone(what: str, name: str, format: str, *, is_dry: bool) -> None:
-    """Of what was deleted, or would be."""
+    """Of what was deleted, or would be. what: its kind, which is the key in JSON: {"tag": name, "dry_run": false}."""
     said = f"{what} {name} {'would go' if is_dry else 'gone'}"
     write_result(format, {what: name, "dry_run": is_dry}, [said])
 

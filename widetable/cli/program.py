@@ -1,5 +1,10 @@
 """The process of the command `widetable`. An interrupt while its modules are imported ends it as the shell expects, and
 without a traceback; from then on the command has it (app.py).
+
+    the shell's Ctrl-C    while modules are imported    the system ends the process by the signal, as `cat` would end
+                          then                          KeyboardInterrupt, which becomes exit code 130
+
+An interrupt inside an import would print a traceback of whichever library that was.
 """
 
 from __future__ import annotations

@@ -2,6 +2,11 @@
 
 Whole lines on standard error, after 1, 3, 10 and 30 seconds, then each minute: nothing is drawn over, so that results,
 log lines and a copied screen stay whole. Where standard error is no terminal there are none. Raises nothing.
+
+    compact: 10 s, 1.2 GiB read, 310.0 MiB written
+
+By a thread that is waited for when the block ends, so no line comes behind the result; a daemon, so that it does not
+keep a process that ends otherwise.
 """
 
 from __future__ import annotations
@@ -23,7 +28,7 @@ _EVERY_SECONDS: Final = 60
 
 
 def line_seconds() -> Iterator[int]:
-    """When there is a line, in seconds from the start. Without end."""
+    """When there is a line, in seconds from the start. Without end: 1, 3, 10, 30, 60, 120, 180, .."""
     return chain(_FIRST_SECONDS, count(_EVERY_SECONDS, _EVERY_SECONDS))
 
 
@@ -49,6 +54,8 @@ def progress(
         thread.join()
 
 
+# Times of lines are fixed, so that a line which was late does not put off the next ones. Bytes are those
+# since the block began, of the whole process: its imports do not count.
 def _say(command: str, stream: TextIO, ended: Callable[[float], bool]) -> None:
     started, before = time.monotonic(), _moved_bytes()
     said_at_seconds = 0
@@ -66,7 +73,11 @@ def _say(command: str, stream: TextIO, ended: Callable[[float], bool]) -> None:
 
 
 def _moved_bytes() -> tuple[int, int] | None:
-    """What this process has read and written; None where the system does not say it."""
+    """What this process has read and written; None where the system does not say it.
+
+    By its system calls (Linux), caches of the system included; what is mapped into memory, as
+    lookup caches are, is not in it.
+    """
     try:
         with open("/proc/self/io") as file:
             facts = dict(line.split(": ") for line in file)

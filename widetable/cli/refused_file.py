@@ -1,4 +1,13 @@
-"""Files and streams that the command line reads and writes, and the system refuses: the errors of Python as ours."""
+"""Files and streams that the command line reads and writes, and the system refuses: the errors of Python as ours.
+
+    error of the block                                                  what comes out
+    BrokenPipeError                                                     the same: the command ends with 141
+    FileNotFoundError, NotADirectoryError, IsADirectoryError            NotFoundError
+    other OSError of the system (it has an errno)                       StorageError
+    OSError without one: Arrow says it of bytes that it cannot read     the same
+
+name is what a message calls the file: its path as it was given, or the stream's name in words.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +47,11 @@ def storage_errors(name: str) -> Iterator[None]:
 
 
 class RefusingFile(io.RawIOBase):
-    """A file to write to whose refusals are such errors; closing it closes nothing."""
+    """A file to write to whose refusals are such errors; closing it closes nothing.
+
+    For Arrow's writers, which take Python files and close them: standard output must stay open, and
+    a new file is closed by who made it. The error passes through Arrow as it is.
+    """
 
     def __init__(self, file: BinaryIO, name: str) -> None:
         self._file = file

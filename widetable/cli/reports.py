@@ -1,4 +1,8 @@
-"""Commands that look at a table: inspect, explain, audit, changes."""
+"""Commands that look at a table: inspect, explain, audit, changes.
+
+None of them changes anything. With --json there is one object, made whole before it is printed; changes alone is a
+stream, whose rows are printed while they are read, and which may break off in the middle.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +24,15 @@ from widetable.operations.changes import change_schema
 from widetable.operations.inspected_names import OF_A_SNAPSHOT
 from widetable.table import Table
 
+# Of the largest id, 2**63 - 1. A longer number is a tag's name, and is looked up as one.
 _ID_DIGITS: Final = 19
 
 
 def inspect(path: str, what: str | None, snapshot: int | None, tag: str | None, format: str) -> int:
-    """Prints the state of a table, or what it has of one kind."""
+    """Prints the state of a table, or what it has of one kind.
+
+    Warnings of the state are no findings: the exit code is 0 with them, too.
+    """
     table = Table.open(path)
     if what is not None:
         return _inspect_frame(
@@ -46,6 +54,7 @@ def inspect(path: str, what: str | None, snapshot: int | None, tag: str | None, 
     return DONE
 
 
+# For programs values as rows are printed (`printed_rows`), for people in units (`frame_text`).
 def _inspect_frame(what: str, frame: pa.Table, format: str) -> int:
     if format == "json":
         write_json({what: list(printed_rows(frame))})
@@ -92,7 +101,11 @@ def changes(
     format: str,
     output: str | None,
 ) -> int:
-    """Writes changes to a new file, or to standard output."""
+    """Writes changes to a new file, or to standard output.
+
+    The schema is there before any change is, so a range without changes has its head as well. How
+    many rows a file got is said on standard output; where rows go there, nothing else does.
+    """
     names = None if columns is None else names_of(columns)
     table = Table.open(path)
     schema = change_schema(table, names, commit_columns=commits)
@@ -106,6 +119,6 @@ def changes(
 
 
 def _end(text: str) -> int | str:
-    """A snapshot's id or a tag."""
+    """A snapshot's id or a tag. A tag of ASCII digits alone cannot be named here."""
     is_id = text.isascii() and text.isdecimal() and len(text) <= _ID_DIGITS
     return int(text) if is_id else text

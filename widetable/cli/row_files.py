@@ -4,6 +4,15 @@ In: paths, -: standard input, the table's schema. Out: record batches. A column 
 of all rows, null where a file, or an object of JSON, lacks it. What cannot be read twice, such as a pipe, is put into a
 temporary file first. Raises NotFoundError for a file that is not there, InvalidError for one of another form and for
 columns that the table does not take, StorageError for what the system refuses.
+
+    a.csv    id,city      1,Oslo              rows    id  city  price
+    b.json   {"id": 2, "price": "1.50"}               1   Oslo  null
+                                                      2   null  1.50
+
+Read twice: once for the names, as one commit has one set of columns and the last line of the last file may have one
+more; then for the rows, while they are written. The first pass reads lines of JSON to their end, unless all columns of
+the table and that of row kinds were seen before; of the other forms it reads the names alone. In a table of partial
+updates that null leaves the value that is there.
 """
 
 from __future__ import annotations
@@ -41,11 +50,15 @@ def row_batches(
 ) -> Iterator[Iterator[pa.RecordBatch]]:
     """All rows, file by file; files are closed with the block. format: None: by the names of the files. row_kind: None:
     the usual name, which files need not have.
+
+    Names are checked here, before the first row is read: what the table refuses has written nothing.
+    The iterator is used inside the block only, as it opens the files.
     """
     kind_name = ROW_KIND_COLUMN if row_kind is None else row_kind
     _check_row_kind(row_kind, schema)
     with contextlib.ExitStack() as spools:
         files = [_RowFile(path, format, spools) for path in paths]
+        # Where these were seen no more can be: lines of JSON are not read to the end then.
         enough = {*schema.names, kind_name}
         found = dict.fromkeys(name for file in files for name in file.names(enough))
         if row_kind is not None and found and row_kind not in found:
@@ -55,6 +68,7 @@ def row_batches(
                 expected=f"one of {', '.join(found)}",
                 action="Correct the name, or leave it out.",
             )
+        # For what it raises. Without any name there is no row, and nothing is written.
         if found:
             write_columns(schema, list(found), kind_name)
         types = {
@@ -63,6 +77,7 @@ def row_batches(
         yield (batch for file in files for batch in file.batches(types))
 
 
+# A column of the table that holds kinds is the option `rowkind.field`; this one is no column of the table.
 def _check_row_kind(row_kind: str | None, schema: TableSchema) -> None:
     if row_kind == "" or row_kind in schema.by_name:
         raise InvalidError(
@@ -74,7 +89,12 @@ def _check_row_kind(row_kind: str | None, schema: TableSchema) -> None:
 
 
 class _RowFile:
-    """A file that can be read twice. spools: close what it is copied to."""
+    """A file that can be read twice. spools: close what it is copied to.
+
+    Opened when it is made, which tells at once that it is not there; then anew for each pass, so that
+    of many files one is open at a time. What is copied (standard input, a pipe) stays open, on the
+    disk of the system's temporary files, without a name.
+    """
 
     def __init__(self, path: str, format: str | None, spools: contextlib.ExitStack) -> None:
         self._path = path
@@ -86,6 +106,7 @@ class _RowFile:
                 shutil.copyfileobj(file, self._spooled, 1 << 20)
 
     def names(self, enough: set[str]) -> list[str]:
+        """Of the columns, each once. `RowInput` says what `enough` is."""
         with self._rows() as rows:
             names = list(rows.names(enough))
         for name in names:
@@ -99,12 +120,16 @@ class _RowFile:
         return names
 
     def batches(self, types: dict[str, DataType]) -> Iterator[pa.RecordBatch]:
+        """All rows, with all of these columns. The file is open from the first batch asked for to the last."""
         with self._rows() as rows:
             for batch in rows.batches(types):
                 yield _of_all(batch, types)
 
     @contextlib.contextmanager
     def _rows(self) -> Iterator[RowInput]:
+        """For one pass. Errors of the system are ours already where they leave the inner block; what is left of
+        OSError has no errno, and is Arrow's word for bytes of another form.
+        """
         opened = contextlib.nullcontext(self._spooled) if self._spooled else _opened(self._path)
         try:
             with opened as file, storage_errors(self._path):
@@ -130,6 +155,7 @@ def _of_all(batch: pa.RecordBatch, types: dict[str, DataType]) -> pa.RecordBatch
 
 
 def _format_of(path: str) -> str:
+    """By what stands behind the last dot, in any case; standard input has no name that tells."""
     ending = path.rpartition(".")[2].lower()
     if ending not in _ENDINGS:
         raise InvalidError(

@@ -9,6 +9,13 @@ without quotes. What is asked for twice is read twice: files are seekable.
 
 In: files, types of columns. Out: names of columns, record batches. Raises InvalidError naming the file and the line or
 row of what has another form, OSError and pyarrow's errors of files that cannot be read.
+
+                memory                                what a message names
+    Parquet     a batch of Arrow's reader             the column
+    JSON        4 MB of lines, at least one line      the line
+    CSV         4 MB, up to 256 MB for a long row     the row behind the line of names: a row may have several lines
+
+All values of a column are turned at once; only when that fails is the one looked for that is to blame (`_column`).
 """
 
 from __future__ import annotations
@@ -29,18 +36,21 @@ from widetable.format.parsed_text import first_refused, parsed_texts
 from widetable.format.parsed_value import JsonNumber, parsed
 from widetable.types import DataType
 
+# A batch ends at whichever comes first, lines or bytes.
 _LINES_AT_ONCE: Final = 65_536
 _BYTES_AT_ONCE: Final = 1 << 22
+# The largest block: who forgot to close a quote must not make a file of any size one row.
 _MOST_BYTES: Final = 1 << 28
 # What Arrow says of a row that is longer than a block; texts of rows stand in its other errors.
 _BLOCK_IS_SMALL: Final = "straddling object straddles two block boundaries"
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+# In each field of the row that is put behind a file of CSV.
 _ENDED: Final = "\0end"
 Types = Mapping[str, DataType]
 
 
 class RowInput(Protocol):
-    """Of one file. path: for messages."""
+    """Of one file. path: for messages. The file is seekable, and open for as long as the object is used."""
 
     def __init__(self, file: BinaryIO, path: str) -> None: ...
 
@@ -48,12 +58,15 @@ class RowInput(Protocol):
         """Of the columns; not necessarily more than `enough` when those are there."""
 
     def batches(self, types: Types) -> Iterator[pa.RecordBatch]:
-        """All rows, of the columns `types`, or some of them."""
+        """All rows, of the columns `types`, or some of them: a file need not have all, and has its own order."""
 
 
 @dataclass(frozen=True)
 class ParquetInput:
-    """In the file's own types, which the table takes without loss or refuses."""
+    """In the file's own types, which the table takes without loss or refuses.
+
+    So its batches do not go by `types`: the writer casts them (`write.safe_cast`).
+    """
 
     file: BinaryIO
     path: str
@@ -68,12 +81,19 @@ class ParquetInput:
 
 @dataclass(frozen=True)
 class JsonInput:
-    """One line, a few MB of lines at a time."""
+    """One line, a few MB of lines at a time.
+
+        {"id": 1, "tags": ["a"]}        a row; a column that the object lacks is null
+                                        empty lines count for the number of a line, not as rows
+
+    A line is in memory as a whole, however long it is.
+    """
 
     file: BinaryIO
     path: str
 
     def names(self, enough: Collection[str]) -> Sequence[str]:
+        """Of all objects, in the order of their first line: the file is parsed until `enough` are there."""
         found: dict[str, None] = {}
         for number, line in self._lines():
             found |= dict.fromkeys(self._row(number, line))
@@ -82,6 +102,8 @@ class JsonInput:
         return list(found)
 
     def batches(self, types: Types) -> Iterator[pa.RecordBatch]:
+        # numbers: of the lines of the rows, as empty lines make them differ. The names may have been
+        # read in part only, so an unknown one shows here.
         numbers: list[int] = []
         rows: list[dict[str, Any]] = []
         size = 0
@@ -120,6 +142,7 @@ class JsonInput:
                 yield number, text
 
     def _row(self, number: int, line: bytes) -> dict[str, Any]:
+        """RecursionError: arrays too deep for the decoder. An empty object has no key and would be a row of nothing."""
         try:
             row = _DECODER.decode(line.decode())
         except (ValueError, RecursionError) as cause:
@@ -138,6 +161,7 @@ class JsonInput:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A name twice is refused, where `json` takes the last one. Also of objects within."""
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
@@ -146,6 +170,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
+# Numbers stay texts until the type of the column is known: a DECIMAL or a BIGINT loses no digit.
 _DECODER: Final = json.JSONDecoder(
     object_pairs_hook=_object,
     parse_float=JsonNumber,
@@ -156,14 +181,21 @@ _DECODER: Final = json.JSONDecoder(
 
 @dataclass(frozen=True)
 class CsvInput:
-    """One block, as large as the largest row needs, at a time."""
+    """One block, as large as the largest row needs, at a time.
+
+        id,city     1,      null: nothing between the commas
+                    1,""    the empty text
+
+    Values are texts for Arrow, so that one parser (`parsed_texts`) says what a value is.
+    """
 
     file: BinaryIO
     path: str
 
     def names(self, enough: Collection[str]) -> Sequence[str]:
         self.file.seek(0)
-        # The line of names alone, which may have line breaks in quotes.
+        # The line of names alone, which may have line breaks in quotes. An odd number of quotes opens
+        # or closes one; doubled quotes are two, and change nothing. Empty lines before it are skipped.
         parts: list[bytes] = []
         in_quotes, length = False, 0
         while part := self.file.readline(_MOST_BYTES):
@@ -181,6 +213,7 @@ class CsvInput:
             return list(reader.schema.names)
 
     def batches(self, types: Types) -> Iterator[pa.RecordBatch]:
+        # row: how many came before, for messages; Arrow says of a batch only what is in it.
         names = self.names(())
         self._check_flat(names, types)
         row = 0
@@ -188,6 +221,7 @@ class CsvInput:
             yield self._batch(batch, row, types)
             row += batch.num_rows
 
+    # Before the first row is read, as no field of CSV can be such a value.
     def _check_flat(self, names: Sequence[str], types: Types) -> None:
         nested = [name for name in names if types[name].is_nested]
         if nested:
@@ -199,7 +233,13 @@ class CsvInput:
             )
 
     def _texts(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """The rows as texts. Behind the file a row is read that a quote which is left open would take in."""
+        """The rows as texts. Behind the file a row is read that a quote which is left open would take in.
+
+            1,"a      the file ends here; Arrow would take what follows for a part of the field
+            \\0end,\\0end    so this row comes out in one piece only if the quote was closed
+
+        It is the last row of the last batch, so one batch is held back, and comes without it.
+        """
         tail = f"\n{','.join([_ENDED] * len(names))}\n".encode()
         held: pa.RecordBatch | None = None
         for batch in self._blocks(names, tail):
@@ -211,7 +251,11 @@ class CsvInput:
         yield held[:-1]
 
     def _blocks(self, names: Sequence[str], tail: bytes) -> Iterator[pa.RecordBatch]:
-        """Read in blocks; should one not hold a row, from that row on in larger ones, up to `_MOST_BYTES`."""
+        """Read in blocks; should one not hold a row, from that row on in larger ones, up to `_MOST_BYTES`.
+
+        Arrow cannot enlarge a block on the way: the file is opened again, and the rows that were given
+        already (`done`) are passed over. 4, 32, 256 MB: three times at most.
+        """
         block, done = _BYTES_AT_ONCE, 0
         texts = pyarrow.csv.ConvertOptions(
             column_types=dict.fromkeys(names, pa.string()),
@@ -256,12 +300,13 @@ class CsvInput:
         )
 
 
+# Of no bytes (an empty file) Arrow takes no block of 0.
 def _reading(block: int, done: int) -> pyarrow.csv.ReadOptions:
     return pyarrow.csv.ReadOptions(block_size=max(block, 1), skip_rows_after_names=done)
 
 
 class _Followed(io.RawIOBase):
-    """A file from its begin, and bytes behind it."""
+    """A file from its begin, and bytes behind it. Closing it leaves the file open, for the next pass."""
 
     def __init__(self, file: BinaryIO, tail: bytes) -> None:
         self._parts = [file, io.BytesIO(tail)]
@@ -271,6 +316,7 @@ class _Followed(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
+        """As of a pipe: less than was asked for is not the end, 0 is. Never a mix of file and tail."""
         while self._parts:
             found = self._parts[0].read(len(buffer))
             if found:
@@ -287,7 +333,11 @@ def _column(
     kind: DataType,
     place: Callable[[int], str],
 ) -> pa.Array:
-    """values: a list or an Arrow column. place: the line or row of a value, in words."""
+    """values: a list or an Arrow column. place: the line or row of a value, in words.
+
+    `first_refused` halves the values until one is left, so a wrong one costs a few more conversions,
+    and the right ones nothing.
+    """
     try:
         return convert(values, kind)
     except InvalidError:

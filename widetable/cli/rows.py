@@ -1,4 +1,11 @@
-"""Commands of rows: write, read, delete."""
+"""Commands of rows: write, read, delete.
+
+    write     files ─► batches of the same columns (row_files) ─► Table.write ─► one commit
+    read      Table.scan ─► batches ─► bytes (changes_output)
+
+Both are streams, which never hold all rows. Rows that go to standard output are all that goes there; how many went into
+a file is said.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +35,15 @@ def write(
     identifier: int | None,
     is_json: bool,
 ) -> int:
-    """Prints what was committed."""
+    """Prints what was committed.
+
+    With a user and an identifier the commit may be repeated by a script that does not know whether it
+    was in: what was in already is said, and nothing is written. Without, each call is a commit.
+    """
     table = Table.open(path)
     call = table.overwrite if overwrite else table.write
     with row_batches(file, format, table.schema, row_kind) as rows:
+        # An empty write commits nothing; an empty overwrite of a table without partitions would empty it.
         given = _not_none(rows) if overwrite else rows
         done = call(given, user, identifier, ROW_KIND_COLUMN if row_kind is None else row_kind)
     where = "nothing was committed" if done.snapshot_id is None else f"snapshot {done.snapshot_id}"
@@ -66,7 +78,11 @@ def read(
     format: str,
     output: str | None,
 ) -> int:
-    """Writes rows to a new file, or to standard output."""
+    """Writes rows to a new file, or to standard output.
+
+    Of snapshot, tag and barrier one may be given. A read that fails in the middle leaves no file, but
+    what went to standard output is there: the exit code tells.
+    """
     names = None if columns is None else names_of(columns)
     scan = Table.open(path).scan(names, filter, snapshot_id=snapshot, tag=tag, barrier=barrier)
     scan = scan if limit is None else scan.limit(limit)
@@ -78,7 +94,7 @@ def read(
 
 
 def delete(path: str, condition: str, dry_run: bool, format: str) -> int:
-    """Prints how many rows went, or would go."""
+    """Prints how many rows went, or would go. condition: as the filter of read."""
     done = Table.open(path).delete(condition, dry_run=dry_run)
     verb = "would go" if dry_run else "gone"
     where = f", snapshot {done.snapshot_id}" if done.committed else ""

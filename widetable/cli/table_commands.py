@@ -1,4 +1,8 @@
-"""Commands of tables and their rows: init, copy, ls, schema, write, read, tag, branch, consumer, compact."""
+"""Commands of tables and their rows: init, copy, ls, schema, write, read, tag, branch, consumer, compact.
+
+Data only: `commands` says what becomes of it. A group's commands stand in the help in the order of this
+file, then of that one.
+"""
 
 from __future__ import annotations
 

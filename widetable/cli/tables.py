@@ -1,4 +1,11 @@
-"""Commands of whole tables: init, copy, ls, schema."""
+"""Commands of whole tables: init, copy, ls, schema.
+
+Tables are named by the directory, as the shell completes it; what `Catalog` calls them is found from it:
+
+    /warehouse/shop.db/users    warehouse /warehouse, table shop.users
+
+So what is made has to lie in a directory that ends with .db; what is only opened may lie anywhere.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +48,11 @@ def init(
     if_not_exists: bool,
     format: str,
 ) -> int:
-    """Prints the path of the table."""
+    """Prints the path of the table.
+
+    As `Catalog.create_table`. With --if-not-exists the table that is there is not compared with what
+    was asked for: its columns and options may be others.
+    """
     warehouse, name = place_of(path)
     table = Catalog(warehouse).create_table(
         name,
@@ -63,7 +74,7 @@ def copy(
     timestamp: int | None,
     format: str,
 ) -> int:
-    """Prints the path of the new table, and what is in it."""
+    """Prints the path of the new table, and what is in it. source: also the directory of a branch."""
     root = table_root(*place_of(target, "TARGET"), "TARGET")
     done = copy_table(Table.open(source), root, snapshot_id=snapshot, timestamp=timestamp, tag=tag)
     of = "no snapshot" if done.snapshot_id is None else f"snapshot {done.snapshot_id}"
@@ -73,11 +84,16 @@ def copy(
 
 
 def ls(path: str, format: str) -> int:
-    """Prints `db.table` of each, sorted."""
+    """Prints `db.table` of each, sorted.
+
+    A directory whose name ends with .db is a database, any other a warehouse. One that has no
+    database is most likely mistyped: NotFoundError, not an empty list.
+    """
     root = locate(path)[1]
     warehouse, name = os.path.split(root)
     database = name.removesuffix(DATABASE_SUFFIX) if name.endswith(DATABASE_SUFFIX) else None
     catalog = Catalog(root if database is None else warehouse)
+    # A database without tables is there; a path that is neither kind is not an empty warehouse.
     databases = catalog.list_databases()
     if database not in (None, *databases) or not databases:
         raise _no_database(path, "; or one of these")
@@ -94,6 +110,7 @@ def warehouse_of(path: str) -> Catalog:
     return catalog
 
 
+# other: what the command takes besides a warehouse, in words.
 def _no_database(path: str, other: str) -> NotFoundError:
     return NotFoundError(
         path,
@@ -104,7 +121,11 @@ def _no_database(path: str, other: str) -> NotFoundError:
 
 
 def schema(path: str, format: str) -> int:
-    """Prints one line for each column, then keys and options."""
+    """Prints one line for each column, then keys and options.
+
+    Types are SQL (`type_text`), as `widetable init` takes them. Options are those of the schema:
+    what is not there has its default (`inspect --what options` shows all).
+    """
     found = Table.open(path).schema
     columns = [(field.name, text_of(field.type), field.description or "") for field in found.fields]
     if format == "json":

@@ -1,4 +1,8 @@
-"""Commands that keep a table up: maintain, compact, expire, orphans."""
+"""Commands that keep a table up: maintain, compact, expire, rescale, orphans.
+
+Each is one call of the operation of that name, and prints what it did; --dry-run makes the same plan and deletes
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +33,11 @@ def maintain(
     quiet: bool,
     format: str,
 ) -> int:
-    """Logs what it does; prints what it did when it ends."""
+    """Logs what it does; prints what it did when it ends.
+
+    Ended by a signal that counts as done. The log goes to standard error, so that the result alone is
+    on standard output, also as JSON.
+    """
     with logged(logging.WARNING if quiet else logging.INFO), stop_on_signals() as stop:
         done = Table.open(path).maintain(
             once=once,
@@ -46,6 +54,7 @@ def maintain(
 
 
 def _maintained(done: MaintenanceResult) -> str:
+    """The first four always; the others only where there were any."""
     parts = [
         f"{done.compactions} compactions",
         f"{done.expired_snapshots} snapshots expired",
@@ -66,7 +75,7 @@ def _maintained(done: MaintenanceResult) -> str:
 
 
 def compact(path: str, full: bool, format: str) -> int:
-    """Prints what came of it."""
+    """Prints what came of it. Nothing due is no error: the exit code is 0 as well."""
     done = Table.open(path).compact(full)
     said = f"snapshot {done.snapshot_id}, {done.rows} rows in {done.files} files"
     write_result(format, asdict(done), [said if done.committed else "nothing was due"])
@@ -82,7 +91,11 @@ def expire(
     dry_run: bool,
     format: str,
 ) -> int:
-    """Prints which snapshots or partitions went, or would go."""
+    """Prints which snapshots or partitions went, or would go.
+
+    One or the other: partitions go by a commit, whose rows older snapshots still have, so their files
+    go with a later expiry of snapshots.
+    """
     if partitions:
         if any(each is not None for each in (retain_min, retain_max, time_retained)):
             raise InvalidError(
@@ -104,6 +117,7 @@ def expire(
 
 
 def _expired(done: ExpiryResult, *, is_dry: bool) -> Iterator[str]:
+    """A dry run does not look for the files that would become free: there are no sizes in it."""
     span = f": {done.ids[0]} to {done.ids[-1]}" if done.ids else ""
     if is_dry:
         yield f"{len(done.ids)} snapshots would go{span}"
@@ -116,7 +130,7 @@ def _expired(done: ExpiryResult, *, is_dry: bool) -> Iterator[str]:
 
 
 def rescale(path: str, buckets: int, partition: list[str] | None, format: str) -> int:
-    """Prints what was rewritten."""
+    """Prints what was rewritten. partition: one word for each column of one partition; none: all of the table."""
     table = Table.open(path)
     only = partition_of_words(partition, table.schema) if partition else None
     done = table.rescale(buckets, only)
@@ -127,7 +141,11 @@ def rescale(path: str, buckets: int, partition: list[str] | None, format: str) -
 
 
 def orphans(path: str, older_than: str, dry_run: bool, format: str) -> int:
-    """Prints which files went, or would go."""
+    """Prints which files went, or would go.
+
+    older_than protects what a writer has written and not committed yet: only files that are older than
+    any write can last are certainly nobody's.
+    """
     found = Table.open(path).remove_orphan_files(millis_of(older_than, "--older-than"), dry_run)
     verb = "would go" if dry_run else "gone"
     last = f"{len(found.paths)} files {verb}, {size_text(found.bytes)}"
