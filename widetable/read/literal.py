@@ -66,7 +66,7 @@ _LONE_DIGIT: Final = re.compile(r"(?<![\d.])\d(?!\d)")
 
 
 class TimestampText(NamedTuple):
-    """TIMESTAMP '..': read by the column's type, which knows zones and up to nine digits, and no other type's value."""
+    """TIMESTAMP '..': read by the column's type, which knows zones and up to nine digits. No text."""
 
     text: str
 
@@ -210,6 +210,12 @@ def _two_digits(text: str) -> str:
 
 
 def _date(t: DataType, value: Any) -> Comparable:
+    """Days; a moment without a zone is a part of one more, as in Spark, where a DATE is its midnight."""
+    if isinstance(value, TimestampText):
+        nanos, zoned = _epoch_nanos(value)
+        if zoned:
+            raise _refuse(value)
+        return _on_grid(Fraction(nanos, 86_400 * 10**9))
     if isinstance(value, str):
         value = day_of(value)
     if isinstance(value, dt.datetime) or not isinstance(value, dt.date):
