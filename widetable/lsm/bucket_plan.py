@@ -166,6 +166,10 @@ class _Bucket:
         """Every run, whatever there is to do."""
         return RunPick(self.levels.sorted_runs(), (), self.levels.max_level)
 
+    def with_base(self, pick: RunPick) -> RunPick:
+        """Every run. One that lies at the bottom already is all that any pick has, and stays picked."""
+        return pick_all(self.levels) or pick
+
     def full(self) -> RunPick | None:
         """What a full compaction takes. One run may hold rows that are too old; who carries it out looks."""
         return pick_all(self.levels) if self.expiry is Expiry.NONE else self.whole()
@@ -234,7 +238,7 @@ def _without_lookup(bucket: _Bucket, scope: Scope) -> Plan:
     if pick is not None:
         allowed = bucket.partial_merge(pick)
         if allowed is PartialMerge.WITH_BASE:
-            pick = pick_all(levels)
+            pick = bucket.with_base(pick)
         elif allowed is PartialMerge.NEVER:
             pick = pick if is_full else None
         elif bucket.engine.mixes_records and pick.below:
@@ -255,14 +259,14 @@ def _with_lookup(bucket: _Bucket, scope: Scope) -> Plan:
     if bucket.has_vectors:
         pick = None if scope is Scope.REST else _VECTORS[scope](bucket)
         if pick is not None and bucket.partial_merge(pick) is PartialMerge.WITH_BASE:
-            pick = pick_all(bucket.levels) or pick
+            pick = bucket.with_base(pick)
     elif repairs:
         pick = None if scope is Scope.REST else pick_all(bucket.levels)
     else:
         bucket = bucket.old_levels() if scope is Scope.REST else bucket
         pick = _LOOKUP[scope](bucket)
         if pick is not None and bucket.partial_merge(pick) is PartialMerge.WITH_BASE:
-            pick = pick_all(bucket.levels) or pick
+            pick = bucket.with_base(pick)
     if pick is None:
         return ()
     number = None

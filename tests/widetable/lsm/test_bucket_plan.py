@@ -40,7 +40,9 @@ _FILE = re.compile(r"L(\d+) (\d+)([kMG]?)((?: \w+=\S+)*)")
 
 
 def schema_with(options: Mapping[str, str]) -> TableSchema:
-    arrow = pa.schema([pa.field("k", pa.int64(), nullable=False), ("a", pa.int64())])
+    arrow = pa.schema(
+        [pa.field("k", pa.int64(), nullable=False), ("a", pa.int64()), ("t", pa.int64())]
+    )
     options = {"changelog-producer": "lookup", **options}
     return new_schema(arrow, primary_key=["k"], options=options)
 
