@@ -229,9 +229,11 @@ class MergeMapByTime(Fold):
 
 class NestedUpdate(Fold):
     def add(self, value: Value) -> None:
-        if value is None:
-            return
-        rows = list(self.value or [])
+        """A record is first what it is alone (decision 0001): no longer than the limit."""
+        if value is not None:
+            self.value = self._onto(list(self.value or []), self._onto([], value))
+
+    def _onto(self, rows: list[Value], value: list[Value]) -> list[Value]:
         for each in value:
             if each is None:
                 continue
@@ -241,7 +243,7 @@ class NestedUpdate(Fold):
                     rows[at] = each
             elif len(rows) < int(self.options.get("count-limit", 1 << 31)):
                 rows.append(each)
-        self.value = rows
+        return rows
 
     def late(self, value: Value) -> None:
         if value is not None:

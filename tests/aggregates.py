@@ -99,6 +99,8 @@ def filled_field(
         own["nested-key"] = draw(st.sampled_from(["id", "id,v"]))
         if function == "nested_update" and draw(st.booleans()):
             own["nested-sequence-field"] = "s"
+    if function == "nested_update" and draw(st.booleans()):
+        own["count-limit"] = draw(st.sampled_from(["0", "1", "2", "4"]))
     if retracts and (function not in TAKE_BACK or draw(st.integers(0, 4)) == 0):
         own["ignore-retract"] = "true"
     options |= {f"fields.{name}.{key}": value for key, value in own.items()}

@@ -7,6 +7,8 @@ alone, which make one retraction. Where adds and retractions alternate, one reco
 * product, merge_map, nested_update: a retraction of a value stands apart from adds on both sides. `collect` too, but
   for an add behind it: a -U and its +U in one commit are the +U, as in Paimon.
 * merge_map_with_keytime: what comes behind an entry without a value, which removes what is older, stands apart.
+* nested_update with a limit: where the lists of a commit are longer than it, retractions stand apart, for what they
+  take back has no limit; and rows by key, for one that is behind the limit still replaces an older one of its key.
 * In a sequence group, functions that go by order: which of the records are late is known only with what is older, so
   each stands alone.
 
@@ -29,7 +31,13 @@ import numpy.typing as npt
 
 from widetable.kernels.arrow_buffers import valid_of
 from widetable.kernels.partial_update import last_marked
-from widetable.merge.aggregate_function import IGNORE_RETRACT, AggregateColumn
+from widetable.merge.aggregate_function import (
+    COUNT_LIMIT,
+    IGNORE_RETRACT,
+    NESTED_KEY,
+    AggregateColumn,
+    is_limited,
+)
 from widetable.merge.aggregate_functions import LAST_NON_NULL_VALUE, takes_back
 from widetable.merge.barriers import Mask
 from widetable.merge.value_codes import offsets_of
@@ -57,9 +65,14 @@ def aggregate_barriers(window: Window, columns: Iterable[AggregateColumn]) -> Ma
     barriers = np.zeros(len(window.order), np.bool_)
     retractions = is_retraction(window.kinds[window.order])
     for column in columns:
-        if column.function == "merge_map_with_keytime" and any(window.presence(column.name)):
+        if not any(window.presence(column.name)):
+            continue
+        if column.function == "merge_map_with_keytime":
             barriers[1:] |= _removes_entries(window, column.name)[:-1]
-        if not retractions.any() or not takes_back(column) or not any(window.presence(column.name)):
+        if column.function == "nested_update" and is_limited(column):
+            apart = retractions | bool(column.get(NESTED_KEY))
+            barriers |= apart & _is_beyond_limit(window, column)
+        if not retractions.any() or not takes_back(column):
             continue
         valid = valid_of(window.take(column.name, window.order))
         if column.function == LAST_NON_NULL_VALUE:
@@ -78,6 +91,15 @@ def _removes_entries(window: Window, name: str) -> Mask:
     offsets, is_gone = offsets_of(maps), ~valid_of(maps.items)
     gone = np.append(0, np.cumsum(is_gone))
     found: Mask = (gone[offsets[1:]] > gone[offsets[:-1]]) & valid_of(maps)
+    return found
+
+
+def _is_beyond_limit(window: Window, column: AggregateColumn) -> Mask:
+    """Records of keys that have more rows in all of their lists than one list may have."""
+    lists = window.take(column.name, window.order)
+    rows = np.where(valid_of(lists), np.diff(offsets_of(lists)), 0)
+    is_beyond = np.add.reduceat(rows, window.starts[:-1]) > column.get(COUNT_LIMIT)
+    found: Mask = np.repeat(is_beyond, np.diff(window.starts))
     return found
 
 

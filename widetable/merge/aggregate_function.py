@@ -98,6 +98,11 @@ def time_field(column: AggregateColumn) -> str | None:
     return column.get(TS_FIELD) or next(reversed(nested_fields(column)), None)
 
 
+def is_limited(column: AggregateColumn) -> bool:
+    """Whether the list of nested_update has a limit."""
+    return column.get(COUNT_LIMIT) != COUNT_LIMIT.default
+
+
 # int64[c]: the record that a column's value is from, -1 for null; or values.
 Found: TypeAlias = Rows | Computed
 

@@ -42,6 +42,7 @@ from widetable.merge.aggregate_function import (
     AggregateColumn,
     Grouping,
     failed,
+    is_limited,
 )
 from widetable.merge.element_states import (
     Collected,
@@ -204,9 +205,8 @@ def _nested_update(fold: Fold, column: AggregateColumn, records: pa.Array) -> _R
         ranks([rows.field(name) for name in order]).tolist() if order else None,
         value_codes(rows).tolist(),
         counts,
-        # What is older decides how much room is left, so of a commit nothing is dropped: its record
-        # may be longer than the limit.
-        len(rows) if fold.composes else column.get(COUNT_LIMIT),
+        # Also of a commit: what may matter behind its limit stands apart (`aggregate_barriers`).
+        column.get(COUNT_LIMIT),
     )
     return _Rules(
         partial(NestedRows, nested) if keys is None else partial(NestedByKey, nested, keys)
@@ -258,8 +258,7 @@ def _in_order(column: AggregateColumn) -> Grouping:
 
 def _of_nested_update(column: AggregateColumn) -> Grouping:
     """A list that is full lets nothing in, so it counts what came before."""
-    is_limited = column.get(COUNT_LIMIT) != COUNT_LIMIT.default
-    return Grouping.NEVER if is_limited else Grouping.IN_ORDER
+    return Grouping.NEVER if is_limited(column) else Grouping.IN_ORDER
 
 
 def _never(column: AggregateColumn) -> Grouping:

@@ -6,15 +6,23 @@ boundaries, on which runs compaction merged, or on when.
 
 from __future__ import annotations
 
+import random
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
 import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
+from tests.aggregates import ROWS
 from tests.bucket import Bucket
-from tests.model import Model
+from tests.model import Model, Record
 from tests.plain_rows import plain
 from tests.strategies import commits, keys_of, tables
 from widetable.format.row_budget import BATCH_BYTES
+from widetable.new_schema import new_schema
 from widetable.schema import TableSchema
 
 ENGINES = ["deduplicate", "partial-update", "aggregation", "first-row"]
@@ -49,3 +57,59 @@ def run_history(data: st.DataObject, schema: TableSchema) -> None:
 @given(data=st.data())
 def test_any_history(engine: str, data: st.DataObject) -> None:
     run_history(data, data.draw(tables(engine, may_have_rowkind_field=True), "table"))
+
+
+LISTS = [{}, {"nested-key": "id"}, {"nested-key": "id", "nested-sequence-field": "s"}]
+
+
+def limited(options: dict[str, str], limit: int) -> TableSchema:
+    """A list of rows, of so many at most."""
+    said = {"aggregate-function": "nested_update", "count-limit": str(limit), **options}
+    return new_schema(
+        pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("r", ROWS)]),
+        primary_key=["k"],
+        options={
+            "merge-engine": "aggregation",
+            **{f"fields.r.{key}": value for key, value in said.items()},
+        },
+    )
+
+
+def listed(kind: str, *rows: str) -> Record:
+    """a1: the row of id a, number 1 in the order."""
+    values = [{"id": ord(row[0]), "s": int(row[1:]), "v": None} for row in rows]
+    return kind, {"k": 1, "r": values}
+
+
+def rows_after(schema: TableSchema, commits: Sequence[Sequence[Record]]) -> list[dict[str, Any]]:
+    bucket = Bucket(schema)
+    for commit in commits:
+        bucket.write(commit)
+    found: list[dict[str, Any]] = plain(bucket.rows())
+    bucket.compact(0, len(bucket.runs))
+    assert plain(bucket.rows()) == found
+    return found
+
+
+@pytest.mark.parametrize("options", LISTS, ids=str)
+def test_a_commit_of_a_list_is_no_longer_than_its_limit(options: dict[str, str]) -> None:
+    schema, records = limited(options, 2), [listed("+I", "a1", "b1"), listed("+I", "c1", "a2")]
+    (row,) = rows_after(schema, [records])
+    assert [each["id"] for each in row["r"]] == [ord("a"), ord("b")]
+    assert [row] == rows_after(schema, [[record] for record in records])
+
+
+@pytest.mark.parametrize("options", LISTS, ids=str)
+def test_a_list_with_a_limit_does_not_depend_on_commits(
+    options: dict[str, str], rng: random.Random
+) -> None:
+    for _ in range(30):
+        schema, records = limited(options, rng.randint(0, 4)), list[Record]()
+        for _ in range(rng.randint(1, 7)):
+            rows = [f"{rng.choice('abcd')}{rng.randint(0, 2)}" for _ in range(rng.randint(0, 3))]
+            records.append(listed(rng.choice(["+I", "+I", "+U", "-U", "-D"]), *rows))
+        cuts = sorted(rng.sample(range(1, len(records) + 1), rng.randint(0, 1)))
+        commits = [records[a:b] for a, b in pairwise([0, *cuts, len(records)])]
+        model = Model(schema)
+        model.write(records)
+        assert rows_after(schema, commits) == plain(model.rows())
