@@ -98,6 +98,7 @@ ANSWERS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "a retraction that a function cannot take back": (
         _ANSWERS + "a_retraction_that_cannot_be_taken_back_is_not_written",
+        _ANSWERS + "a_retraction_without_a_meaning_is_not_written",
     ),
     "a NOT NULL column": (
         _ANSWERS + "a_not_null_column_without_a_value_has_that_of_the_last_record",

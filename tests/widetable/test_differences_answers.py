@@ -182,6 +182,19 @@ def test_a_retraction_that_cannot_be_taken_back_is_not_written(
     assert row(table) == (1, value)
 
 
+@pytest.mark.parametrize("kind", ["-D", "-U"])
+@pytest.mark.parametrize("engine", ["partial-update", "first-row"])
+def test_a_retraction_without_a_meaning_is_not_written(
+    tmp_path: Path, engine: str, kind: str
+) -> None:
+    table = create(tmp_path, **{"merge-engine": engine}, **RUNS)
+    write(table, ("+I", 1, 7))
+    with pytest.raises(wt.InvalidError, match="'ignore-delete'"):
+        write(table, (kind, 2, 7))
+    assert len(table.snapshots()) == 1
+    assert row(table) == (1, 7)
+
+
 @pytest.mark.parametrize(
     ("options", "kind"), [(GROUPED, "-D"), (LAST, "-U")], ids=["a group", "a function"]
 )

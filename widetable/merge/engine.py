@@ -73,8 +73,8 @@ class MergeEngine(Protocol):
     def normal_form(self, schema: TableSchema, row_batch: pa.RecordBatch) -> pa.RecordBatch:
         """The same records without values that have no meaning (docs/decisions/0001).
 
-        Rows, their order, kinds and numbers stay. Raises InvalidError for a retraction that
-        first-row or a function could never merge: once it is stored the table cannot be read.
+        Rows, their order, kinds and numbers stay. Raises InvalidError for a retraction that could
+        never be merged: once it is stored the table cannot be read.
         """
 
     def barriers(self, window: Window) -> npt.NDArray[np.bool_] | None:

@@ -17,15 +17,14 @@ import pyarrow as pa
 from widetable import options as opt
 from widetable.errors import InvalidError
 from widetable.kernels.aggregate import first_values
-from widetable.kernels.arrow_buffers import fixed_values
+from widetable.merge.normal_form import first_retraction
 from widetable.merge.option_rules import check_rules
 from widetable.merge.partial_merge import PartialMerge
 from widetable.merge.plan import MergePlan, Pick
-from widetable.merge.printed_key import printed_key_of
 from widetable.merge.window import Window
 from widetable.merge.written_columns import check_required
 from widetable.row_kind import TEXTS, is_retraction
-from widetable.schema import VALUE_KIND, TableSchema
+from widetable.schema import TableSchema
 
 
 class FirstRow:
@@ -47,11 +46,9 @@ class FirstRow:
         return tuple(name for name in schema.names if name in needed)
 
     def normal_form(self, schema: TableSchema, row_batch: pa.RecordBatch) -> pa.RecordBatch:
-        kinds = fixed_values(row_batch.column(VALUE_KIND), np.int8)
-        wrong = np.flatnonzero(is_retraction(kinds))
-        if len(wrong):
-            row = int(wrong[0])
-            raise _meaningless(int(kinds[row]), printed_key_of(schema, row_batch, row))
+        wrong = first_retraction(schema, row_batch)
+        if wrong is not None:
+            raise _meaningless(*wrong)
         return row_batch
 
     def barriers(self, window: Window) -> npt.NDArray[np.bool_] | None:

@@ -23,6 +23,7 @@ from widetable.kernels.arrow_buffers import fixed_values, validity
 from widetable.kernels.gather import take
 from widetable.merge.aggregate_function import IGNORE_RETRACT
 from widetable.merge.aggregate_functions import columns_of_group
+from widetable.merge.printed_key import printed_key_of
 from widetable.row_kind import DELETE, is_retraction
 from widetable.schema import VALUE_KIND, SequenceGroup, TableSchema
 
@@ -52,6 +53,18 @@ def cleared_of_partial_update(schema: TableSchema, row_batch: pa.RecordBatch) ->
     elif schema.typed_options.get(opt.REMOVE_RECORD_ON_DELETE):
         cleared.update({name: kinds == DELETE for name in schema.names})
     return cleared
+
+
+def first_retraction(schema: TableSchema, row_batch: pa.RecordBatch) -> tuple[int, str] | None:
+    """The kind and the key, as text, of the first -U or -D: for engines that refuse them, since a key that has one
+    could not be read any more.
+    """
+    kinds = fixed_values(row_batch.column(VALUE_KIND), np.int8)
+    retractions = np.flatnonzero(is_retraction(kinds))
+    if not len(retractions):
+        return None
+    row = int(retractions[0])
+    return int(kinds[row]), printed_key_of(schema, row_batch, row)
 
 
 def _has_sequence(row_batch: pa.RecordBatch, group: SequenceGroup) -> npt.NDArray[np.bool_]:

@@ -22,11 +22,15 @@ from widetable.kernels.arrow_buffers import fixed_values
 from widetable.merge.aggregate_function import AggregateColumn, Grouping
 from widetable.merge.aggregate_functions import AGGREGATES, columns_of_groups
 from widetable.merge.aggregate_normal_form import aggregate_normal_form, refuse_retractions
-from widetable.merge.normal_form import cleared_of_partial_update
+from widetable.merge.normal_form import cleared_of_partial_update, first_retraction
 from widetable.merge.option_rules import check_honoured_groups, check_rules
 from widetable.merge.partial_merge import PartialMerge
 from widetable.merge.partial_update_barriers import partial_update_barriers
-from widetable.merge.partial_update_plan import partial_update_plan
+from widetable.merge.partial_update_plan import (
+    meaningless_retraction,
+    partial_update_plan,
+    retractions_have_a_meaning,
+)
 from widetable.merge.plan import MergePlan
 from widetable.merge.window import Window
 from widetable.merge.written_columns import check_required, missing_columns
@@ -73,7 +77,12 @@ class PartialUpdate:
         return tuple(name for name in schema.names if name in needed)
 
     def normal_form(self, schema: TableSchema, row_batch: pa.RecordBatch) -> pa.RecordBatch:
-        """A retraction is refused only where its group has a sequence: else it is passed over."""
+        """A retraction that a function cannot take back is refused only where its group has a sequence: else it is
+        passed over.
+        """
+        wrong = None if retractions_have_a_meaning(schema) else first_retraction(schema, row_batch)
+        if wrong is not None:
+            raise meaningless_retraction(*wrong)
         cleared = cleared_of_partial_update(schema, row_batch)
         filled = columns_of_groups(schema)
         if filled:

@@ -96,6 +96,24 @@ def sequences_of(window: Window, group: SequenceGroup, rows: npt.NDArray[np.int6
     return Sequences(lanes, has_sequence)
 
 
+def retractions_have_a_meaning(schema: TableSchema) -> bool:
+    """Whether an option says what a -U or -D does."""
+    options = schema.typed_options
+    is_said = options.get(opt.IGNORE_DELETE) or options.get(opt.REMOVE_RECORD_ON_DELETE)
+    return bool(is_said or schema.sequence_groups)
+
+
+def meaningless_retraction(kind: int, key: str) -> InvalidError:
+    """Of the key, where no option says what it does."""
+    return InvalidError(
+        "merge-engine partial-update",
+        found=f"a {TEXTS[kind]} record of the key {key}",
+        expected="+I and +U only, as no option gives retractions a meaning",
+        action=f"Set {opt.IGNORE_DELETE.key!r} or {opt.REMOVE_RECORD_ON_DELETE.key!r}, define sequence groups, "
+        "or filter the records.",
+    )
+
+
 def removing_groups(schema: TableSchema) -> list[SequenceGroup]:
     """The groups by which a -D removes the whole row."""
     named = schema.typed_options.get(opt.REMOVE_RECORD_ON_SEQUENCE_GROUP)
@@ -130,10 +148,9 @@ class _Records:
 
     def check(self) -> None:
         """Raises InvalidError for a retraction without a meaning. A record alone passes, as in Paimon."""
-        if self._ignores_deletes or self._removes_on_delete or self.schema.sequence_groups:
-            return
-        if self.retractions.any():
-            raise _meaningless_retraction(self.window, int(self.rows[self.retractions.argmax()]))
+        if self.retractions.any() and not retractions_have_a_meaning(self.schema):
+            row = int(self.rows[self.retractions.argmax()])
+            raise meaningless_retraction(self.window.kinds[row], self.window.printed_key(row))
 
     def sequences(self, group: SequenceGroup) -> Sequences:
         found = self._sequences.get(group)
@@ -294,13 +311,3 @@ def _last_value(records: _Records, name: str) -> npt.NDArray[np.int64]:
         valid = validity(take_patched(column.large, column.rest, choice))
         marked &= True if valid is None else valid
     return last_marked(records.starts, records.floor, marked)
-
-
-def _meaningless_retraction(window: Window, row: int) -> InvalidError:
-    return InvalidError(
-        "merge-engine partial-update",
-        found=f"a {TEXTS[window.kinds[row]]} record of the key {window.printed_key(row)}",
-        expected="+I and +U only, as no option gives retractions a meaning",
-        action=f"Set {opt.IGNORE_DELETE.key!r} or {opt.REMOVE_RECORD_ON_DELETE.key!r}, define sequence groups, "
-        "or filter the records.",
-    )

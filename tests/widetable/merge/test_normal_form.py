@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.bucket import row_batch
+from tests.bucket import Bucket, row_batch
 from tests.model import Model, Record, Row
 from tests.plain_rows import plain, python_rows
 from tests.strategies import commits, keys_of, tables
+from widetable.errors import InvalidError
 from widetable.merge.engine import engine_of
 from widetable.new_schema import new_schema
 from widetable.schema import TableSchema
@@ -70,7 +72,7 @@ def test_sequence_field_stays_because_it_orders() -> None:
 
 
 def test_nothing_changes_elsewhere() -> None:
-    plain = table({})
+    plain = table({"ignore-delete": "true"})
     deduplicate = new_schema(plain.arrow_schema(), primary_key=["k"], options=dict(GROUP))
     for schema in (plain, deduplicate):
         batch = row_batch(schema, [record("-D", 1, None, 3, 4)], schema.names, 1)
@@ -79,6 +81,24 @@ def test_nothing_changes_elsewhere() -> None:
 
 def test_columns_that_are_not_written() -> None:
     assert normal(table(GROUP), [record("-D", 1, None, None, 4)], ["k", "u"]) == [[1, None]]
+
+
+@pytest.mark.parametrize("kind", ["-U", "-D"])
+@pytest.mark.parametrize("engine", ["partial-update", "first-row"])
+def test_a_retraction_without_a_meaning_is_refused(engine: str, kind: str) -> None:
+    records = [record("+I", 1, 2, 3, 4), record(kind, 7, 2, 3, 4)]
+    with pytest.raises(InvalidError, match=f"{kind} record of the key k=7.*ignore-delete"):
+        normal(table({"merge-engine": engine}), records)
+
+
+@pytest.mark.parametrize("kind", ["-U", "-D"])
+@pytest.mark.parametrize("engine", ["partial-update", "first-row"])
+def test_one_that_another_client_wrote_is_refused_when_it_is_merged(engine: str, kind: str) -> None:
+    bucket = Bucket(table({"merge-engine": engine}))
+    for number, of_commit in enumerate((record("+I", 1, 2, 3, 4), record(kind, 1, 2, 3, 4))):
+        bucket.runs.append([row_batch(bucket.schema, [of_commit], bucket.schema.names, number)])
+    with pytest.raises(InvalidError, match=f"{kind} record of the key k=1.*ignore-delete"):
+        bucket.rows()
 
 
 @given(st.data())
