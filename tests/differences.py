@@ -401,6 +401,9 @@ NOT_DONE: Final[dict[str, tuple[str, ...]]] = {
         _JAVA_TABLES + "what_needs_a_key_with_its_partition_is_refused_by_name",
         _JAVA_TABLES + "changes_of_append_tables_are_what_was_appended",
     ),
+    "columns of type ARRAY that order records": (
+        "tests/widetable/test_rejections.py::test_records_are_ordered_by_what_has_an_order",
+    ),
     "tag.automatic-creation": (_NOT_DONE + "tags_of_batches",),
     "views, materialized tables": (_NOT_DONE + "views_and_tables_of_other_kinds",),
     "storages but local disks": (

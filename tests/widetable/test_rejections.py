@@ -153,6 +153,52 @@ def test_nested_types_are_no_keys(tmp_path: Path, kind: str, role: str) -> None:
         wt.Catalog(tmp_path).create_table("db.t", {"k": "INT", "c": kind}, **keys)
 
 
+PLAIN = (
+    *("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL(38, 2)"),
+    *("CHAR(3)", "STRING", "BINARY(3)", "BYTES", "DATE", "TIME(3)", "TIMESTAMP(9)"),
+    "TIMESTAMP(3) WITH LOCAL TIME ZONE",
+)
+NESTED = ("ARRAY<INT>", "MAP<INT, INT>", "MULTISET<INT>", "ROW<x INT>")
+# By the option that lets the column c, or the field c of the rows in r, order records: the other options.
+ORDERING: dict[str, list[dict[str, str]]] = {
+    "sequence.field": [{"sequence.field": "c"} | more for more in ({}, PARTIAL, FOLDS)],
+    "fields.c.sequence-group": [{**PARTIAL, "fields.c.sequence-group": "a"}],
+    "fields.a,c.sequence-group": [{**PARTIAL, "fields.a,c.sequence-group": "r"}],
+    "fields.r.nested-sequence-field": [
+        of("r", "nested_update", nested_key="a", nested_sequence_field="c")
+    ],
+}
+
+
+@pytest.mark.parametrize("kind", [*PLAIN, *NESTED])
+@pytest.mark.parametrize("option", ORDERING)
+def test_records_are_ordered_by_what_has_an_order(tmp_path: Path, option: str, kind: str) -> None:
+    columns = {"k": "INT", "a": "INT", "c": kind, "r": f"ARRAY<ROW<a INT, c {kind}>>"}
+    for number, options in enumerate(ORDERING[option]):
+        catalog, name = wt.Catalog(tmp_path), f"db.t{number}"
+        options = {"bucket": "1", "widetable.fsync": "false", **options}
+        if kind in NESTED:
+            with pytest.raises(wt.InvalidError) as raised:
+                catalog.create_table(name, columns, primary_key=["k"], options=options)
+            assert repr(option) in str(raised.value)
+            assert catalog.list_tables() == []
+        else:
+            table = catalog.create_table(name, columns, primary_key=["k"], options=options)
+            rows = {"k": [1, 1], "a": [1, 2], "c": [None, None], "r": [[{"a": 1, "c": None}]] * 2}
+            table.write(rows)
+            assert table.scan().count() == 1
+
+
+@pytest.mark.parametrize("option", ["sequence.field", "fields.z.sequence-group"])
+def test_an_order_by_lists_is_not_given_later(tmp_path: Path, option: str) -> None:
+    catalog = wt.Catalog(tmp_path)
+    catalog.create_table("db.t", COLUMNS, primary_key=["k"], options=PARTIAL)
+    added = [pa.field("z", pa.list_(pa.int32())), pa.field("y", pa.int32())]
+    value = "z" if option == "sequence.field" else "y"
+    with pytest.raises(wt.InvalidError, match=option):
+        catalog.alter_table("db.t", add_columns=added, set_options={option: value})
+
+
 # The options of what cannot be made here at all: refused by name, whether Paimon allows it or not.
 REFUSED: list[dict[str, str]] = [
     {"changelog-producer": "lookup", "full-compaction.delta-commits": "2"},

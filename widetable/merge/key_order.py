@@ -4,7 +4,7 @@ Rows of a bucket are ordered by (trimmed primary key, `sequence.field`s, sequenc
 comes last wins. Source: Paimon `SortMergeReader`, `UserDefinedSeqComparator`; semantics of null: smallest, also where
 `sequence.field.sort-order` is descending. Partition columns are left out of the key: in a
 bucket they are all equal. Rows that are equal in all of this stay as they lie: older run first,
-then file order. Raises TypeError for a sequence column of a nested type.
+then file order.
 """
 
 from __future__ import annotations

@@ -95,16 +95,27 @@ def columns_are_protected_once(schema: TableSchema) -> None:
 
 
 def sequence_columns_have_an_order(schema: TableSchema) -> None:
-    """Paimon refuses these types when it compares the first records."""
+    """Of groups. Paimon refuses the nested types but ARRAY when it compares the first records."""
     for group in schema.sequence_groups:
         for name in group.sequence:
-            if schema.field(name).type.root in ("MAP", "MULTISET", "ROW"):
-                raise _invalid(
-                    _group_key(group),
-                    f"the sequence column {name!r} of type {schema.field(name).type}",
-                    "a type that has an order",
-                    "Use another sequence column.",
-                )
+            _check_order(schema, _group_key(group), name)
+
+
+def sequence_fields_have_an_order(schema: TableSchema) -> None:
+    """The same of `sequence.field`."""
+    for name in schema.sequence_fields:
+        _check_order(schema, opt.SEQUENCE_FIELD.key, name)
+
+
+def _check_order(schema: TableSchema, key: str, name: str) -> None:
+    kind = schema.field(name).type
+    if kind.is_nested:
+        raise _invalid(
+            key,
+            f"the column {name!r} of type {kind}",
+            "a type that has an order",
+            "Use another sequence column.",
+        )
 
 
 def sequence_field_needs_partition_in_key(schema: TableSchema) -> None:
@@ -238,16 +249,18 @@ def check_honoured_groups(schema: TableSchema) -> None:
 
 
 RULES: Final[dict[str, tuple[Rule, ...]]] = {
-    "deduplicate": (sequence_field_needs_partition_in_key,),
+    "deduplicate": (sequence_field_needs_partition_in_key, sequence_fields_have_an_order),
     "first-row": (no_sequence_field, changelog_producer_of_first_row),
     "aggregation": (
         sequence_field_needs_partition_in_key,
+        sequence_fields_have_an_order,
         functions_are_known,
         functions_take_their_columns,
         removal_takes_back_all,
     ),
     "partial-update": (
         sequence_field_needs_partition_in_key,
+        sequence_fields_have_an_order,
         group_columns_exist,
         group_columns_are_not_keys,
         columns_are_protected_once,

@@ -135,7 +135,6 @@ ACCEPTED: list[tuple[str, dict[str, str]]] = [
     ("partial-update", {**GROUP, "fields.g.aggregate-function": "sum"}),
     ("partial-update", {"fields.g.sequence-group": "a,g"}),
     ("partial-update", {**GROUP, "sequence.field": "g"}),
-    ("partial-update", {"fields.l.sequence-group": "a"}),
     ("deduplicate", {"fields.a.aggregate-function": "no_such_function"}),
     ("deduplicate", {"fields.g.sequence-group": "no_such_column"}),
 ]
@@ -184,7 +183,7 @@ NEEDED: list[tuple[str, dict[str, Any], str, str]] = [
     ("deduplicate", {"sequence.field": "h"}, "b", "k h b"),
     ("partial-update", TWO, "s", "k s"),
     ("partial-update", TWO, "a", "k g a"),
-    ("partial-update", {**TWO, "sequence.field": "l"}, "b", "k h b l"),
+    ("partial-update", {**TWO, "sequence.field": "s"}, "b", "k h b s"),
     (
         "partial-update",
         {**TWO, "partial-update.remove-record-on-sequence-group": "h"},
