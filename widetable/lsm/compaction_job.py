@@ -6,7 +6,7 @@ elsewhere. Buckets are committed in groups, so that a large table makes progress
 message that lost is dropped with its files: that hurts nobody (the compactor may lose), and so is one whose input files
 expired while it read them. A bucket with a damaged file is passed by and named in the result (`sick_buckets`); another
 error of a bucket keeps the others from nothing either, but is raised in the end. Raises ConflictError when a group lost
-in every round, and what compaction raises: DamagedError only for what is not of a bucket.
+in every round, and what compaction raises: DamagedError and NotFoundError only for what is not of a bucket, a schema.
 
     two compactors   A plans f1 f2         B plans f1 f2, commits g       A commits h: ConflictError; h is removed
                      A plans what is live now: g, and what came meanwhile; at most `_MAX_ROUNDS` times
@@ -105,15 +105,13 @@ def one_by_one(
 
 
 def _is_of(state: TableState, work: BucketWork, error: Exception) -> bool:
-    """Whether the next bucket may well do better: damage of the bucket's files, a file that is
-    gone, or a storage that refuses one of those that the plan reads. A full disk, or a wrong
+    """Whether the next bucket may well do better: damage of the bucket's files, one that is gone,
+    or a storage that refuses one of those that the plan reads. A full disk, or a wrong
     configuration, is of all.
     """
-    if isinstance(error, DamagedError):
-        return is_of_bucket(state, error)
     if isinstance(error, StorageError):
         return any(name in error.subject for name in names_of(work.plan))
-    return isinstance(error, NotFoundError)
+    return isinstance(error, DamagedError | NotFoundError) and is_of_bucket(state, error)
 
 
 def compact_table(
@@ -206,7 +204,7 @@ class _Job:
                 self.result = replace(self.result, sick=(*self.result.sick, sick))
 
     def _take(self, work: BucketWork, outcome: Outcome) -> None:
-        if isinstance(outcome, NotFoundError):
+        if isinstance(outcome, NotFoundError) and is_of_bucket(self._state, outcome):
             self._lose_input(work, outcome)
         elif isinstance(outcome, DamagedError) and is_of_bucket(self._state, outcome):
             self._pass_by(work, outcome)

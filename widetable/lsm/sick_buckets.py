@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from widetable.errors import DamagedError
+from widetable.errors import DamagedError, NotFoundError
 from widetable.format.bucket_id import BucketId
 from widetable.lsm.bucket_plan import Plan, names_of
 from widetable.storage.file_io import FileStatus
@@ -109,9 +109,9 @@ class SickBuckets:
 SICK_BUCKETS: Final = SickBuckets()
 
 
-def is_of_bucket(table: TableState, damage: DamagedError) -> bool:
-    """Whether only the bucket that was compacted has to do with it: a schema is of all."""
-    return not damage.subject.startswith(table.paths.schema_dir)
+def is_of_bucket(table: TableState, error: DamagedError | NotFoundError) -> bool:
+    """Whether only the bucket that was compacted has to do with what is wrong or gone: a schema is of all."""
+    return not error.subject.startswith(table.paths.schema_dir)
 
 
 def _lie(table: TableState, directory: str, names: Iterable[str]) -> _Lie:

@@ -173,14 +173,16 @@ def test_a_file_that_the_storage_refuses_is_no_damage_and_costs_one_bucket(table
     assert waiting(table) == {1}
 
 
-def test_damage_of_a_schema_is_not_that_of_a_bucket(table: wt.Table) -> None:
+@pytest.mark.parametrize("is_missing", [False, True], ids=["damaged", "missing"])
+def test_damage_of_a_schema_is_not_that_of_a_bucket(table: wt.Table, is_missing: bool) -> None:
     schema = Path(table.path, "schema", "schema-0")
     catalog = wt.Catalog(str(Path(table.path).parent.parent))
     catalog.alter_table("d.t", add_columns=[pa.field("b", pa.int64())])
-    schema.write_bytes(b"{")
-    with pytest.raises(wt.DamagedError, match="schema-0"):
+    schema.unlink() if is_missing else schema.write_bytes(b"{")
+    with pytest.raises(wt.NotFoundError if is_missing else wt.DamagedError, match="schema-0"):
         wt.Table.open(table.path).compact(full=True)
     assert waiting(table) == {0, 1, 2}
+    assert sick_buckets.SICK_BUCKETS.of(table.path) == []
 
 
 class Big:
