@@ -8,18 +8,20 @@ facts are kept, no exception with its frames. Raises StorageError.
 
 A note costs one listing of the bucket's directory per round. It is about files by name: a plan
 that does not read all of them is carried out, for then somebody has replaced what was damaged.
-Bounded; the oldest notes go first.
+Bounded; the oldest notes go first. Thread-safe; a forked child begins without any.
 """
 
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from widetable.errors import DamagedError, NotFoundError
+from widetable.forked_child import SharedByThreads
 from widetable.format.bucket_id import BucketId
 from widetable.lsm.bucket_plan import Plan, names_of
 from widetable.storage.file_io import FileStatus
@@ -60,11 +62,12 @@ class _Noted:
     until_seconds: float
 
 
-class SickBuckets:
+class SickBuckets(SharedByThreads):
     """By table and directory of the bucket."""
 
-    def __init__(self) -> None:
+    def _start_anew(self) -> None:
         self._noted: dict[tuple[str, str], _Noted] = {}
+        self._lock = threading.Lock()
 
     def note(
         self, table: TableState, bucket: BucketId, plan: Plan, error: DamagedError
@@ -74,11 +77,11 @@ class SickBuckets:
         names = [name for name in taken if name in error.subject] or taken
         sick = SickBucket(error.subject, error.found, error.expected, error.action)
         directory = table.bucket_dir(bucket)
-        while len(self._noted) >= _MOST_BUCKETS:
-            self._noted.pop(next(iter(self._noted)))
-        self._noted[table.paths.root, directory] = _Noted(
-            sick, _lie(table, directory, names), time.monotonic() + LOOK_AGAIN_SECONDS
-        )
+        lie, until_seconds = _lie(table, directory, names), time.monotonic() + LOOK_AGAIN_SECONDS
+        with self._lock:
+            self._noted[table.paths.root, directory] = _Noted(sick, lie, until_seconds)
+            while len(self._noted) > _MOST_BUCKETS:
+                self._noted.pop(next(iter(self._noted)))
         _log.warning(
             "bucket %d of %s is not compacted, the others are: %s",
             bucket.number,
@@ -89,21 +92,30 @@ class SickBuckets:
 
     def known(self, table: TableState, bucket: BucketId, plan: Plan) -> SickBucket | None:
         """The bucket when carrying out the plan would meet an error that is noted; looks at the files it is about."""
-        key = table.paths.root, table.bucket_dir(bucket)
-        noted = self._noted.get(key)
+        directory = table.bucket_dir(bucket)
+        with self._lock:
+            noted = self._noted.get((table.paths.root, directory))
         if noted is None or not noted.files.keys() <= set(names_of(plan)):
             return None
-        is_new = time.monotonic() < noted.until_seconds
-        if is_new and _lie(table, key[1], noted.files) == noted.files:
-            return noted.bucket
-        self._noted.pop(key, None)
-        return None
+        return noted.bucket if self._holds(table, directory, noted) else None
 
-    def of(self, root: str) -> list[SickBucket]:
-        """All that are noted of a table."""
-        return [
-            noted.bucket for (of_root, _), noted in list(self._noted.items()) if of_root == root
-        ]
+    def of(self, table: TableState) -> list[SickBucket]:
+        """All of a table; looks at the files they are about."""
+        root = table.paths.root
+        with self._lock:
+            noted = [(each, of) for (at, each), of in self._noted.items() if at == root]
+        return [of.bucket for directory, of in noted if self._holds(table, directory, of)]
+
+    def _holds(self, table: TableState, directory: str, noted: _Noted) -> bool:
+        """Whether the files lie as they did a short while ago; forgets it otherwise."""
+        is_new = time.monotonic() < noted.until_seconds
+        if is_new and _lie(table, directory, noted.files) == noted.files:
+            return True
+        key = table.paths.root, directory
+        with self._lock:
+            if self._noted.get(key) is noted:
+                del self._noted[key]
+        return False
 
 
 SICK_BUCKETS: Final = SickBuckets()

@@ -102,7 +102,7 @@ class _Look:
         self._snapshot_id = snapshot_id
         self._is_deep = is_deep
         self._is_changelog = is_changelog
-        self._met = [sick.error for sick in SICK_BUCKETS.of(table.paths.root)]
+        self._met = [sick.error for sick in SICK_BUCKETS.of(table)]
 
     def at(self, entry: ManifestEntry, size_bytes: int | None) -> tuple[str, str] | None:
         """(found, expected) of a damaged file."""

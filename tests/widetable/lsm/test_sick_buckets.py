@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pyarrow as pa
 import pytest
@@ -59,11 +62,47 @@ def test_a_damage_is_believed_for_a_while(table: wt.Table, monkeypatch: pytest.M
     """The file lies as before, but a storage may give wrong bytes for a time."""
     state, known = table._state(table.schema), SickBuckets()
     plan = plan_of(state, files_of(table))
+    known.note(state, BUCKET, plan, damage("the bucket"))
+    assert len(known.of(state)) == 1
     monkeypatch.setattr(sick_buckets, "LOOK_AGAIN_SECONDS", 0.0)
     known.note(state, BUCKET, plan, damage("the bucket"))
-    assert known.of(table.path)
+    assert known.of(state) == []
+    known.note(state, BUCKET, plan, damage("the bucket"))
     assert known.known(state, BUCKET, plan) is None
-    assert not known.of(table.path)
+
+
+@pytest.mark.parametrize("is_asked_by_plan", [False, True])
+def test_a_file_that_lies_otherwise_is_not_the_damaged_one(
+    table: wt.Table, is_asked_by_plan: bool
+) -> None:
+    state, files, known = table._state(table.schema), files_of(table), SickBuckets()
+    path = state.data_file(BUCKET, files[0].file_name)
+    known.note(state, BUCKET, plan_of(state, files), damage(path))
+    assert [sick.subject for sick in known.of(state)] == [path]
+    os.utime(path, (1, 1))
+    if is_asked_by_plan:
+        assert known.known(state, BUCKET, plan_of(state, files)) is None
+    assert known.of(state) == []
+
+
+def test_threads_keep_no_more_than_the_most(
+    table: wt.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All look at their files at one time."""
+    state, known, together = table._state(table.schema), SickBuckets(), Barrier(4)
+    plan = plan_of(state, files_of(table))
+
+    def lie(*_: object) -> dict[str, None]:
+        together.wait(timeout=60)
+        return {}
+
+    with monkeypatch.context() as patched, ThreadPoolExecutor(4) as threads:
+        patched.setattr(sick_buckets, "_MOST_BUCKETS", 1)
+        patched.setattr(sick_buckets, "_lie", lie)
+        buckets = [BucketId(b"", number) for number in range(4)]
+        list(threads.map(lambda each: known.note(state, each, plan, damage("f")), buckets))
+    monkeypatch.setattr(sick_buckets, "_lie", lambda *_: {})
+    assert len(known.of(state)) == 1
 
 
 def test_a_schema_is_of_all_buckets(table: wt.Table) -> None:

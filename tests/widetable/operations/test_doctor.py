@@ -61,12 +61,15 @@ def test_a_damaged_file_is_named_with_what_is_concerned(
 
 def test_inspection_knows_what_a_compaction_met(table: wt.Table) -> None:
     entry = live(table)[-1]
+    sound = path_of(table, entry).read_bytes()
     damage_group(path_of(table, entry), 0)
     assert table.inspect().damaged_files == ()
     with pytest.raises(wt.DamagedError):
         table.compact(full=True)
     (file,) = table.inspect().damaged_files
     assert (file.path, file.bucket) == (str(path_of(table, entry)), entry.bucket)
+    path_of(table, entry).write_bytes(sound)
+    assert table.inspect().damaged_files == ()
 
 
 def test_a_damaged_changelog_file_says_what_its_readers_do(table: wt.Table) -> None:

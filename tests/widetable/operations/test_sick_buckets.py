@@ -175,14 +175,14 @@ def test_a_file_that_the_storage_refuses_is_no_damage_and_costs_one_bucket(table
 
 @pytest.mark.parametrize("is_missing", [False, True], ids=["damaged", "missing"])
 def test_damage_of_a_schema_is_not_that_of_a_bucket(table: wt.Table, is_missing: bool) -> None:
-    schema = Path(table.path, "schema", "schema-0")
+    state, schema = table._state(table.schema), Path(table.path, "schema", "schema-0")
     catalog = wt.Catalog(str(Path(table.path).parent.parent))
     catalog.alter_table("d.t", add_columns=[pa.field("b", pa.int64())])
     schema.unlink() if is_missing else schema.write_bytes(b"{")
     with pytest.raises(wt.NotFoundError if is_missing else wt.DamagedError, match="schema-0"):
         wt.Table.open(table.path).compact(full=True)
     assert waiting(table) == {0, 1, 2}
-    assert sick_buckets.SICK_BUCKETS.of(table.path) == []
+    assert sick_buckets.SICK_BUCKETS.of(state) == []
 
 
 class Big:
@@ -214,5 +214,5 @@ def test_what_is_remembered_of_a_bucket_holds_no_frames(table: wt.Table) -> None
     for _ in range(2):
         with pytest.raises(wt.DamagedError):
             table.compact(full=True)
-    (sick,) = sick_buckets.SICK_BUCKETS.of(table.path)
+    (sick,) = sick_buckets.SICK_BUCKETS.of(table._state(table.schema))
     assert sick.error.__traceback__ is None
