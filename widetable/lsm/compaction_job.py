@@ -195,13 +195,15 @@ class _Job:
         for bucket, members in by_bucket(entries).items():
             files = [entry.file for entry in members]
             plan = plan_bucket(self._state.schema, self._state.engine, files, self._scope)
-            if not plan or (wanted is not None and bucket not in wanted):
+            if not plan:
                 continue
             sick = SICK_BUCKETS.known(self._state, bucket, plan)
             if sick is None:
                 yield BucketWork(bucket, members[0].total_buckets, plan)
             else:
                 self.result = replace(self.result, sick=(*self.result.sick, sick))
+            if wanted is not None and bucket not in wanted:
+                continue
 
     def _take(self, work: BucketWork, outcome: Outcome) -> None:
         if isinstance(outcome, NotFoundError) and is_of_bucket(self._state, outcome):
