@@ -136,6 +136,7 @@ def compact_table(
         if not wanted:
             job.raise_error()
             return job.result
+    job.log_error()
     assert lost is not None
     raise lost
 
@@ -188,11 +189,21 @@ class _Job:
         if self._error is not None:
             raise self._error
 
+    def log_error(self) -> None:
+        """The same where another error is raised."""
+        if self._error is not None:
+            self._log(self._error)
+
+    def _log(self, error: Exception) -> None:
+        _log.warning("another bucket of %s failed: %s", self._state.paths.root, error)
+
     def _works(
         self, entries: Sequence[ManifestEntry], wanted: set[BucketId] | None
     ) -> Iterator[BucketWork]:
         """Buckets with a plan, each planned when it is asked for; sick ones go into the result instead."""
         for bucket, members in by_bucket(entries).items():
+            if wanted is not None and bucket not in wanted:
+                continue
             files = [entry.file for entry in members]
             plan = plan_bucket(self._state.schema, self._state.engine, files, self._scope)
             if not plan:
@@ -202,8 +213,6 @@ class _Job:
                 yield BucketWork(bucket, members[0].total_buckets, plan)
             else:
                 self.result = replace(self.result, sick=(*self.result.sick, sick))
-            if wanted is not None and bucket not in wanted:
-                continue
 
     def _take(self, work: BucketWork, outcome: Outcome) -> None:
         if isinstance(outcome, NotFoundError) and is_of_bucket(self._state, outcome):
@@ -212,7 +221,7 @@ class _Job:
             self._pass_by(work, outcome)
         elif isinstance(outcome, Exception):
             if self._error is not None:
-                _log.warning("another bucket of %s failed: %s", self._state.paths.root, outcome)
+                self._log(outcome)
             self._error = self._error or outcome
         elif not outcome.is_empty:
             self._group[work.bucket] = outcome

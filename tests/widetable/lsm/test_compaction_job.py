@@ -14,9 +14,10 @@ from tests.table_files import TableFiles
 from widetable.commit.committer import Committer
 from widetable.commit.schema_store import SchemaStore
 from widetable.errors import ConflictError, StorageError
+from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.lsm import compaction_job
-from widetable.lsm.bucket_plan import Scope
+from widetable.lsm.bucket_plan import Plan, Scope, plan_bucket
 from widetable.lsm.compaction_job import (
     BucketWork,
     CompactionResult,
@@ -246,6 +247,53 @@ def test_losing_every_round_is_reported_and_leaves_nothing(tmp_path: Path) -> No
     with pytest.raises(ConflictError):
         table.compact(Scope.FULL, commit)
     table.check(2)
+
+
+def test_an_error_of_one_bucket_is_logged_where_another_lost_every_round(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = CommittedTable(tmp_path)
+    table.append(1)
+
+    def commit(messages: list[CommitMessage]) -> object:
+        raise ConflictError("t", found="a race", expected="none", action="Plan again.")
+
+    def run(planned: Iterable[BucketWork]) -> Iterator[tuple[BucketWork, Outcome]]:
+        for work in planned:
+            ((_, outcome),) = one_by_one(table.files.state)([work])
+            if work.bucket.number == 0:
+                assert isinstance(outcome, CommitMessage)
+                discard(table.files.state, [outcome])
+                outcome = LookupError("a fault")
+            yield work, outcome
+
+    with pytest.raises(ConflictError):
+        table.compact(Scope.FULL, commit, run)
+    assert [record.getMessage() for record in caplog.records if "a fault" in record.getMessage()]
+
+
+def test_what_lost_is_all_that_is_planned_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = CommittedTable(tmp_path)
+    table.append(1)
+    planned, rounds = list[set[str]](), 0
+
+    def plan(schema: object, engine: object, files: list[DataFileMeta], scope: object) -> Plan:
+        planned.append({file.file_name for file in files})
+        return plan_bucket(table.files.schema, table.files.state.engine, files, Scope.FULL)
+
+    def commit(messages: list[CommitMessage]) -> object:
+        nonlocal rounds
+        rounds += 1
+        if rounds == 2:
+            raise ConflictError("t", found="a race", expected="none", action="Plan again.")
+        return table.commit(messages)
+
+    monkeypatch.setattr(compaction_job, "_GROUP_BUCKETS", 1)
+    monkeypatch.setattr(compaction_job, "plan_bucket", plan)
+    assert table.compact(Scope.FULL, commit).commits == 3
+    assert planned == [*planned[:3], planned[1]]
 
 
 def test_after_an_unknown_outcome_no_file_is_deleted(tmp_path: Path) -> None:
