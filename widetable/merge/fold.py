@@ -69,13 +69,16 @@ class Fold:
         return indices
 
     def computed(self, name: str, values: pa.Array, *, or_last: bool) -> Computed:
-        """The source of a column from its values for these keys. or_last: no null, but the last record's value."""
+        """The source of a column from its values for these keys. or_last: no null, but the last record's value. The
+        window forgets the column, which nobody needs now.
+        """
         if or_last and values.null_count:
             values = _filled(values, self.window.take(name, self.rows[self.starts[1:] - 1]))
         # Where each key's value is: its only row's, or behind all of these, one of `values`.
         places = np.arange(len(self.window.starts) - 1)
         places[self.keys] = len(places) + np.arange(len(self.keys))
         others = self.window.take(name, self.window.last_rows)
+        self.window.forget(name)
         return Computed(name, take(pa.concat_arrays([others, values.cast(others.type)]), places))
 
 
