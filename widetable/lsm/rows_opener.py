@@ -41,7 +41,7 @@ from widetable.write.cache_writer import CacheWriter
 from widetable.write.table_state import TableState
 
 _log = logging.getLogger("widetable")
-# Not empty once a failure was said aloud in this process; later ones are said at debug level.
+# What has failed in this process, and was said aloud: from then on it is said at debug level.
 _logged: Final[set[str]] = set()
 
 
@@ -191,7 +191,9 @@ class _CachedRows:
 
 
 class _Survived:
-    """Goes on after an error of a cache, which is said once aloud: a full disk would be met for every file."""
+    """Goes on after an error of a cache. What was done is said aloud the first time that it fails: a full disk would be
+    met for every file.
+    """
 
     def __init__(self, doing: str, path: str) -> None:
         self._doing = doing
@@ -208,7 +210,7 @@ class _Survived:
     ) -> bool:
         if not isinstance(error, Exception):
             return False
-        level = logging.DEBUG if _logged else logging.WARNING
+        level = logging.DEBUG if self._doing in _logged else logging.WARNING
         _logged.add(self._doing)
         message = "%s the lookup cache of %s failed; the data file is read instead"
         _log.log(level, message, self._doing, self._path, exc_info=error)

@@ -215,6 +215,18 @@ def test_a_cache_that_fails_is_passed_over_and_reported_once(
     assert caches.aborted == (4 if step == "write" else 0)
 
 
+def test_what_fails_next_is_not_silent(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    rows_opener._logged.clear()
+    caches = MemoryCaches()
+    files, key = make(tmp_path, {STRATEGY: "lookup"})
+    with caplog.at_level(logging.INFO, "widetable"):
+        for step in ("open", "writer", "open", "writer"):
+            caches.failing = step
+            assert look_up(files, key, [50], caches=caches) == [(50, 50, "b50")]
+            caches.files.clear()
+    assert [record.getMessage().split()[0] for record in caplog.records] == ["opening", "building"]
+
+
 def test_a_damaged_file_fails_the_lookup_and_not_the_cache(tmp_path: Path) -> None:
     caches = MemoryCaches()
     files, key = make(tmp_path, {STRATEGY: "lookup"})
