@@ -38,11 +38,11 @@ from widetable.merge.aggregate_function import (
     NESTED_KEY,
     NESTED_SEQUENCE,
     NULL_STRATEGY,
-    TS_FIELD,
     AggregateColumn,
     Grouping,
     failed,
     is_limited,
+    time_field,
 )
 from widetable.merge.element_states import (
     Collected,
@@ -136,16 +136,14 @@ def _gathered(records: pa.Array, rules: _Rules, folded: list[Elements | None]) -
     kind = records.type
     chosen = np.array([each for row in folded for each in row or ()], np.int64)
     ends = np.cumsum([0, *(len(row or ()) for row in folded)])
-    wide = pa.types.is_large_list(kind)
-    offsets = pa.array(ends, pa.int64() if wide else pa.int32())
+    offsets = pa.array(ends, pa.int32())
     mask = pa.array([row is None for row in folded], pa.bool_())
     nulls = mask if any(row is None for row in folded) else None
     if pa.types.is_map(kind):
         parts = take(records.keys, chosen), take(records.items, chosen)
         return _masked_map(pa.MapArray.from_arrays(offsets, *parts, type=kind), nulls)
     values = _rows(records.values, rules, chosen)
-    lists = pa.LargeListArray if wide else pa.ListArray
-    return lists.from_arrays(offsets, values, type=kind, mask=nulls)
+    return pa.ListArray.from_arrays(offsets, values, type=kind, mask=nulls)
 
 
 def _masked_map(maps: pa.Array, nulls: pa.Array | None) -> pa.Array:
@@ -186,9 +184,8 @@ def _merge_map(fold: Fold, column: AggregateColumn, records: pa.Array) -> _Rules
 
 def _merge_map_by_time(fold: Fold, column: AggregateColumn, records: pa.Array) -> _Rules:
     rows = records.items
-    name = column.get(TS_FIELD) or rows.type.field(rows.type.num_fields - 1).name
     # Texts in order as integers; None for no time, which never wins against a time.
-    times = rows.field(name)
+    times = rows.field(time_field(column))
     pairs = zip(ranks([times]).tolist(), valid_of(times).tolist(), strict=True)
     found = [time if is_known else None for time, is_known in pairs]
     keys = value_codes(records.keys).tolist()
@@ -201,7 +198,6 @@ def _nested_update(fold: Fold, column: AggregateColumn, records: pa.Array) -> _R
     order = column.get(NESTED_SEQUENCE)
     keys, counts = _nested_keys(fold, column, records)
     nested = NestedColumn(
-        keys,
         ranks([rows.field(name) for name in order]).tolist() if order else None,
         value_codes(rows).tolist(),
         counts,

@@ -152,11 +152,10 @@ class TimedElements(KeyedElements):
 
 @dataclass(frozen=True)
 class NestedColumn:
-    """Of the rows of a column. keys: what they are one row by, None: none are; order: by which a row is newer; values:
-    what they are equal by; counts: whether a row counts at all; most: that a list may have.
+    """Of the rows of a column. order: by which a row is newer; values: what they are equal by; counts: whether a row
+    counts at all; most: that a list may have.
     """
 
-    keys: list[int] | None
     order: list[int] | None
     values: list[int]
     counts: list[bool]

@@ -19,7 +19,7 @@ from typing import Any, Final
 from widetable import options as opt
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.merge.aggregate_function import IGNORE_RETRACT
-from widetable.merge.aggregate_functions import columns_of_aggregation
+from widetable.merge.aggregate_functions import LAST_NON_NULL_VALUE, columns_of_aggregation
 from widetable.merge.aggregate_rules import (
     aggregate_function,
     functions_are_honoured,
@@ -28,8 +28,6 @@ from widetable.merge.aggregate_rules import (
 )
 from widetable.option import Option
 from widetable.schema import SequenceGroup, TableSchema
-
-LAST_NON_NULL_VALUE: Final = "last_non_null_value"
 
 Rule = Callable[[TableSchema], None]
 

@@ -21,6 +21,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from widetable.merge.value_codes import offsets_of
+
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
 
@@ -68,7 +70,7 @@ def _equal_lists(left: pa.Array, right: pa.Array, parts: str) -> Mask:
     that differs makes its list differ. The two arrays need not share offsets: each is read by
     its own.
     """
-    left_offsets, right_offsets = _offsets(left), _offsets(right)
+    left_offsets, right_offsets = offsets_of(left), offsets_of(right)
     lengths = np.diff(left_offsets)
     equal = lengths == np.diff(right_offsets)
     rows = np.flatnonzero(equal)
@@ -82,8 +84,3 @@ def _equal_lists(left: pa.Array, right: pa.Array, parts: str) -> Mask:
     same = equal_values(parts_of(left, left_offsets), parts_of(right, right_offsets))
     equal[np.repeat(rows, sizes)[~same]] = False
     return np.asarray(equal)
-
-
-def _offsets(lists: pa.Array) -> npt.NDArray[np.int64]:
-    """int64[n + 1]: where each list starts among the parts of the whole array, and where the last ends."""
-    return np.asarray(lists.offsets.to_numpy(zero_copy_only=False), np.int64)

@@ -35,7 +35,7 @@ def value_codes(array: pa.Array) -> Codes:
     if pa.types.is_map(kind):
         entries = _joined([value_codes(array.keys), value_codes(array.items)])
         return _sequences(array, entries)
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+    if pa.types.is_list(kind):
         return _sequences(array, value_codes(array.values))
     return ranks([array])
 
