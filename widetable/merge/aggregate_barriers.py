@@ -99,8 +99,7 @@ def _is_beyond_limit(window: Window, column: AggregateColumn) -> Mask:
     lists = window.take(column.name, window.order)
     rows = np.where(valid_of(lists), np.diff(offsets_of(lists)), 0)
     is_beyond = np.add.reduceat(rows, window.starts[:-1]) > column.get(COUNT_LIMIT)
-    found: Mask = np.repeat(is_beyond, np.diff(window.starts))
-    return found
+    return window.by_row(is_beyond)
 
 
 def goes_by_order(columns: Iterable[AggregateColumn]) -> bool:
@@ -131,9 +130,8 @@ def _before_retractions(window: Window, retractions: Mask, held: Mask) -> Mask:
     """
     adds = np.cumsum(~retractions)
     # Adds before each row since its key began: the count so far, less the count before the key.
-    before: npt.NDArray[np.int64] = adds - np.repeat(
-        adds[window.starts[:-1]] - ~retractions[window.starts[:-1]], np.diff(window.starts)
-    )
+    firsts = window.starts[:-1]
+    before: npt.NDArray[np.int64] = adds - window.by_row(adds[firsts] - ~retractions[firsts])
     barriers: Mask = held & (before > 0)
     barriers[1:] &= ~held[:-1]
     return barriers
@@ -149,7 +147,7 @@ def _behind_retractions(window: Window, retractions: Mask, held: Mask) -> Mask:
     waiting = np.cumsum(held)
     last_add = np.maximum.accumulate(np.where(retractions, -1, np.arange(len(held))))
     previous = np.append(-1, last_add[:-1])
-    first = np.repeat(window.starts[:-1], np.diff(window.starts))
+    first = window.by_row(window.starts[:-1])
     since = np.maximum(previous, first - 1)
     passed: npt.NDArray[np.int64] = waiting - np.where(since >= 0, waiting[since], 0)
     barriers: Mask = ~retractions & (passed > 0)

@@ -175,15 +175,12 @@ class _MergedKeys:
     """
 
     def __init__(self, window: Window, *, collapses: bool) -> None:
-        sizes = np.diff(window.starts)
-        chosen = sizes > 1
+        chosen = np.diff(window.starts) > 1
         if not collapses:
             chosen |= is_retraction(window.kinds[window.first_rows])
         self._window = window
-        keys = np.flatnonzero(chosen)
-        starts = np.zeros(len(keys) + 1, np.int64)
-        np.cumsum(sizes[keys], out=starts[1:])
-        rows = window.order[np.repeat(chosen, sizes)]
+        merged = window.some_keys(chosen)
+        keys, rows, starts = merged.keys, merged.rows, merged.starts
         kinds = window.kinds[rows]
         floor = np.full(len(keys), -1, np.int64)
         if _removes(window.schema):

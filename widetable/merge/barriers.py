@@ -59,11 +59,10 @@ def first_behind(window: Window, marked: Mask, last: Mask) -> Mask:
     last: where these are, bool[m]. A key without any gets no barrier.
     """
     keys = len(window.starts) - 1
-    sizes = np.diff(window.starts)
-    bound = np.repeat(last_marked(window.starts, np.full(keys, -1, np.int64), last), sizes)
+    bound = window.by_row(last_marked(window.starts, np.full(keys, -1, np.int64), last))
     behind = marked & (bound >= 0) & (np.arange(len(marked)) > bound)
     positions = np.flatnonzero(behind)
-    _, firsts = np.unique(np.repeat(np.arange(keys), sizes)[positions], return_index=True)
+    _, firsts = np.unique(window.by_row(np.arange(keys))[positions], return_index=True)
     barriers = np.zeros(len(marked), np.bool_)
     barriers[positions[firsts]] = True
     return barriers

@@ -119,7 +119,7 @@ def _before(
     are not touched. `at` of a key without known rows is another key's place; `present` says not
     to look.
     """
-    chosen = ~is_new & np.repeat(touched, np.diff(window.starts))
+    chosen = ~is_new & window.by_row(touched)
     known = _any_per_key(window, chosen)
     at = np.cumsum(known) - 1
     present = np.zeros(len(known), np.bool_)

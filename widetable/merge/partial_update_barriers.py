@@ -84,8 +84,7 @@ def _between_ordered(window: Window) -> npt.NDArray[np.bool_]:
 def _has_one_before(window: Window, marked: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
     """Whether a row of the same key before a row is marked."""
     count: npt.NDArray[np.int64] = np.cumsum(marked) - marked
-    firsts: npt.NDArray[np.int64] = np.repeat(count[window.starts[:-1]], np.diff(window.starts))
-    return np.asarray(count > firsts)
+    return np.asarray(count > window.by_row(count[window.starts[:-1]]))
 
 
 def _behind_first_retractions(
@@ -109,7 +108,7 @@ def _behind_first_retractions(
     places = np.arange(len(held))
     # The position of each key's first add; len(held) where it has none.
     firsts = np.minimum.reduceat(np.where(retractions, len(held), places), window.starts[:-1])
-    before = held & (places < np.repeat(firsts, np.diff(window.starts)))
+    before = held & (places < window.by_row(firsts))
     keys = np.logical_or.reduceat(before, window.starts[:-1]) & (firsts < len(held))
     barriers[firsts[keys]] = True
     return barriers

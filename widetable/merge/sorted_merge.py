@@ -155,7 +155,7 @@ def interleave_runs(
         if not by_sequence:
             # Row numbers ascend run by run and, within one, as the rows lie: the order that is
             # wanted, key by key.
-            key = np.repeat(np.arange(len(window.starts) - 1), np.diff(window.starts))
+            key = window.by_row(np.arange(len(window.starts) - 1))
             rows = rows[np.lexsort((rows, key))]
         pick = Pick(names, rows)
         plan = MergePlan(window.kinds[rows], window.sequence_numbers[rows], (pick,))
@@ -193,9 +193,7 @@ def _layers(window: Window, engine: MergeEngine) -> Iterator[Window]:
         yield window
         return
     passed: npt.NDArray[np.int64] = np.cumsum(barriers, dtype=np.int64)
-    layer_of: npt.NDArray[np.int64] = passed - np.repeat(
-        passed[window.starts[:-1]], np.diff(window.starts)
-    )
+    layer_of = passed - window.by_row(passed[window.starts[:-1]])
     for layer in range(int(layer_of.max()) + 1):
         yield window.layer(layer_of == layer)
 

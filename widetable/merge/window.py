@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -41,11 +41,13 @@ from widetable.merge.key_order import KeyOrder, Lanes, arrival_keys
 from widetable.merge.printed_key import printed_key
 from widetable.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 
+Value = TypeVar("Value", bound=np.generic)
+
 
 @dataclass(frozen=True)
-class Contested:
-    """The keys of a window that have several rows. keys int64[c]: their numbers; rows int64[m]: their rows in merge
-    order; starts int64[c + 1]: where each key's rows start in `rows`.
+class SomeKeys:
+    """Some of the keys of a window. keys int64[c]: their numbers; rows int64[m]: their rows in merge order; starts
+    int64[c + 1]: where each key's rows start in `rows`.
     """
 
     keys: npt.NDArray[np.int64]
@@ -123,14 +125,20 @@ class Window:
         return self.order[self.starts[1:] - 1]
 
     @derived_value
-    def contested(self) -> Contested:
-        """What engines need to look at: few keys, where a base meets a few commits."""
-        sizes = np.diff(self.starts)
-        several = sizes > 1
-        keys = np.flatnonzero(several)
+    def contested(self) -> SomeKeys:
+        """The keys that have several rows, which engines need to look at: few, where a base meets a few commits."""
+        return self.some_keys(np.diff(self.starts) > 1)
+
+    def some_keys(self, chosen: npt.NDArray[np.bool_]) -> SomeKeys:
+        """The keys that are chosen: bool[g]."""
+        keys = np.flatnonzero(chosen)
         starts = np.zeros(len(keys) + 1, np.int64)
-        np.cumsum(sizes[keys], out=starts[1:])
-        return Contested(keys, self.order[np.repeat(several, sizes)], starts)
+        np.cumsum(self.starts[keys + 1] - self.starts[keys], out=starts[1:])
+        return SomeKeys(keys, self.order[self.by_row(chosen)], starts)
+
+    def by_row(self, values: npt.NDArray[Value]) -> npt.NDArray[Value]:
+        """[m] by position in `order`, from [g] by key: each row has its key's value."""
+        return np.repeat(values, np.diff(self.starts))
 
     @property
     def has_single_rows_only(self) -> bool:
@@ -219,7 +227,7 @@ def _of_newest(window: Window, run_offsets: npt.NDArray[np.int64], full_runs: in
     is_full = window.order < run_offsets[full_runs]
     runs = np.searchsorted(run_offsets, window.order, side="right") - 1
     newest = np.maximum.reduceat(np.where(is_full, runs, -1), window.starts[:-1])
-    counts = ~is_full | (runs == np.repeat(newest, np.diff(window.starts)))
+    counts = ~is_full | (runs == window.by_row(newest))
     return window if counts.all() else window.layer(counts)
 
 
