@@ -39,7 +39,7 @@ from widetable.merge.aggregate_function import (
     is_limited,
 )
 from widetable.merge.aggregate_functions import LAST_NON_NULL_VALUE, takes_back
-from widetable.merge.barriers import Mask
+from widetable.merge.fold import Mask
 from widetable.merge.value_codes import offsets_of
 from widetable.merge.window import Window
 from widetable.row_kind import is_retraction

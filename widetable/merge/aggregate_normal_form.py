@@ -24,14 +24,12 @@ from widetable.kernels.arrow_buffers import fixed_values
 from widetable.merge.aggregate_function import DISTINCT, AggregateColumn
 from widetable.merge.aggregate_functions import AGGREGATES, refuses_retractions
 from widetable.merge.element_functions import ElementFunction
-from widetable.merge.fold import Fold
+from widetable.merge.fold import Fold, Mask, one_or_other
 from widetable.merge.normal_form import clear
 from widetable.merge.printed_key import printed_key_of
 from widetable.merge.window import Window
 from widetable.row_kind import TEXTS, is_retraction
 from widetable.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
-
-Mask = npt.NDArray[np.bool_]
 
 
 def aggregate_normal_form(
@@ -59,7 +57,7 @@ def aggregate_normal_form(
             alone = replace(alone, composes=True)  # an entry without a value removes what is older
         values = function.values(alone, column, row_batch.column(at))
         row_batch = row_batch.set_column(
-            at, row_batch.schema.field(at), _where(steps == ADD, values, row_batch.column(at))
+            at, row_batch.schema.field(at), one_or_other(steps == ADD, values, row_batch.column(at))
         )
     return clear(schema, row_batch, dict(cleared))
 
@@ -100,10 +98,3 @@ def _alone(schema: TableSchema, row_batch: pa.RecordBatch, steps: npt.NDArray[np
     numbers = fixed_values(row_batch.column(SEQUENCE_NUMBER), np.int64)
     window = Window(schema, (row_batch,), places[:-1], places, kinds, numbers)
     return Fold(window, places[:-1], places[:-1], places, np.full(count, -1, np.int64), steps)
-
-
-def _where(chosen: Mask, values: pa.Array, others: pa.Array) -> pa.Array:
-    if chosen.all():
-        return values
-    places = np.where(chosen, np.arange(len(values)), len(values) + np.arange(len(others)))
-    return pa.concat_arrays([values, others]).take(pa.array(places))

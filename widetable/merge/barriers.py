@@ -11,14 +11,12 @@ by `|`, then `kept` ends the work.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from widetable.kernels.partial_update import last_marked
+from widetable.merge.fold import Mask
 from widetable.merge.key_order import KeyOrder
 from widetable.merge.window import Window
 from widetable.row_kind import DELETE, is_retraction
-
-Mask = npt.NDArray[np.bool_]
 
 
 def kept(window: Window, barriers: Mask) -> Mask | None:

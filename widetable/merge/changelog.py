@@ -33,6 +33,7 @@ import pyarrow as pa
 from widetable import options as opt
 from widetable.kernels.gather import take
 from widetable.merge.engine import MergeEngine, plan_of
+from widetable.merge.fold import Mask
 from widetable.merge.gather import gather
 from widetable.merge.plan import Computed, MergePlan, Pick, PickList, Source
 from widetable.merge.row_equality import equal_values
@@ -41,7 +42,6 @@ from widetable.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, is_r
 from widetable.schema import TableSchema
 
 _Rows = npt.NDArray[np.int64]
-_Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def changelog(
     return rows.gather(keys, before.present[keys], present_after[keys], columns, new_kinds)
 
 
-def _any_per_key(window: Window, rows: _Mask) -> _Mask:
+def _any_per_key(window: Window, rows: Mask) -> Mask:
     return np.add.reduceat(rows, window.starts[:-1], dtype=np.int64) > 0
 
 
@@ -109,11 +109,11 @@ class _Before:
 
     plan: MergePlan
     at: _Rows
-    present: _Mask
+    present: Mask
 
 
 def _before(
-    window: Window, touched: _Mask, is_new: _Mask, engine: MergeEngine, columns: Sequence[str]
+    window: Window, touched: Mask, is_new: Mask, engine: MergeEngine, columns: Sequence[str]
 ) -> _Before:
     """The known rows of touched keys, merged. With a big base and few new rows nearly all keys
     are not touched. `at` of a key without known rows is another key's place; `present` says not
@@ -141,7 +141,7 @@ class _Images:
         self._before_of = _source_of_columns(before.plan)
         self._after_of = _source_of_columns(after)
 
-    def are_equal(self, keys: _Rows, columns: Sequence[str]) -> _Mask:
+    def are_equal(self, keys: _Rows, columns: Sequence[str]) -> Mask:
         """bool[k]: whether all these columns have the same value before and after."""
         equal = np.ones(len(keys), np.bool_)
         # Each column is compared for the keys that are equal so far.
@@ -165,8 +165,8 @@ class _Images:
     def gather(
         self,
         keys: _Rows,
-        was: _Mask,
-        now: _Mask,
+        was: Mask,
+        now: Mask,
         columns: Sequence[str],
         new_kinds: npt.NDArray[np.int8],
     ) -> pa.RecordBatch | None:
@@ -191,7 +191,7 @@ class _Images:
         plan = MergePlan(kinds, numbers, self._sources(key, is_old, columns))
         return gather(self._window, plan, columns)
 
-    def _sources(self, key: _Rows, is_old: _Mask, columns: Sequence[str]) -> tuple[Source, ...]:
+    def _sources(self, key: _Rows, is_old: Mask, columns: Sequence[str]) -> tuple[Source, ...]:
         """Of changelog rows: a pick where both sides are picks, else values that are computed from both."""
         old_at = self._before.at[key[is_old]]
         mixed: dict[tuple[int, int], _Rows] = {}
@@ -214,7 +214,7 @@ class _Images:
         return (*picks.picks(), *computed)
 
     def _mixed_values(
-        self, name: str, was: Source | None, now: Source, key: _Rows, is_old: _Mask
+        self, name: str, was: Source | None, now: Source, key: _Rows, is_old: Mask
     ) -> pa.Array:
         """The values of one column: those before where `is_old`, else those after."""
         both = [now.take(self._window, name, key[~is_old])]

@@ -73,7 +73,8 @@ class Fold:
         window forgets the column, which nobody needs now.
         """
         if or_last and values.null_count:
-            values = _filled(values, self.window.take(name, self.rows[self.starts[1:] - 1]))
+            last = self.window.take(name, self.rows[self.starts[1:] - 1])
+            values = one_or_other(valid_of(values), values, last)
         # Where each key's value is: its only row's, or behind all of these, one of `values`.
         places = np.arange(len(self.window.starts) - 1)
         places[self.keys] = len(places) + np.arange(len(self.keys))
@@ -88,8 +89,9 @@ def spans(fold: Fold) -> zip[tuple[int, int]]:
     return zip(first.tolist(), fold.starts[1:].tolist(), strict=True)
 
 
-def _filled(values: pa.Array, others: pa.Array) -> pa.Array:
-    places = np.where(
-        valid_of(values), np.arange(len(values)), len(values) + np.arange(len(others))
-    )
+def one_or_other(chosen: Mask, values: pa.Array, others: pa.Array) -> pa.Array:
+    """Of the values those that are chosen, else of the others, which are as many."""
+    if chosen.all():
+        return values
+    places = np.arange(len(values)) + np.where(chosen, 0, len(values))
     return take(pa.concat_arrays([values, others.cast(values.type)]), places)

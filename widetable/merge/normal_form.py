@@ -12,8 +12,6 @@ sequence s that protects a, and b in no group:
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -23,11 +21,10 @@ from widetable.kernels.arrow_buffers import fixed_values, validity
 from widetable.kernels.gather import take
 from widetable.merge.aggregate_function import IGNORE_RETRACT
 from widetable.merge.aggregate_functions import columns_of_group
+from widetable.merge.fold import Mask
 from widetable.merge.printed_key import printed_key_of
 from widetable.row_kind import DELETE, is_retraction
 from widetable.schema import VALUE_KIND, SequenceGroup, TableSchema
-
-Mask: TypeAlias = npt.NDArray[np.bool_]
 
 
 def cleared_of_partial_update(schema: TableSchema, row_batch: pa.RecordBatch) -> dict[str, Mask]:

@@ -28,12 +28,12 @@ from widetable import retention_options as retention
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.kernels.arrow_buffers import fixed_values
 from widetable.merge.engine import PartialMerge, engine_of
+from widetable.merge.fold import Mask
 from widetable.merge.plan import MergePlan, Pick
 from widetable.merge.window import Window
 from widetable.row_kind import is_retraction
 from widetable.schema import TableSchema
 
-_Mask = npt.NDArray[np.bool_]
 # On disk: never change. A BIGINT from here on counts milliseconds: September 2001.
 _LEAST_MILLIS: Final = 1_000_000_000_000
 _PER_SECOND: Final = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
@@ -53,12 +53,12 @@ class RecordExpiry:
     column: str
     before_seconds: int
 
-    def is_old(self, values: pa.Array) -> _Mask:
+    def is_old(self, values: pa.Array) -> Mask:
         """bool[n] of values of the column."""
         if values.null_count == len(values):
             return np.zeros(len(values), np.bool_)
         seconds = _seconds(values)
-        old: _Mask = seconds < self.before_seconds
+        old: Mask = seconds < self.before_seconds
         if values.null_count:
             old &= pc.is_valid(values).to_numpy(zero_copy_only=False)
         return old
