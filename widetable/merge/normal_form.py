@@ -12,6 +12,8 @@ sequence s that protects a, and b in no group:
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -24,7 +26,7 @@ from widetable.merge.aggregate_functions import columns_of_group
 from widetable.merge.fold import Mask
 from widetable.merge.printed_key import printed_key_of
 from widetable.row_kind import DELETE, is_retraction
-from widetable.schema import VALUE_KIND, SequenceGroup, TableSchema
+from widetable.schema import VALUE_KIND, TableSchema
 
 
 def cleared_of_partial_update(schema: TableSchema, row_batch: pa.RecordBatch) -> dict[str, Mask]:
@@ -38,7 +40,9 @@ def cleared_of_partial_update(schema: TableSchema, row_batch: pa.RecordBatch) ->
     cleared: dict[str, Mask] = {}
     if schema.sequence_groups:
         for group in schema.sequence_groups:
-            without_sequence = ~_has_sequence(row_batch, group)
+            written = (name for name in group.sequence if name in row_batch.schema.names)
+            columns = map(row_batch.column, written)
+            without_sequence = ~has_sequence(columns, row_batch.num_rows)
             without_values = retractions | without_sequence
             filled = columns_of_group(schema, group)
             for name in group.protected:
@@ -64,13 +68,12 @@ def first_retraction(schema: TableSchema, row_batch: pa.RecordBatch) -> tuple[in
     return int(kinds[row]), printed_key_of(schema, row_batch, row)
 
 
-def _has_sequence(row_batch: pa.RecordBatch, group: SequenceGroup) -> npt.NDArray[np.bool_]:
-    """bool[n]: a sequence column at least has a value; a missing one has none."""
-    found = np.zeros(row_batch.num_rows, np.bool_)
-    for name in group.sequence:
-        if name in row_batch.schema.names:
-            valid = validity(row_batch.column(name))
-            found |= True if valid is None else valid
+def has_sequence(columns: Iterable[pa.Array], rows: int) -> Mask:
+    """bool[rows]: of the columns of a group's sequence that are there, one at least has a value."""
+    found = np.zeros(rows, np.bool_)
+    for column in columns:
+        valid = validity(column)
+        found |= True if valid is None else valid
     return found
 
 

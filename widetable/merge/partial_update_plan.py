@@ -40,6 +40,7 @@ from widetable.merge.aggregate_functions import (
 from widetable.merge.aggregate_normal_form import refuse_retraction
 from widetable.merge.fold import Fold
 from widetable.merge.key_order import Lanes
+from widetable.merge.normal_form import has_sequence
 from widetable.merge.plan import Computed, MergePlan, PickList
 from widetable.merge.window import Window
 from widetable.row_kind import DELETE, INSERT, TEXTS, UPDATE_BEFORE, is_retraction
@@ -84,16 +85,10 @@ def sequences_of(window: Window, group: SequenceGroup, rows: npt.NDArray[np.int6
     A column that no piece has is null in every row and orders nothing, so it gets no lane.
     Lanes of two calls do not compare.
     """
-    columns = []
-    has_sequence = np.zeros(len(rows), np.bool_)
-    for name in group.sequence:
-        if any(window.presence(name)):
-            column = window.take(name, rows)
-            valid = validity(column)
-            has_sequence |= True if valid is None else valid
-            columns.append(column)
+    held = (name for name in group.sequence if any(window.presence(name)))
+    columns = [window.take(name, rows) for name in held]
     lanes = key_lanes(columns) if columns else np.zeros((len(rows), 1), np.uint64)
-    return Sequences(lanes, has_sequence)
+    return Sequences(lanes, has_sequence(columns, len(rows)))
 
 
 def retractions_have_a_meaning(schema: TableSchema) -> bool:
