@@ -107,6 +107,13 @@ def sequence_fields_have_an_order(schema: TableSchema) -> None:
 
 def _check_order(schema: TableSchema, key: str, name: str) -> None:
     kind = schema.field(name).type
+    if kind.root == "ARRAY":  # Paimon orders them, by their elements
+        raise UnsupportedError(
+            f"option {key!r}",
+            found=f"the column {name!r} of type {kind}",
+            expected="a type that is not nested",
+            action="Use another sequence column, or another client.",
+        )
     if kind.is_nested:
         raise _invalid(
             key,
