@@ -27,14 +27,13 @@ from widetable.commit.barrier_table import interval_of
 from widetable.commit.committer import Committer
 from widetable.commit.revision_notes import notes_of
 from widetable.errors import NotFoundError
-from widetable.operations.chosen_state import ChosenState
+from widetable.operations.chosen_state import ChosenState, scan_of
 from widetable.operations.compaction_threads import wait_for_changelogs
 from widetable.operations.open_table import OpenTable
 from widetable.operations.supported import check_readable
 from widetable.paths import table_name
 from widetable.read.barrier_changes import BarrierChanges
 from widetable.read.barrier_view import BarrierView, BarrierViews
-from widetable.read.filters import parse
 from widetable.read.scan import TableScan
 from widetable.schema import TableSchema
 from widetable.write.table_state import TableState
@@ -175,17 +174,7 @@ def scan_of_view(
     schema: TableSchema | None = None,
 ) -> TableScan:
     """The same of a barrier that was found."""
-    at = state_of_view(table, view, schema)
-    condition = None if filter is None else parse(filter, at.state.schema)
-    return TableScan(
-        at.state,
-        table._committer.live_files,
-        at.snapshot,
-        columns,
-        condition,
-        rescaled=at.is_rescaled,
-        barrier=view,
-    )
+    return scan_of(table, state_of_view(table, view, schema), columns, filter)
 
 
 def state_of_view(

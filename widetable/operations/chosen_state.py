@@ -6,14 +6,19 @@ not honour.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
+
+import pyarrow.compute as pc
 
 from widetable.format.snapshot import Snapshot
 from widetable.operations.open_table import OpenTable
 from widetable.operations.snapshot_choice import choose_snapshot
 from widetable.operations.supported import check_readable
 from widetable.read.barrier_view import BarrierView
+from widetable.read.filters import parse
+from widetable.read.scan import TableScan
 from widetable.write.table_state import TableState
 
 
@@ -29,6 +34,25 @@ class ChosenState(NamedTuple):
     state: TableState
     is_rescaled: bool
     view: BarrierView | None = None
+
+
+def scan_of(
+    table: OpenTable,
+    at: ChosenState,
+    columns: Sequence[str] | None,
+    filter: str | pc.Expression | None,
+) -> TableScan:
+    """Its rows. columns, filter: as of `Table.scan`."""
+    condition = None if filter is None else parse(filter, at.state.schema)
+    return TableScan(
+        at.state,
+        table._committer.live_files,
+        at.snapshot,
+        columns,
+        condition,
+        rescaled=at.is_rescaled,
+        barrier=at.view,
+    )
 
 
 def chosen_state(

@@ -35,14 +35,13 @@ from widetable.not_pickled import not_pickled
 from widetable.operations.barrier_scan import (
     active_revision,
     barrier_views,
-    scan_of_view,
     state_of_view,
 )
+from widetable.operations.chosen_state import ChosenState, chosen_state, scan_of
 from widetable.operations.common_barrier import common_barrier
 from widetable.operations.lookup_view import LookupView
 from widetable.operations.open_table import OpenTable
-from widetable.operations.table_read import lookup, scan
-from widetable.read.barrier_view import BarrierView, waiting_for
+from widetable.read.barrier_view import waiting_for
 from widetable.read.scan import TableScan
 from widetable.read.staged_view import StagedBarriers, newest_staged
 
@@ -63,22 +62,14 @@ class SessionTable:
     __module__ = "widetable"
     __reduce_ex__ = not_pickled
 
-    def __init__(
-        self,
-        table: OpenTable,
-        view: BarrierView | None,
-        snapshot_id: int | None,
-        lease: ReadLease | None,
-    ) -> None:
-        """lease: that holds it; the session lets go of it.
-        None for a table without a snapshot. view: where its rows as of the barrier are; None without a
-        barrier, then snapshot_id says which rows.
+    def __init__(self, table: OpenTable, at: ChosenState, lease: ReadLease | None) -> None:
+        """at: where its rows are, settled for good. lease: that holds them; the session lets go of it.
+        None for a table that had no snapshot: of that nothing is read, whatever comes.
         """
         self._lease = lease
         self._is_closed = False
         self._table = table
-        self._view = view
-        self._snapshot_id = snapshot_id
+        self._at = at
 
     def __repr__(self) -> str:
         return f"SessionTable({self._table.path!r})"
@@ -86,28 +77,25 @@ class SessionTable:
     @property
     def snapshot_id(self) -> int | None:
         """By which another client reads the same rows; None where no snapshot has just these."""
-        if self._view is None:
-            return self._snapshot_id
-        return self._view.snapshot_id
+        view, snapshot = self._at.view, self._at.snapshot
+        if view is not None:
+            return view.snapshot_id
+        return None if snapshot is None else snapshot.id
 
     def scan(
         self, columns: Sequence[str] | None = None, filter: str | pc.Expression | None = None
     ) -> TableScan:
         """Its rows. columns, filter: as of `Table.scan`. Raises InvalidError where the session is closed."""
         self._check_open()
-        if self._view is None:
-            return scan(self._table, columns, filter, snapshot_id=self._snapshot_id)
-        return scan_of_view(self._table, self._view, columns, filter)
+        return scan_of(self._table, self._at, columns, filter)
 
     def lookup(self, keys: Any, columns: Sequence[str] | None = None) -> pa.Table:
         """Its rows of keys: one row per key, in their order, all columns nullable. keys, columns: as of `Table.lookup`.
         Raises InvalidError where the session is closed. Each call opens the files anew.
         """
         self._check_open()
-        if self._view is None:
-            return lookup(self._table, keys, columns, self._snapshot_id)
-        at, live_files = state_of_view(self._table, self._view), self._table._committer.live_files
-        with contextlib.closing(LookupView(at, live_files, columns)) as view:
+        live_files = self._table._committer.live_files
+        with contextlib.closing(LookupView(self._at, live_files, columns)) as view:
             return view.lookup(keys)
 
     def _check_open(self) -> None:
@@ -245,16 +233,16 @@ class Session:
 
     def _newest(self, table: OpenTable) -> SessionTable:
         """Without barriers: the newest snapshot as it is."""
-        latest_id = table._committer.snapshots.latest_id()
-        lease = None if latest_id is None else self._pin(table, latest_id)
-        return SessionTable(table, None, latest_id, lease)
+        at = chosen_state(table, table._committer.snapshots.latest_id())
+        lease = None if at.snapshot is None else self._pin(table, at.snapshot.id)
+        return SessionTable(table, at, lease)
 
     def _at(self, table: OpenTable, views: StagedBarriers, barrier: int) -> SessionTable:
         """Pinned on the oldest snapshot that a read needs; later ones, with the files that it
         takes of them, are held by the same lease.
         """
         view = views.view(barrier)
-        return SessionTable(table, view, None, self._pin(table, view.first_id))
+        return SessionTable(table, state_of_view(table, view), self._pin(table, view.first_id))
 
     def _pin(self, table: OpenTable, snapshot_id: int) -> ReadLease:
         lease = hold(table._file_io, table._paths, snapshot_id)

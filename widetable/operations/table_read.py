@@ -19,11 +19,10 @@ import pyarrow.compute as pc
 
 from widetable.arguments import whole_number
 from widetable.operations.barrier_scan import barrier_scan
-from widetable.operations.chosen_state import chosen_state
+from widetable.operations.chosen_state import chosen_state, scan_of
 from widetable.operations.lookup_view import LookupView
 from widetable.operations.open_table import OpenTable
 from widetable.operations.snapshot_choice import check_one_choice
-from widetable.read.filters import parse
 from widetable.read.scan import TableScan
 
 
@@ -59,9 +58,7 @@ def scan(
         )
         return barrier_scan(table, whole_number(barrier, "barrier"), columns, filter)
     at = chosen_state(table, snapshot_id, timestamp, tag, watermark)
-    condition = None if filter is None else parse(filter, at.state.schema)
-    files = table._committer.live_files
-    return TableScan(at.state, files, at.snapshot, columns, condition, rescaled=at.is_rescaled)
+    return scan_of(table, at, columns, filter)
 
 
 def lookup(
