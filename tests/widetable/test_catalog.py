@@ -362,6 +362,20 @@ def test_groups_without_a_meaning_may_be_set_and_removed(
     assert rows(table) == rows(broken) == []
 
 
+@pytest.mark.parametrize("set_again", [{}, {"fields.c.ignore-retract": "false"}])
+def test_an_option_goes_by_the_name_before_where_its_column_is_renamed(
+    catalog: wt.Catalog, set_again: dict[str, str]
+) -> None:
+    """As they stand in the schema that the caller sees; one that is not set may be removed."""
+    removed = ["fields.b.ignore-retract", "fields.a.ignore-retract", "fields.z.ignore-retract"]
+    create(catalog, options={**FAST, **dict.fromkeys(removed[:2], "true")})
+    table = catalog.alter_table(
+        "db.t", rename_columns={"a": "d", "b": "c"}, remove_options=removed, set_options=set_again
+    )
+    kept = {key: value for key, value in table.schema.options.items() if key.startswith("fields.")}
+    assert kept == set_again
+
+
 def test_changes_at_once_are_all_made(catalog: wt.Catalog) -> None:
     table = create(catalog)
     names = [f"c{i}" for i in range(12)]

@@ -49,8 +49,8 @@ _NAMES_FIELDS: Final = ("nested-key", "nested-sequence-field", "ts-field")
 @dataclass(frozen=True)
 class SchemaChange:
     """What to change, in terms of the names before the change. Columns are named by paths (column_path.py), added ones
-    too, which are nullable and come last; a new name is one name. Options name columns as
-    they are called after it, in keys and values.
+    too, which are nullable and come last; a new name is one name. Options that are set name columns
+    as they are called after it, in keys and values; of those to remove, one that is not set may be named.
     """
 
     set_options: Mapping[str, str] = field(default_factory=dict)
@@ -226,16 +226,15 @@ def _groups_by_column(schema: TableSchema) -> dict[int, tuple[int, ...]]:
 def _changed_options(
     options: Mapping[str, str], change: SchemaChange, columns: ColumnChange
 ) -> dict[str, str]:
-    """Those that are kept follow renamed columns first; then what is removed goes, and what is set comes."""
+    """What is removed goes, those that are kept follow renamed columns, and what is set comes."""
     names = {path[0]: name for path, name in columns.renamed.items() if len(path) == 1}
     renamed: Callable[[str], str] = lambda name: names.get(name, name)  # noqa: E731
     nested = _nested_names(columns)
     kept = {
         _renamed_key(key, renamed): _renamed_value(key, value, renamed, nested)
         for key, value in options.items()
+        if key not in change.remove_options
     }
-    for key in change.remove_options:
-        kept.pop(key, None)
     return {**kept, **{key: str(value) for key, value in change.set_options.items()}}
 
 
