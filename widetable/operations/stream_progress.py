@@ -53,7 +53,7 @@ class StreamProgress:
         # What the consumer's file says, as far as this stream knows; nobody else should write under its name.
         self._recorded: int | None = None
         self._lease: ReadLease | None = None
-        # False once the storage has refused one, and after `close`: no further try is made.
+        # False once the storage has refused to give one, and after `close`: no further try is made.
         self._may_lease = True
         if consumer_id is not None:
             self._recorded = self._consumers.next_snapshot(consumer_id)
@@ -73,8 +73,11 @@ class StreamProgress:
             try:
                 self._hold(offset.next_snapshot)
             except StorageError as error:
-                self._may_lease = False
-                _log.warning("no read lease, so expiry may overtake this stream: %s", error)
+                # One that is there holds more than is needed until it can be moved: at the next step, or when renewed.
+                self._may_lease = self._lease is not None
+                how = "the read lease stays behind" if self._may_lease else "no read lease"
+                what = "keeps more snapshots" if self._may_lease else "may overtake this stream"
+                _log.warning("%s, so expiry %s: %s", how, what, error)
 
     def record(self, offset: Offset) -> None:
         """All before is done with: let the consumer go on from here. Nothing without one, in its full phase, or while
@@ -111,6 +114,6 @@ class StreamProgress:
             lease.move(snapshot_id)
 
     def _release(self) -> None:
-        if self._lease is not None:
-            self._lease.release()
-            self._lease = None
+        lease, self._lease = self._lease, None
+        if lease is not None:
+            lease.release()

@@ -11,10 +11,15 @@ from pathlib import Path
 import pytest
 
 import widetable as wt
+from tests.faults import Fault, FaultyFileIO
 from tests.forked import in_a_child
 from tests.kept_rows import create, expire_all, write
 from tests.patience import wait_for
+from widetable.commit.read_lease import held_snapshots
 from widetable.operations import stream_progress
+from widetable.operations.stream_progress import StreamProgress
+from widetable.read.stream_plan import Offset
+from widetable.storage.local import LocalFileIO
 
 
 @pytest.fixture
@@ -91,3 +96,42 @@ def test_a_forked_child_that_reads_on_has_a_lease_of_its_own(table: wt.Table) ->
     assert leases(table) == before
     expire_all(table)
     assert sum(batch.num_rows for batch in follower)
+
+
+def test_a_lease_that_could_not_be_moved_is_moved_at_the_next_step(
+    table: wt.Table, caplog: pytest.LogCaptureFixture
+) -> None:
+    files = FaultyFileIO(LocalFileIO(fsync=False))
+    progress = StreamProgress(files, table._paths, None)
+    progress.keep(Offset(1))
+    files.fail("replace", Fault.BEFORE, "read-lease")
+    progress.keep(Offset(2))
+    assert held_snapshots(files, table._paths) == [1]
+    assert "the read lease stays behind, so expiry keeps more snapshots" in caplog.text
+    progress.keep(Offset(3))
+    assert held_snapshots(files, table._paths) == [3]
+    progress.close()
+    assert leases(table) == []
+
+
+def test_no_second_lease_is_tried_where_the_storage_gives_none(
+    table: wt.Table, caplog: pytest.LogCaptureFixture
+) -> None:
+    files = FaultyFileIO(LocalFileIO(fsync=False))
+    files.fail("replace", Fault.BEFORE, "read-lease")
+    progress = StreamProgress(files, table._paths, None)
+    for next_snapshot in (1, 2):
+        progress.keep(Offset(next_snapshot))
+    assert caplog.text.count("no read lease, so expiry may overtake this stream") == 1
+    assert leases(table) == []
+
+
+def test_who_goes_back_and_is_refused_is_told_that_nothing_is_held(
+    table: wt.Table, caplog: pytest.LogCaptureFixture
+) -> None:
+    files = FaultyFileIO(LocalFileIO(fsync=False))
+    progress = StreamProgress(files, table._paths, None)
+    progress.keep(Offset(3))
+    files.fail("delete", Fault.BEFORE, "read-lease")
+    progress.keep(Offset(2))
+    assert "no read lease, so expiry may overtake this stream" in caplog.text
