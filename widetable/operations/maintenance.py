@@ -388,10 +388,10 @@ class Maintainer:
         answer = answer_to(error, self._failures, table_is_there=self._table_is_there())
         if answer is Answer.GIVE_UP:
             raise error
+        self._failures = self._failures.plus(error, answer)
         if answer is Answer.AGAIN:
             _log.info("maintenance of %s goes again: %s", self._paths.root, error)
             return
-        self._failures = self._failures.plus(error)
         _log.warning(
             "maintenance of %s failed %d times, next try in %s",
             self._paths.root,

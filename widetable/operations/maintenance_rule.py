@@ -13,7 +13,7 @@ EXPIRY stands before PICKED, as a busy table has something to pick in every roun
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
@@ -108,24 +108,30 @@ class Answer(Enum):
 class Failures:
     """Rounds that failed in a row, as far as an answer needs them: an exception would keep the frames it passed.
 
-    count: of the rounds. damaged: subjects of their DamagedErrors, the last ones.
+    count: of the rounds that were answered with LATER. damaged: subjects of their DamagedErrors, the last ones.
+    has_missed: whether a round was answered with AGAIN for a NotFoundError.
     """
 
     count: int = 0
     damaged: tuple[str, ...] = ()
+    has_missed: bool = False
 
-    def plus(self, error: BaseException) -> Failures:
+    def plus(self, error: BaseException, answer: Answer) -> Failures:
+        """With a round that failed so, and was answered so."""
+        if answer is Answer.AGAIN:
+            return replace(self, has_missed=self.has_missed or isinstance(error, NotFoundError))
         subjects = (error.subject,) if isinstance(error, DamagedError) else ()
-        return Failures(self.count + 1, (*self.damaged, *subjects)[-_MOST_SUBJECTS:])
+        damaged = (*self.damaged, *subjects)[-_MOST_SUBJECTS:]
+        return replace(self, count=self.count + 1, damaged=damaged)
 
 
 def answer_to(error: BaseException, before: Failures, *, table_is_there: bool) -> Answer:
     """before: the rounds that failed in a row before this one.
-    Those that were answered with AGAIN are not counted. The first line that holds decides:
+    The first line that holds decides:
 
         InvalidError, UnsupportedError; any error of a table that is gone     GIVE_UP
         ConflictError                                                         AGAIN: somebody else did the work
-        NotFoundError                                                         AGAIN; behind counted failures LATER
+        NotFoundError                                                         AGAIN; behind one, or any LATER: LATER
         DamagedError of one file, for the third time in a row                 GIVE_UP; before that LATER
         all others (storage, memory, faults of ours)                          LATER
     """
@@ -134,7 +140,7 @@ def answer_to(error: BaseException, before: Failures, *, table_is_there: bool) -
     if isinstance(error, ConflictError):
         return Answer.AGAIN
     if isinstance(error, NotFoundError):  # a snapshot that expired while it was read
-        return Answer.AGAIN if not before.count else Answer.LATER
+        return Answer.LATER if before.count or before.has_missed else Answer.AGAIN
     if isinstance(error, DamagedError):
         times = 1 + before.damaged.count(error.subject)
         return Answer.GIVE_UP if times >= _DAMAGED_TIMES else Answer.LATER

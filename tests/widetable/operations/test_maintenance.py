@@ -19,6 +19,7 @@ from tests.patience import PATIENCE_SECONDS, wait_for
 from widetable.commit.clock import SystemClock
 from widetable.operations import maintenance
 from widetable.operations.cleaner import Cleaner
+from widetable.operations.compaction import Compacted
 from widetable.operations.maintenance import Maintainer, MaintenanceResult, Upkeep
 from widetable.storage.local import LocalFileIO
 
@@ -151,6 +152,23 @@ def test_an_idle_round_looks_at_next_to_nothing(make: Callable[..., wt.Table]) -
     looks = [entry for entry in storage.log if "lease" not in entry[1]]
     assert len(looks) < 6
     assert {operation for operation, _ in looks} <= {"read", "exists", "list"}
+
+
+def test_rounds_that_always_miss_something_come_later_each_time(
+    make: Callable[..., wt.Table],
+) -> None:
+    table = make()
+    table.write(a_side(1))
+
+    def compact(*given: object) -> Compacted:
+        raise wt.NotFoundError("a file", found="none", expected="one", action="Wait.")
+
+    with table.maintainer(Upkeep(interval_millis=1000), compact) as maintainer:
+        waits = []
+        for _ in range(4):
+            assert maintainer.round().failures == 1
+            waits.append(maintainer.wait_millis)
+    assert waits == [1000, 2000, 4000, 8000]
 
 
 def test_full_compactions_make_the_changelog_that_lives_on_them(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import reduce
-
 import pytest
 
 from widetable.errors import (
@@ -82,6 +80,9 @@ def error(kind: type[WidetableError], subject: str = "a file") -> WidetableError
         ([OSError(28, "No space left")] * 99, Answer.LATER),
         ([error(NotFoundError)], Answer.AGAIN),
         ([error(NotFoundError)] * 2, Answer.LATER),
+        ([error(ConflictError), error(NotFoundError)], Answer.AGAIN),
+        ([error(NotFoundError), error(ConflictError), error(NotFoundError)], Answer.LATER),
+        ([error(StorageError), error(NotFoundError)], Answer.LATER),
         ([error(DamagedError)], Answer.LATER),
         ([error(DamagedError), error(DamagedError, "other"), error(DamagedError)], Answer.LATER),
         ([error(DamagedError), error(StorageError), error(DamagedError)], Answer.LATER),
@@ -91,7 +92,9 @@ def error(kind: type[WidetableError], subject: str = "a file") -> WidetableError
 def test_only_what_the_user_must_mend_ends_maintenance(
     errors: list[BaseException], answer: Answer
 ) -> None:
-    before = reduce(Failures.plus, errors[:-1], Failures())
+    before = Failures()
+    for each in errors[:-1]:
+        before = before.plus(each, answer_to(each, before, table_is_there=True))
     assert answer_to(errors[-1], before, table_is_there=True) is answer
 
 
