@@ -5,8 +5,10 @@ In: keys as users give them (lookup_keys). Out: one row per key, in their order 
 A move holds the new snapshot before it lets go of the old one, so at each moment what is read is held:
 
     move     choose the newest ─► lease on it ─► take over open files ─► release the old lease
-    expiry                     ▲ here it may take the chosen one: NotFoundError, and the session is as it was
+    expiry                     ▲ here it may take the chosen one: the newest is chosen anew; of one that was
+                                 asked for: NotFoundError, and the session is as it was
 
+Where the storage takes no lease (it is read-only) nothing keeps a snapshot from expiry.
 Raises InvalidError for wrong keys and a closed session, NotFoundError for a column or snapshot that is not there, what
 scans raise for tables that this version cannot read, and what reading data files raises.
 """
@@ -22,16 +24,17 @@ from typing import Any
 import pyarrow as pa
 
 from widetable.arguments import names, whole_number
-from widetable.commit.read_lease import ReadLease, hold
-from widetable.errors import InvalidError
+from widetable.commit.read_lease import ReadLease
+from widetable.errors import InvalidError, NotFoundError
 from widetable.forked_child import SharedByThreads
-from widetable.format.snapshot import Snapshot
 from widetable.not_pickled import not_pickled
 from widetable.operations.chosen_state import chosen_state
 from widetable.operations.lookup_call import LookupCall, answer, taken_along
 from widetable.operations.lookup_keys import key_rows
 from widetable.operations.lookup_view import LookupView
+from widetable.operations.newest_snapshot import lease_on
 from widetable.operations.open_table import OpenTable
+from widetable.write.table_state import TableState
 
 
 class LookupSession(SharedByThreads, AbstractContextManager["LookupSession"]):
@@ -118,10 +121,8 @@ class LookupSession(SharedByThreads, AbstractContextManager["LookupSession"]):
 
     def _move(self, snapshot_id: int | None) -> None:
         """Raises with the session as it was: the old view and lease are in place until all of the new is there."""
-        chosen = chosen_state(self._table, snapshot_id)
-        view = LookupView(chosen, self._table._committer.live_files, self._columns)
         held = self._lease
-        lease = self._lease_of(chosen.snapshot)
+        view, lease = self._chosen(snapshot_id)
         try:
             if self._view is not None:
                 view.take_over(self._view)
@@ -145,14 +146,26 @@ class LookupSession(SharedByThreads, AbstractContextManager["LookupSession"]):
             )
         return self._view
 
-    def _lease_of(self, snapshot: Snapshot | None) -> ReadLease | None:
+    def _chosen(self, snapshot_id: int | None) -> tuple[LookupView, ReadLease | None]:
+        """With the lease on it. Chosen anew where the newest is asked for, and another one is by now."""
+        committer = self._table._committer
+        while True:
+            chosen = chosen_state(self._table, snapshot_id)
+            view = LookupView(chosen, committer.live_files, self._columns)
+            if chosen.snapshot is None:
+                return view, None
+            try:
+                return view, self._lease_of(chosen.state, chosen.snapshot.id)
+            except NotFoundError:
+                if snapshot_id is not None or committer.snapshots.latest_id() == chosen.snapshot.id:
+                    raise
+
+    def _lease_of(self, table: TableState, snapshot_id: int) -> ReadLease | None:
         """The one that is held, if it is for this snapshot; else a new one, beside it."""
-        held, table = self._lease, self._table
-        if snapshot is None:
-            return None
-        if held is not None and held.is_ours and held.snapshot_id == snapshot.id:
+        held = self._lease
+        if held is not None and held.is_ours and held.snapshot_id == snapshot_id:
             return held
-        return hold(table._file_io, table._paths, snapshot.id)
+        return lease_on(table, snapshot_id)
 
 
 def lookup_session(
@@ -163,6 +176,7 @@ def lookup_session(
 
     columns: in the order wanted, None for all. snapshot_id: with the columns that the table had then; by default the
     newest snapshot, with the newest columns. What is planned and opened is kept between calls, so a call for a few keys
-    costs a small part of `Table.lookup`. The snapshot is kept from expiry for as long as the session is open.
+    costs a small part of `Table.lookup`. The snapshot is kept from expiry for as long as the session is open, where the
+    storage is not read-only.
     """
     return LookupSession(table, columns, snapshot_id)

@@ -3,6 +3,7 @@
     newest_files    for one look: looked up again when the snapshot expired before its manifests were read
     held_newest     for longer: kept from expiry while a block runs, so that a file which is not there then is missing
     held            the same for a snapshot that was chosen, and all later ones
+    lease_on        the same until the caller lets go
 
 Why a look may have to be made again:
 
@@ -12,7 +13,7 @@ Why a look may have to be made again:
 While the newest one is still the same, nobody may have taken its files: then the error is the table's.
 
 Where the storage takes no lease (it is read-only) the block runs without. Raises what reading snapshots and manifests
-raises; `held` NotFoundError for a snapshot that has expired.
+raises; `held` and `lease_on` NotFoundError for a snapshot that has expired.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import Final
 
 from widetable.commit.committer import Committer
 from widetable.commit.live_files import Buckets, Partitions
-from widetable.commit.read_lease import hold
+from widetable.commit.read_lease import LONGEST_MILLIS, ReadLease, hold
 from widetable.errors import NotFoundError, StorageError
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.snapshot import Snapshot
@@ -78,15 +79,22 @@ def _held_newest(
 @contextlib.contextmanager
 def held(table: TableState, snapshot_id: int) -> Iterator[None]:
     """While the block runs."""
+    lease = lease_on(table, snapshot_id, _LEASE_MILLIS)
     try:
-        lease = hold(table.file_io, table.paths, snapshot_id, _LEASE_MILLIS)
+        yield
+    finally:
+        if lease is not None:
+            lease.release()
+
+
+def lease_on(
+    table: TableState, snapshot_id: int, duration_millis: int = LONGEST_MILLIS
+) -> ReadLease | None:
+    """None where the storage takes none, which is logged. Raises NotFoundError as `held`."""
+    try:
+        return hold(table.file_io, table.paths, snapshot_id, duration_millis)
     except StorageError as error:
         _log.info(
             "snapshot %d of %s is read without a lease: %s", snapshot_id, table.paths.root, error
         )
-        yield
-        return
-    try:
-        yield
-    finally:
-        lease.release()
+        return None

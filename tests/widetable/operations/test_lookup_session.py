@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import widetable as wt
 from tests.counting_file_io import CountingFileIO
+from tests.faults import WRITES, Fault, FaultyFileIO
 from tests.forked import in_a_child
 from tests.plain_rows import plain, python_rows
 from tests.random_table import data_of, make, stamped_commits, table_specs
@@ -206,6 +207,38 @@ def test_a_move_that_fails_leaves_the_session_where_it_was(filled: wt.Table) -> 
             session.move("newest")  # type: ignore[arg-type]
         assert session.lookup([3])["a"].to_pylist() == [1003]
     assert not list(Path(filled.path, "service").glob("*read-lease*"))
+
+
+def test_the_newest_is_chosen_anew_where_it_expired_before_it_was_held(filled: wt.Table) -> None:
+    def overtake() -> None:
+        filled.write(rows(range(10), 2000))
+        filled.expire_snapshots(1, 1, 0)
+
+    files = FaultyFileIO(LocalFileIO(fsync=False))
+    files.run_before("replace", overtake, "read-lease")
+    with wt.Table.open(filled.path, file_io=files).lookup_session(["a"]) as session:
+        assert session.lookup([3])["a"].to_pylist() == [2003]
+        assert held_snapshots(files, TablePaths(filled.path)) == [session.snapshot_id]
+    files.run_before("replace", overtake, "read-lease")
+    with pytest.raises(wt.NotFoundError, match="expired"):
+        wt.Table.open(filled.path, file_io=files).lookup_session(
+            snapshot_id=filled.snapshots()[-1].id
+        )
+
+
+def test_a_storage_that_is_read_only_is_read_without_a_lease(
+    filled: wt.Table, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "widetable")
+    files = FaultyFileIO(LocalFileIO(fsync=False))
+    for operation in WRITES:
+        files.fail(operation, Fault.BEFORE, times=-1)
+    with wt.Table.open(filled.path, file_io=files).lookup_session(["a"]) as session:
+        assert session.lookup([3])["a"].to_pylist() == [1003]
+        filled.write(rows(range(10), 2000))
+        session.move()
+        assert session.lookup([3])["a"].to_pylist() == [2003]
+    assert caplog.text.count("is read without a lease") == 2
 
 
 def test_a_closed_session_says_so(filled: wt.Table) -> None:
