@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -35,6 +36,7 @@ from widetable.not_pickled import not_pickled
 from widetable.operations.barrier_scan import (
     active_revision,
     barrier_views,
+    behind_expiry,
     state_of_view,
 )
 from widetable.operations.chosen_state import ChosenState, chosen_state, scan_of
@@ -200,29 +202,18 @@ class Session:
         as_of: int | None,
         known: int | None,
     ) -> dict[str, SessionTable]:
-        """Again where an expiry was faster, with what is newest then.
-        Three things come in this order:
-
-        1 the notes of staged commits: what is published after this look is in the snapshots of step 3, once
-        2 the revision that counts, one number for all tables: else one would show what another one has taken back
-        3 the snapshots of each table, by that revision; then T, then the pins
+        """Again where an expiry was faster, with what is newest then. A barrier that is not there is not looked for
+        again, unless snapshots went while it was (`behind_expiry`).
         """
+        look = partial(self._look, tables, consistency, as_of, known)
         for tries_left in reversed(range(_TRIES)):
+            found = behind_expiry([*tables.values()], look)
             try:
-                if consistency == READ_UNCOMMITTED:
-                    return {name: self._newest(table) for name, table in tables.items()}
-                staged = _staged(tables) if consistency == READ_COMMITTED else {}
-                self._revision = revision = _active_revision(tables) if known is None else known
-                views = {
-                    name: StagedBarriers(barrier_views(table, revision), staged.get(name, ()))
-                    for name, table in tables.items()
-                }
-                self._barrier = _newest_common(views) if as_of is None else as_of
                 return {
-                    name: self._at(table, views[name], self._barrier)
-                    for name, table in tables.items()
+                    name: SessionTable(tables[name], at, self._pin(tables[name], at))
+                    for name, at in found.items()
                 }
-            except NotFoundError:  # expired in between, or a barrier that is not there at all
+            except NotFoundError:  # expired in between
                 self._pins.close()
                 if not tries_left:
                     raise
@@ -231,21 +222,47 @@ class Session:
                 raise
         raise AssertionError("the last try returns or raises")
 
-    def _newest(self, table: OpenTable) -> SessionTable:
-        """Without barriers: the newest snapshot as it is."""
-        at = chosen_state(table, table._committer.snapshots.latest_id())
-        lease = None if at.snapshot is None else self._pin(table, at.snapshot.id)
-        return SessionTable(table, at, lease)
+    def _look(
+        self,
+        tables: Mapping[str, OpenTable],
+        consistency: str,
+        as_of: int | None,
+        known: int | None,
+    ) -> dict[str, ChosenState]:
+        """Where the rows of each table are; nothing is held yet. Without barriers in the newest snapshot as it is, else
+        three things come in this order:
 
-    def _at(self, table: OpenTable, views: StagedBarriers, barrier: int) -> SessionTable:
-        """Pinned on the oldest snapshot that a read needs; later ones, with the files that it
-        takes of them, are held by the same lease.
+        1 the notes of staged commits: what is published after this look is in the snapshots of step 3, once
+        2 the revision that counts, one number for all tables: else one would show what another one has taken back
+        3 the snapshots of each table, by that revision; then T
         """
-        view = views.view(barrier)
-        return SessionTable(table, state_of_view(table, view), self._pin(table, view.first_id))
+        if consistency == READ_UNCOMMITTED:
+            return {
+                name: chosen_state(table, table._committer.snapshots.latest_id())
+                for name, table in tables.items()
+            }
+        staged = _staged(tables) if consistency == READ_COMMITTED else {}
+        self._revision = revision = _active_revision(tables) if known is None else known
+        views = {
+            name: StagedBarriers(barrier_views(table, revision), staged.get(name, ()))
+            for name, table in tables.items()
+        }
+        self._barrier = barrier = _newest_common(views) if as_of is None else as_of
+        return {
+            name: state_of_view(table, views[name].view(barrier)) for name, table in tables.items()
+        }
 
-    def _pin(self, table: OpenTable, snapshot_id: int) -> ReadLease:
-        lease = hold(table._file_io, table._paths, snapshot_id)
+    def _pin(self, table: OpenTable, at: ChosenState) -> ReadLease | None:
+        """On the oldest snapshot that a read needs; later ones, with the files that it takes of them, are held by the
+        same lease. None for a table without a snapshot.
+        """
+        if at.view is not None:
+            first_id = at.view.first_id
+        elif at.snapshot is not None:
+            first_id = at.snapshot.id
+        else:
+            return None
+        lease = hold(table._file_io, table._paths, first_id)
         self._pins.callback(lease.release)
         return lease
 

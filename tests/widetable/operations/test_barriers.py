@@ -438,13 +438,3 @@ def test_who_writes_all_columns_has_those_that_are_added_later(tmp_path: Path) -
     writer.write({"id": [1], "d": [1]}, barrier=10)
     with pytest.raises(ConflictError, match="all"):
         catalog.writer(NAME, "other", ["d"])
-
-
-def test_a_session_over_a_table_without_snapshots_stays_without_rows(tmp_path: Path) -> None:
-    new_table(tmp_path)
-    with wt.Catalog(tmp_path).session(consistency="ReadUncommitted") as session:
-        table = session.table(NAME)
-        wt.Catalog(tmp_path).alter_table(NAME, add_columns=[pa.field("d", pa.int64())])
-        wt.Catalog(tmp_path).writer(NAME, "wa", ["a"]).write({"id": [1], "a": [1]})
-        assert (session.snapshot_ids(), rows_of(table.scan())) == ({NAME: None}, [])
-        assert table.lookup([1]).to_pylist() == [{"id": None, "a": None, "b": None, "c": None}]
