@@ -52,8 +52,8 @@ def committed_where_they_belong(
             result = commit(placed)
         except (ConflictError, InvalidError) as error:
             # Certainly not in, whoever made them.
-            again = _placed_anew(table, messages) if isinstance(error, ConflictError) else None
             _discard_moved(table, placed, messages)
+            again = _placed_anew(table, messages) if isinstance(error, ConflictError) else None
             # Once, until something had to be moved again: a conflict of another kind would go round here.
             if _may_be_back(table, error, again) and not is_asked_again and tries_left:
                 placed, is_asked_again = messages, True

@@ -15,14 +15,14 @@ StorageError: a file that the storage does not give is not damaged, and nothing 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from widetable.arguments import flag
 from widetable.commit.barrier_table import check_rows_stay
 from widetable.commit.committer import Committer
-from widetable.errors import ConflictError
+from widetable.errors import ConflictError, InvalidError
 from widetable.operations.compaction_threads import wait_for_compactions
 from widetable.operations.file_damage import Damage, DamagedFile, damaged_files
 from widetable.operations.file_origins import Origin, origins
@@ -96,8 +96,10 @@ def _repair(table: TableState, committer: Committer, *, deep: bool, dry_run: boo
             found = list(damaged_files(table, entries, latest.id, deep=deep))
             if not found:
                 break
+            # Before anything is written: it may raise, for metadata that is damaged.
+            by_name = origins(committer)
             salvaged = _salvaged(table, found, dry_run=dry_run)
-        files = _reported(found, salvaged, committer)
+        files = _reported(found, salvaged, by_name)
         if dry_run:
             return RepairResult(table.paths.root, None, files)
         snapshot_id = _committed(table, committer, _messages(found, salvaged))
@@ -146,19 +148,20 @@ def _messages(found: Sequence[Damage], salvaged: Sequence[Salvaged]) -> list[Com
 def _committed(
     table: TableState, committer: Committer, messages: Sequence[CommitMessage]
 ) -> int | None:
-    """The id of the commit; None when it lost. An error of another kind leaves the new files: they may be in."""
+    """The id of the commit; None when it lost. An error that leaves open whether it is in leaves the new files."""
     try:
         return committer.restore(messages, None).snapshot_id
-    except ConflictError as lost:
-        _log.info("the repair of %s is planned again: %s", table.paths.root, lost)
+    except (ConflictError, InvalidError) as lost:
         discard(table, messages)
+        if isinstance(lost, InvalidError):
+            raise
+        _log.info("the repair of %s is planned again: %s", table.paths.root, lost)
         return None
 
 
 def _reported(
-    found: Sequence[Damage], salvaged: Sequence[Salvaged], committer: Committer
+    found: Sequence[Damage], salvaged: Sequence[Salvaged], by_name: Mapping[str, Origin]
 ) -> tuple[RepairedFile, ...]:
-    by_name = origins(committer)
     return tuple(
         RepairedFile(
             damage.file,

@@ -17,7 +17,7 @@ from widetable import options as opt
 from widetable.commit.barrier_state import DERIVED
 from widetable.commit.barrier_step import Act, BarrierStep
 from widetable.commit.commit_identity import Identity
-from widetable.errors import ConflictError
+from widetable.errors import ConflictError, InvalidError
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.operations.barrier_scan import barrier_changes, barrier_views, newest_revision
 from widetable.operations.compaction_threads import wait_for_compactions
@@ -105,7 +105,7 @@ def go_back(table: OpenTable, number: int, barrier: int, revision: int | None) -
     by = Identity.of(REVISER, number)
     try:
         result = table._committer.restore(messages, (), by=by, barrier=asked)
-    except ConflictError:
+    except (ConflictError, InvalidError):  # certainly not in; of any other error that is not known
         discard(state, messages)
         raise
     if not result.committed:

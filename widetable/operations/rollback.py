@@ -187,15 +187,17 @@ def _planned(
 
 
 def _committed(table: TableState, committer: Committer, plan: _RollbackPlan) -> int | None:
-    """The id of the commit; None when it lost. An error of another kind leaves the links: they may be in."""
+    """The id of the commit; None when it lost. An error that leaves open whether it is in leaves the links."""
     messages = linked(table, plan.restored)
     try:
         return committer.restore(
             messages, (entry.identity for entry in plan.kept), plan.target
         ).snapshot_id
-    except ConflictError as lost:
-        _log.info("the rollback of %s is planned again: %s", table.paths.root, lost)
+    except (ConflictError, InvalidError) as lost:
         discard(table, messages)
+        if isinstance(lost, InvalidError):
+            raise
+        _log.info("the rollback of %s is planned again: %s", table.paths.root, lost)
         return None
 
 

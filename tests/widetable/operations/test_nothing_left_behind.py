@@ -8,8 +8,12 @@ from pathlib import Path
 import pytest
 
 import widetable as wt
+from tests.barrier_tables import NAME, new_table
 from tests.faults import Fault, FaultyFileIO
 from tests.widetable.operations.damaged_table import create, live, path_of, rows, spoil_group
+from widetable.commit.committer import Committer
+from widetable.operations import repair
+from widetable.operations.revision import go_back
 from widetable.storage.local import LocalFileIO
 
 OPERATIONS: dict[str, Callable[[wt.Table], object]] = {
@@ -85,3 +89,52 @@ def test_a_file_that_cannot_be_deleted_hides_neither_the_error_nor_the_others(
     (left,) = set(data_files(made)) - before
     assert str(left) in caplog.text
     assert made.remove_orphan_files(0).paths == (str(left),)
+
+
+@pytest.mark.parametrize("kind", [wt.ConflictError, wt.InvalidError])
+@pytest.mark.parametrize("name", [name for name in OPERATIONS if name != "compact"])
+def test_a_commit_that_is_refused_keeps_no_file(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    kind: type[wt.ConflictError | wt.InvalidError],
+) -> None:
+    made = prepared(tmp_path, monkeypatch, name, "none")
+    before = data_files(made)
+    monkeypatch.setattr(Committer, "_commit", refusing(kind))
+    with pytest.raises(kind):
+        OPERATIONS[name](made)
+    assert data_files(made) == before
+
+
+@pytest.mark.parametrize("kind", [wt.ConflictError, wt.InvalidError])
+def test_a_revision_that_is_refused_keeps_no_link(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[wt.ConflictError | wt.InvalidError]
+) -> None:
+    table = new_table(tmp_path)
+    writer = wt.Catalog(tmp_path).writer(NAME, "wa", ["a"])
+    for barrier in (10, 20):
+        writer.write({"id": [1], "a": [barrier]}, barrier=barrier, complete=True)
+    before = data_files(table)
+    monkeypatch.setattr(Committer, "_commit", refusing(kind))
+    with pytest.raises(kind):
+        go_back(table, 1, 10, None)
+    assert data_files(table) == before
+
+
+def test_a_repair_that_cannot_say_who_wrote_the_rows_keeps_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = prepared(tmp_path, monkeypatch, "repair", "none")
+    before = data_files(made)
+    monkeypatch.setattr(repair, "origins", refusing(wt.DamagedError))
+    with pytest.raises(wt.DamagedError):
+        made.repair()
+    assert data_files(made) == before
+
+
+def refusing(kind: type[wt.WidetableError]) -> Callable[..., object]:
+    def refuse(*given: object) -> object:
+        raise kind("it", found="x", expected="y", action="Z.")
+
+    return refuse

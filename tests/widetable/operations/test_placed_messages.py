@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
+from tests.random_table import live_files
 from widetable.operations import placed_messages
 
 COLUMNS = {"k": "BIGINT", "a": "STRING", "a_at": "BIGINT", "b": "STRING", "b_at": "BIGINT"}
@@ -96,3 +97,33 @@ def test_a_conflict_of_another_kind_is_raised(tmp_path: Path) -> None:
         messages = writer.finish()
     with pytest.raises(wt.ConflictError, match="written after"):
         table.commit_append(messages, read_snapshot=read)
+
+
+def test_rows_that_cannot_be_moved_a_second_time_leave_no_files_of_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = create(tmp_path)
+    data = part("a", 1, 3)
+    with table.new_writer(data.column_names) as writer:
+        writer.write(data.to_batches())
+        messages = writer.finish()
+    table.write(part("a", 0, 3))
+    table.rescale(3)
+    look, given = placed_messages._placed_anew, set(Path(table.path).glob("bucket-*/*"))
+
+    def refused(*given: Any) -> Any:
+        raise wt.StorageError("it", found="x", expected="y", action="Z.")
+
+    def overtaken(*given: Any) -> Any:
+        monkeypatch.setattr(placed_messages, "_placed_anew", refused)
+        placed = look(*given)
+        table.rescale(5)
+        return placed
+
+    monkeypatch.setattr(placed_messages, "_placed_anew", overtaken)
+    with pytest.raises(wt.StorageError):
+        table.commit_append(messages, "user", 1)
+    left = set(Path(table.path).glob("bucket-*/*")) - given
+    assert {path.name for path in left} == {
+        file.file_name for files in live_files(table.path).values() for file in files
+    }
