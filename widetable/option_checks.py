@@ -139,7 +139,7 @@ def check_honoured(options: Mapping[str, str], *, made_here: bool) -> None:
     client made, and options that change only other clients' habits are let through.
     """
     for key in options:
-        known = key in BY_KEY or key in OLD_KEYS or _is_of_columns(key)
+        known = is_known(key)
         if not made_here:
             known = known or key in _HARMLESS or key.startswith(_HARMLESS_PREFIXES)
         if not known:
@@ -151,10 +151,13 @@ def check_honoured(options: Mapping[str, str], *, made_here: bool) -> None:
             )
 
 
-def _is_of_columns(key: str) -> bool:
-    """By the form of the key alone. Whether its columns are there is asked by `schema_rules.check_schema`."""
-    of_all = key == "fields.default-aggregate-function"
-    return of_all or any(pattern.match(key) for pattern in (FIELD_OPTION, DERIVED_OPTION))
+def is_known(key: str) -> bool:
+    """Whether it is declared in `OPTIONS`, under this key or an older one of Paimon, or a key that names
+    columns, by its form alone: whether these are there is asked by `schema_rules.check_schema`.
+    """
+    if key in BY_KEY or key in OLD_KEYS or key == "fields.default-aggregate-function":
+        return True
+    return any(pattern.match(key) for pattern in (FIELD_OPTION, DERIVED_OPTION))
 
 
 def check_alter(

@@ -20,6 +20,7 @@ from widetable.operations.branches import branches as branch_names
 from widetable.operations.history import snapshots as kept_snapshots
 from widetable.operations.inspected_frame import LOCAL_TIME, TEXTS, TIME, frame_of_rows
 from widetable.operations.open_table import OpenTable
+from widetable.option_checks import is_known
 from widetable.options_doc import default_text
 from widetable.type_text import text_of
 
@@ -153,9 +154,8 @@ def _with_columns(row: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def options(table: OpenTable) -> pa.Table:
     """What the newest schema sets, by key, then the other options that are known, without a value.
-    default: as text, null where there is none; is_known: declared here under this key or an older
-    one of Paimon. `fields.*` options, whose keys name columns, are not declared, whether honoured
-    or not.
+    default: as text, null where there is none. is_known: whether a table may be given it here, under this key or an
+    older one of Paimon; also for options whose keys name columns, as `fields.*` do.
     """
     given = table.schema.options
     keys = [*sorted(given), *sorted(opt.BY_KEY.keys() - given.keys())]
@@ -164,7 +164,7 @@ def options(table: OpenTable) -> pa.Table:
             key,
             given.get(key),
             default_text(opt.BY_KEY[key]) if key in opt.BY_KEY else None,
-            key in opt.BY_KEY or key in opt.OLD_KEYS,
+            is_known(key),
         )
         for key in keys
     ]

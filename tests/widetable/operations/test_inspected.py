@@ -235,3 +235,22 @@ def test_numbers_that_no_arrow_table_holds_are_damage(days: wt.Table) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), "totalRecordCount": 2**70}))
     with pytest.raises(wt.DamagedError):
         wt.Table.open(days.path).inspect.snapshots()
+
+
+def test_an_option_is_known_where_a_table_may_be_given_it(tmp_path: Path) -> None:
+    known = {
+        "bucket": "1",
+        "merge-engine": "aggregation",
+        "fields.v.aggregate-function": "sum",
+        "fields.default-aggregate-function": "max",
+        "widetable.fsync": "false",
+    }
+    columns = {"k": "BIGINT", "v": "BIGINT"}
+    table = wt.Catalog(tmp_path).create_table("db.t", columns, primary_key=["k"], options=known)
+    schema = Path(table.path, "schema/schema-0")
+    text = schema.read_text().replace(
+        '"options": {', '"options": {"of.others": "1", "index": "1", "index.v": "db.i", '
+    )
+    schema.write_text(text)
+    rows = wt.Table.open(table.path).inspect.options().to_pylist()
+    assert {row["key"] for row in rows if not row["is_known"]} == {"of.others", "index"}
