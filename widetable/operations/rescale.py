@@ -35,7 +35,7 @@ from widetable.format.snapshot import Snapshot
 from widetable.operations.alteration import rescaled
 from widetable.operations.asked_partitions import asked_partitions
 from widetable.operations.compaction_threads import wait_for_compactions
-from widetable.operations.newest_snapshot import held_newest
+from widetable.operations.newest_snapshot import held_newest, newest_files
 from widetable.operations.open_table import OpenTable
 from widetable.operations.partition_move import PartitionMove
 from widetable.operations.resting_partition import resting
@@ -96,8 +96,7 @@ def _due(table: OpenTable, count: int, only: frozenset[bytes] | None) -> list[by
     In the newest snapshot. Looked at again after each round: writers that began before the option was
     set may have made partitions of the old number since.
     """
-    committer = table._committer
-    entries = committer.live_files.live_entries(committer.snapshots.latest(), only)
+    _, entries = newest_files(table._committer, only)
     return sorted({entry.partition for entry in entries if entry.total_buckets != count})
 
 

@@ -11,11 +11,14 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
+from tests.faults import FaultyFileIO
 from tests.random_table import live_files
 from tests.rescaled import Model, check, create, write
 from widetable.cli.app import main
+from widetable.commit.manifest_cache import MANIFEST_CACHE
 from widetable.operations import rescale
 from widetable.operations.partition_move import PartitionMove
+from widetable.storage.local import LocalFileIO
 
 
 @pytest.mark.parametrize("partitioned", [False, True])
@@ -118,6 +121,22 @@ def test_killed_in_the_middle_it_goes_on(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.undo()
     check(table.path, model)
     assert len(table.rescale(3)) == 2
+    check(table.path, model)
+
+
+def test_the_newest_snapshot_may_expire_while_it_is_looked_at(tmp_path: Path) -> None:
+    table, model = create(tmp_path), dict[tuple[int, int], int]()
+    write(table, model, random.Random(7))
+
+    def overtake() -> None:
+        for _ in range(2):
+            write(table, model, random.Random(8))
+        assert table.expire_snapshots(1, 1, 0).ids
+
+    files = FaultyFileIO(LocalFileIO(fsync=False))
+    files.run_before("read", overtake, "manifest-list")
+    MANIFEST_CACHE.clear()
+    assert len(wt.Table.open(table.path, file_io=files).rescale(3)) == 3
     check(table.path, model)
 
 
