@@ -31,6 +31,7 @@ from widetable.format.binary_row import decode_row, encode_rows, with_arity
 from widetable.format.bucket_hash import bucket_ids
 from widetable.format.data_file_meta import FILE_SOURCE_APPEND, DataFileMeta
 from widetable.format.data_file_reader import DataFile, open_data_file
+from widetable.format.deletion_vector import deleted_rows
 from widetable.format.footer_seal import Seal
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.plain_value import plain_column
@@ -109,11 +110,15 @@ class _Salvage:
         options = {**table.schema.options, opt.BUCKET.key: str(entry.total_buckets)}
         self._by_bucket = replace(table.schema, options=options)
         self._last: pa.RecordBatch | None = None
+        # Of each row group, the rows that no deletion vector takes out.
+        places = () if file.deleted is None else deleted_rows(table.file_io, file.deleted)
+        ends = np.cumsum([0, *data.row_group_rows])
+        self._left: Final = np.diff(ends - np.searchsorted(places, ends)).tolist()
 
     def run(self, *, dry_run: bool) -> Salvaged:
         lost, kept_rows = [], 0
-        for index in range(len(self._data.row_group_rows)):
-            rows = self._group(index)
+        for index, left in enumerate(self._left):
+            rows = self._group(index) if left else []
             if rows is None:
                 lost.append(index)
                 continue
@@ -132,7 +137,7 @@ class _Salvage:
         """Whether the footer is asked what was lost. pyarrow ends the process over statistics that are damaged."""
         if self._data.seal is Seal.WHOLE:
             return True
-        groups = self._data.row_group_rows
+        groups = self._left
         return 2 * len(lost) < len(groups) and sum(groups[i] for i in lost) == lost_rows
 
     def _named_by_statistics(self, lost: Sequence[int]) -> tuple[LostRows, ...]:
@@ -140,7 +145,7 @@ class _Salvage:
         numbers = self._file.min_sequence_number, self._file.max_sequence_number
         return tuple(
             LostRows(
-                ranges[index].rows,
+                self._left[index],
                 self._named(ranges[index].minima),
                 self._named(ranges[index].maxima),
                 *numbers,
@@ -154,9 +159,6 @@ class _Salvage:
             rows = [b for b in self._data.batches(row_groups=[index]) if b.num_rows]
         except DamagedError:
             return None
-        # A deletion vector takes all of them out: nothing is lost.
-        if not rows and self._data.deleted_rows:
-            return rows
         if not rows or not self._fits(rows):
             return None
         self._last = rows[-1].slice(rows[-1].num_rows - 1)
@@ -196,14 +198,15 @@ class _Salvage:
 
 
 def _whole(table: TableState, file: DataFileMeta) -> LostRows:
-    """All rows of a file, by its meta."""
+    """All rows of a file that count, by its meta."""
     types, key = key_types(table.schema), table.schema.trimmed_primary_key
     first, last = (
         _printed_key(key, decode_row(row, types, file.file_name), types)
         for row in (file.min_key, file.max_key)
     )
     numbers = file.min_sequence_number, file.max_sequence_number
-    return LostRows(file.row_count, first, last, *numbers)
+    deleted = 0 if file.deleted is None else file.deleted.rows or 0
+    return LostRows(file.row_count - deleted, first, last, *numbers)
 
 
 def _printed_key(

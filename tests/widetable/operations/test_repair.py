@@ -26,6 +26,8 @@ from tests.widetable.operations.damaged_table import (
     values,
 )
 from widetable.format import data_file_writer
+from widetable.format.data_file_reader import DataFile
+from widetable.format.footer_seal import Seal
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.operations.salvage import salvage
 from widetable.storage.local import LocalFileIO
@@ -316,3 +318,32 @@ def test_keys_that_are_lost_are_printed_whatever_their_type(
 def _stored(kind: pa.DataType) -> pa.DataType:
     """In which Python's values hold what the type can hold."""
     return {pa.date32(): pa.int32(), pa.timestamp("us"): pa.int64()}.get(kind, kind)
+
+
+@pytest.mark.parametrize("is_sealed", [True, False])
+@pytest.mark.parametrize("groups", [[0], [0, 1], [0, 1, 2, 4], "footer"])
+def test_rows_that_a_vector_takes_out_are_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, groups: list[int] | str, *, is_sealed: bool
+) -> None:
+    """Of ten row groups: two rows are deleted in the first one, all in the second one, none in the others."""
+    table = create(tmp_path, monkeypatch, **{"deletion-vectors.enabled": "true", "bucket": "1"})
+    table.write(rows("a"))
+    table.compact(full=True)
+    table.write(pa.table({"k": [3, 4, *range(10, 20)], "a": ["b"] * 12}))
+    table.compact()
+    entry = max(live(table), key=lambda one: one.file.row_count)
+    assert entry.file.deleted is not None
+    path = path_of(table, entry)
+    if not is_sealed:
+        monkeypatch.setattr(DataFile, "seal", Seal.NONE)
+    if groups == "footer":
+        path.write_bytes(path.read_bytes()[:-4] + b"xxxx")
+    else:
+        for group in groups:
+            spoil_group(path, int(group))
+    lost = {"[0]": 8, "[0, 1]": 8, "[0, 1, 2, 4]": 28, "footer": 88}[str(groups)]
+    (file,) = table.repair(dry_run=True).files
+    assert (file.kept_rows, file.lost_rows) == (88 - lost, lost)
+    assert all(each.rows for each in file.lost)
+    table.repair()
+    assert len(values(table)) == 100 - lost
