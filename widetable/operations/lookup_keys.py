@@ -16,7 +16,8 @@ UnsupportedError for leading columns that do not say in which bucket their rows 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -84,16 +85,13 @@ def rows_of(
 
     Raises InvalidError; whatever found the fault, it says "keys" where a write would say "data".
     """
-    try:
-        source = _source(keys, schema, least)
-        names = wanted(least if source.columns is None else source.columns)
-        if source.columns is not None:
-            _check_names(source.columns, names)
+    source = _source(keys, schema, least)
+    names = wanted(least if source.columns is None else source.columns)
+    if source.columns is not None:
+        _check_names(source.columns, names)
+    with _said_of_keys():
         batches = list(source.batches)
         arrays = [_column(batches, schema.field(name)) for name in names]
-    except InvalidError as wrong:
-        subject = "keys" if wrong.subject == "data" else wrong.subject
-        raise _invalid(subject, wrong.found, wrong.expected, "Correct the keys.") from wrong
     return pa.RecordBatch.from_arrays(arrays, list(names))
 
 
@@ -102,13 +100,24 @@ def _source(keys: Any, schema: TableSchema, names: Sequence[str]) -> RowSource:
     knows is an InvalidError here: for a lookup it is a wrong argument.
     """
     try:
-        return row_source(keys, schema, names[0] if len(names) == 1 else None)
+        with _said_of_keys():
+            return row_source(keys, schema, names[0] if len(names) == 1 else None)
     except UnsupportedError as wrong:
         single = ", or a list of values" if len(names) == 1 else ""
         expected = (
             f"rows with the columns {', '.join(names)} (Arrow, a frame, a list of dicts){single}"
         )
-        raise _invalid("keys", wrong.found, expected, "Correct the keys.") from wrong
+        raise _invalid("keys", wrong.found, expected) from wrong
+
+
+@contextlib.contextmanager
+def _said_of_keys() -> Iterator[None]:
+    """What reading rows and casting them finds wrong is said of keys: the caller writes no data."""
+    try:
+        yield
+    except InvalidError as wrong:
+        subject = "keys" if wrong.subject == "data" else wrong.subject
+        raise _invalid(subject, wrong.found, wrong.expected) from wrong
 
 
 def _column(batches: Sequence[pa.RecordBatch], field: DataField) -> pa.Array:
@@ -125,9 +134,7 @@ def _check_names(found: Sequence[str], names: Sequence[str]) -> None:
     for name in names:
         if found.count(name) != 1:
             text = "keys without it" if name not in found else "the column twice"
-            raise _invalid(
-                f"column {name!r}", text, f"each of {', '.join(names)} once", "Correct the keys."
-            )
+            raise _invalid(f"column {name!r}", text, f"each of {', '.join(names)} once")
     for name in found:
         if name not in names:
             raise _invalid(
@@ -138,5 +145,7 @@ def _check_names(found: Sequence[str], names: Sequence[str]) -> None:
             )
 
 
-def _invalid(subject: str, found: str, expected: str, action: str) -> InvalidError:
+def _invalid(
+    subject: str, found: str, expected: str, action: str = "Correct the keys."
+) -> InvalidError:
     return InvalidError(subject, found=found, expected=expected, action=action)

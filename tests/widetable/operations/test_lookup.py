@@ -373,7 +373,7 @@ def test_without_room_for_caches_files_are_scanned(compacted: wt.Table) -> None:
         ([2**63], wt.InvalidError, "'k'"),
         ([{"k": 1}, 2], wt.InvalidError, "among dicts"),
         ([{"a": "x"}], wt.InvalidError, "without it"),
-        ([{"k": 1, "a": "x"}], wt.InvalidError, "not in the primary key"),
+        ([{"k": 1, "a": "x"}], wt.InvalidError, "not in the primary key.* Leave the column out"),
         (pa.table({"a": ["x"]}), wt.InvalidError, "without it"),
         (pa.table({"k": [1], "other": [1]}), wt.InvalidError, "'other'"),
         (pa.table([[1], [1]], names=["k", "k"]), wt.InvalidError, "twice"),
@@ -387,6 +387,8 @@ def test_wrong_keys_are_reported(
     with pytest.raises(error, match=names) as caught:
         small.lookup(keys)
     assert caught.value.action
+    cause = caught.value.__cause__  # of rows and casts, once
+    assert not isinstance(cause and cause.__cause__, wt.WidetableError)
 
 
 def test_values_alone_are_no_keys_of_several_columns(tmp_path: Path) -> None:
