@@ -22,7 +22,7 @@ class ShownBarrier(NamedTuple):
 
 
 class ShownBarriers:
-    """Of one catalog; picklable.
+    """Of one catalog; picklable. Threads may share it.
     A set of tables that is read in another order is the same set.
     """
 
@@ -43,5 +43,5 @@ class ShownBarriers:
         # Taken out, so that it comes in at the end: the first one is that which was noted longest ago.
         self._last.pop(asked, None)
         self._last[asked] = ShownBarrier(session.barrier, session.revision)
-        if len(self._last) > _MOST_SETS:
-            del self._last[next(iter(self._last))]
+        for oldest in [*self._last][:-_MOST_SETS]:
+            self._last.pop(oldest, None)

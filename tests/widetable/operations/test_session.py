@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -12,8 +14,9 @@ import widetable as wt
 from tests.barrier_tables import NAME, new_table, rows_of
 from widetable.commit.read_lease import ReadLease, hold
 from widetable.errors import NotFoundError
-from widetable.operations import session
+from widetable.operations import session, shown_barriers
 from widetable.operations.barrier_scan import barrier_views
+from widetable.operations.shown_barriers import ShownBarrier, ShownBarriers
 from widetable.read.barrier_view import BarrierViews
 
 
@@ -73,3 +76,22 @@ def test_a_session_is_chosen_anew_where_an_expiry_was_faster(
     monkeypatch.setattr(session, "hold", overtaken)
     with wt.Catalog(tmp_path).session(consistency=consistency) as opened:
         assert rows_of(opened.table(NAME).scan()) == [(1, 20, 20, None)]
+
+
+def test_sets_of_tables_are_noted_by_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another one forgets the oldest set just when this one is about to."""
+
+    class Overtaken(dict[Any, Any]):
+        def __iter__(self) -> Iterator[Any]:
+            there = [*super().__iter__()]
+            if len(there) > 2:
+                self.pop(there[0])
+            return iter(there)
+
+    monkeypatch.setattr(shown_barriers, "_MOST_SETS", 2)
+    shown = ShownBarriers()
+    shown._last = Overtaken()
+    for name in "abcd":
+        one = SimpleNamespace(barrier=10, revision=0, snapshot_ids=lambda name=name: {name: 1})
+        shown.note("RepeatableRead", cast("wt.Session", one))
+    assert shown.last("RepeatableRead", ["d"]) == ShownBarrier(10, 0)
