@@ -25,15 +25,14 @@ from widetable import retention_options as retention
 from widetable.arguments import flag
 from widetable.commit.committer import Committer
 from widetable.errors import ConflictError, UnsupportedError
-from widetable.format.bucket_id import by_bucket
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.partition_value import partition_texts
 from widetable.operations.newest_snapshot import newest_files
 from widetable.operations.open_table import OpenTable
+from widetable.operations.restored_files import removing
 from widetable.operations.snapshot_audit import partition_text
 from widetable.operations.supported import check_given_rows, check_writable
 from widetable.partition_time import partition_time, time_form
-from widetable.write.commit_message import CommitMessage
 from widetable.write.table_state import TableState
 
 _ROUNDS: Final = 5
@@ -92,7 +91,7 @@ def expire_old(
         if dry_run or not gone:
             return PartitionExpiryResult(names, rows)
         try:
-            done = committer.restore(_messages(gone), None)
+            done = committer.restore(removing(gone), None)
         except ConflictError:
             if not tries_left:
                 raise
@@ -147,14 +146,3 @@ def _times_of_files(
         if len(known) == len(millis):
             newest = datetime.fromtimestamp(max(known) / 1000, timezone.utc)
             yield partition, newest.replace(tzinfo=None)
-
-
-def _messages(gone: Sequence[ManifestEntry]) -> list[CommitMessage]:
-    return [
-        CommitMessage(
-            *bucket,
-            members[0].total_buckets,
-            deleted_files=tuple(entry.file for entry in members),
-        )
-        for bucket, members in by_bucket(gone).items()
-    ]

@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from widetable.errors import ConflictError
-from widetable.format.bucket_id import by_bucket
 from widetable.format.manifest_entry import Identity, ManifestEntry
 from widetable.format.snapshot import Snapshot
 from widetable.lsm.moved_rows import moved
 from widetable.operations.open_table import OpenTable
+from widetable.operations.restored_files import removing
 from widetable.operations.table_commit import discard
 from widetable.write.commit_message import CommitMessage
 
@@ -54,15 +54,7 @@ class PartitionMove:
         nothing is moved twice.
         """
         self.follow(latest)
-        gone = [
-            CommitMessage(
-                *bucket,
-                members[0].total_buckets,
-                deleted_files=tuple(entry.file for entry in members),
-            )
-            for bucket, members in by_bucket(self._read.values()).items()
-        ]
-        return [*gone, *self._made]
+        return [*removing(self._read.values()), *self._made]
 
     def discard(self) -> None:
         """Delete what was made. Only while no commit of it may be in."""

@@ -1,4 +1,5 @@
-"""Messages that put data files into a table as they are: at their levels, without the rows that were deleted of them.
+"""Messages that put data files into a table as they are, at their levels, without the rows that were deleted of them;
+or take them out.
 
 In: entries of a snapshot, and the storage on which their deletion vectors lie. Files that come back get new names,
 links to the same bytes where the storage has them: whoever expires the snapshots in between deletes by name:
@@ -45,6 +46,18 @@ def restoring(file_io: FileIO, entries: Iterable[ManifestEntry]) -> list[CommitM
             )
         )
     return found
+
+
+def removing(entries: Iterable[ManifestEntry]) -> list[CommitMessage]:
+    """For `Committer.restore` or `rescale`, one of each bucket: these files go."""
+    return [
+        CommitMessage(
+            *bucket,
+            members[0].total_buckets,
+            deleted_files=tuple(entry.file for entry in members),
+        )
+        for bucket, members in by_bucket(entries).items()
+    ]
 
 
 def vector_of(file_io: FileIO, file: DataFileMeta) -> bytes:

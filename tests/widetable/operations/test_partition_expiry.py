@@ -113,14 +113,14 @@ def test_by_the_time_of_their_files(tmp_path: Path) -> None:
 def test_rows_that_come_meanwhile_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = create(tmp_path)
     table.write({"day": [day(20)], "k": [1], "v": [1]})
-    messages = partition_expiry._messages
+    messages = partition_expiry.removing
 
     def slow(gone: Any) -> Any:
         monkeypatch.undo()
         table.write({"day": [day(20)], "k": [2], "v": [2]})
         return messages(gone)
 
-    monkeypatch.setattr(partition_expiry, "_messages", slow)
+    monkeypatch.setattr(partition_expiry, "removing", slow)
     table.expire_partitions()
     assert table.scan().to_arrow()["k"].to_pylist() == [2]
 
