@@ -40,7 +40,7 @@ from widetable.lsm.bucket_plan import Scope
 from widetable.merge.record_expiry import look_interval_millis
 from widetable.not_pickled import not_pickled
 from widetable.operations.cleaner import Cleaner
-from widetable.operations.compaction import Compacted, answered, compact_all
+from widetable.operations.compaction import Compacted, compact_all
 from widetable.operations.held_lease import held_lease
 from widetable.operations.maintenance_rule import (
     Answer,
@@ -61,7 +61,7 @@ _log = logging.getLogger("widetable")
 # What a round survives when another one may be better off: a fault of ours too.
 _SURVIVED: Final = Exception
 
-# Compacts a table as far as a scope asks; raises ConflictError when it lost.
+# Compacts a table as far as a scope asks, and answers who waits for it; raises ConflictError when it lost.
 Compact: TypeAlias = Callable[[TableState, Committer, Scope], Compacted]
 
 _SCOPES: Final = {
@@ -349,8 +349,7 @@ class Maintainer:
         if due is Compaction.NONE:
             return MaintenanceResult()
         is_full = due is Compaction.FULL
-        with answered(state):
-            done = self._compact(state, self._committer, _SCOPES[due])
+        done = self._compact(state, self._committer, _SCOPES[due])
         result, self._damage = done.result, done.damage
         self._damage_at_millis = self._clock.monotonic_millis()
         if is_full:
