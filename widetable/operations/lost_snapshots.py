@@ -45,7 +45,6 @@ def accept_lost_snapshots(table: OpenTable) -> int:
     _check_nobody_has_them(file_io, paths, newest)
     # Durably, unlike the hint of a commit: this one is the decision itself. Killed before it, nothing has changed.
     file_io.replace(paths.latest_hint, str(newest).encode())
-    file_io.sync(paths.latest_hint)
     _log.warning(
         "%s: snapshots %d to %d are lost; the table goes on from snapshot %d",
         paths.root,
