@@ -34,11 +34,8 @@ def caches_of(table: TableState) -> Caches | None:
         _log_once(f"option {opt.LOOKUP_CACHE_MAX_DISK_SIZE.key!r} is 0")
         return None
     try:
-        with UNFORKABLE:  # a child would wait for a module that nobody imports any more
-            package = importlib.import_module(_PACKAGE)
-        return cast("Caches", package.process_caches(table.options))
-    except ImportError as missing:
-        _log_once(f"{missing}; install widetable[lookup]")
+        package = _package()
+        return package and cast("Caches", package.process_caches(table.options))
     except (WidetableError, OSError) as cause:
         _log_once(str(cause), logging.WARNING)
     return None
@@ -48,13 +45,18 @@ def complete_caches(path: str) -> list[tuple[Any, ...]]:
     """Those of a table on this host, whoever made them: directory, data file, schema id, rows, bytes on the disk, last
     use (epoch milliseconds); none where the package is not installed.
     """
+    package = _package()
+    return [] if package is None else list(package.complete_caches(path))
+
+
+def _package() -> Any:
+    """None where it is not installed."""
     try:
-        with UNFORKABLE:
-            package = importlib.import_module(_PACKAGE)
+        with UNFORKABLE:  # a child would wait for a module that nobody imports any more
+            return importlib.import_module(_PACKAGE)
     except ImportError as missing:
         _log_once(f"{missing}; install widetable[lookup]")
-        return []
-    return list(package.complete_caches(path))
+        return None
 
 
 def _log_once(reason: str, level: int = logging.INFO) -> None:

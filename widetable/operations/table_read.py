@@ -10,6 +10,7 @@ UnsupportedError for a table that needs what this version does not honour.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -76,11 +77,9 @@ def lookup(
     every column. snapshot_id: with the columns that the table had then; by default the newest
     snapshot, with the newest columns.
     """
-    view = LookupView(chosen_state(table, snapshot_id), table._committer.live_files, columns)
-    try:
+    at, live_files = chosen_state(table, snapshot_id), table._committer.live_files
+    with contextlib.closing(LookupView(at, live_files, columns)) as view:
         return view.lookup(keys)
-    finally:
-        view.close()
 
 
 def lookup_prefix(
@@ -99,8 +98,6 @@ def lookup_prefix(
     columns, snapshot_id: as for `lookup`. The cost is that of the rows that are found.
     """
     limit = None if limit_per_key is None else whole_number(limit_per_key, "limit_per_key", least=1)
-    view = LookupView(chosen_state(table, snapshot_id), table._committer.live_files, columns)
-    try:
+    at, live_files = chosen_state(table, snapshot_id), table._committer.live_files
+    with contextlib.closing(LookupView(at, live_files, columns)) as view:
         return view.lookup_prefix(keys, limit)
-    finally:
-        view.close()
