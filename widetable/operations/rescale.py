@@ -6,7 +6,7 @@ are there.
 
     killed                            the table then
     after the option was set          new partitions get the new number, those that are there keep theirs
-    before it was set back            the same, though only some partitions were asked for
+    before it was set back            the same, though only some partitions were asked for, for the first time
     while rows are moved              as before, and some files that nobody names
     between two partitions            some have the new number, some the old one; readers ask each
 
@@ -58,7 +58,8 @@ def rescale(table: OpenTable, buckets: int, partitions: Any = None) -> list[Comm
 
     partitions: only these get it, and those to come stay with the table's; rows of the partition columns, in any form
     that `lookup` takes keys in. Reads and writes go on meanwhile, nothing of theirs is refused. Readers of changes get
-    nothing of it. Killed, it goes on when it is called again.
+    nothing of it. Killed, it goes on when it is called again; but between the two schemas that note that partitions
+    differ, for the first that is done by itself, those to come are left with the new number.
     """
     count = whole_number(buckets, "buckets", least=1)
     schema = table.schema
@@ -69,9 +70,11 @@ def rescale(table: OpenTable, buckets: int, partitions: Any = None) -> list[Comm
     instead = "Leave the partitions out: then all of the table is meant."
     only = None if partitions is None else asked_partitions(table, partitions, instead)
     schemas = table._committer.schemas
-    rescaled(schemas, count)
-    if only is not None:
-        # Set back, and noted: who writes asks each partition for its number from now on.
+    if only is None:
+        rescaled(schemas, count)
+    elif not schemas.is_rescaled():
+        # Set, and set back, which notes it: who writes asks each partition for its number from now on.
+        rescaled(schemas, count)
         rescaled(schemas, schema.num_buckets)
     wait_for_compactions(table.path)
     done: list[CommitResult] = []

@@ -83,6 +83,29 @@ def test_only_the_partitions_that_are_named(tmp_path: Path) -> None:
         create(tmp_path / "other", partitioned=False).rescale(8, [{"p": 1}])
 
 
+def test_some_partitions_change_no_schema_where_partitions_may_differ_already(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So whoever is killed leaves the number of those to come as it was."""
+    table, model = create(tmp_path), dict[tuple[int, int], int]()
+    write(table, model, random.Random(10))
+    table.rescale(8, [{"p": 1}])
+    before = table.schema
+    assert before.num_buckets == 2
+
+    def killed(*given: Any, **named: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(rescale, "wait_for_compactions", killed)
+    with pytest.raises(KeyboardInterrupt):
+        table.rescale(5, [{"p": 2}])
+    assert table.schema == before
+    monkeypatch.undo()
+    assert len(table.rescale(5, [{"p": 2}])) == 1
+    assert table.schema == before
+    check(table.path, model)
+
+
 def test_partitions_keep_their_buckets_where_only_the_option_changed(tmp_path: Path) -> None:
     """As another client changes it: what was there keeps 2 buckets, new partitions get 4."""
     table, model, rng = create(tmp_path), dict[tuple[int, int], int](), random.Random(3)
