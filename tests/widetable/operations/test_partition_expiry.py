@@ -13,7 +13,7 @@ import pytest
 import widetable as wt
 from widetable.cli.app import main
 from widetable.errors import InvalidError
-from widetable.operations import partition_expiry
+from widetable.operations import partition_expiry, restored_files
 from widetable.partition_time import partition_time, time_form
 
 NOW = datetime.now()
@@ -113,7 +113,7 @@ def test_by_the_time_of_their_files(tmp_path: Path) -> None:
 def test_rows_that_come_meanwhile_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = create(tmp_path)
     table.write({"day": [day(20)], "k": [1], "v": [1]})
-    messages = partition_expiry.removing
+    messages = restored_files.removing
 
     def slow(gone: Any) -> Any:
         monkeypatch.undo()
