@@ -4,7 +4,7 @@
     parts  := type | key "," value | name type { "," name type }
 
 Words are of any case, names of fields as they are written. Plain types: `types.parse_type`. Raises InvalidError for
-text that is no type, UnsupportedError for types that no table has.
+text that is no type, UnsupportedError for types that no table has, or too deep ones.
 
     MAP<INT, STRING> NOT NULL               MAP<INT NOT NULL, STRING> NOT NULL    keys are never null
     row<a: int not null, `b c` varchar>     ROW<`a` INT NOT NULL, `b c` VARCHAR(1)>
@@ -20,7 +20,7 @@ import re
 from typing import Final
 
 from widetable.errors import InvalidError, UnsupportedError
-from widetable.types import DataField, DataType, parse_type
+from widetable.types import DataField, DataType, check_depth, parse_type
 
 # Greedy: the last ">" closes the type, so what is within may have brackets, and NOT NULL, itself.
 _NESTED: Final = re.compile(
@@ -30,12 +30,13 @@ _NESTED: Final = re.compile(
 _FIELD: Final = re.compile(r"\s*(?:`([^`]+)`|(\w+))[\s:]+(.*)", re.DOTALL)
 
 
-def type_from_text(text: str) -> DataType:
-    """The type; fields of rows are numbered from 0 on.
+def type_from_text(text: str, *, depth: int = 0) -> DataType:
+    """The type; fields of rows are numbered from 0 on. depth: how many types are around it (`types.check_depth`).
 
     These ids are no field ids: each ROW begins at 0 again. Who makes a schema numbers all anew
     (`types.assign_field_ids`).
     """
+    check_depth(depth, "type text")
     # What is not nested is a plain type, or none: `parse_type` says so, of the text as it was given.
     match = _NESTED.fullmatch(text.strip())
     if match is None:
@@ -50,14 +51,14 @@ def type_from_text(text: str) -> DataType:
             ) from cause
     root, parts, nullable = match[1].upper(), _parts(match[2]), match[3] is None
     if root in ("ROW", "STRUCT"):
-        fields = (_field(at, part, text) for at, part in enumerate(parts))
+        fields = (_field(at, part, text, depth + 1) for at, part in enumerate(parts))
         return DataType("ROW", nullable, fields=tuple(fields))
     if len(parts) != (2 if root == "MAP" else 1):
         raise _no_type(text)
-    first, last = type_from_text(parts[0]), type_from_text(parts[-1])
+    within = [type_from_text(part, depth=depth + 1) for part in parts]
     if root == "MAP":
-        return DataType(root, nullable, key=first.not_null(), value=last)
-    return DataType(root, nullable, element=first)
+        return DataType(root, nullable, key=within[0].not_null(), value=within[1])
+    return DataType(root, nullable, element=within[0])
 
 
 def text_of(kind: DataType) -> str:
@@ -73,12 +74,12 @@ def text_of(kind: DataType) -> str:
     return str(kind)
 
 
-def _field(at: int, part: str, text: str) -> DataField:
-    """One field of a ROW. at: its place; text: the whole type, for messages."""
+def _field(at: int, part: str, text: str, depth: int) -> DataField:
+    """One field of a ROW. at: its place; text: the whole type, for messages; depth: of the field's type."""
     match = _FIELD.fullmatch(part)
     if match is None:
         raise _no_type(text)
-    return DataField(at, match[1] or match[2], type_from_text(match[3]))
+    return DataField(at, match[1] or match[2], type_from_text(match[3], depth=depth))
 
 
 def _parts(text: str) -> list[str]:

@@ -36,7 +36,7 @@ _ALIASES: Final = {"INTEGER": "INT", "NUMERIC": "DECIMAL", "DEC": "DECIMAL"}
 _MOST_DIGITS: Final = 38
 # root -> the digits of the second that its text may ask for.
 _SECOND_DIGITS: Final = dict.fromkeys(("TIME", "TIMESTAMP", "TIMESTAMP_LTZ"), range(10))
-# Readers of Parquet and of JSON go as deep as their stack.
+# Readers of Parquet and of JSON go as deep as their stack: `check_depth`.
 MOST_NESTED: Final = 32
 # Types that Paimon has and this version refuses: UnsupportedError, where other texts are InvalidError.
 _LEFT_OUT: Final = ("VARIANT", "BLOB", "VECTOR", "GEOMETRY", "GEOGRAPHY")
@@ -357,6 +357,17 @@ def is_list(t: pa.DataType) -> bool:
     )
 
 
+def check_depth(depth: int, subject: str) -> None:
+    """Refuse a new column's type with more than `MOST_NESTED` around it. Raises UnsupportedError."""
+    if depth > MOST_NESTED:
+        raise UnsupportedError(
+            subject,
+            found=f"more than {MOST_NESTED} types within each other",
+            expected="at most as many",
+            action="Store such values as text or bytes.",
+        )
+
+
 def type_from_arrow(t: pa.DataType, *, nullable: bool = True, depth: int = 0) -> DataType:
     """The Paimon type of an Arrow type. Nested ROW fields get id 0: `assign_field_ids` numbers them.
 
@@ -366,13 +377,7 @@ def type_from_arrow(t: pa.DataType, *, nullable: bool = True, depth: int = 0) ->
     client could open: decimals of negative scale, binaries of no byte, structs of no field, types too deep. depth: how
     many types are around it.
     """
-    if depth > MOST_NESTED:
-        raise UnsupportedError(
-            "Arrow type",
-            found=f"more than {MOST_NESTED} types within each other",
-            expected="at most as many",
-            action="Store such values as text or bytes.",
-        )
+    check_depth(depth, "Arrow type")
     for matches, found in _FROM_ARROW:
         if matches(t):
             return replace(found, nullable=nullable)

@@ -9,7 +9,7 @@ import pytest
 
 import widetable as wt
 from widetable.type_text import text_of, type_from_text
-from widetable.types import arrow_type
+from widetable.types import MOST_NESTED, arrow_type, type_from_arrow
 
 NESTED = [
     ("array<string>", pa.list_(pa.string())),
@@ -59,6 +59,19 @@ def test_texts_that_are_no_types_are_refused(text: str, tmp_path: Path) -> None:
         type_from_text(text)
     with pytest.raises(wt.InvalidError, match="type"):
         wt.Catalog(tmp_path).create_table("db.t", {"k": "INT", "v": text}, primary_key=["k"])
+
+
+@pytest.mark.parametrize("outer", ["ARRAY<{}>", "MULTISET<{}>", "MAP<INT, {}>", "ROW<a {}>"])
+def test_texts_are_read_as_deep_as_arrow_types_and_no_deeper(outer: str, tmp_path: Path) -> None:
+    text, kind = "INT", pa.int32()
+    for _ in range(MOST_NESTED):
+        text, kind = outer.format(text), pa.list_(kind)
+    found = type_from_text(text)
+    assert type_from_text(text_of(found)) == found
+    assert type_from_arrow(arrow_type(found)).root == found.root.replace("MULTISET", "MAP")
+    for deeper in (outer.format(text), outer.format(outer.format(text)), pa.list_(kind)):
+        with pytest.raises(wt.UnsupportedError, match="32 types within each other"):
+            wt.Catalog(tmp_path).create_table("db.t", {"k": "INT", "v": deeper}, primary_key=["k"])
 
 
 def test_lengths_and_nulls_of_texts_are_kept_in_the_table(tmp_path: Path) -> None:
