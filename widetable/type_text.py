@@ -20,7 +20,7 @@ import re
 from typing import Final
 
 from widetable.errors import InvalidError, UnsupportedError
-from widetable.types import DataField, DataType, check_depth, parse_type
+from widetable.types import DataField, DataType, check_depth, have_own_names, parse_type
 
 # Greedy: the last ">" closes the type, so what is within may have brackets, and NOT NULL, itself.
 _NESTED: Final = re.compile(
@@ -51,8 +51,10 @@ def type_from_text(text: str, *, depth: int = 0) -> DataType:
             ) from cause
     root, parts, nullable = match[1].upper(), _parts(match[2]), match[3] is None
     if root in ("ROW", "STRUCT"):
-        fields = (_field(at, part, text, depth + 1) for at, part in enumerate(parts))
-        return DataType("ROW", nullable, fields=tuple(fields))
+        fields = tuple(_field(at, part, text, depth + 1) for at, part in enumerate(parts))
+        if not have_own_names([field.name for field in fields]):
+            raise _no_type(text)
+        return DataType("ROW", nullable, fields=fields)
     if len(parts) != (2 if root == "MAP" else 1):
         raise _no_type(text)
     within = [type_from_text(part, depth=depth + 1) for part in parts]
@@ -102,6 +104,7 @@ def _no_type(text: str) -> InvalidError:
     return InvalidError(
         f"type {text!r}",
         found="text that is no type",
-        expected="such as INT, DECIMAL(10, 2), STRING NOT NULL, ARRAY<INT>, MAP<STRING, INT>, ROW<a INT, b STRING>",
+        expected="such as INT, DECIMAL(10, 2), STRING NOT NULL, ARRAY<INT>, MAP<STRING, INT>, "
+        "ROW<a INT, b STRING>, whose names differ",
         action="Correct the type.",
     )

@@ -396,6 +396,11 @@ def type_from_arrow(t: pa.DataType, *, nullable: bool = True, depth: int = 0) ->
     return _nested_from_arrow(t, nullable=nullable, depth=depth + 1)
 
 
+def have_own_names(names: Sequence[str]) -> bool:
+    """Whether fields of these names make a ROW: one or more, each with a name that no other has."""
+    return bool(names) and all(names) and len(set(names)) == len(names)
+
+
 def _nested_from_arrow(t: pa.DataType, *, nullable: bool, depth: int) -> DataType:
     """depth: of the types within."""
 
@@ -407,8 +412,7 @@ def _nested_from_arrow(t: pa.DataType, *, nullable: bool, depth: int) -> DataTyp
     if pa.types.is_map(t):
         key = type_from_arrow(t.key_type, nullable=False, depth=depth)
         return DataType("MAP", nullable, key=key, value=within(t.item_field))
-    names = [part.name for part in t] if pa.types.is_struct(t) else []
-    if names and all(names) and len(set(names)) == len(names):
+    if pa.types.is_struct(t) and have_own_names([part.name for part in t]):
         fields = tuple(DataField(0, part.name, within(part)) for part in t)
         return DataType("ROW", nullable, fields=fields)
     raise UnsupportedError(
