@@ -43,8 +43,10 @@ _LEFT_OUT: Final = ("VARIANT", "BLOB", "VECTOR", "GEOMETRY", "GEOGRAPHY")
 # Upper case, as Paimon writes it; `type_text` makes it so of what users write.
 _TEXT: Final = re.compile(
     r"^(?P<root>[A-Z_]+)\s*(?:\(\s*(?P<args>\d+(?:\s*,\s*\d+)?)\s*\))?"
-    r"(?P<zone>\s+WITH(?:OUT)?(?: LOCAL)? TIME ZONE)?(?P<notnull>\s+NOT\s+NULL)?(?:\s+NULL)?$"
+    r"(?:\s+(?P<zone>WITHOUT|WITH LOCAL) TIME ZONE)?(?:(?P<notnull>\s+NOT)?\s+NULL)?$"
 )
+# root -> what may stand before TIME ZONE. Other roots have no zone.
+_ZONES: Final = {"TIME": ("WITHOUT",), "TIMESTAMP": ("WITHOUT", "WITH LOCAL")}
 
 
 @dataclass(frozen=True)
@@ -129,18 +131,17 @@ def parse_type(json: str | dict[str, Any]) -> DataType:
     if isinstance(json, dict):
         return _parse_nested(json)
     match = _TEXT.match(json.strip())
-    if match is None:
+    if match is None or match["zone"] not in (None, *_ZONES.get(match["root"], ())):
         raise _no_type(json)
     root = _ALIASES.get(match["root"], match["root"])
     args = [int(a) for a in match["args"].split(",")] if match["args"] else []
     nullable = match["notnull"] is None
-    local_zone = "LOCAL" in (match["zone"] or "")
-    return _simple_type(json, root, args, local_zone=local_zone, nullable=nullable)
+    if match["zone"] == "WITH LOCAL":
+        root = "TIMESTAMP_LTZ"
+    return _simple_type(json, root, args, nullable=nullable)
 
 
-def _simple_type(
-    text: str, root: str, args: list[int], *, local_zone: bool, nullable: bool
-) -> DataType:
+def _simple_type(text: str, root: str, args: list[int], *, nullable: bool) -> DataType:
     # text: the whole, for messages. Defaults are those of Paimon's parser: a length of 1, DECIMAL(10, 0),
     # TIME(0), TIMESTAMP(6).
     if root in _PLAIN and not args:
@@ -159,10 +160,7 @@ def _simple_type(
     if root == "TIME":
         return DataType(root, nullable, precision=args[0] if args else 0)
     if root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
-        local = local_zone or root == "TIMESTAMP_LTZ"
-        return DataType(
-            "TIMESTAMP_LTZ" if local else "TIMESTAMP", nullable, precision=args[0] if args else 6
-        )
+        return DataType(root, nullable, precision=args[0] if args else 6)
     if root in _LEFT_OUT:
         raise UnsupportedError(
             f"type {text!r}",
@@ -194,7 +192,7 @@ def _parse_nested(json: dict[str, Any]) -> DataType:
     if root == "ROW":
         return DataType(root, nullable, fields=tuple(field_from_json(f) for f in json["fields"]))
     if root in _LEFT_OUT:
-        return _simple_type(str(json), root, [], local_zone=False, nullable=nullable)
+        return _simple_type(str(json), root, [], nullable=nullable)
     raise _no_type(str(json))
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import widetable as wt
 from widetable.type_text import text_of, type_from_text
-from widetable.types import MOST_NESTED, arrow_type, type_from_arrow
+from widetable.types import MOST_NESTED, arrow_type, parse_type, type_from_arrow
 
 NESTED = [
     ("array<string>", pa.list_(pa.string())),
@@ -55,6 +55,17 @@ def _plain(kind: pa.DataType) -> str:
         "ARRAY<ROW<a INT, b INT, a INT>>",
         "INT<INT>",
         "INT(3)",
+        "INT NOT NULL NULL",
+        "INT NULL NOT NULL",
+        "INT WITH LOCAL TIME ZONE",
+        "STRING WITHOUT TIME ZONE",
+        "DATE WITHOUT TIME ZONE",
+        "TIME WITH TIME ZONE",
+        "TIME(3) WITH LOCAL TIME ZONE",
+        "TIMESTAMP WITH TIME ZONE",
+        "TIMESTAMP(3) WITHOUT LOCAL TIME ZONE",
+        "TIMESTAMP_LTZ(3) WITHOUT TIME ZONE",
+        "TIMESTAMP_LTZ WITH LOCAL TIME ZONE",
     ],
 )
 def test_texts_that_are_no_types_are_refused(text: str, tmp_path: Path) -> None:
@@ -62,6 +73,25 @@ def test_texts_that_are_no_types_are_refused(text: str, tmp_path: Path) -> None:
         type_from_text(text)
     with pytest.raises(wt.InvalidError, match="type"):
         wt.Catalog(tmp_path).create_table("db.t", {"k": "INT", "v": text}, primary_key=["k"])
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("TIMESTAMP WITHOUT TIME ZONE", "TIMESTAMP(6)"),
+        (
+            "TIMESTAMP(3) WITH LOCAL TIME ZONE NOT NULL",
+            "TIMESTAMP(3) WITH LOCAL TIME ZONE NOT NULL",
+        ),
+        ("TIMESTAMP_LTZ(9) NULL", "TIMESTAMP(9) WITH LOCAL TIME ZONE"),
+        ("TIME WITHOUT TIME ZONE", "TIME(0)"),
+        ("TIME(3) WITHOUT TIME ZONE NULL", "TIME(3)"),
+        ("INT NULL", "INT"),
+    ],
+)
+def test_zones_and_nulls_stand_where_paimon_has_them(text: str, kind: str) -> None:
+    assert str(type_from_text(text)) == str(parse_type(text)) == kind
+    assert parse_type(kind) == type_from_text(text)
 
 
 @pytest.mark.parametrize("outer", ["ARRAY<{}>", "MULTISET<{}>", "MAP<INT, {}>", "ROW<a {}>"])
