@@ -20,7 +20,7 @@ from widetable.cli.command import DONE
 from widetable.cli.console import write_result
 from widetable.cli.duration import millis_of
 from widetable.cli.log_output import logged
-from widetable.cli.option_words import options_of
+from widetable.cli.option_words import equal_names_of, options_of
 from widetable.cli.stop_signals import stop_on_signals
 from widetable.cli.tables import place_of
 from widetable.delta_join import DeltaJoin
@@ -77,14 +77,12 @@ def _add(
 ) -> int:
     # left and right are names in the warehouse of the path: a join has its three tables in one catalog.
     warehouse, name = place_of(path)
-    # "a=b, c": left a with right b, and c, which both have.
-    pairs = [pair.partition("=") for pair in on.split(",")]
     table = DeltaJoin(
         Catalog(warehouse),
         name,
         left,
         right,
-        {one.strip(): (other or one).strip() for one, _, other in pairs},
+        equal_names_of(on, "--on"),
         how or "inner",
         join_options.MAX_MATCHES.default if max_matches is None else max_matches,
     ).create(options_of(set))

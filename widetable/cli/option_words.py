@@ -3,6 +3,7 @@
     names_of("a, b")                           ["a", "b"]
     pairs_of(["a=b=c"], ..)                    {"a": "b=c"}: a key ends at the first sign
     typed_names_of(["id BIGINT NOT NULL"])     {"id": "BIGINT NOT NULL"}
+    equal_names_of("a=b, c")                   {"a": "b", "c": "c"}
 
 A key comes once: of two values of one option nobody can say which was meant.
 """
@@ -31,6 +32,12 @@ def typed_names_of(texts: list[str] | None, flag: str) -> dict[str, str]:
     """Of arguments 'NAME TYPE' of a flag: names to texts of types."""
     form = "a name and a type, such as 'id BIGINT'"
     return _once([_split(text.strip(), " ", flag, form) for text in texts or ()], flag)
+
+
+def equal_names_of(text: str, flag: str) -> dict[str, str]:
+    """Of the argument of a flag: which column is equal to which; a name alone is that of both."""
+    pairs = (pair.partition("=") for pair in text.split(","))
+    return _once([(one.strip(), (other or one).strip()) for one, _, other in pairs], flag)
 
 
 # A dict of pairs would keep the last of two and say nothing.

@@ -68,6 +68,10 @@ def test_a_joiner_runs_until_it_is_told_to_stop(tmp_path: Path) -> None:
             ("add", "db.db/new", "--left", "db.a", "--right", "db.b", "--on", "u=a=b"),
             "no such column",
         ),
+        (
+            ("add", "db.db/new", "--left", "db.a", "--right", "db.b", "--on", "u=u, u=n"),
+            "--on: found 'u' twice",
+        ),
         (("keep", "db.db/out"), "invalid choice"),
     ],
 )
