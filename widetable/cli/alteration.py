@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from widetable.cli.command import DONE
 from widetable.cli.console import write_result
-from widetable.cli.option_words import options_of, pairs_of, typed_names_of
+from widetable.cli.option_words import once, options_of, pairs_of, typed_names_of
 from widetable.derive.derived_alteration import alter_table
 from widetable.errors import InvalidError
 from widetable.new_schema import arrow_schema
@@ -37,6 +37,7 @@ def alter(
     """
     # Types go by Arrow fields, which carry a text of SQL along (`new_schema`).
     types = typed_names_of(type, "--type")
+    nulls = [(name, True) for name in nullable or ()] + [(name, False) for name in not_null or ()]
     change = SchemaChange(
         set_options=options_of(set),
         remove_options=unset or (),
@@ -44,8 +45,7 @@ def alter(
         drop_columns=drop or (),
         rename_columns=pairs_of(rename, "--rename", "OLD=NEW"),
         change_types={field.name: field.type for field in arrow_schema(types, "--type")},
-        change_nullability=dict.fromkeys(nullable or (), True)
-        | dict.fromkeys(not_null or (), False),
+        change_nullability=once(nulls, "--nullable and --not-null"),
         change_comments={
             name: text or None for name, text in pairs_of(comment, "--comment", "NAME=TEXT").items()
         },

@@ -10,7 +10,12 @@ A key comes once: of two values of one option nobody can say which was meant.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import TypeVar
+
 from widetable.errors import InvalidError
+
+T = TypeVar("T")
 
 
 def names_of(text: str | None) -> list[str]:
@@ -25,27 +30,30 @@ def options_of(texts: list[str] | None) -> dict[str, str]:
 
 def pairs_of(texts: list[str] | None, flag: str, form: str) -> dict[str, str]:
     """Of arguments of a flag, such as KEY=VALUE. form: how they look, for messages. A value may be empty, a key not."""
-    return _once([_split(text, "=", flag, form) for text in texts or ()], flag)
+    return once([_split(text, "=", flag, form) for text in texts or ()], flag)
 
 
 def typed_names_of(texts: list[str] | None, flag: str) -> dict[str, str]:
     """Of arguments 'NAME TYPE' of a flag: names to texts of types."""
     form = "a name and a type, such as 'id BIGINT'"
-    return _once([_split(text.strip(), " ", flag, form) for text in texts or ()], flag)
+    return once([_split(text.strip(), " ", flag, form) for text in texts or ()], flag)
 
 
 def equal_names_of(text: str, flag: str) -> dict[str, str]:
     """Of the argument of a flag: which column is equal to which; a name alone is that of both."""
     pairs = (pair.partition("=") for pair in text.split(","))
-    return _once([(one.strip(), (other or one).strip()) for one, _, other in pairs], flag)
+    return once([(one.strip(), (other or one).strip()) for one, _, other in pairs], flag)
 
 
-# A dict of pairs would keep the last of two and say nothing.
-def _once(pairs: list[tuple[str, str]], flag: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+def once(pairs: Iterable[tuple[str, T]], flag: str) -> dict[str, T]:
+    """Pairs of a flag, or of several that say of one key what it is to be."""
+    # A dict of pairs would keep the last of two and say nothing.
+    found: dict[str, T] = {}
     for key, value in pairs:
         if key in found:
-            raise _refused(flag, f"{key!r} twice", "each once", "Leave one of them out.")
+            raise InvalidError(
+                flag, found=f"{key!r} twice", expected="each once", action="Leave one of them out."
+            )
         found[key] = value
     return found
 
@@ -55,8 +63,4 @@ def _split(text: str, sign: str, flag: str, form: str) -> tuple[str, str]:
     key, found, value = text.partition(sign)
     if key.strip() and found:
         return key.strip(), value.strip()
-    raise _refused(flag, repr(text), form, "Correct it.")
-
-
-def _refused(flag: str, found: str, expected: str, action: str) -> InvalidError:
-    return InvalidError(flag, found=found, expected=expected, action=action)
+    raise InvalidError(flag, found=repr(text), expected=form, action="Correct it.")

@@ -58,6 +58,10 @@ def test_nulls_and_comments_come_and_go(table: wt.Table) -> None:
         (["--type", "a VARCHAR(x)"], "VARCHAR"),
         (["--rename", "a"], "--rename: found 'a'"),
         (["--rename", "a=c", "--rename", "a=d"], "--rename: found 'a' twice"),
+        (
+            ["--nullable", "a", "--not-null", "b", "--not-null", "a"],
+            "--nullable and --not-null: found 'a' twice",
+        ),
         (["--drop", "k"], "column 'k'"),
         (["--drop", "no"], "'no'"),
         (["--move", "a=up"], "up"),
