@@ -19,6 +19,7 @@ from widetable.arguments import whole_number
 from widetable.cli.command import DONE
 from widetable.cli.console import write_result
 from widetable.cli.frame_text import frame_lines
+from widetable.cli.option_words import names_of
 from widetable.cli.past import check_only
 from widetable.cli.tables import warehouse_of
 from widetable.commit.writer_registration import Job
@@ -285,7 +286,7 @@ def _write_barriers(asked: _Answerer, given: _MetaWords) -> None:
 
 # One comma-separated word of tables, so that it stands where the others have one NAME.
 def _write_read(asked: _Answerer, given: _MetaWords) -> None:
-    found = asked.read(given.name.split(","), given.barrier)
+    found = asked.read(names_of(given.name), given.barrier)
     rows = [{"table": table, "snapshot_id": id} for table, id in found.snapshot_ids.items()]
     value = {"barrier": found.barrier, "revision": found.revision, "tables": rows}
     said = f"at barrier {found.barrier}; a table without a snapshot is read by the barrier"

@@ -127,6 +127,7 @@ def test_tables_are_read_together_by_snapshots_that_any_client_knows(warehouse: 
     assert {row["table"]: row["snapshot_id"] for row in found["tables"]} == ids
     assert in_json("read", warehouse, "db.x")["barrier"] == 20
     assert in_json("read", warehouse, "db.x", "--barrier", "10")["barrier"] == 10
+    assert in_json("read", warehouse, "db.x, db.y") == found
     lines = told("read", warehouse, "db.x,db.y").splitlines()
     assert lines[1].split() == ["db.x", str(ids["db.x"])]
     assert lines[-1].startswith("at barrier 10;")
