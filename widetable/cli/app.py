@@ -21,7 +21,7 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Final
@@ -31,7 +31,7 @@ from widetable.cli.command_parser import overview, parsed
 from widetable.cli.commands import COMMANDS
 from widetable.cli.console import drop_refused_output, make_streams_whole, write_error, write_text
 from widetable.cli.progress import progress
-from widetable.errors import InvalidError
+from widetable.errors import InvalidError, StorageError
 
 # As shells have them: 128 and the number of SIGINT, of SIGPIPE.
 _INTERRUPTED: Final = 130
@@ -52,9 +52,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         raise
     except Exception as error:  # noqa: BLE001
         # One that is none of ours is a fault, and is one line as well: its name stands in front.
-        write_error(error)
-        if "--debug" in words:
-            traceback.print_exc()
+        with suppress(OSError, StorageError):  # of standard error: the exit code alone is left
+            write_error(error)
+            if "--debug" in words:
+                traceback.print_exc()
         return FAILED
     finally:
         drop_refused_output()

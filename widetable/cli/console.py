@@ -41,15 +41,16 @@ def make_streams_whole() -> None:
 
 
 def drop_refused_output() -> None:
-    """What standard output has refused is not tried again, and reported again, when the process ends.
+    """What a stream has refused is not tried again, and reported again, when the process ends.
 
-    Python flushes once more as it ends, and makes exit code 120 of an error then: by that time the
-    file number leads nowhere.
+    Python flushes both once more as it ends, and makes exit code 120 of an error then: by that time
+    the file number leads nowhere.
     """
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def write_text(text: str, stream: TextIO | None = None) -> None:

@@ -371,6 +371,23 @@ def test_output_that_is_full_is_reported_in_one_line(
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("arguments", ["foo", "", "inspect /no/table --debug"])
+def test_an_error_that_nobody_can_be_told_keeps_its_exit_code(
+    arguments: str, unbuffered: str
+) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "widetable", *arguments.split()],
+            cwd=Path(__file__).parents[3],
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+            stdout=subprocess.PIPE,
+            stderr=full,
+            check=False,
+        )
+    assert (done.returncode, done.stdout) == (2, b"")
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_output_that_nobody_reads_any_more_ends_the_command_silently(
     unbuffered: str, make: Callable[..., wt.Table]
 ) -> None:
