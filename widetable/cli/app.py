@@ -24,6 +24,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from difflib import get_close_matches
 from importlib import import_module
+from itertools import takewhile
 from typing import Final
 
 from widetable.cli.command import DONE, FAILED
@@ -54,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # One that is none of ours is a fault, and is one line as well: its name stands in front.
         with suppress(OSError, StorageError):  # of standard error: the exit code alone is left
             write_error(error)
-            if "--debug" in words:
+            if "--debug" in takewhile("--".__ne__, words):  # what is behind is no option
                 traceback.print_exc()
         return FAILED
     finally:

@@ -70,6 +70,13 @@ def test_debug_shows_where_an_error_comes_from(tmp_path: Path) -> None:
     assert "Traceback" in result.stderr
 
 
+def test_debug_behind_two_dashes_is_a_name() -> None:
+    result = run("inspect", "--", "--debug")
+    assert result.exit_code == 2
+    (line,) = result.stderr.splitlines()
+    assert "--debug" in line
+
+
 def test_a_wrong_time_is_refused(make: Callable[..., wt.Table]) -> None:
     result = run("maintain", make().path, "--once", "--interval", "soon")
     assert result.exit_code == 2
