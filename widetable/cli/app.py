@@ -25,7 +25,7 @@ from contextlib import nullcontext, suppress
 from difflib import get_close_matches
 from importlib import import_module
 from itertools import takewhile
-from typing import Final
+from typing import Any, Final
 
 from widetable.cli.command import DONE, FAILED
 from widetable.cli.command_parser import overview, parsed
@@ -78,11 +78,15 @@ def _run(words: Sequence[str]) -> int:
     given = parsed(COMMANDS[name], rest)
     del given["debug"]  # of `main`
     carry_out = getattr(import_module(f"widetable.cli.{COMMANDS[name].module}"), name)
-    # It logs what it does, or says nothing more.
-    runs_on = not given.get("once", True) or given.get("action") == "serve"
-    with nullcontext() if runs_on else progress(name):
+    with nullcontext() if _runs_on(**given) else progress(name):
         exit_code: int = carry_out(**given)
     return exit_code
+
+
+# Until it is stopped: it logs what it does, or says nothing more. A table is looked after by maintain,
+# which has no action, and by join run; --once is there for both.
+def _runs_on(action: str = "run", *, once: bool = True, **_: Any) -> bool:
+    return action == "serve" or (action == "run" and not once)
 
 
 def _unknown(word: str) -> InvalidError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import pty
@@ -14,7 +15,9 @@ from pathlib import Path
 import pytest
 
 import widetable as wt
+from tests.command_line import run
 from tests.patience import PATIENCE_SECONDS
+from widetable.cli import app
 from widetable.cli.progress import line_seconds, progress
 
 LINE = re.compile(
@@ -67,6 +70,33 @@ def test_an_error_ends_it_and_a_lost_terminal_is_no_error() -> None:
     with pytest.raises(ZeroDivisionError), progress("audit", Terminal()):
         raise ZeroDivisionError
     assert lines_of(LostTerminal(), 3) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "is_told"),
+    [
+        ("inspect PATH", True),
+        ("join add PATH", True),
+        ("join run PATH", False),
+        ("join run PATH --once", True),
+        ("maintain PATH", False),
+        ("maintain PATH --once", True),
+        ("meta show PATH", True),
+        ("meta serve PATH", False),
+    ],
+)
+def test_all_but_what_runs_until_it_is_stopped_tells_how_far_it_is(
+    words: str, is_told: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+
+    def noted(command: str) -> contextlib.AbstractContextManager[None]:
+        told.append(command)
+        return contextlib.nullcontext()
+
+    monkeypatch.setattr(app, "progress", noted)
+    assert run(*words.replace("PATH", f"{tmp_path}/nothing").split()).exit_code == 2
+    assert told == [words.split()[0]] * is_told
 
 
 def test_a_command_on_a_terminal(tmp_path: Path) -> None:
