@@ -15,6 +15,7 @@ this version does not know cannot break a reader unless it changes which rows th
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -181,7 +182,9 @@ def check_alter(
                 action="Make a new table with the other value and copy the rows.",
             )
     for option in (IGNORE_DELETE, IGNORE_UPDATE_BEFORE):
-        if TableOptions(old).get(option) and new.get(option.key, "").strip().lower() == "false":
+        # By whichever name. It may be removed, so what is absent counts as true.
+        stays = TableOptions(new).get(replace(option, default=True))
+        if TableOptions(old).get(option) and not stays:
             raise InvalidError(
                 f"option {option.key!r}",
                 found="a change from true to false",

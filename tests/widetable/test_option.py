@@ -14,7 +14,15 @@ from widetable.barrier_options import BARRIER_INTERVAL
 from widetable.errors import InvalidError
 from widetable.join_options import JOIN_OPTIONS
 from widetable.option import Option, parse_value
-from widetable.options import BY_KEY, OPTIONS, WRITTEN_OUT
+from widetable.option_checks import check_alter
+from widetable.options import (
+    BY_KEY,
+    IGNORE_DELETE,
+    IGNORE_UPDATE_BEFORE,
+    OLD_KEYS,
+    OPTIONS,
+    WRITTEN_OUT,
+)
 from widetable.retention_options import RECORD_LEVEL_EXPIRE_TIME
 
 SCHEMA = pa.schema([("k", pa.int32()), ("v", pa.int32())])
@@ -160,3 +168,22 @@ def wt_schema(options: dict[str, str]) -> Any:
     from widetable.new_schema import new_schema
 
     return new_schema(SCHEMA, primary_key=["k"], options=options)
+
+
+IGNORES = [IGNORE_UPDATE_BEFORE.key, IGNORE_DELETE.key]
+IGNORES += [key for key, name in OLD_KEYS.items() if name in IGNORES]
+
+
+@pytest.mark.parametrize("after", IGNORES)
+@pytest.mark.parametrize("before", IGNORES)
+def test_what_is_ignored_stays_so_by_whichever_name(before: str, after: str) -> None:
+    old = {before: "true"}
+    check_alter(old, old)
+    check_alter(old, {})
+    check_alter(old, {after: " TRUE"})
+    check_alter({before: "false"}, {after: "false"})
+    if OLD_KEYS.get(before, before) == OLD_KEYS.get(after, after):
+        with pytest.raises(wt.InvalidError, match="a change from true to false"):
+            check_alter(old, {after: " FALSE"})
+    else:
+        check_alter(old, {after: "false", **old})
