@@ -11,6 +11,7 @@ from typing import Final
 
 from widetable.derived_value import once_per_object
 from widetable.errors import InvalidError, UnsupportedError
+from widetable.field_options import DEFAULT_FUNCTION_KEY
 from widetable.merge.aggregate_function import (
     NESTED_KEY,
     NESTED_SEQUENCE,
@@ -20,8 +21,6 @@ from widetable.merge.aggregate_function import (
 )
 from widetable.schema import TableSchema
 from widetable.types import MAX_LENGTH, DataType
-
-DEFAULT_FUNCTION_KEY: Final = "fields.default-aggregate-function"
 
 _NUMBERS: Final = {"TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL"}
 

@@ -252,7 +252,7 @@ def _nested_names(columns: ColumnChange) -> Mapping[str, Mapping[str, str]]:
 def _renamed_key(key: str, renamed: Callable[[str], str]) -> str:
     """`fields.<columns>.<what>` follows its columns."""
     match = FIELD_OPTION.match(key)
-    if match is None or key == "fields.default-aggregate-function":
+    if match is None:
         return key
     return f"fields.{_renamed_list(match['columns'], renamed)}.{match['what']}"
 
