@@ -16,12 +16,14 @@ from __future__ import annotations
 
 # Nothing of it is used. Arrow imports pandas late, which imports this, which fails once the main thread has ended.
 import concurrent.futures.thread  # noqa: F401
+import logging
 import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
+_log = logging.getLogger("widetable")
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -65,8 +67,8 @@ class Task(Generic[R]):
 
 
 class WorkerThread:
-    """Does one task after the other. begin: called in a thread before its first task; it must not raise, since nobody
-    would do the tasks then. Not called where a caller does the work itself.
+    """Does one task after the other. begin: called in a thread before its first task, to no end that a task needs: what
+    it raises is logged, and the tasks are done all the same. Not called where a caller does the work itself.
 
     _is_running: somebody is at `_run` and looks at the tasks once more before it goes. It changes under
     the lock only, together with the look at an empty queue, so no task falls between.
@@ -92,8 +94,11 @@ class WorkerThread:
             self._run()
 
     def _begin_and_run(self) -> None:
-        if self._begin is not None:
-            self._begin()
+        try:
+            if self._begin is not None:
+                self._begin()
+        except BaseException:  # noqa: BLE001
+            _log.debug("%s goes on without what it begins with", self._name, exc_info=True)
         self._run()
 
     def _run(self) -> None:

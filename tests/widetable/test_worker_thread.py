@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import PATIENCE_SECONDS, wait_for
 from widetable.worker_thread import Task, WorkerThread, in_threads
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -84,6 +84,18 @@ def test_an_error_comes_back_and_the_next_task_is_done(worker: WorkerThread) -> 
             failing.result()
     failing.wait()
     assert right.result() == 2
+
+
+@pytest.mark.parametrize("error", [PermissionError(13, "refused"), SystemExit(7)], ids=repr)
+def test_tasks_are_done_although_a_thread_cannot_begin_as_it_should(error: BaseException) -> None:
+    def refuse_to_begin() -> None:
+        raise error
+
+    worker, done = WorkerThread("test", refuse_to_begin), list[int]()
+    for number in range(3):
+        (task,) = submitted(worker, Task(partial(noted, done, number)))
+        wait_for(partial(getattr, task, "is_done"))
+    assert done == [0, 1, 2]
 
 
 def test_no_thread_is_left_when_there_is_no_work() -> None:
