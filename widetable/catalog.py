@@ -125,7 +125,8 @@ class Catalog:
         """Make the table `db.name`. schema: its columns in order; key columns become NOT NULL. A type that Paimon does
         not have gets the next wider one: uint8, uint16 and uint32 the next signed integer, half floats FLOAT, lists of
         a fixed size (embeddings) ARRAY, whose size is not kept. uint64 is refused: int64 or decimal128(20, 0) is meant.
-        A type may be a text of Paimon's SQL as well: `VARCHAR(100)`, `TIMESTAMP(3) NOT NULL`.
+        A type may be a text of Paimon's SQL as well: `VARCHAR(100)`, `TIMESTAMP(3) NOT NULL`; a word that is a name of
+        Arrow's, such as `binary`, is Arrow's type.
 
         options: docs/options.md. if_not_exists: a table that is there is returned as it is,
         whatever its schema.

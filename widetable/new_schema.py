@@ -14,6 +14,7 @@ Columns that are added later (`operations.column_change`) take the same way.
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 import uuid
 from collections.abc import Mapping, Sequence
@@ -39,6 +40,7 @@ from widetable.types import (
 
 # Of an Arrow field that was given by a type's text; never on disk.
 _TYPE_TEXT: Final = "widetable.type"
+_ALIAS: Final = re.compile(r"(?P<name>.*?)(?:(?P<not>\s+NOT)?\s+NULL)?", re.DOTALL | re.IGNORECASE)
 
 
 def new_schema(
@@ -100,15 +102,18 @@ def arrow_schema(value: Any, name: str) -> pa.Schema:
 def _arrow_column(column: Any) -> Any:
     """What `pa.schema` takes. A type that was given as text goes along with its field.
 
-    Arrow's names come first: what both know, such as `binary`, is Arrow's type.
+    Arrow's names come first, also with NULL or NOT NULL behind them: what both know, such as
+    `binary`, is Arrow's type, so BINARY NOT NULL are bytes of any length, as BINARY is.
     """
     if isinstance(column, pa.Field):
         return column
     name, kind = column
     if not isinstance(kind, str):
         return column
+    alias = _ALIAS.fullmatch(kind.strip())
+    assert alias is not None  # of any text
     with contextlib.suppress(ValueError):
-        return pa.field(name, pa.type_for_alias(kind))
+        return pa.field(name, pa.type_for_alias(alias["name"]), alias["not"] is None)
     parsed = type_from_text(kind)
     return pa.field(name, arrow_type(parsed), parsed.nullable, {_TYPE_TEXT: kind})
 

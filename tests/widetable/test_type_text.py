@@ -107,6 +107,34 @@ def test_texts_are_read_as_deep_as_arrow_types_and_no_deeper(outer: str, tmp_pat
             wt.Catalog(tmp_path).create_table("db.t", {"k": "INT", "v": deeper}, primary_key=["k"])
 
 
+# What both Arrow and SQL know; in another case, the same.
+ALIASES = ["bool", "INT8", "int32", "Float", "DOUBLE", "string", "BINARY", "date32", "time32[ms]"]
+
+
+@pytest.mark.parametrize("alias", [*ALIASES, "timestamp[us]", "large_string"])
+def test_a_name_of_arrow_is_the_same_type_with_and_without_not_null(
+    alias: str, tmp_path: Path
+) -> None:
+    texts = {
+        "a": alias,
+        "b": f" {alias}  null ",
+        "c": f"{alias} NOT NULL",
+        "d": f"{alias} not\tnull",
+    }
+    columns = {"k": "INT", **texts}
+    made = wt.Catalog(tmp_path).create_table("db.t", columns, primary_key=["k"])
+    kind = type_from_arrow(pa.type_for_alias(alias))
+    found = [field.type for field in made.schema.fields[1:]]
+    assert found == [kind, kind, kind.not_null(), kind.not_null()]
+
+
+def test_a_length_makes_bytes_those_of_sql(tmp_path: Path) -> None:
+    columns = {"k": "INT", "a": "BINARY(3) NOT NULL", "b": "VARBINARY", "c": "ARRAY<BINARY>"}
+    made = wt.Catalog(tmp_path).create_table("db.t", columns, primary_key=["k"])
+    kinds = [text_of(field.type) for field in made.schema.fields[1:]]
+    assert kinds == ["BINARY(3) NOT NULL", "VARBINARY(1)", "ARRAY<BINARY(1)>"]
+
+
 def test_lengths_and_nulls_of_texts_are_kept_in_the_table(tmp_path: Path) -> None:
     columns = {"k": "int32", "a": "CHAR(3) NOT NULL", "m": "MAP<STRING, ROW<x INT NOT NULL>>"}
     table = wt.Catalog(tmp_path).create_table("db.t", columns, primary_key=["k"])
