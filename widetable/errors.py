@@ -6,7 +6,7 @@
     ├── UnsupportedError   the table needs something this version does not honour: use another client or alter the table
     ├── DamagedError       bytes on disk are not what they must be: restore the file, or go back to an older snapshot
     ├── ConflictError      somebody else committed first and the result cannot be kept: plan again
-    └── StorageError       the storage refused (disk full, permission, lost): mend it and retry, nothing was committed
+    └── StorageError       the storage refused (disk full, permission, lost): mend it and retry by the same identifier
 
 Every error names its subject (a file, column, option or table), what was found, what was expected and what to do.
 The kind and these four parts are the contract; the wording of the message is not.
@@ -99,6 +99,10 @@ class ConflictError(WidetableError):
 
 
 class StorageError(WidetableError):
-    """The storage refused the operation; nothing was committed."""
+    """The storage refused the operation: mend it and retry. What is there is whole.
+
+    Nothing was committed, but where publishing the snapshot itself failed, of which it may not be
+    known. A commit that is repeated with the same user and identifier is in once, whichever it was.
+    """
 
     __module__ = "widetable"
