@@ -41,8 +41,6 @@ _DEFAULT: Final = (
 )
 # A quoted text, in which '' is a quote; a run of one letter; all between. '' alone is a quote.
 _TOKEN: Final = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']+")
-# A name goes as far as word characters do: a column with others in its name cannot be named.
-_NAME: Final = re.compile(r"\$(\w+)")
 
 
 def time_form(formatter: str | None) -> re.Pattern[str]:
@@ -81,10 +79,18 @@ def time_form(formatter: str | None) -> re.Pattern[str]:
     return re.compile(found)
 
 
+def _name(keys: Iterable[str]) -> re.Pattern[str]:
+    """A column in a pattern: the first key that stands there, as Paimon replaces them in their order; but not half of a
+    word, so $days is not $day. A word that is no key is found, to be refused.
+    """
+    names = "".join(re.escape(key) + r"(?!(?<=\w)\w)|" for key in keys)
+    return re.compile(rf"\$({names}\w+)")
+
+
 def check_pattern(pattern: str | None, partition_keys: Iterable[str]) -> None:
     """Raises InvalidError for a name that is no partition column."""
     keys = list(partition_keys)
-    for name in _NAME.findall(pattern or ""):
+    for name in _name(keys).findall(pattern or ""):
         if name not in keys:
             expected = f"names of partition columns: {', '.join(keys)}"
             raise _refused(PARTITION_TIMESTAMP_PATTERN.key, f"${name}", expected)
@@ -102,7 +108,9 @@ def partition_time(
     check_pattern(pattern, texts)
     first = next(iter(texts.values()))
     # In one pass: a value that holds `$name` itself is not replaced again.
-    text = first if pattern is None else _NAME.sub(lambda name: texts[name.group(1)], pattern)
+    text = (
+        first if pattern is None else _name(texts).sub(lambda name: texts[name.group(1)], pattern)
+    )
     found = form.fullmatch(text)
     if found is None:
         return None

@@ -14,7 +14,7 @@ import widetable as wt
 from widetable.cli.app import main
 from widetable.errors import InvalidError
 from widetable.operations import partition_expiry, restored_files
-from widetable.partition_time import partition_time, time_form
+from widetable.partition_time import check_pattern, partition_time, time_form
 
 NOW = datetime.now()
 
@@ -207,6 +207,25 @@ def test_wrong_ones_are_refused_when_they_are_set_and_end_no_maintainer(
     assert days(table) == {day(20)}
     with pytest.raises(InvalidError, match="timestamp"):
         table.expire_partitions()
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        ("$event-day", "2024-01-31"),
+        ("$event-day $h:00:00", "2024-01-31 07:00:00"),
+        ("$jour é-02-03", "2024-02-03"),
+        ("$h_y-$h-09", "2025-07-09"),
+    ],
+)
+def test_a_pattern_names_columns_of_any_name(pattern: str, text: str) -> None:
+    texts = {"event-day": "2024-01-31", "h": "07", "jour é": "2024", "h_y": "2025"}
+    check_pattern(pattern, texts)
+    form = time_form(None)
+    assert partition_time(texts, pattern, form) == partition_time({"dt": text}, None, form)
+    for wrong in ("$event", "$hh", "$h_", "$event-days"):
+        with pytest.raises(InvalidError, match="timestamp-pattern"):
+            check_pattern(wrong, texts)
 
 
 def test_a_pattern_with_another_column_is_refused() -> None:
