@@ -87,7 +87,7 @@ UNLISTED: Final = {"__version__": "version"}
 def imported(name: str) -> Any:
     """The package's `__getattr__`. Two threads at once import once, by Python's lock per module, and set the same."""
     package = sys.modules[PACKAGE]
-    home = {**HOMES, **UNLISTED}.get(name)
+    home = HOMES.get(name) or UNLISTED.get(name)
     if home is None:
         raise AttributeError(
             f"module {PACKAGE!r} has no attribute {name!r}", name=name, obj=package

@@ -58,7 +58,7 @@ def inserts(rows: int) -> pa.Array:
 def parse_texts(texts: pa.Array, column: str) -> NDArray[np.int8]:
     """Kinds of a string column, any case; null or another text raises InvalidError naming `column`."""
     upper = pc.utf8_upper(texts.cast(pa.string()))
-    kinds = pc.index_in(upper, value_set=pa.array(TEXTS))
+    kinds = pc.index_in(upper, value_set=_TEXT_ARRAY)
     if kinds.null_count:
         wrong = texts.filter(pc.is_null(kinds))[0].as_py()
         raise InvalidError(
