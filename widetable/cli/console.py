@@ -80,11 +80,16 @@ def write_result(format: str, value: Any, lines: Iterable[str]) -> None:
 
     lines may be made while they are written; for programs they are never made.
     """
+    write_lines(format, value, ((line, "plain") for line in lines))
+
+
+def write_lines(format: str, value: Any, lines: Iterable[tuple[str, str]]) -> None:
+    """As `write_result`, of lines with their styles."""
     if format == "json":
         write_json(value)
         return
-    for line in lines:
-        write_line(line)
+    for line, style in lines:
+        write_line(line, style)
 
 
 def write_error(error: Exception) -> None:

@@ -12,7 +12,7 @@ doctor changes nothing and has exit code 1 for findings; repair and rollback hav
 from __future__ import annotations
 
 from widetable.cli.command import DONE, FOUND
-from widetable.cli.console import write_json, write_line
+from widetable.cli.console import write_json, write_line, write_lines
 from widetable.cli.damage_text import doctor_lines, repair_lines, rollback_lines
 from widetable.cli.warehouse import table_paths
 from widetable.errors import InvalidError, WidetableError
@@ -26,11 +26,7 @@ def doctor(path: str, deep: bool, format: str) -> int:
     if paths is not None:
         return _doctor_all(path, paths, deep, format)
     report = Table.open(path).doctor(deep)
-    if format == "json":
-        write_json(report.to_dict())
-    else:
-        for line, style in doctor_lines(report):
-            write_line(line, style)
+    write_lines(format, report.to_dict(), doctor_lines(report))
     return DONE if report.ok else FOUND
 
 
@@ -66,11 +62,7 @@ def repair(path: str, yes: bool, dry_run: bool, deep: bool, format: str) -> int:
     """
     _check_not_both(yes, dry_run)
     result = Table.open(path).repair(dry_run=not yes, deep=deep)
-    if format == "json":
-        write_json(result.to_dict())
-        return DONE
-    for line, style in repair_lines(result, is_dry=not yes):
-        write_line(line, style)
+    write_lines(format, result.to_dict(), repair_lines(result, is_dry=not yes))
     return DONE
 
 
@@ -88,11 +80,7 @@ def rollback(
     """
     _check_not_both(yes, dry_run)
     result = Table.open(path).rollback(snapshot, timestamp, tag, dry_run=not yes)
-    if format == "json":
-        write_json(result.to_dict())
-        return DONE
-    for line, style in rollback_lines(result, is_dry=not yes):
-        write_line(line, style)
+    write_lines(format, result.to_dict(), rollback_lines(result, is_dry=not yes))
     return DONE
 
 

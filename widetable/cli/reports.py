@@ -13,7 +13,7 @@ import pyarrow as pa
 from widetable.cli.audit_text import audit_lines
 from widetable.cli.changes_output import STANDARD_OUTPUT, output_sink, write_changes
 from widetable.cli.command import DONE, FOUND
-from widetable.cli.console import write_json, write_line
+from widetable.cli.console import write_json, write_line, write_lines, write_result
 from widetable.cli.frame_text import frame_lines
 from widetable.cli.inspection_text import inspection_lines
 from widetable.cli.key_words import key_of_words
@@ -46,11 +46,7 @@ def inspect(path: str, what: str | None, snapshot: int | None, tag: str | None, 
             action="Leave it out, or say what to show.",
         )
     found = table.inspect()
-    if format == "json":
-        write_json(found.to_dict())
-        return DONE
-    for line, style in inspection_lines(found):
-        write_line(line, style)
+    write_lines(format, found.to_dict(), inspection_lines(found))
     return DONE
 
 
@@ -72,22 +68,14 @@ def explain(path: str, key: list[str], snapshot: int | None, tag: str | None, fo
         )
     table = Table.open(path)
     found = table.explain(key_of_words(key, table.schema), snapshot if tag is None else tag)
-    if format == "json":
-        write_json(found.to_dict())
-        return DONE
-    for line in found.lines():
-        write_line(line)
+    write_result(format, found.to_dict(), found.lines())
     return DONE
 
 
 def audit(path: str, start: str | None, findings: int, format: str) -> int:
     """Prints how much was checked of each law, and what breaks one; the exit code says whether anything does."""
     report = Table.open(path).audit(None if start is None else _end(start), findings)
-    if format == "json":
-        write_json(report.to_dict())
-    else:
-        for line, style in audit_lines(report):
-            write_line(line, style)
+    write_lines(format, report.to_dict(), audit_lines(report))
     return DONE if report.ok else FOUND
 
 
