@@ -14,7 +14,6 @@ What becomes of values of an old type in a column of a new one:
     INT            DECIMAL(11, 2), VARCHAR(10)                      UnsupportedError: -2147483648 does not fit
     FLOAT          DOUBLE                                           cast; DOUBLE to FLOAT is refused
     VARCHAR(5)     VARCHAR(9)                                       as it is
-    DATE           VARCHAR(10)                                      cast; 12018-02-13 is longer: UnsupportedError
     TIMESTAMP(3)   TIMESTAMP(6)                                     cast
 
 Whether a change is allowed is decided from the types alone, once per file and column. A value
@@ -196,23 +195,16 @@ def _from_binary(old: DataType, new: DataType) -> _Found:
 def _from_date(old: DataType, new: DataType) -> _Found:
     if new.root == "TIMESTAMP":
         return True, cast_to(arrow_type(new))
-    most = new.length or 0
-    return _to_varchar(new, len("yyyy-MM-dd"))[0], lambda days: _date_texts(days, most)
+    return _to_varchar(new, len("yyyy-MM-dd"))[0], _date_texts
 
 
-def _date_texts(days: pa.Array, most: int) -> pa.Array:
-    """Arrow has a text for years of five digits that is no date. Those of other years than four digits have are
-    longer. Raises ArrowInvalid for a text of more than `most` characters.
-    """
+def _date_texts(days: pa.Array) -> pa.Array:
+    """Arrow has a text for years of five digits that is no date."""
     found = pc.min_max(days.view(pa.int32())).as_py()
     first, last = _FOUR_DIGITS
     if found["min"] is None or first <= found["min"] <= found["max"] <= last:
         return days.cast(pa.string())
-    texts = printed(days)
-    longest = max((text for text in texts if text is not None), key=len)
-    if len(longest) > most:
-        raise pa.ArrowInvalid(longest)
-    return pa.array(texts, pa.string())
+    return pa.array(printed(days), pa.string())
 
 
 def _from_time(old: DataType, new: DataType) -> _Found:

@@ -344,25 +344,6 @@ def test_days_of_any_year_become_texts() -> None:
     assert cast(pa.nulls(2, pa.date32()), "DATE", "STRING").to_pylist() == [None, None]
 
 
-@pytest.mark.parametrize(
-    ("day", "text"),
-    [
-        (0, "1970-01-01"),
-        (3_670_000, "+12018-02-13"),
-        (-719_529, "-0001-12-31"),
-        (2**31 - 1, "+5881580-07-11"),
-        (-(2**31), "-5877641-06-23"),
-    ],
-)
-def test_days_become_texts_where_the_column_holds_them(day: int, text: str) -> None:
-    days = pa.array([0, None, day], pa.int32()).view(pa.date32())
-    wanted = ["1970-01-01", None, text]
-    assert cast(days, "DATE", f"VARCHAR({len(text)})").to_pylist() == wanted
-    if len(text) > len("yyyy-MM-dd"):
-        with pytest.raises(UnsupportedError, match=r"column 'v' of f.*does not hold"):
-            cast(days, "DATE", f"VARCHAR({len(text) - 1})")
-
-
 def test_value_that_does_not_fit_its_stored_type_is_damage(path: Path) -> None:
     old = table_schema({"k": "INT", "a": "TINYINT"})
     meta = write(path, old, [batch_of(old, {"k": [1], "a": [7]})])
