@@ -31,6 +31,7 @@ from widetable.errors import InvalidError, NotFoundError
 from widetable.format.partition_value import check_partition_types
 from widetable.merge.engine import engine_of
 from widetable.merge.record_expiry import check_record_expiry
+from widetable.merge.record_order import check_ordered
 from widetable.merge.widened_rules import check_widened
 from widetable.meta.asked_session import AskedSessions
 from widetable.meta.job_claim import WriterClaim
@@ -147,6 +148,7 @@ class Catalog:
         engine_of(new)  # first: what breaks a rule is wrong whether it is honoured or not
         check_honoured(new.options, made_here=True)
         check_changelog_producer(new)
+        check_ordered(new)
         check_record_expiry(new)
         check_barriers(new)
         check_derived(new)

@@ -64,6 +64,11 @@ class SequenceGroup:
     protected: tuple[str, ...]
 
     @property
+    def option(self) -> str:
+        """The key of the option that makes it."""
+        return f"fields.{','.join(self.sequence)}.sequence-group"
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """All columns of the group, sequence columns first, each once."""
         return tuple(dict.fromkeys(self.sequence + self.protected))

@@ -4,6 +4,7 @@ are written, or when they are merged. What the column or option is called stands
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -181,8 +182,7 @@ def test_records_are_ordered_by_what_has_an_order(tmp_path: Path, option: str, k
         catalog, name = wt.Catalog(tmp_path), f"db.t{number}"
         options = {"bucket": "1", "widetable.fsync": "false", **options}
         if kind in NESTED:
-            is_paimons = kind.startswith("ARRAY") and "nested" not in option
-            refusal = wt.UnsupportedError if is_paimons else wt.InvalidError
+            refusal = wt.UnsupportedError if kind.startswith("ARRAY") else wt.InvalidError
             with pytest.raises(refusal) as raised:
                 catalog.create_table(name, columns, primary_key=["k"], options=options)
             assert repr(option) in str(raised.value)
@@ -192,6 +192,24 @@ def test_records_are_ordered_by_what_has_an_order(tmp_path: Path, option: str, k
             rows = {"k": [1, 1], "a": [1, 2], "c": [None, None], "r": [[{"a": 1, "c": None}]] * 2}
             table.write(rows)
             assert table.scan().count() == 1
+
+
+def test_a_table_of_others_that_lists_order_is_read_where_nothing_is_to_be_ordered(
+    tmp_path: Path,
+) -> None:
+    columns = {"k": "INT", "c": "ARRAY<INT>"}
+    table = wt.Catalog(tmp_path).create_table("db.t", columns, primary_key=["k"])
+    table.write({"k": [1, 2], "c": [[1], [2]]})
+    table.compact(full=True)
+    schema = Path(table.path, "schema", "schema-0")
+    body = json.loads(schema.read_text())
+    body["options"]["sequence.field"] = "c"
+    schema.write_text(json.dumps(body))
+    table = wt.Table.open(table.path)
+    assert table.scan().count() == 2
+    assert table.lookup([2])["c"].to_pylist() == [[2]]
+    with pytest.raises(wt.UnsupportedError, match=r"sequence\.field"):
+        table.write({"k": [1], "c": [[0]]})
 
 
 @pytest.mark.parametrize("option", ["sequence.field", "fields.z.sequence-group"])

@@ -185,7 +185,7 @@ def functions_are_honoured(schema: TableSchema) -> None:
 
 
 def _check_options(column: AggregateColumn) -> None:
-    """Values that are none, and fields that the column's rows do not have, or that order nothing."""
+    """Values that are none, and fields that the column's rows do not have."""
     column.values()
     fields, time = nested_fields(column), time_field(column)
     asked = [*column.get(NESTED_KEY), *column.get(NESTED_SEQUENCE), *([time] if time else [])]
@@ -196,14 +196,6 @@ def _check_options(column: AggregateColumn) -> None:
                 found=f"the field {name!r} in its options",
                 expected=f"one of {', '.join(fields) or 'no fields'}",
                 action="Correct the name.",
-            )
-    for name in column.get(NESTED_SEQUENCE):
-        if fields[name].type.is_nested:
-            raise InvalidError(
-                f"option 'fields.{column.name}.{NESTED_SEQUENCE.key}'",
-                found=f"the field {name!r} of type {fields[name].type}",
-                expected="a type that has an order",
-                action="Name another field.",
             )
     if time is not None and fields[time].type.root not in ("VARCHAR", "CHAR"):
         raise InvalidError(

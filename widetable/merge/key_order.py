@@ -18,10 +18,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from widetable import options as opt
+from widetable.errors import InvalidError, UnsupportedError
 from widetable.format.row_batch import column_or_nulls
 from widetable.kernels.key_lanes import key_lanes
 from widetable.row_kind import is_retraction
 from widetable.schema import TableSchema
+from widetable.types import DataType
 
 Lanes: TypeAlias = npt.NDArray[np.uint64]
 
@@ -55,9 +57,31 @@ class KeyOrder:
         """u64[n, L] of the `sequence.field`s; None in a table without them. A missing column is null."""
         if not self.sequence:
             return None
+        for name in self.sequence:
+            check_order(opt.SEQUENCE_FIELD.key, name, self.schema.field(name).type)
         descending = self.schema.typed_options.get(opt.SEQUENCE_SORT_ORDER) == "descending"
         columns = [_laid_end_to_end(self.schema, batches, name) for name in self.sequence]
         return key_lanes(columns, descending=[descending] * len(columns))
+
+
+def check_order(option: str, name: str, kind: DataType) -> None:
+    """Whether records can be ordered by a column or field. Raises UnsupportedError for lists, which Paimon orders by
+    their elements, InvalidError for what nobody orders, naming the option.
+    """
+    if kind.root == "ARRAY":
+        raise UnsupportedError(
+            f"option {option!r}",
+            found=f"{name!r} of type {kind}",
+            expected="a type that is not nested",
+            action="Use another column, or another client.",
+        )
+    if kind.is_nested:
+        raise InvalidError(
+            f"option {option!r}",
+            found=f"{name!r} of type {kind}",
+            expected="a type that has an order",
+            action="Use another column.",
+        )
 
 
 def _laid_end_to_end(

@@ -42,10 +42,6 @@ def _invalid(key: str, found: str, expected: str, action: str) -> InvalidError:
     return InvalidError(f"option {key!r}", found=found, expected=expected, action=action)
 
 
-def _group_key(group: SequenceGroup) -> str:
-    return f"fields.{','.join(group.sequence)}.sequence-group"
-
-
 def grouped_columns(schema: TableSchema) -> Iterator[tuple[SequenceGroup, str, str]]:
     """(group, column, "sequence" or "protected") of all groups, in their order."""
     for group in schema.sequence_groups:
@@ -58,7 +54,7 @@ def group_columns_exist(schema: TableSchema) -> None:
     for group, name, role in grouped_columns(schema):
         if name not in schema.by_name:
             raise _invalid(
-                _group_key(group),
+                group.option,
                 f"the {role} column {name!r}",
                 f"one of {', '.join(schema.names)} (blanks count as part of a name)",
                 "Correct the column's name.",
@@ -70,7 +66,7 @@ def group_columns_are_not_keys(schema: TableSchema) -> None:
     for group, name, role in grouped_columns(schema):
         if name in schema.primary_keys:
             raise _invalid(
-                _group_key(group),
+                group.option,
                 f"the primary key column {name!r} as {role} column",
                 "columns outside the primary key",
                 f"Take {name!r} out of the group.",
@@ -84,8 +80,8 @@ def columns_are_protected_once(schema: TableSchema) -> None:
         for name in dict.fromkeys(group.protected):
             if name in seen:
                 raise _invalid(
-                    _group_key(group),
-                    f"the column {name!r}, which {_group_key(seen[name])!r} protects too",
+                    group.option,
+                    f"the column {name!r}, which {seen[name].option!r} protects too",
                     "each column protected by one group at most",
                     f"Take {name!r} out of one of the groups.",
                 )
@@ -93,34 +89,17 @@ def columns_are_protected_once(schema: TableSchema) -> None:
 
 
 def sequence_columns_have_an_order(schema: TableSchema) -> None:
-    """Of groups. Paimon refuses the nested types but ARRAY when it compares the first records."""
+    """Of groups. Paimon refuses these types when it compares the first records; of lists see `record_order`."""
     for group in schema.sequence_groups:
         for name in group.sequence:
-            _check_order(schema, _group_key(group), name)
-
-
-def sequence_fields_have_an_order(schema: TableSchema) -> None:
-    """The same of `sequence.field`."""
-    for name in schema.sequence_fields:
-        _check_order(schema, opt.SEQUENCE_FIELD.key, name)
-
-
-def _check_order(schema: TableSchema, key: str, name: str) -> None:
-    kind = schema.field(name).type
-    if kind.root == "ARRAY":  # Paimon orders them, by their elements
-        raise UnsupportedError(
-            f"option {key!r}",
-            found=f"the column {name!r} of type {kind}",
-            expected="a type that is not nested",
-            action="Use another sequence column, or another client.",
-        )
-    if kind.is_nested:
-        raise _invalid(
-            key,
-            f"the column {name!r} of type {kind}",
-            "a type that has an order",
-            "Use another sequence column.",
-        )
+            kind = schema.field(name).type
+            if kind.is_nested and kind.root != "ARRAY":
+                raise _invalid(
+                    group.option,
+                    f"the sequence column {name!r} of type {kind}",
+                    "a type that has an order",
+                    "Use another sequence column.",
+                )
 
 
 def sequence_field_needs_partition_in_key(schema: TableSchema) -> None:
@@ -183,7 +162,7 @@ def groups_exclude_removal_on_delete(schema: TableSchema) -> None:
     if schema.sequence_groups and removes_on_delete:
         raise _invalid(
             opt.REMOVE_RECORD_ON_DELETE.key,
-            f"'true' together with {_group_key(schema.sequence_groups[0])!r}",
+            f"'true' together with {schema.sequence_groups[0].option!r}",
             "a table without sequence groups",
             f"Use {opt.REMOVE_RECORD_ON_SEQUENCE_GROUP.key!r} instead.",
         )
@@ -238,15 +217,15 @@ def check_honoured_groups(schema: TableSchema) -> None:
         other = roles.setdefault(name, group)
         if other is not group:
             raise UnsupportedError(
-                f"option {_group_key(group)!r}",
-                found=f"the column {name!r}, which is in {_group_key(other)!r} too",
+                f"option {group.option!r}",
+                found=f"the column {name!r}, which is in {other.option!r} too",
                 expected="each column in one sequence group (what Paimon does depends on the order of a hash map)",
                 action=f"Take {name!r} out of one of the groups.",
             )
         if role == "protected" and name in schema.sequence_fields and name not in group.sequence:
             raise UnsupportedError(
                 f"option {opt.SEQUENCE_FIELD.key!r}",
-                found=f"the column {name!r}, which {_group_key(group)!r} protects",
+                found=f"the column {name!r}, which {group.option!r} protects",
                 expected="a column whose value no group clears",
                 action=f"Take {name!r} out of the group.",
             )
@@ -254,18 +233,16 @@ def check_honoured_groups(schema: TableSchema) -> None:
 
 
 RULES: Final[dict[str, tuple[Rule, ...]]] = {
-    "deduplicate": (sequence_field_needs_partition_in_key, sequence_fields_have_an_order),
+    "deduplicate": (sequence_field_needs_partition_in_key,),
     "first-row": (no_sequence_field, changelog_producer_of_first_row),
     "aggregation": (
         sequence_field_needs_partition_in_key,
-        sequence_fields_have_an_order,
         functions_are_known,
         functions_take_their_columns,
         removal_takes_back_all,
     ),
     "partial-update": (
         sequence_field_needs_partition_in_key,
-        sequence_fields_have_an_order,
         group_columns_exist,
         group_columns_are_not_keys,
         columns_are_protected_once,

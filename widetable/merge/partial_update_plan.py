@@ -39,7 +39,7 @@ from widetable.merge.aggregate_functions import (
 )
 from widetable.merge.aggregate_normal_form import refuse_retraction
 from widetable.merge.fold import Fold
-from widetable.merge.key_order import Lanes
+from widetable.merge.key_order import Lanes, check_order
 from widetable.merge.normal_form import has_sequence
 from widetable.merge.plan import Computed, MergePlan, PickList
 from widetable.merge.window import Window
@@ -85,6 +85,8 @@ def sequences_of(window: Window, group: SequenceGroup, rows: npt.NDArray[np.int6
     A column that no piece has is null in every row and orders nothing, so it gets no lane.
     Lanes of two calls do not compare.
     """
+    for name in group.sequence:
+        check_order(group.option, name, window.schema.field(name).type)
     held = (name for name in group.sequence if any(window.presence(name)))
     columns = [window.take(name, rows) for name in held]
     lanes = key_lanes(columns) if columns else np.zeros((len(rows), 1), np.uint64)

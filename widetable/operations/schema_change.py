@@ -30,6 +30,7 @@ from widetable.errors import InvalidError, WidetableError
 from widetable.field_options import FIELD_OPTION
 from widetable.merge.engine import engine_of
 from widetable.merge.record_expiry import check_record_expiry
+from widetable.merge.record_order import check_ordered
 from widetable.merge.widened_rules import check_widened
 from widetable.operations.column_change import ColumnChange, changed_columns
 from widetable.operations.column_path import Path, parsed, path_of, printed
@@ -87,6 +88,7 @@ def changed_schema(
     check_alter(schema.options, new.options, mends=mends)
     check_schema(new)
     engine_of(new)
+    check_ordered(new)
     check_record_expiry(new)
     check_barriers(new)
     check_derived(new)

@@ -23,6 +23,7 @@ from widetable.derived_value import once_per_object
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.merge.engine import PartialMerge, engine_of
 from widetable.merge.record_expiry import check_record_expiry
+from widetable.merge.record_order import check_ordered
 from widetable.option import Option
 from widetable.option_checks import check_honoured, check_values
 from widetable.paths import POSTPONED
@@ -98,6 +99,7 @@ def check_writable(schema: TableSchema) -> None:
     check_honoured(schema.options, made_here=False)
     check_changelog_producer(schema)
     check_record_expiry(schema)
+    check_ordered(schema)
     check_barriers(schema)
 
 

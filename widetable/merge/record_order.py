@@ -1,0 +1,44 @@
+"""Columns by which records are ordered: of `sequence.field`, sequence groups and `nested-sequence-field`.
+
+Nested types have no order here; Paimon orders lists by their elements. A table of another client
+that has such a column is read as long as no two of its records have to be ordered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from widetable import options as opt
+from widetable.derived_value import once_per_object
+from widetable.merge.aggregate_function import NESTED_SEQUENCE, AggregateColumn, nested_fields
+from widetable.merge.aggregate_rules import aggregate_function
+from widetable.merge.key_order import check_order
+from widetable.schema import TableSchema
+from widetable.types import DataType
+
+
+@once_per_object
+def check_ordered(schema: TableSchema) -> None:
+    """Refuse a table that is made, altered or written and would order records by a column of nested type. Raises as
+    `check_order`.
+    """
+    for key, name, kind in _ordering(schema):
+        check_order(key, name, kind)
+
+
+def _ordering(schema: TableSchema) -> Iterator[tuple[str, str, DataType]]:
+    """(option, column or field, its type)."""
+    for name in schema.sequence_fields:
+        if name in schema.by_name:  # else refused by other rules
+            yield opt.SEQUENCE_FIELD.key, name, schema.field(name).type
+    for group in schema.sequence_groups:
+        for name in group.sequence:
+            yield group.option, name, schema.field(name).type
+    for field in schema.fields:
+        found = aggregate_function(schema, field.name)
+        if found is None:
+            continue
+        column = AggregateColumn(schema, field, found.function)
+        for name in column.get(NESTED_SEQUENCE):
+            key = f"fields.{field.name}.{NESTED_SEQUENCE.key}"
+            yield key, name, nested_fields(column)[name].type
