@@ -181,7 +181,15 @@ def state_of_view(
     table: OpenTable, view: BarrierView, schema: TableSchema | None = None
 ) -> ChosenState:
     """The same, for lookups (`LookupView`)."""
+    state = unchecked_state_of_view(table, view, schema)
+    check_readable(state.state.schema)
+    return state
+
+
+def unchecked_state_of_view(
+    table: OpenTable, view: BarrierView, schema: TableSchema | None = None
+) -> ChosenState:
+    """The same, also of a table whose rows nobody here may read (`check_readable`): perhaps nobody asks for them."""
     schemas = table._committer.schemas
     schema = schema or schemas.load(view.end.schema_id)
-    check_readable(schema)
     return ChosenState(view.base, table._state(schema), schemas.is_rescaled(), view)

@@ -67,6 +67,19 @@ def chosen_state(
     At most one of the four may be given (InvalidError), as `snapshot_choice` says. The newest one
     is one look at the storage, in which schema and snapshot belong together (0040).
     """
+    chosen = unchecked_state(table, snapshot_id, timestamp, tag, watermark)
+    check_readable(chosen.state.schema)
+    return chosen
+
+
+def unchecked_state(
+    table: OpenTable,
+    snapshot_id: int | None = None,
+    timestamp: int | datetime | None = None,
+    tag: str | None = None,
+    watermark: int | None = None,
+) -> ChosenState:
+    """The same, also of a table whose rows nobody here may read (`check_readable`): perhaps nobody asks for them."""
     committer = table._committer
     choice = snapshot_id, timestamp, tag, watermark
     if all(each is None for each in choice):
@@ -77,5 +90,4 @@ def chosen_state(
         schema = table.schema
         if snapshot is not None:
             schema = committer.schemas.load(snapshot.schema_id)
-    check_readable(schema)
     return ChosenState(snapshot, table._state(schema), committer.schemas.is_rescaled())

@@ -37,12 +37,13 @@ from widetable.operations.barrier_scan import (
     active_revision,
     barrier_views,
     behind_expiry,
-    state_of_view,
+    unchecked_state_of_view,
 )
-from widetable.operations.chosen_state import ChosenState, chosen_state, scan_of
+from widetable.operations.chosen_state import ChosenState, scan_of, unchecked_state
 from widetable.operations.common_barrier import common_barrier
 from widetable.operations.lookup_view import LookupView
 from widetable.operations.open_table import OpenTable
+from widetable.operations.supported import check_readable
 from widetable.read.barrier_view import waiting_for
 from widetable.read.scan import TableScan
 from widetable.read.staged_view import StagedBarriers, newest_staged
@@ -88,19 +89,20 @@ class SessionTable:
         self, columns: Sequence[str] | None = None, filter: str | pc.Expression | None = None
     ) -> TableScan:
         """Its rows. columns, filter: as of `Table.scan`. Raises InvalidError where the session is closed."""
-        self._check_open()
+        self._check_asked()
         return scan_of(self._table, self._at, columns, filter)
 
     def lookup(self, keys: Any, columns: Sequence[str] | None = None) -> pa.Table:
         """Its rows of keys: one row per key, in their order, all columns nullable. keys, columns: as of `Table.lookup`.
         Raises InvalidError where the session is closed. Each call opens the files anew.
         """
-        self._check_open()
+        self._check_asked()
         live_files = self._table._committer.live_files
         with contextlib.closing(LookupView(self._at, live_files, columns)) as view:
             return view.lookup(keys)
 
-    def _check_open(self) -> None:
+    def _check_asked(self) -> None:
+        """One table of many that cannot be read is refused when its rows are asked for."""
         if self._is_closed:
             raise InvalidError(
                 f"session of {self._table.path}",
@@ -108,6 +110,7 @@ class SessionTable:
                 expected="an open one",
                 action="Open a new one with Catalog.session, and read before it is closed.",
             )
+        check_readable(self._at.state.schema)
 
 
 class Session:
@@ -238,7 +241,7 @@ class Session:
         """
         if consistency == READ_UNCOMMITTED:
             return {
-                name: chosen_state(table, table._committer.snapshots.latest_id())
+                name: unchecked_state(table, table._committer.snapshots.latest_id())
                 for name, table in tables.items()
             }
         staged = _staged(tables) if consistency == READ_COMMITTED else {}
@@ -249,7 +252,8 @@ class Session:
         }
         self._barrier = barrier = _newest_common(views) if as_of is None else as_of
         return {
-            name: state_of_view(table, views[name].view(barrier)) for name, table in tables.items()
+            name: unchecked_state_of_view(table, views[name].view(barrier))
+            for name, table in tables.items()
         }
 
     def _pin(self, table: OpenTable, at: ChosenState) -> ReadLease | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -95,3 +96,27 @@ def test_sets_of_tables_are_noted_by_threads(monkeypatch: pytest.MonkeyPatch) ->
         one = SimpleNamespace(barrier=10, revision=0, snapshot_ids=lambda name=name: {name: 1})
         shown.note("RepeatableRead", cast("wt.Session", one))
     assert shown.last("RepeatableRead", ["d"]) == ShownBarrier(10, 0)
+
+
+@pytest.mark.parametrize("consistency", ["RepeatableRead", "ReadCommitted", "ReadUncommitted"])
+def test_a_table_that_cannot_be_read_is_refused_when_it_is_asked_for(
+    tmp_path: Path, consistency: str
+) -> None:
+    new_table(tmp_path)
+    catalog = wt.Catalog(tmp_path)
+    options = {"merge-engine": "partial-update", "widetable.barrier-interval": "10 ms"}
+    other = catalog.create_table(
+        "shop.other", {"id": "BIGINT", "a": "BIGINT"}, primary_key=["id"], options=options
+    )
+    for name in (NAME, "shop.other"):
+        catalog.writer(name, "w").write({"id": [1], "a": [1]}, barrier=10, complete=True)
+    schema = Path(other.path, "schema", "schema-0")
+    body = json.loads(schema.read_text())
+    body["options"]["scan.mode"] = "latest"
+    schema.write_text(json.dumps(body))
+    with wt.Catalog(tmp_path).session(consistency=consistency) as session:
+        assert session.table(NAME).scan().count() == 1
+        with pytest.raises(wt.UnsupportedError, match=r"scan\.mode"):
+            session.table("shop.other").scan()
+        with pytest.raises(wt.UnsupportedError, match=r"scan\.mode"):
+            session.table("shop.other").lookup([1])
