@@ -156,33 +156,33 @@ class _FollowUp:
         note: of this commit, where it has one already.
         """
         if not looks_up(self.state.options):
-            self._round(self._newest)
+            self._round(self._newest, None)
             return
         wish = note or self._wishes.add(is_own=True)
         try:
             with self.state.file_io.turn(self.state.paths.compaction_turn):
                 # Whoever had the turn before may have made it, with that of all others, and
                 # taken the note.
-                is_made = not self._wishes.is_there(wish) or self._round(self._newest)
+                is_made = not self._wishes.is_there(wish) or self._round(self._newest, wish)
                 if not is_made:
                     self._wishes.add(is_own=False)  # its holder finds it, or is done by now
-                    is_made = self._round(self._newest)
+                    is_made = self._round(self._newest, wish)
         finally:
             self._wishes.forget([wish])
         if is_made and self._wishes.open():
             # Behind the commit: nobody waits for work that is not its own.
             CHANGELOGS.submit_alone(self.state.paths.root, self._serve)
 
-    def _round(self, newest: Callable[[], Newest]) -> bool:
+    def _round(self, newest: Callable[[], Newest], own: str | None) -> bool:
         """Compact what is due there, or in the whole table if others wait; False when somebody else has the lease.
 
-        One note is the caller's own; more may be of others, whose buckets are not known here. All
-        are answered when it is done, so an error leaves them.
+        own: the caller's note. More are of others, whose buckets are not known here. All are
+        answered when it is done, so an error leaves them.
         """
         with held_lease(self.state) as is_ours:
             if is_ours:
                 with answered(self.state) as notes:
-                    wanted = newest if len(notes) <= 1 else self._newest_of_all
+                    wanted = self._newest_of_all if set(notes) - {own} else newest
                     compact_scope(
                         self.state,
                         self.committer,
@@ -197,7 +197,7 @@ class _FollowUp:
         with _logged(self.state):
             while self._wishes.open():
                 with self.state.file_io.turn(self.state.paths.compaction_turn):
-                    if not self._round(self._newest_of_all):
+                    if not self._round(self._newest_of_all, None):
                         return
 
     def _is_put_off(self) -> bool:
