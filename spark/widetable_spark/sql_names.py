@@ -64,7 +64,10 @@ def _register(session: SparkSession, name: str, path: str) -> None:
         if not names_path(known, path):
             found = path_of(known) or "no table of ours"
             raise _refused(
-                name, f"the name in Spark, of {found}", f"a name that is free, or of {path}"
+                name,
+                f"the name in Spark, of {found}",
+                f"a name that is free, or of {path}",
+                f"DROP TABLE {quoted} frees the name; it deletes no file of a table of ours.",
             )
         session.sql(f"DROP TABLE {quoted}")
     # A text of Spark SQL, where a backslash escapes.
@@ -72,10 +75,15 @@ def _register(session: SparkSession, name: str, path: str) -> None:
     session.sql(f"CREATE TABLE {quoted} USING widetable LOCATION '{location}'")
 
 
-def _refused(name: str, found: str, expected: str) -> InvalidError:
+def _refused(
+    name: str,
+    found: str,
+    expected: str,
+    action: str = "Name it yourself: CREATE TABLE name USING widetable LOCATION 'path'.",
+) -> InvalidError:
     return InvalidError(
         f"table {name!r}",
         found=found,
         expected=expected,
-        action="Name it yourself: CREATE TABLE name USING widetable LOCATION 'path'.",
+        action=action,
     )

@@ -70,7 +70,9 @@ class StreamSink(StreamArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         table, files = self._options.table(), files_of(messages)
         try:
-            result = self._committed(table, files, messages, batchId)
+            # Where the batch is in already its new files are left to `remove_orphan_files`: Spark may commit the
+            # very same ones again.
+            self._committed(table, files, messages, batchId)
         except ConflictError:
             table.discard(files)
             raise
@@ -82,8 +84,6 @@ class StreamSink(StreamArrowWriter):
                 expected=error.expected,
                 action=error.action,
             ) from error
-        if not result.committed:
-            table.discard(files)
 
     def _committed(
         self,
