@@ -61,6 +61,7 @@ _TIMESTAMP: Final = re.compile(
     r"(?:[ T](?P<clock>\d{1,2}:\d{1,2}(?::\d{1,2})?)(?:\.(?P<fraction>\d{1,9}))?)?"
     r"\s*(?P<zone>Z|UTC|[+-]\d{2}:\d{2})?$"
 )
+_EIGHT_DIGITS: Final = re.compile("[0-9]{8}")
 _DAY: Final = re.compile(r"\d{4}-\d{1,2}-\d{1,2}")
 _LONE_DIGIT: Final = re.compile(r"(?<![\d.])\d(?!\d)")
 
@@ -69,6 +70,9 @@ class TimestampText(NamedTuple):
     """TIMESTAMP '..': read by the column's type, which knows zones and up to nine digits. No text."""
 
     text: str
+
+    def __repr__(self) -> str:
+        return repr(self.text)
 
 
 def is_grid(t: DataType) -> bool:
@@ -193,7 +197,9 @@ def _instance(kind: type) -> Callable[[DataType, Any], Comparable]:
 
 
 def day_of(text: str) -> dt.date:
-    """Month and day may be of one digit, as in Spark. Raises ValueError."""
+    """Month and day may be of one digit, as in Spark, or all three without a sign between them. Raises ValueError."""
+    if _EIGHT_DIGITS.fullmatch(text.strip()):
+        return dt.datetime.strptime(text.strip(), "%Y%m%d").date()
     if _DAY.fullmatch(text.strip()) is None:
         raise ValueError(text)
     return dt.date.fromisoformat(_two_digits(text.strip()))
