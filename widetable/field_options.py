@@ -11,20 +11,7 @@ from typing import Final
 
 # columns is greedy: of `fields.a.b.aggregate-function` it is `a.b`, and what has no dot.
 FIELD_OPTION: Final = re.compile(r"^fields\.(?P<columns>.+)\.(?P<what>[^.]+)$")
-# What `what` may be, besides a function of all columns; read in `merge`.
-FIELD_OPTIONS: Final = (
-    "sequence-group",
-    "aggregate-function",
-    "ignore-retract",
-    "distinct",
-    "list-agg-delimiter",
-    "nested-key",
-    "nested-sequence-field",
-    "nested-key-null-strategy",
-    "count-limit",
-    "ts-field",
-)
-# Of all columns: it has no column in its key, so it is no `FIELD_OPTION`.
+# Has the form of no option of columns: there is one dot.
 DEFAULT_FUNCTION_KEY: Final = "fields.default-aggregate-function"
 # Parsed in `derived_options`.
 # index.city,zip: what `index`, columns `city,zip`. Greedy as well: a column's name may have dots.

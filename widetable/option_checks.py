@@ -22,12 +22,7 @@ import numpy as np
 
 from widetable.arguments import flag, mapping, text, whole_number
 from widetable.errors import InvalidError, UnsupportedError
-from widetable.field_options import (
-    DEFAULT_FUNCTION_KEY,
-    DERIVED_OPTION,
-    FIELD_OPTION,
-    FIELD_OPTIONS,
-)
+from widetable.field_options import DEFAULT_FUNCTION_KEY, DERIVED_OPTION, FIELD_OPTION
 from widetable.join_options import check_join
 from widetable.options import (
     BY_KEY,
@@ -140,16 +135,14 @@ def check_honoured(options: Mapping[str, str], *, made_here: bool) -> None:
 
     Only keys are looked at; values are `check_values`'.
 
-    made_here: the options are being given to us (create, alter), so each must be declared in `OPTIONS` or be one of
-    columns (`field_options`): a mistyped name must not be silently without effect. Otherwise they stand in a table that
-    another client made: options that change only other clients' habits are let through, and of columns any that has
-    the form, as Paimon passes over those that it does not know.
+    made_here: the options are being given to us (create, alter), so each must be declared in `OPTIONS` or be a
+    `fields.*` one: a mistyped name must not be silently without effect. Otherwise they stand in a table that another
+    client made, and options that change only other clients' habits are let through.
     """
     for key in options:
         known = is_known(key)
         if not made_here:
-            habit = key in _HARMLESS or key.startswith(_HARMLESS_PREFIXES)
-            known = known or habit or FIELD_OPTION.match(key) is not None
+            known = known or key in _HARMLESS or key.startswith(_HARMLESS_PREFIXES)
         if not known:
             raise UnsupportedError(
                 f"option {key!r}",
@@ -160,13 +153,12 @@ def check_honoured(options: Mapping[str, str], *, made_here: bool) -> None:
 
 
 def is_known(key: str) -> bool:
-    """Whether it is declared in `OPTIONS`, under this key or an older one of Paimon, or is an option of columns, by the
-    key alone: whether these are there is asked by `schema_rules.check_schema`.
+    """Whether it is declared in `OPTIONS`, under this key or an older one of Paimon, or a key that names
+    columns, by its form alone: whether these are there is asked by `schema_rules.check_schema`.
     """
-    if key in BY_KEY or key in OLD_KEYS or key == DEFAULT_FUNCTION_KEY or DERIVED_OPTION.match(key):
+    if key in BY_KEY or key in OLD_KEYS or key == DEFAULT_FUNCTION_KEY:
         return True
-    match = FIELD_OPTION.match(key)
-    return match is not None and match["what"] in FIELD_OPTIONS
+    return any(pattern.match(key) for pattern in (FIELD_OPTION, DERIVED_OPTION))
 
 
 def check_alter(

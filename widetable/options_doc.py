@@ -12,20 +12,12 @@ import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from textwrap import fill
 from typing import Any, Final
 
-from widetable.field_options import DEFAULT_FUNCTION_KEY, FIELD_OPTIONS
 from widetable.option import Option
 from widetable.options import OPTIONS
 
-_OF_COLUMNS: Final = fill(
-    f"Of all columns: `{DEFAULT_FUNCTION_KEY}`. What there is as `fields.<columns>.<what>`: "
-    + ", ".join(f"`{what}`" for what in FIELD_OPTIONS),
-    110,
-    break_on_hyphens=False,
-)
-_HEAD: Final = f"""\
+_HEAD: Final = """\
 # Table options
 
 <!-- Generated from widetable/options.py by `make docs`; do not edit. -->
@@ -37,7 +29,6 @@ be given when the table is made.
 Options of columns: `fields.<columns>.<what>`, such as `sequence-group`; `index.<column>[,<column>..]` =
 `<database>.<table>`, a table by which rows are found by these columns (`Table.lookup_index`); `widen.<column>` =
 `<database>.<table>(<column>[ as <name>], ..)`, columns that follow a foreign key (docs/keep-facts-wide.md).
-{_OF_COLUMNS}.
 
 | option | kind | default | unit | meaning |
 |---|---|---|---|---|

@@ -12,9 +12,6 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
-from widetable.field_options import FIELD_OPTIONS
-from widetable.merge.aggregate_function import COLUMN_OPTIONS
-from widetable.option_checks import check_honoured
 
 COLUMNS: dict[str, Any] = {
     "k": "BIGINT",
@@ -227,10 +224,6 @@ REFUSED: list[dict[str, str]] = [
     {"changelog-producer": "lookup", "full-compaction.delta-commits": "2"},
     {"changelog-producer": "lookup", "streaming-read-overwrite": "true"},
     {**FIRST, "deletion-vectors.enabled": "true"},
-    {**FOLDS, "fields.a.agregate-function": "sum"},
-    {**FOLDS, "fields.aggregate-function": "sum"},
-    {**PARTIAL, "fields.g.sequence-groups": "a"},
-    {**PARTIAL, "fields.g,h.Sequence-Group": "a"},
     {"changelog-producer": "full-compaction", "deletion-vectors.enabled": "true"},
 ]
 
@@ -240,14 +233,6 @@ def test_refused_by_name(tmp_path: Path, options: dict[str, str]) -> None:
     with pytest.raises((wt.InvalidError, wt.UnsupportedError)) as raised:
         wt.Catalog(tmp_path).create_table("db.t", COLUMNS, primary_key=["k"], options=options)
     assert list(options)[-1] in str(raised.value)
-
-
-def test_options_of_columns_are_those_that_are_read() -> None:
-    read = {option.key for option in COLUMN_OPTIONS}
-    assert set(FIELD_OPTIONS) == read | {"sequence-group", "aggregate-function"}
-    for what in FIELD_OPTIONS:
-        check_honoured({f"fields.a.b,c.{what}": "x"}, made_here=True)
-    check_honoured({"fields.a.of-later-days": "x"}, made_here=False)
 
 
 def test_a_producer_needs_a_primary_key(tmp_path: Path) -> None:
