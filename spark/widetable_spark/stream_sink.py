@@ -32,7 +32,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from widetable import CommitMessage, CommitResult, ConflictError, InvalidError, Table
+from widetable import CommitMessage, InvalidError, Table
 from widetable.connector import (
     LOOKUP_WAIT,
     JobBatch,
@@ -70,12 +70,9 @@ class StreamSink(StreamArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         table, files = self._options.table(), files_of(messages)
         try:
-            # Where the batch is in already its new files are left to `remove_orphan_files`: Spark may commit the
-            # very same ones again.
+            # Where the batch is in already, or another job in its way, its files are left to `remove_orphan_files`:
+            # Spark may commit the very same ones again, whose first commit went through.
             self._committed(table, files, messages, batchId)
-        except ConflictError:
-            table.discard(files)
-            raise
         except InvalidError as error:
             table.discard(files)
             raise InvalidError(
@@ -91,19 +88,20 @@ class StreamSink(StreamArrowWriter):
         files: list[CommitMessage],
         messages: list[WriterCommitMessage | None],
         number: int,
-    ) -> CommitResult:
+    ) -> None:
         query_ids = _query_ids(messages)
         user = self._options.commit_user or _only(query_ids)
         digest = batch_digest(self._options.checkpoint, number, query_ids)
         watermark = watermark_of(messages, self._options)
         if self._options.barrier_writer is not None:
             batch = JobBatch(number, self._begin_millis, digest, None, watermark)
-            return self._commit_of_barrier(table, files, _only(query_ids), batch, user)
-        if self._overwrite:
-            return table.commit_overwrite(
+            self._commit_of_barrier(table, files, _only(query_ids), batch, user)
+        elif self._overwrite:
+            table.commit_overwrite(
                 files, user, number, whole_table=True, watermark=watermark, digest=digest
             )
-        return table.commit_append(files, user, number, watermark=watermark, digest=digest)
+        else:
+            table.commit_append(files, user, number, watermark=watermark, digest=digest)
 
     def _commit_of_barrier(
         self,
@@ -112,7 +110,7 @@ class StreamSink(StreamArrowWriter):
         query_id: str,
         batch: JobBatch,
         user: str,
-    ) -> CommitResult:
+    ) -> None:
         """As a root job with one table. Its run is the query's id, the same in each life of the
         query, while the commit user may be an option. Batches renew the registration, and nothing
         does between them: this process is Spark's, which ends it when it has been idle for a
@@ -127,10 +125,9 @@ class StreamSink(StreamArrowWriter):
         claim = WriterClaim(table, found[1] if found else table.path)
         claim.renew(name, tuple(columns), query_id)
         job = JobWriter(table, name, query_id, columns, claim.register)
-        result = job.commit(files, batch, user=user)
+        job.commit(files, batch, user=user)
         if table.schema.typed_options.get(LOOKUP_WAIT):
             wait_for_changelogs(table.path)  # Spark ends this process by force when it likes
-        return result
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         discard_failed(self._options, messages)

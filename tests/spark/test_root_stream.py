@@ -140,9 +140,13 @@ def test_a_batch_that_is_refused_leaves_no_files(
     assert files_of(table) == set()
 
 
-def test_a_batch_in_another_jobs_way_leaves_no_files(root: wt.Table) -> None:
-    batch_of(root, 0, "q", **{"barrier.writer": "w"})
-    before = files_of(root)
+def test_files_that_are_in_stay_where_another_job_has_the_columns_by_now(
+    tmp_path: Path, root: wt.Table
+) -> None:
+    sink, messages = tasks_of(root, 0, ["q"], {"barrier.writer": "w"})
+    sink.commit(messages, 0)
+    wt.Catalog(tmp_path).topology().drop("w", force=True)
+    batch_of(root, 0, "r", **{"barrier.writer": "x"})
     with pytest.raises(wt.ConflictError):
-        batch_of(root, 0, "r", **{"barrier.writer": "x"})
-    assert files_of(root) == before
+        sink.commit(messages, 0)
+    assert root.scan().count() == 1

@@ -6,7 +6,7 @@
 
 In: a snapshot whose rows are held against expiry. Out: a finding per bucket. Only keys are read, in
 bounded memory; rows are counted as they stand, and merged. Our own readers merge wherever files of
-several levels are left, so they would not show it. Source: format.md section 8. A bucket with a
+several levels are left, so they would not show it. Source: format.md section 13, Index files. A bucket with a
 file that cannot be read is skipped: that is a finding of another law. Raises StorageError when the
 storage refuses.
 """
