@@ -8,51 +8,35 @@ rule, and for retractions, which mean nothing here.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from widetable import options as opt
 from widetable.errors import InvalidError
 from widetable.kernels.aggregate import first_values
+from widetable.merge.deduplicate import Deduplicate
 from widetable.merge.normal_form import first_retraction
-from widetable.merge.option_rules import check_rules
-from widetable.merge.partial_merge import PartialMerge
 from widetable.merge.plan import MergePlan, Pick
 from widetable.merge.window import Window
-from widetable.merge.written_columns import check_required
 from widetable.row_kind import TEXTS, is_retraction
 from widetable.schema import TableSchema
 
 
-class FirstRow:
-    """See the module text, and `MergeEngine` for the contract of each method."""
+class FirstRow(Deduplicate):
+    """See the module text, and `MergeEngine` for the contract of each method. A row wins as a whole, as in
+    `deduplicate`: the first of the first ones is the first, and `sequence.field` is refused.
+    """
 
     name = "first-row"
-    mixes_records = False
-    merges_retractions = False
     looks_up = True
-
-    def validate(self, schema: TableSchema) -> None:
-        check_rules(schema)
-
-    def check_columns(self, schema: TableSchema, columns: Collection[str]) -> None:
-        check_required(schema, columns)
-
-    def needed_columns(self, schema: TableSchema, columns: Collection[str]) -> tuple[str, ...]:
-        needed = {*columns, *schema.trimmed_primary_key}
-        return tuple(name for name in schema.names if name in needed)
 
     def normal_form(self, schema: TableSchema, row_batch: pa.RecordBatch) -> pa.RecordBatch:
         wrong = first_retraction(schema, row_batch)
         if wrong is not None:
             raise _meaningless(*wrong)
         return row_batch
-
-    def barriers(self, window: Window) -> npt.NDArray[np.bool_] | None:
-        return None
 
     def plan(self, window: Window, columns: Sequence[str]) -> MergePlan:
         """A key of retractions alone, which only `ignore-delete` lets through, stays one: its last row."""
@@ -67,19 +51,6 @@ class FirstRow:
         winners = np.where(first >= 0, rows[first], window.last_rows)
         pick = Pick(tuple(columns), winners)
         return MergePlan(window.kinds[winners], window.sequence_numbers[winners], (pick,))
-
-    def collapse_plan(self, window: Window, columns: Sequence[str]) -> MergePlan:
-        return self.plan(window, columns)
-
-    def partial_merge(self, schema: TableSchema, *, has_deletes: bool) -> PartialMerge:
-        """The first of the first ones is the first; runs further below are looked up, not merged."""
-        return PartialMerge.ALWAYS
-
-    def keeps_deletes(self, schema: TableSchema) -> bool:
-        return False
-
-    def counts_newest_full_row(self, schema: TableSchema) -> bool:
-        return False
 
 
 def _meaningless(kind: int, key: str) -> InvalidError:
