@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from widetable import options as opt
-from widetable.kernels.last_valid import last_valid_index
+from widetable.kernels.partial_update import last_marked
 from widetable.merge.option_rules import check_rules
 from widetable.merge.partial_merge import PartialMerge
 from widetable.merge.plan import MergePlan, Pick
@@ -51,11 +51,12 @@ class Deduplicate:
     def plan(self, window: Window, columns: Sequence[str]) -> MergePlan:
         """One pick for all columns: a row wins as a whole, so a column that it lacks is null."""
         winners = window.last_rows
-        if window.schema.typed_options.get(opt.IGNORE_DELETE):
+        retractions = is_retraction(window.kinds)
+        if window.schema.typed_options.get(opt.IGNORE_DELETE) and retractions.any():
             # Writers drop them then: these are from before the option was set, or of other clients.
-            adds = ~is_retraction(window.kinds)
-            last_adds = last_valid_index(window.order, window.starts, adds)
-            winners = np.where(last_adds >= 0, last_adds, winners)
+            none = np.full(len(winners), -1, np.int64)
+            found = last_marked(window.starts, none, ~retractions[window.order])
+            winners = np.where(found >= 0, window.order[found], winners)
         pick = Pick(tuple(columns), winners)
         return MergePlan(window.kinds[winners], window.sequence_numbers[winners], (pick,))
 
