@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from widetable.derived_value import once_per_object
 from widetable.errors import InvalidError, UnsupportedError
@@ -22,35 +22,19 @@ from widetable.merge.aggregate_function import (
 from widetable.schema import TableSchema
 from widetable.types import MAX_LENGTH, DataType
 
-_NUMBERS: Final = {"TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL"}
+_Test: TypeAlias = Callable[[DataType], bool]
 
 
-def _any(_: DataType) -> bool:
-    return True
+def _is(*roots: str) -> _Test:
+    return lambda kind: kind.root in roots
 
 
 def _is_comparable(kind: DataType) -> bool:
     return not kind.is_nested
 
 
-def _is_number(kind: DataType) -> bool:
-    return kind.root in _NUMBERS
-
-
-def _is_boolean(kind: DataType) -> bool:
-    return kind.root == "BOOLEAN"
-
-
 def _is_unbounded_string(kind: DataType) -> bool:
     return kind.root == "VARCHAR" and kind.length == MAX_LENGTH
-
-
-def _is_array(kind: DataType) -> bool:
-    return kind.root == "ARRAY"
-
-
-def _is_map(kind: DataType) -> bool:
-    return kind.root == "MAP"
 
 
 def _is_map_of_rows(kind: DataType) -> bool:
@@ -61,33 +45,30 @@ def _is_array_of_rows(kind: DataType) -> bool:
     return kind.element is not None and kind.root == "ARRAY" and kind.element.root == "ROW"
 
 
-def _is_varbinary(kind: DataType) -> bool:
-    return kind.root == "VARBINARY"
-
-
+_IS_NUMBER: Final = _is("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL")
 # Function -> what its column must be, in words and as a test.
-FUNCTIONS: Final[dict[str, tuple[str, Callable[[DataType], bool]]]] = {
-    "last_value": ("any type", _any),
-    "last_non_null_value": ("any type", _any),
-    "first_value": ("any type", _any),
-    "first_non_null_value": ("any type", _any),
-    "first_not_null_value": ("any type", _any),
+FUNCTIONS: Final[dict[str, tuple[str, _Test]]] = {
+    "last_value": ("any type", lambda kind: True),
+    "last_non_null_value": ("any type", lambda kind: True),
+    "first_value": ("any type", lambda kind: True),
+    "first_non_null_value": ("any type", lambda kind: True),
+    "first_not_null_value": ("any type", lambda kind: True),
     "max": ("a type that has an order", _is_comparable),
     "min": ("a type that has an order", _is_comparable),
-    "sum": ("a number", _is_number),
-    "product": ("a number", _is_number),
-    "bool_and": ("BOOLEAN", _is_boolean),
-    "bool_or": ("BOOLEAN", _is_boolean),
+    "sum": ("a number", _IS_NUMBER),
+    "product": ("a number", _IS_NUMBER),
+    "bool_and": ("BOOLEAN", _is("BOOLEAN")),
+    "bool_or": ("BOOLEAN", _is("BOOLEAN")),
     "listagg": ("STRING without a length", _is_unbounded_string),
-    "collect": ("ARRAY", _is_array),
-    "merge_map": ("MAP", _is_map),
+    "collect": ("ARRAY", _is("ARRAY")),
+    "merge_map": ("MAP", _is("MAP")),
     "merge_map_with_keytime": ("MAP of ROWs of two fields or more", _is_map_of_rows),
     "nested_update": ("ARRAY of ROWs", _is_array_of_rows),
     "nested_partial_update": ("ARRAY of ROWs", _is_array_of_rows),
-    "rbm32": ("VARBINARY", _is_varbinary),
-    "rbm64": ("VARBINARY", _is_varbinary),
-    "hll_sketch": ("VARBINARY", _is_varbinary),
-    "theta_sketch": ("VARBINARY", _is_varbinary),
+    "rbm32": ("VARBINARY", _is("VARBINARY")),
+    "rbm64": ("VARBINARY", _is("VARBINARY")),
+    "hll_sketch": ("VARBINARY", _is("VARBINARY")),
+    "theta_sketch": ("VARBINARY", _is("VARBINARY")),
 }
 
 

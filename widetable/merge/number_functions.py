@@ -32,7 +32,7 @@ from widetable.kernels.aggregate import (
     sum_integers,
     sum_wide,
 )
-from widetable.kernels.arrow_buffers import bitmap, fixed_values, valid_of
+from widetable.kernels.arrow_buffers import bitmap, fixed_values, frozen, valid_of
 from widetable.merge.aggregate_function import AggregateColumn, Grouping, failed
 from widetable.merge.fold import Fold, spans
 from widetable.merge.plan import Computed
@@ -69,7 +69,7 @@ class Arithmetic:
         elif pa.types.is_floating(values.type):
             computed = self._of_floats(fold, values)
         else:
-            computed = _of_integers(self.integers, fold, column, values)
+            computed = self._of_integers(fold, column, values)
         return fold.computed(column.name, computed, or_last=not column.field.type.nullable)
 
     def _of_floats(self, fold: Fold, values: pa.Array) -> pa.Array:
@@ -80,35 +80,17 @@ class Arithmetic:
         self.floats(fold.starts, fold.floor, fold.steps, valid_of(values), records, results, valid)
         return pa.array(results, values.type, mask=~valid)
 
-
-def _of_integers(loop: _Loop, fold: Fold, column: AggregateColumn, values: pa.Array) -> pa.Array:
-    """One kernel for all widths: in 64 bits, held to the bounds of the column's type at every step."""
-    kind = np.dtype(values.type.to_pandas_dtype())
-    bounds = np.iinfo(kind)
-    records = fixed_values(values, kind).astype(np.int64)
-    records.flags.writeable = False
-    return pa.array(*_integers(loop, fold, column, values, records, bounds.min, bounds.max)).cast(
-        values.type
-    )
-
-
-def _integers(
-    loop: _Loop,
-    fold: Fold,
-    column: AggregateColumn,
-    values: pa.Array,
-    records: npt.NDArray[np.int64],
-    lowest: int,
-    highest: int,
-) -> tuple[npt.NDArray[np.int64], pa.DataType, npt.NDArray[np.bool_]]:
-    """What `pa.array` takes."""
-    results, valid = np.zeros(len(fold.keys), np.int64), np.zeros(len(fold.keys), np.bool_)
-    bounds = int(lowest), int(highest)
-    args = fold.starts, fold.floor, fold.steps, valid_of(values), records, *bounds
-    wrong = loop(*args, results, valid)
-    if wrong >= 0:
-        raise failed(fold, column, wrong, "a result that does not fit, or a division by zero")
-    return results, pa.int64(), ~valid
+    def _of_integers(self, fold: Fold, column: AggregateColumn, values: pa.Array) -> pa.Array:
+        """One kernel for all widths: in 64 bits, held to the bounds of the column's type at every step."""
+        kind = np.dtype(values.type.to_pandas_dtype())
+        bounds = int(np.iinfo(kind).min), int(np.iinfo(kind).max)
+        records = frozen(fixed_values(values, kind).astype(np.int64))
+        results, valid = np.zeros(len(fold.keys), np.int64), np.zeros(len(fold.keys), np.bool_)
+        args = fold.starts, fold.floor, fold.steps, valid_of(values), records, *bounds
+        wrong = self.integers(*args, results, valid)
+        if wrong >= 0:
+            raise failed(fold, column, wrong, "a result that does not fit, or a division by zero")
+        return pa.array(results, pa.int64(), ~valid).cast(values.type)
 
 
 def sum_decimals(fold: Fold, column: AggregateColumn, values: pa.Array) -> pa.Array:
