@@ -69,7 +69,7 @@ def aggregate_barriers(window: Window, columns: Iterable[AggregateColumn]) -> Ma
             continue
         if column.function == "merge_map_with_keytime":
             barriers[1:] |= _removes_entries(window, column.name)[:-1]
-        if column.function == "nested_update" and is_limited(column):
+        if is_limited(column):
             apart = retractions | bool(column.get(NESTED_KEY))
             barriers |= apart & _is_beyond_limit(window, column)
         if not retractions.any() or not takes_back(column):

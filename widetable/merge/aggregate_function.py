@@ -99,8 +99,8 @@ def time_field(column: AggregateColumn) -> str | None:
 
 
 def is_limited(column: AggregateColumn) -> bool:
-    """Whether the list of nested_update has a limit."""
-    return column.get(COUNT_LIMIT) != COUNT_LIMIT.default
+    """Whether it is a list of nested_update with a limit."""
+    return column.function == "nested_update" and column.get(COUNT_LIMIT) != COUNT_LIMIT.default
 
 
 # int64[c]: the record that a column's value is from, -1 for null; or values.

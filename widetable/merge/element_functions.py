@@ -85,14 +85,15 @@ class _Items:
 
 @dataclass(frozen=True)
 class ElementFunction:
-    """rules: of the elements of a column, for a fold; group: see `Aggregate.grouping`."""
+    """rules: of the elements of a column, for a fold; group: see `Aggregate.grouping`, where no list is limited."""
 
     rules: Callable[[Fold, AggregateColumn, pa.Array], _Rules]
     retracts: bool
-    group: Callable[[AggregateColumn], Grouping]
+    group: Grouping
 
     def grouping(self, column: AggregateColumn) -> Grouping:
-        return self.group(column)
+        """A list that is full lets nothing in, so it counts what came before."""
+        return Grouping.NEVER if is_limited(column) else self.group
 
     def found(self, fold: Fold, column: AggregateColumn) -> Computed:
         values = self.values(fold, column, fold.column(column.name))
@@ -248,22 +249,9 @@ def _refuse_nulls(
             raise failed(fold, column, record, "null in the nested key")
 
 
-def _in_order(column: AggregateColumn) -> Grouping:
-    return Grouping.IN_ORDER
-
-
-def _of_nested_update(column: AggregateColumn) -> Grouping:
-    """A list that is full lets nothing in, so it counts what came before."""
-    return Grouping.NEVER if is_limited(column) else Grouping.IN_ORDER
-
-
-def _never(column: AggregateColumn) -> Grouping:
-    """A null that removes an entry must be there when the entry is."""
-    return Grouping.NEVER
-
-
-COLLECT: Final = ElementFunction(_collect, True, _in_order)
-MERGE_MAP: Final = ElementFunction(_merge_map, True, _in_order)
-MERGE_MAP_BY_TIME: Final = ElementFunction(_merge_map_by_time, False, _never)
-NESTED_UPDATE: Final = ElementFunction(_nested_update, True, _of_nested_update)
-NESTED_PARTIAL_UPDATE: Final = ElementFunction(_nested_partial_update, False, _in_order)
+COLLECT: Final = ElementFunction(_collect, True, Grouping.IN_ORDER)
+MERGE_MAP: Final = ElementFunction(_merge_map, True, Grouping.IN_ORDER)
+# A null that removes an entry must be there when the entry is.
+MERGE_MAP_BY_TIME: Final = ElementFunction(_merge_map_by_time, False, Grouping.NEVER)
+NESTED_UPDATE: Final = ElementFunction(_nested_update, True, Grouping.IN_ORDER)
+NESTED_PARTIAL_UPDATE: Final = ElementFunction(_nested_partial_update, False, Grouping.IN_ORDER)
