@@ -22,10 +22,11 @@ from widetable.errors import InvalidError
 from widetable.kernels.aggregate import ADD, RETRACT, SKIP
 from widetable.kernels.arrow_buffers import fixed_values
 from widetable.merge.aggregate_function import DISTINCT, AggregateColumn
-from widetable.merge.aggregate_functions import AGGREGATES, refuses_retractions
+from widetable.merge.aggregate_functions import AGGREGATES, refuses_retractions, takes_back
 from widetable.merge.element_functions import ElementFunction
 from widetable.merge.fold import Fold, Mask, one_or_other
 from widetable.merge.normal_form import clear
+from widetable.merge.plan import Computed, SourceList
 from widetable.merge.printed_key import printed_key_of
 from widetable.merge.window import Window
 from widetable.row_kind import TEXTS, is_retraction
@@ -73,12 +74,20 @@ def refuse_retractions(
             raise _irreversible(column, kind, printed_key_of(column.schema, row_batch, row))
 
 
-def refuse_retraction(fold: Fold, column: AggregateColumn) -> None:
-    """The same where records of another client are merged."""
-    found = np.flatnonzero(fold.steps == RETRACT)
-    if len(found):
-        row = int(fold.rows[found[0]])
+def fill(
+    sources: SourceList, column: AggregateColumn, fold: Fold, without_retractions: Fold
+) -> None:
+    """What the column's function finds. without_retractions: the same fold, where these do nothing. Raises InvalidError
+    for a retraction that cannot be taken back, which only another client wrote.
+    """
+    if refuses_retractions(column) and (fold.steps == RETRACT).any():
+        row = int(fold.rows[(fold.steps == RETRACT).argmax()])
         raise _irreversible(column, fold.window.kinds[row], fold.window.printed_key(row))
+    done = fold if takes_back(column) else without_retractions
+    found = AGGREGATES[column.function].found(done, column)
+    if not isinstance(found, Computed):
+        found = fold.indices(found, or_last=not column.field.type.nullable)
+    sources.add(column.name, found)
 
 
 def _irreversible(column: AggregateColumn, kind: int, key: str) -> InvalidError:

@@ -32,20 +32,19 @@ from widetable.merge.aggregate_function import IGNORE_RETRACT, AggregateColumn, 
 from widetable.merge.aggregate_functions import (
     AGGREGATES,
     columns_of_aggregation,
-    refuses_retractions,
     takes_back,
 )
 from widetable.merge.aggregate_normal_form import (
     aggregate_normal_form,
-    refuse_retraction,
+    fill,
     refuse_retractions,
 )
 from widetable.merge.aggregate_rules import functions_are_honoured
 from widetable.merge.barriers import between_sequences, first_behind, kept
-from widetable.merge.fold import Fold, Mask, Rows
+from widetable.merge.fold import Fold
 from widetable.merge.option_rules import check_rules
 from widetable.merge.partial_merge import PartialMerge
-from widetable.merge.plan import Computed, MergePlan, PickList
+from widetable.merge.plan import MergePlan, SourceList
 from widetable.merge.window import Window
 from widetable.merge.written_columns import check_required, missing_columns
 from widetable.row_kind import DELETE, INSERT, is_retraction
@@ -150,20 +149,15 @@ def _plan(window: Window, columns: Sequence[str], *, collapses: bool) -> MergePl
     """
     folded = _MergedKeys(window, collapses=collapses)
     filled = columns_of_aggregation(window.schema)
-    picks, computed = PickList(), []
+    sources = SourceList()
     for name in columns:
         column = filled.get(name)
         if column is None or not any(window.presence(name)):
-            picks.add(name, window.last_rows)
-            continue
-        fold = folded.of(column)
-        found = AGGREGATES[column.function].found(fold, column)
-        if isinstance(found, Computed):
-            computed.append(found)
+            sources.add(name, window.last_rows)
         else:
-            picks.add(name, fold.indices(found, or_last=not column.field.type.nullable))
+            fill(sources, column, folded.fold, folded.without_retractions)
     numbers = window.sequence_numbers[window.first_rows]  # docs/decisions/0007
-    return MergePlan(folded.kinds(), numbers, (*picks.picks(), *computed))
+    return MergePlan(folded.kinds(), numbers, sources.sources())
 
 
 class _MergedKeys:
@@ -171,7 +165,7 @@ class _MergedKeys:
 
     fold: of these keys, with the steps of columns that take retractions back. A record is SKIP
     when it lies at or before the key's removal, and a retraction when deletes are ignored; in a
-    commit of retractions alone each is ADD.
+    commit of retractions alone each is ADD. without_retractions: of other columns.
     """
 
     def __init__(self, window: Window, *, collapses: bool) -> None:
@@ -186,7 +180,8 @@ class _MergedKeys:
         if _removes(window.schema):
             floor = last_marked(starts, floor, kinds == DELETE)
         retractions = is_retraction(kinds)
-        self._retracted = self._only(starts, floor, retractions)
+        # Keys with nothing but retractions behind the floor.
+        self._retracted = last_marked(starts, floor, ~retractions) < 0
         steps = np.where(retractions, RETRACT, ADD).astype(np.int8)
         if window.schema.typed_options.get(opt.IGNORE_DELETE):
             steps[retractions] = SKIP
@@ -196,19 +191,7 @@ class _MergedKeys:
         self._collapses = collapses
         self.fold = Fold(window, keys, rows, starts, floor, steps, composes=collapses)
         without = np.where(retractions, SKIP, ADD).astype(np.int8)
-        self._without_retractions = self.fold.doing(without)
-
-    def of(self, column: AggregateColumn) -> Fold:
-        """What the records do to a column."""
-        if takes_back(column):
-            return self.fold
-        if refuses_retractions(column):
-            refuse_retraction(self.fold, column)
-        return self._without_retractions
-
-    def _only(self, starts: Rows, floor: Rows, retractions: Mask) -> Mask:
-        """bool[c]: keys with nothing but retractions behind the floor."""
-        return last_marked(starts, floor, ~retractions) < 0
+        self.without_retractions = self.fold.doing(without)
 
     def kinds(self) -> npt.NDArray[np.int8]:
         """int8[g]: +I; -D where the last record removed; the last record's where retractions stay."""
@@ -216,11 +199,8 @@ class _MergedKeys:
         kinds = self._window.kinds[self._window.last_rows]
         last = kinds[fold.keys]
         is_removed = fold.floor == fold.starts[1:] - 1
-        stays_gone = is_removed | (self._retracted & self._stay_retractions())
+        # A key of retractions alone is not there when they take nothing back, or still wait for the rest.
+        ignores = self._window.schema.typed_options.get(opt.IGNORE_DELETE)
+        stays_gone = is_removed | (self._retracted & bool(ignores or self._collapses))
         kinds[fold.keys] = np.where(stays_gone, np.where(is_removed, DELETE, last), INSERT)
         return kinds
-
-    def _stay_retractions(self) -> bool:
-        """Whether a key of retractions alone is not there: when they take nothing back, or still wait for the rest."""
-        ignores = self._window.schema.typed_options.get(opt.IGNORE_DELETE)
-        return bool(ignores or self._collapses)

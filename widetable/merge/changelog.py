@@ -35,7 +35,7 @@ from widetable.kernels.gather import take
 from widetable.merge.engine import MergeEngine, plan_of
 from widetable.merge.fold import Mask
 from widetable.merge.gather import gather
-from widetable.merge.plan import Computed, MergePlan, Pick, PickList, Source
+from widetable.merge.plan import Computed, MergePlan, Pick, Source, SourceList
 from widetable.merge.row_equality import equal_values
 from widetable.merge.window import Window
 from widetable.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, is_retraction
@@ -195,14 +195,15 @@ class _Images:
         """Of changelog rows: a pick where both sides are picks, else values that are computed from both."""
         old_at = self._before.at[key[is_old]]
         mixed: dict[tuple[int, int], _Rows] = {}
-        picks, computed = PickList(), []
+        sources = SourceList()
         for name in columns:
             now = self._after_of.get(name)
             if now is None:
                 continue
             was = self._before_of.get(name)
             if not isinstance(now, Pick) or isinstance(was, Computed):
-                computed.append(Computed(name, self._mixed_values(name, was, now, key, is_old)))
+                values = self._mixed_values(name, was, now, key, is_old)
+                sources.add(name, Computed(name, values))
                 continue
             pair = (id(was), id(now))
             if pair not in mixed:
@@ -210,8 +211,8 @@ class _Images:
                 if was is not None:
                     indices[is_old] = was.indices[old_at]
                 mixed[pair] = indices
-            picks.add(name, mixed[pair])
-        return (*picks.picks(), *computed)
+            sources.add(name, mixed[pair])
+        return sources.sources()
 
     def _mixed_values(
         self, name: str, was: Source | None, now: Source, key: _Rows, is_old: Mask

@@ -11,7 +11,7 @@ where columns stand alone, but columns without nulls that the same pieces hold s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,17 +31,12 @@ from widetable.kernels.partial_update import (
 )
 from widetable.kernels.patched_take import take_patched
 from widetable.merge.aggregate_function import AggregateColumn
-from widetable.merge.aggregate_functions import (
-    AGGREGATES,
-    columns_of_group,
-    refuses_retractions,
-    takes_back,
-)
-from widetable.merge.aggregate_normal_form import refuse_retraction
-from widetable.merge.fold import Fold
+from widetable.merge.aggregate_functions import columns_of_group
+from widetable.merge.aggregate_normal_form import fill
+from widetable.merge.fold import Fold, Mask, Rows
 from widetable.merge.key_order import Lanes, check_order
 from widetable.merge.normal_form import has_sequence
-from widetable.merge.plan import Computed, MergePlan, PickList
+from widetable.merge.plan import MergePlan, SourceList
 from widetable.merge.window import Window
 from widetable.row_kind import DELETE, INSERT, TEXTS, UPDATE_BEFORE, is_retraction
 from widetable.schema import SequenceGroup, TableSchema
@@ -55,20 +50,20 @@ def partial_update_plan(
     """
     records = _Records(window)
     records.check()
-    picks, computed = PickList(), list[Computed]()
+    sources = SourceList()
     wanted = set(columns)
     grouped: set[str] = set()
     for group in window.schema.sequence_groups:
         grouped.update(group.columns)
         if not wanted.isdisjoint(group.columns):
             filled = columns_of_group(window.schema, group)
-            _pick_group(records, group, wanted - filled.keys(), picks)
+            _pick_group(records, group, wanted - filled.keys(), sources)
             asked = [column for name, column in filled.items() if name in wanted]
-            computed += _fill(records, group, asked, picks, collapses=collapses)
-    _pick_plain(records, [name for name in columns if name not in grouped], picks)
+            _fill(records, group, asked, sources, collapses=collapses)
+    _pick_plain(records, [name for name in columns if name not in grouped], sources)
     # The number of the first record: what was started after it still sorts after the row (docs/decisions/0007).
     numbers = window.sequence_numbers[window.first_rows]
-    return MergePlan(records.merged_kinds(), numbers, (*picks.picks(), *computed))
+    return MergePlan(records.merged_kinds(), numbers, sources.sources())
 
 
 @dataclass(frozen=True)
@@ -155,6 +150,12 @@ class _Records:
             found = self._sequences[group] = sequences_of(self.window, group, self.rows)
         return found
 
+    def in_group(self, group: SequenceGroup) -> tuple[Rows, Rows, Mask, Mask, Mask, Lanes]:
+        """What `sequence_winners` and `sequence_steps` go by."""
+        of_group = self.sequences(group)
+        order = of_group.has_sequence, of_group.lanes
+        return self.starts, self.floor, self.counts, self.adds, *order
+
     @derived_value
     def floor(self) -> npt.NDArray[np.int64]:
         """int64[c]: the record that last removed each key, or -1."""
@@ -202,20 +203,14 @@ class _Records:
         return indices
 
 
-def _pick_group(records: _Records, group: SequenceGroup, wanted: set[str], picks: PickList) -> None:
+def _pick_group(
+    records: _Records, group: SequenceGroup, wanted: set[str], sources: SourceList
+) -> None:
     """The columns of a group that no function fills: sequences from the record that was
     accepted last, values from the same, or null when that is a retraction. A NOT NULL column
     has the accepted record's value also then; where none was accepted, the last record's.
     """
-    sequences = records.sequences(group)
-    winner, value = sequence_winners(
-        records.starts,
-        records.floor,
-        records.counts,
-        records.adds,
-        sequences.has_sequence,
-        sequences.lanes,
-    )
+    winner, value = sequence_winners(*records.in_group(group))
     of_sequence = records.indices(winner)
     of_values = of_sequence if np.array_equal(winner, value) else records.indices(value)
     of_required = records.indices(winner, or_last=True)
@@ -223,56 +218,36 @@ def _pick_group(records: _Records, group: SequenceGroup, wanted: set[str], picks
         if name not in wanted:
             continue
         if name in group.sequence:
-            picks.add(name, of_sequence)
+            sources.add(name, of_sequence)
         else:
             is_nullable = records.schema.field(name).type.nullable
-            picks.add(name, of_values if is_nullable else of_required)
+            sources.add(name, of_values if is_nullable else of_required)
 
 
 def _fill(
     records: _Records,
     group: SequenceGroup,
     columns: Sequence[AggregateColumn],
-    picks: PickList,
+    sources: SourceList,
     *,
     collapses: bool,
-) -> Iterator[Computed]:
-    """The columns of a group that functions fill: those that choose go to the picks."""
+) -> None:
+    """The columns of a group that functions fill."""
     if not columns:
         return
-    window, contested, sequences = (
-        records.window,
-        records.window.contested,
-        records.sequences(group),
-    )
-    steps = sequence_steps(
-        records.starts,
-        records.floor,
-        records.counts,
-        records.adds,
-        sequences.has_sequence,
-        sequences.lanes,
-        composes=collapses,
-    )
+    window, contested = records.window, records.window.contested
+    steps = sequence_steps(*records.in_group(group), composes=collapses)
     rows, starts, floor = records.rows, records.starts, records.floor
     fold = Fold(window, contested.keys, rows, starts, floor, steps, composes=collapses)
     # For functions that retractions do nothing to. Composed ones are ADD by their step, so it
     # goes by the kind.
     without = fold.doing(np.where(records.retractions, SKIP, steps).astype(np.int8))
     for column in columns:
-        if not any(window.presence(column.name)):
-            continue
-        if refuses_retractions(column):
-            refuse_retraction(fold, column)
-        how = fold if takes_back(column) else without
-        found = AGGREGATES[column.function].found(how, column)
-        if isinstance(found, Computed):
-            yield found
-        else:
-            picks.add(column.name, fold.indices(found, or_last=not column.field.type.nullable))
+        if any(window.presence(column.name)):
+            fill(sources, column, fold, without)
 
 
-def _pick_plain(records: _Records, columns: Sequence[str], picks: PickList) -> None:
+def _pick_plain(records: _Records, columns: Sequence[str], sources: SourceList) -> None:
     """Columns outside groups: the last value among the adds behind the last removal.
 
     A table of a thousand columns costs few passes: what decides for a column is which pieces
@@ -285,7 +260,7 @@ def _pick_plain(records: _Records, columns: Sequence[str], picks: PickList) -> N
     for name in columns:
         presence = window.presence(name)
         if name in schema.trimmed_primary_key or not any(presence):
-            picks.add(name, window.last_rows)
+            sources.add(name, window.last_rows)
             continue
         is_required = not schema.field(name).type.nullable
         is_order = name in schema.sequence_fields
@@ -295,7 +270,7 @@ def _pick_plain(records: _Records, columns: Sequence[str], picks: PickList) -> N
             # A key that is not there keeps its place in the order.
             or_last = is_required | (~records.visible & is_order)
             shared[signature] = records.indices(_last_value(records, name), or_last=or_last)
-        picks.add(name, shared[signature])
+        sources.add(name, shared[signature])
 
 
 def _last_value(records: _Records, name: str) -> npt.NDArray[np.int64]:

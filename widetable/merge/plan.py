@@ -113,8 +113,8 @@ def unmerged(window: Window, columns: Sequence[str]) -> MergePlan:
     )
 
 
-class PickList:
-    """Collects picks while a plan is made; columns with the very same indices become one pick.
+class SourceList:
+    """Collects sources while a plan is made; columns with the very same indices become one pick.
 
     The very same array, not an equal one: to compare them would cost as much as the merge. What
     decides for several columns hands over one array, and `gather` then works out once where its
@@ -123,9 +123,15 @@ class PickList:
 
     def __init__(self) -> None:
         self._picks: dict[int, tuple[list[str], npt.NDArray[np.int64]]] = {}
+        self._computed: list[Computed] = []
 
-    def add(self, column: str, indices: npt.NDArray[np.int64]) -> None:
-        self._picks.setdefault(id(indices), ([], indices))[0].append(column)
+    def add(self, column: str, found: npt.NDArray[np.int64] | Computed) -> None:
+        """found: the column's values, or the indices of a pick."""
+        if isinstance(found, Computed):
+            self._computed.append(found)
+        else:
+            self._picks.setdefault(id(found), ([], found))[0].append(column)
 
-    def picks(self) -> tuple[Pick, ...]:
-        return tuple(Pick(tuple(columns), indices) for columns, indices in self._picks.values())
+    def sources(self) -> tuple[Source, ...]:
+        picks = (Pick(tuple(columns), indices) for columns, indices in self._picks.values())
+        return (*picks, *self._computed)
