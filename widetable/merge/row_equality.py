@@ -21,6 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from widetable.kernels.arrow_buffers import valid_of
 from widetable.merge.value_codes import offsets_of
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -28,17 +29,13 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 
 def equal_values(left: pa.Array, right: pa.Array) -> Mask:
     """bool[n]: where the two columns hold the same."""
-    left_valid, right_valid = _valid(left), _valid(right)
+    left_valid, right_valid = valid_of(left), valid_of(right)
     both = left_valid & right_valid
     equal = ~left_valid & ~right_valid
     if both.any():
         chosen = pa.array(both)
         equal[both] = _equal_valid(left.filter(chosen), right.filter(chosen))
     return equal
-
-
-def _valid(array: pa.Array) -> Mask:
-    return np.asarray(array.is_valid().to_numpy(zero_copy_only=False), np.bool_)
 
 
 def _equal_valid(left: pa.Array, right: pa.Array) -> Mask:

@@ -102,10 +102,10 @@ class _Heads:
         self._key_order = key_order
         self._awake = awake
         seen = [run.seen_rows for run in awake]
-        self._offsets = np.cumsum([0, *seen, sleepers.count])
+        self._offsets = np.cumsum([0, *seen, sleepers.first_keys.num_rows])
         pieces = [piece for run in awake for piece in run.head(run.seen_rows)]
         self._lanes = key_order.key_lanes([*pieces, sleepers.first_keys])
-        self._has_sleepers = sleepers.count > 0
+        self._has_sleepers = sleepers.first_keys.num_rows > 0
         self._check_key_order()
 
     @property
@@ -157,7 +157,7 @@ class _Heads:
 
 
 class _Sleepers:
-    """Runs of which nothing was taken, by their first key."""
+    """Runs of which nothing was taken, by their first key. first_keys: ascending."""
 
     def __init__(self, key_order: KeyOrder, runs: Sequence[_Run]) -> None:
         rows = [run.head(1)[0] for run in runs]
@@ -165,27 +165,18 @@ class _Sleepers:
             name: pa.chunked_array([row.column(name) for row in rows]).combine_chunks()
             for name in (key_order.key if rows else ())
         }
-        self._keys = pa.RecordBatch.from_pydict(keys)
+        self.first_keys = pa.RecordBatch.from_pydict(keys)
         self._runs: list[_Run] = []
         if rows:
-            lanes = key_order.key_lanes([self._keys])
+            lanes = key_order.key_lanes([self.first_keys])
             order = np.lexsort(lanes.T[::-1])
-            self._keys = self._keys.take(pa.array(order))
+            self.first_keys = self.first_keys.take(pa.array(order))
             self._runs = [runs[at] for at in order]
-
-    @property
-    def count(self) -> int:
-        return len(self._runs)
-
-    @property
-    def first_keys(self) -> pa.RecordBatch:
-        """Ascending."""
-        return self._keys
 
     def wake(self, count: int) -> list[_Run]:
         """The first ones, which are no sleepers from now on; oldest first."""
         woken, self._runs = self._runs[:count], self._runs[count:]
-        self._keys = self._keys.slice(count)
+        self.first_keys = self.first_keys.slice(count)
         return sorted(woken, key=lambda run: run.number)
 
 

@@ -65,7 +65,9 @@ def merge_runs(
     names = in_schema_order(schema, columns)
     full_runs = full_runs if engine.counts_newest_full_row(schema) else 0
     for window, _ in windows(runs, schema, batch_bytes, full_runs):
-        yield from pieces(_merge(window, engine, names, keep_deletes=keep_deletes), batch_bytes)
+        plan = plan_of(window, engine, names)
+        kept = plan if keep_deletes else plan.without_deletes()
+        yield from pieces(gather(window, kept, names), batch_bytes)
 
 
 class Merged(NamedTuple):
@@ -196,10 +198,3 @@ def _layers(window: Window, engine: MergeEngine) -> Iterator[Window]:
     layer_of = passed - window.by_row(passed[window.starts[:-1]])
     for layer in range(int(layer_of.max()) + 1):
         yield window.layer(layer_of == layer)
-
-
-def _merge(
-    window: Window, engine: MergeEngine, columns: Sequence[str], *, keep_deletes: bool
-) -> pa.RecordBatch:
-    plan = plan_of(window, engine, columns)
-    return gather(window, plan if keep_deletes else plan.without_deletes(), columns)
