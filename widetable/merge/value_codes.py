@@ -43,6 +43,7 @@ def value_codes(array: pa.Array) -> Codes:
 def ranks(columns: Sequence[pa.Array]) -> Codes:
     """int64[n] for columns of plain types: as rows are ordered by them, null first."""
     lanes = key_lanes(columns)
+    # One lane is the rule, and much faster to sort than rows of several.
     if lanes.shape[1] == 1:
         return np.unique(lanes[:, 0], return_inverse=True)[1].astype(np.int64)
     return _distinct(lanes)

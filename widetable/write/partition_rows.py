@@ -10,17 +10,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from widetable.format.binary_row import EMPTY_ROW, encode_rows, with_arity
-from widetable.kernels.key_lanes import key_lanes
+from widetable.merge.value_codes import ranks
 from widetable.schema import TableSchema
 
 
 def partition_numbers(row_batch: pa.RecordBatch, schema: TableSchema) -> npt.NDArray[np.int64]:
     """Equal numbers for rows of equal partition, int64[n] from 0."""
-    lanes = key_lanes([row_batch.column(name) for name in schema.partition_keys])
-    # One lane is the rule, and much faster to sort than rows of several.
-    values, axis = (lanes[:, 0], None) if lanes.shape[1] == 1 else (lanes, 0)
-    _, numbers = np.unique(values, axis=axis, return_inverse=True)
-    return np.asarray(numbers.reshape(-1), np.int64)
+    return ranks([row_batch.column(name) for name in schema.partition_keys])
 
 
 def partition_of(row_batch: pa.RecordBatch, row: int, schema: TableSchema) -> bytes:
