@@ -137,13 +137,7 @@ class _Moving:
     def _run(self, bucket: BucketId, run: Run, level: int, columns: Sequence[str]) -> _Files:
         source = FILE_SOURCE_COMPACT if level else FILE_SOURCE_APPEND
         writer = RollingWriter(self._state, bucket, columns, level=level, file_source=source)
-        try:
-            for rows in run:
-                writer.write(rows)
-            made = writer.finish()
-        except BaseException:
-            writer.abort()
-            raise
+        made = writer.write_all(run)
         self._written.append((bucket, made))
         return made
 

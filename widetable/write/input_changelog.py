@@ -81,9 +81,4 @@ class InputChangelog:
             file_source=FILE_SOURCE_APPEND,
             is_changelog=True,
         )
-        try:
-            writer.write(gather(window, unmerged(window, names), names))
-            self._files[bucket] += writer.finish()
-        except BaseException:
-            writer.abort()
-            raise
+        self._files[bucket] += writer.write_all([gather(window, unmerged(window, names), names)])

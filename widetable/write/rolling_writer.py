@@ -7,7 +7,7 @@ that was begun.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -80,6 +80,16 @@ class RollingWriter:
         """
         self._close_current()
         return tuple(self._finished)
+
+    def write_all(self, run: Iterable[pa.RecordBatch]) -> tuple[DataFileMeta, ...]:
+        """All rows of a run, and the metadata of their files; none is left after an error."""
+        try:
+            for row_batch in run:
+                self.write(row_batch)
+            return self.finish()
+        except BaseException:
+            self.abort()
+            raise
 
     def abort(self) -> None:
         """Delete all files. Only while no commit of them was tried."""

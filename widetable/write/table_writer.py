@@ -20,7 +20,6 @@ Data files that no commit came to are orphans; the cleaning of orphans removes t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from types import TracebackType
 from typing import Any, Final
 
 import pyarrow as pa
@@ -46,7 +45,7 @@ from widetable.write.write_batch import (
     BatchNormalizer,
     write_columns,
 )
-from widetable.write.write_buffer import Run, WriteBuffer
+from widetable.write.write_buffer import WriteBuffer
 
 # A user's batch goes through in slices of this part of the budget, at most this large; and not smaller, lest each few
 # rows be spilled by themselves.
@@ -79,8 +78,8 @@ class TableWriter:
         self._state = state
         self._places = places
         schema = state.schema
-        chosen = write_columns(schema, columns, row_kind, state.engine)
-        self._normalizer = BatchNormalizer(schema, chosen, allocator, state.engine)
+        chosen = write_columns(schema, columns, row_kind)
+        self._normalizer = BatchNormalizer(schema, chosen, allocator)
         budget_bytes = state.options.get(opt.WRITE_BUFFER_SIZE)
         wanted_bytes = min(_MAX_SLICE_BYTES, budget_bytes // _SLICES_PER_BUDGET)
         self._slice_bytes = max(LEAST_BYTES, wanted_bytes)
@@ -91,7 +90,7 @@ class TableWriter:
         if state.options.get(opt.CHANGELOG_PRODUCER) == "input":
             share = max(1, budget_bytes // _CHANGELOG_PART_OF_BUDGET)
             self._changelog = InputChangelog(state, self._file_columns, share)
-        self._written: list[tuple[BucketId, tuple[DataFileMeta, ...]]] = []
+        self._written: dict[BucketId, list[DataFileMeta]] = {}
         self._seen: set[BucketId] = set()
         self._is_open = True
 
@@ -122,7 +121,9 @@ class TableWriter:
         self._check_open()
         try:
             for bucket in self._buffer.buckets():
-                self._written.append((bucket, self._write_bucket(bucket)))
+                files = self._written.setdefault(bucket, [])
+                for run in self._buffer.take(bucket):
+                    files += self._writer(bucket).write_all(run)
             changelog = {} if self._changelog is None else self._changelog.finish()
         except BaseException:
             self.abort()
@@ -135,7 +136,7 @@ class TableWriter:
         self, changelog: Mapping[BucketId, tuple[DataFileMeta, ...]]
     ) -> list[CommitMessage]:
         """Buckets that got no rows but whose index is missing have one, too."""
-        files = dict(self._written)
+        files = self._written
         hashes = {} if self._places is None else dict(self._places.new_hashes())
         # Hashes of buckets without rows ride along only with a commit that has rows: an index
         # that is missing is no reason to commit.
@@ -144,7 +145,7 @@ class TableWriter:
             CommitMessage(
                 *bucket,
                 self._total_buckets(bucket),
-                new_files=files.get(bucket, ()),
+                new_files=tuple(files.get(bucket, ())),
                 changelog_files=changelog.get(bucket, ()),
                 new_hashes=write_hash_index(hashes[bucket]) if bucket in hashes else b"",
             )
@@ -162,19 +163,14 @@ class TableWriter:
         self._buffer.release()
         if self._changelog is not None:
             self._changelog.abort()
-        for bucket, files in self._written:
+        for bucket, files in self._written.items():
             discard_files(self._state, bucket, files)
         self._written.clear()
 
     def __enter__(self) -> TableWriter:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None or self._is_open:
             self.abort()
 
@@ -197,31 +193,9 @@ class TableWriter:
                 self._seen.add(bucket)
             yield bucket, part
 
-    def _write_bucket(self, bucket: BucketId) -> tuple[DataFileMeta, ...]:
-        files: list[DataFileMeta] = []
-        try:
-            for run in self._buffer.take(bucket):
-                files += self._write_run(bucket, run)
-        except BaseException:
-            discard_files(self._state, bucket, files)
-            raise
-        return tuple(files)
-
-    def _write_run(self, bucket: BucketId, run: Run) -> tuple[DataFileMeta, ...]:
-        writer = RollingWriter(
-            self._state,
-            bucket,
-            self._file_columns,
-            level=0,
-            file_source=FILE_SOURCE_APPEND,
-        )
-        try:
-            for rows in run:
-                writer.write(rows)
-            return writer.finish()
-        except BaseException:
-            writer.abort()
-            raise
+    def _writer(self, bucket: BucketId) -> RollingWriter:
+        columns, source = self._file_columns, FILE_SOURCE_APPEND
+        return RollingWriter(self._state, bucket, columns, level=0, file_source=source)
 
     def _check_open(self) -> None:
         if not self._is_open:

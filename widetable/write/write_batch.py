@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from widetable import options as opt
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.format.row_batch import in_schema_order, row_batch_schema
-from widetable.merge.engine import MergeEngine, engine_of
+from widetable.merge.engine import engine_of
 from widetable.row_kind import INSERT, TEXTS, UPDATE_BEFORE, is_retraction, parse_texts
 from widetable.schema import TableSchema
 from widetable.types import DataField
@@ -42,15 +42,12 @@ class WriteColumns:
 
 
 def write_columns(
-    schema: TableSchema,
-    given: Sequence[str],
-    row_kind: str | None = ROW_KIND_COLUMN,
-    engine: MergeEngine | None = None,
+    schema: TableSchema, given: Sequence[str], row_kind: str | None = ROW_KIND_COLUMN
 ) -> WriteColumns:
     """Check the columns of a user's data before any row is read.
 
     given: all column names of the data. row_kind: the name of a column of row kinds (texts or 0 to 3), if the data has
-    it and the table has not. engine: of the table, if the caller has it already.
+    it and the table has not.
     Raises InvalidError for unknown, repeated or missing columns and for sets of columns that the merge engine cannot
     take (MergeEngine.check_columns); UnsupportedError for columns with a default value.
     """
@@ -69,7 +66,7 @@ def write_columns(
     if from_field is not None:
         kind_column = _rowkind_field(from_field, given, kind_column)
     names = in_schema_order(schema, [name for name in given if name in schema.by_name])
-    (engine or engine_of(schema)).check_columns(schema, names)
+    engine_of(schema).check_columns(schema, names)
     return WriteColumns(names, kind_column)
 
 
@@ -117,16 +114,12 @@ class BatchNormalizer:
     """
 
     def __init__(
-        self,
-        schema: TableSchema,
-        columns: WriteColumns,
-        allocator: SequenceAllocator,
-        engine: MergeEngine | None = None,
+        self, schema: TableSchema, columns: WriteColumns, allocator: SequenceAllocator
     ) -> None:
         self._schema = schema
         self._columns = columns
         self._allocator = allocator
-        self._engine = engine or engine_of(schema)
+        self._engine = engine_of(schema)
         self._arrow = row_batch_schema(schema, columns.names)
         self._fields = [schema.field(name) for name in columns.names]
         extra = () if columns.kind_column is None else (columns.kind_column,)
