@@ -78,17 +78,14 @@ class SpillFile:
 
 
 class SpillSpace:
-    """Temporary files of one writer. Not thread-safe."""
+    """Temporary files of one writer. Not thread-safe. directory: where the files are; None before the first spill and
+    after `remove`.
+    """
 
     def __init__(self) -> None:
-        self._directory: str | None = None
+        self.directory: str | None = None
         self._files = 0
         self._finalizer: weakref.finalize[..., SpillSpace] | None = None
-
-    @property
-    def directory(self) -> str | None:
-        """Where the files are; None before the first spill and after `remove`."""
-        return self._directory
 
     @contextlib.contextmanager
     def new_file(self) -> Iterator[SpillFile]:
@@ -104,16 +101,16 @@ class SpillSpace:
         """Delete all files. Runs must not be read any more; the space may be used again."""
         if self._finalizer is not None:
             self._finalizer()
-        self._directory = self._finalizer = None
+        self.directory = self._finalizer = None
 
     def _make_directory(self) -> str:
-        if self._directory is None:
+        if self.directory is None:
             folder = tempfile.gettempdir()
             _remove_abandoned(folder)
             with _mapped_errors(folder):
-                self._directory, lock = _locked_directory(folder)
-            self._finalizer = weakref.finalize(self, _remove, self._directory, lock, os.getpid())
-        return self._directory
+                self.directory, lock = _locked_directory(folder)
+            self._finalizer = weakref.finalize(self, _remove, self.directory, lock, os.getpid())
+        return self.directory
 
 
 def _locked_directory(folder: str) -> tuple[str, int]:

@@ -114,15 +114,6 @@ class WriteBuffer:
         self._space = SpillSpace()
         self._bytes = 0
 
-    @property
-    def bytes(self) -> int:
-        """Of the rows in memory."""
-        return self._bytes
-
-    @property
-    def space(self) -> SpillSpace:
-        return self._space
-
     def add(self, bucket: BucketId, row_batch: pa.RecordBatch) -> None:
         """Rows of one bucket, after all that it was given."""
         self._bytes += self._buckets.setdefault(bucket, _BufferedBucket()).add(row_batch)
