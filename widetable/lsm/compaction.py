@@ -45,7 +45,6 @@ from widetable.format.data_file_meta import (
     DataFileMeta,
     upgrade,
 )
-from widetable.format.data_file_reader import open_data_file
 from widetable.format.row_budget import LEAST_BYTES
 from widetable.lsm.background_writer import BackgroundWriter
 from widetable.lsm.bucket_plan import Expiry, Merge, MergeWithChangelog, Move, Plan
@@ -224,12 +223,11 @@ class _Task:
 
     def _is_full_width(self, file: DataFileMeta) -> bool:
         """Whether the file has all columns of its own schema that the table still has; reads its footer."""
-        schema, file_schema = self._state.schema, self._state.schema_of(file.schema_id)
-        with open_data_file(
-            self._state.file_io, self._path(file), file, schema, file_schema
-        ) as data:
+        file_schema = self._state.schema_of(file.schema_id)
+        with self._state.opened(self._bucket, file) as data:
             present = set(data.columns)
-        held = (f.name for f in schema.fields if file_column(f, file_schema) is not None)
+        fields = self._state.schema.fields
+        held = (f.name for f in fields if file_column(f, file_schema) is not None)
         return present.issuperset(held)
 
     def _merge(self, step: Merge, merged: Sequence[Section]) -> None:
@@ -348,9 +346,6 @@ class _Task:
         opener = RowsOpener(self._state, self._bucket, names, self._caches)
         for file in run.files:
             yield from opener.batches(file, batch_bytes)
-
-    def _path(self, file: DataFileMeta) -> str:
-        return self._state.data_file(self._bucket, file.file_name)
 
 
 def _weight(merged: Sequence[Section]) -> float:

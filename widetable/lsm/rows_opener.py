@@ -22,7 +22,6 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterator, Sequence
-from types import TracebackType
 from typing import Final
 
 import pyarrow as pa
@@ -30,7 +29,6 @@ import pyarrow as pa
 from widetable import options as opt
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
-from widetable.format.data_file_reader import open_data_file
 from widetable.format.row_budget import BATCH_BYTES
 from widetable.lsm.file_rows import CachedFile, Caches, FileRows, Found
 from widetable.lsm.lookup_cost import SCAN_STRATEGY, Choice, FileLookup, choose, scan_micros
@@ -107,10 +105,11 @@ class RowsOpener:
                     rows += batch.num_rows
                     yield batch
         if rows < file.row_count:
-            for batch in self._decoded(path, file, batch_bytes, self._columns):
-                passed, rows = min(rows, batch.num_rows), max(rows - batch.num_rows, 0)
-                if passed < batch.num_rows:
-                    yield batch.slice(passed)
+            with self._table.opened(self._bucket, file, self._columns) as data:
+                for batch in data.batches(batch_bytes):
+                    passed, rows = min(rows, batch.num_rows), max(rows - batch.num_rows, 0)
+                    if passed < batch.num_rows:
+                        yield batch.slice(passed)
 
     def scanned(self, path: str, file: DataFileMeta) -> FileRows:
         """The rows as the data file has them."""
@@ -129,30 +128,18 @@ class RowsOpener:
         with _Survived("building", path):
             writer = caches.writer(self._table, path)
             if writer is not None:
-                self._copy(writer, path, file)
+                self._copy(writer, file)
                 SCAN_HISTORY.forget(path)
 
-    def _copy(self, writer: CacheWriter, path: str, file: DataFileMeta) -> None:
+    def _copy(self, writer: CacheWriter, file: DataFileMeta) -> None:
         try:
-            for rows in self._decoded(path, file):
-                writer.write(rows)
+            with self._table.opened(self._bucket, file) as data:
+                for rows in data.batches(BATCH_BYTES):
+                    writer.write(rows)
         except BaseException:
             writer.abort()
             raise
         writer.close(file)
-
-    def _decoded(
-        self,
-        path: str,
-        file: DataFileMeta,
-        batch_bytes: int = BATCH_BYTES,
-        columns: Sequence[str] | None = None,
-    ) -> Iterator[pa.RecordBatch]:
-        """The rows as the data file has them, front to back."""
-        table = self._table
-        file_schema = table.schema_of(file.schema_id)
-        with open_data_file(table.file_io, path, file, table.schema, file_schema, columns) as data:
-            yield from data.batches(batch_bytes)
 
 
 class _CachedRows:
@@ -202,12 +189,7 @@ class _Survived:
     def __enter__(self) -> None:
         return None
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> bool:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> bool:
         if not isinstance(error, Exception):
             return False
         level = logging.DEBUG if self._doing in _logged else logging.WARNING

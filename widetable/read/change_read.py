@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from widetable.errors import InvalidError
 from widetable.format.data_file_meta import DataFileMeta
-from widetable.format.data_file_reader import open_data_file
 from widetable.format.row_batch import column_or_nulls
 from widetable.format.row_budget import BATCH_BYTES
 from widetable.merge.sorted_merge import interleave_runs
@@ -85,16 +84,7 @@ class ChangeRead:
     def _rows(
         self, file: DataFileMeta, columns: tuple[str, ...], size: int, *, use_threads: bool
     ) -> Iterator[pa.RecordBatch]:
-        table, split = self.table, self.split
-        path = table.data_file(split.bucket, file.file_name)
-        with open_data_file(
-            table.file_io,
-            path,
-            file,
-            table.schema,
-            table.schema_of(file.schema_id),
-            columns,
-        ) as opened:
+        with self.table.opened(self.split.bucket, file, columns) as opened:
             yield from opened.batches(size, use_threads=use_threads)
 
 

@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
-from widetable.format.data_file_reader import DataFile, open_data_file
+from widetable.format.data_file_reader import DataFile
 from widetable.format.key_range import KeyRange
 from widetable.format.row_batch import project
 from widetable.format.row_budget import BATCH_BYTES
@@ -59,7 +59,8 @@ def read_bucket(
     """
     needed = tuple(dict.fromkeys([*columns, *(sorted(predicate.columns) if predicate else ())]))
     bucket_read = _BucketRead(table, bucket, needed, predicate, use_threads=use_threads)
-    shape = _Shape(table, columns, needed, predicate)
+    with_filtered = table.schema.arrow_schema(needed)
+    asked = table.schema.arrow_schema(columns)
     for section in _sections(table, files):
         if not merge:
             found = bucket_read.raw(section.files, needed, BATCH_BYTES)
@@ -68,9 +69,10 @@ def read_bucket(
         else:
             found = bucket_read.merged(section.runs)
         for batch in found:
-            shaped = shape.of(batch)
-            if shaped.num_rows:
-                yield shaped
+            if predicate is not None:
+                batch = predicate.rows_of(project(batch, with_filtered))
+            if batch.num_rows:
+                yield project(batch, asked)
 
 
 def _sections(table: TableState, files: Sequence[DataFileMeta]) -> Sequence[Section]:
@@ -116,12 +118,8 @@ class _BucketRead:
         self, files: Sequence[DataFileMeta], columns: Sequence[str], batch_bytes: int
     ) -> Iterator[pa.RecordBatch]:
         """Rows as they stand in the files, one file after the other."""
-        table = self._table
         for file in files:
-            path = table.data_file(self._bucket, file.file_name)
-            with open_data_file(
-                table.file_io, path, file, table.schema, table.schema_of(file.schema_id), columns
-            ) as opened:
+            with self._table.opened(self._bucket, file, columns) as opened:
                 groups = self._wanted_groups(opened)
                 yield from opened.batches(batch_bytes, groups, use_threads=self._use_threads)
 
@@ -168,26 +166,3 @@ def _group_bounds(keys: Sequence[DataField], found: KeyRange) -> dict[str, Bound
                 comparable_of(key.type, low), comparable_of(key.type, high), nulls=False
             )
     return bounds
-
-
-class _Shape:
-    """From row batches to what was asked for: filtered, the columns in their order, absent ones
-    null.
-    """
-
-    def __init__(
-        self,
-        table: TableState,
-        columns: Sequence[str],
-        needed: Sequence[str],
-        predicate: Predicate | None,
-    ) -> None:
-        self._all = table.schema.arrow_schema(needed)
-        self._schema = table.schema.arrow_schema(columns)
-        self._predicate = predicate
-
-    def of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """One row batch."""
-        if self._predicate is not None:
-            batch = self._predicate.rows_of(project(batch, self._all))
-        return project(batch, self._schema)

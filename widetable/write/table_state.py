@@ -5,10 +5,12 @@ A value; it holds no open file. Raises UnsupportedError from `engine` for a merg
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from widetable.format.bucket_id import BucketId
+from widetable.format.data_file_meta import DataFileMeta
+from widetable.format.data_file_reader import DataFile, open_data_file
 from widetable.format.partition_value import partition_texts
 from widetable.merge.engine import MergeEngine, engine_of
 from widetable.options import TableOptions
@@ -33,6 +35,13 @@ class TableState:
     @property
     def engine(self) -> MergeEngine:
         return engine_of(self.schema)
+
+    def opened(
+        self, bucket: BucketId, file: DataFileMeta, columns: Sequence[str] | None = None
+    ) -> DataFile:
+        """A data file of one bucket, with these columns of the table, or all. Raises what `open_data_file` raises."""
+        path, file_schema = self.data_file(bucket, file.file_name), self.schema_of(file.schema_id)
+        return open_data_file(self.file_io, path, file, self.schema, file_schema, columns)
 
     def data_file(self, bucket: BucketId, name: str) -> str:
         """The path of a data file of one bucket."""

@@ -144,7 +144,7 @@ def test_projection_reads_needed_columns_only(
         asked.append(opened.columns)
         return opened
 
-    monkeypatch.setattr("widetable.read.merge_read.open_data_file", noting)
+    monkeypatch.setattr("widetable.write.table_state.open_data_file", noting)
     assert row_texts(rows(table, columns=["c"])) == row_texts([{"c": 1}, {"c": 2}, {"c": 2}])
     assert set(asked) == {("k", "g2", "c")}
     asked.clear()
