@@ -256,19 +256,16 @@ def _with_lookup(bucket: _Bucket, scope: Scope) -> Plan:
     """
     is_trusted = bucket.has_vectors or _holds_full_rows(bucket.levels)
     repairs = bucket.engine.mixes_records and not is_trusted
-    if bucket.has_vectors:
-        pick = None if scope is Scope.REST else _VECTORS[scope](bucket)
-        if pick is not None and bucket.partial_merge(pick) is PartialMerge.WITH_BASE:
-            pick = bucket.with_base(pick)
-    elif repairs:
-        pick = None if scope is Scope.REST else pick_all(bucket.levels)
-    else:
-        bucket = bucket.old_levels() if scope is Scope.REST else bucket
-        pick = _LOOKUP[scope](bucket)
-        if pick is not None and bucket.partial_merge(pick) is PartialMerge.WITH_BASE:
-            pick = bucket.with_base(pick)
+    if scope is Scope.REST:
+        bucket = bucket.old_levels()
+    pick = None
+    if scope is not Scope.REST or not (bucket.has_vectors or repairs):
+        picks = _VECTORS if bucket.has_vectors else _LOOKUP
+        pick = pick_all(bucket.levels) if repairs else picks[scope](bucket)
     if pick is None:
         return ()
+    if bucket.partial_merge(pick) is PartialMerge.WITH_BASE:
+        pick = bucket.with_base(pick)
     number = None
     if bucket.engine.looks_up:
         number = 0  # a key that is there stays as it is, whatever number comes: its run holds no other row of it
@@ -336,13 +333,6 @@ def _due(whole: RunPick | None, options: TableOptions) -> _Due:
     return _Due.OVERDUE if _is_much(level1, options) else _Due.MUCH
 
 
-# With deletion vectors a commit marks rows of old levels, so nothing may rewrite these behind it.
-_VECTORS: Final[Mapping[Scope, Callable[[_Bucket], RunPick | None]]] = {
-    Scope.FULL: _Bucket.full,
-    Scope.EXPIRY: _Bucket.full,
-    Scope.DUE: _pick_due,
-    Scope.COMMIT: _pick_due,
-}
 _LOOKUP: Final[Mapping[Scope, Callable[[_Bucket], RunPick | None]]] = {
     Scope.FULL: _Bucket.full,
     Scope.EXPIRY: _Bucket.full,
@@ -350,6 +340,8 @@ _LOOKUP: Final[Mapping[Scope, Callable[[_Bucket], RunPick | None]]] = {
     Scope.COMMIT: _pick_for_commit,
     Scope.REST: _pick_rest,
 }
+# With deletion vectors a commit marks rows of old levels, so nothing may rewrite these behind it.
+_VECTORS: Final = {**_LOOKUP, Scope.COMMIT: _pick_due}
 
 
 def _is_due(bucket: _Bucket) -> bool:

@@ -128,24 +128,16 @@ def compact_table(
 
     An error of `commit` other than ConflictError leaves the new files: the commit may have gone through.
     """
-    job = _Job(state, commit, scope, run, group_seconds)
-    lost: ConflictError | None = None
-    wanted: set[BucketId] | None = None
-    for _ in range(_MAX_ROUNDS):
-        wanted, lost = job.round(live_entries(), wanted)
-        if not wanted:
-            job.raise_error()
-            return job.result
-    job.log_error()
-    assert lost is not None
-    raise lost
+    return _Job(state, commit, scope, run, group_seconds).done(live_entries)
 
 
 class _Job:
     """The rounds of one call. _group: messages that wait for their commit; _gone: paths of
     files that were missed once; _error: the first error of a bucket that is neither damage nor
-    a lost race.
+    a lost race; _lost: the last conflict.
     """
+
+    _lost: ConflictError
 
     def __init__(
         self,
@@ -164,15 +156,26 @@ class _Job:
         self._group_began = 0.0
         self._group: dict[BucketId, CommitMessage] = {}
         self._lost_buckets: set[BucketId] = set()
-        self._lost: ConflictError | None = None
         self._gone: set[str] = set()
         self._error: Exception | None = None
 
-    def round(
-        self, entries: Sequence[ManifestEntry], wanted: set[BucketId] | None
-    ) -> tuple[set[BucketId], ConflictError | None]:
-        """Compact the wanted buckets (None: all) once; those that lost, and the last conflict."""
-        self._lost_buckets, self._lost = set(), None
+    def done(self, live_entries: Callable[[], Sequence[ManifestEntry]]) -> CompactionResult:
+        """Rounds until no bucket loses. Raises what kept buckets from being compacted although nothing is damaged."""
+        wanted: set[BucketId] | None = None
+        for _ in range(_MAX_ROUNDS):
+            self._round(live_entries(), wanted)
+            wanted = self._lost_buckets
+            if not wanted:
+                if self._error is not None:
+                    raise self._error
+                return self.result
+        if self._error is not None:
+            self._log(self._error)
+        raise self._lost
+
+    def _round(self, entries: Sequence[ManifestEntry], wanted: set[BucketId] | None) -> None:
+        """Compact the wanted buckets (None: all) once."""
+        self._lost_buckets = set()
         self._group_began = time.monotonic()
         try:
             for work, outcome in self._run(self._works(entries, wanted)):
@@ -182,17 +185,6 @@ class _Job:
             self._group = {}
             raise
         self._commit_group()
-        return self._lost_buckets, self._lost
-
-    def raise_error(self) -> None:
-        """What kept buckets from being compacted although nothing is damaged."""
-        if self._error is not None:
-            raise self._error
-
-    def log_error(self) -> None:
-        """The same where another error is raised."""
-        if self._error is not None:
-            self._log(self._error)
 
     def _log(self, error: Exception) -> None:
         _log.warning("another bucket of %s failed: %s", self._state.paths.root, error)
