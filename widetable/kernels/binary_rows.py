@@ -47,11 +47,10 @@ from widetable.kernels.arrow_buffers import (
     bool_values,
     bytes_view,
     fixed_values,
-    frozen,
     is_bytes,
     one_array,
     time_millis,
-    validity,
+    valid_of,
 )
 from widetable.kernels.jit import kernel
 
@@ -114,13 +113,13 @@ def encode_binary_rows(
         raise ValueError(
             f"binary rows: found columns of lengths {[len(c) for c in columns]}, expected {count}"
         )
-    fields = [
-        _field(one_array(column), layout) for column, layout in zip(columns, layouts, strict=True)
-    ]
+    arrays = [one_array(column) for column in columns]
+    fields = [_field(array, layout) for array, layout in zip(arrays, layouts, strict=True)]
+    valid = [valid_of(array) for array in arrays]
     header = (len(columns) + 71) // 64
     sizes = np.full(count, header + len(columns), np.int64)
-    for field in fields:
-        field.add_sizes(sizes)
+    for field, is_valid in zip(fields, valid, strict=True):
+        field.add_sizes(is_valid, sizes)
     starts = np.zeros(count + 1, np.int64)
     np.cumsum(sizes, out=starts[1:])
     words = np.zeros(starts[-1], np.uint64)
@@ -128,82 +127,31 @@ def encode_binary_rows(
     cursors = starts[:-1] + (header + len(columns))
     for index, field in enumerate(fields):
         # Field i has bit i + 8: the first byte of the header is the row kind.
-        if field.valid is not None:
-            null_bit = index + 8
-            _set_null_bits(
-                field.valid, starts, words, null_bit // 64, np.uint64(1 << (null_bit % 64))
-            )
-        field.write(words, starts, cursors, header + index)
+        if arrays[index].null_count:
+            word, bit = divmod(index + 8, 64)
+            _set_null_bits(valid[index], starts, words, word, np.uint64(1 << bit))
+        field.write(*field.values, valid[index], words, starts, cursors, header + index)
     return BinaryRows(words.view(np.uint8), starts * 8)
 
 
-class _Field:
-    """A column ready to be written; `valid` is None when it has no nulls.
+class _Field(NamedTuple):
+    """A column ready to be written. write: the kernel that writes slot and variable part of all rows, and moves the
+    cursors past the latter; values: what it takes first. words: of each row's variable part, where all have as many.
 
     Fields are written in order, each over all rows: `cursors` carries from one to the next where
     in each row the variable part goes on.
     """
 
-    def __init__(self, array: ArrowArray) -> None:
-        self.valid = validity(array)
-        self._valid: Valid = (
-            frozen(np.ones(len(array), np.bool_)) if self.valid is None else self.valid
-        )
+    write: Callable[..., None]
+    values: tuple[npt.NDArray[Any], ...]
+    words: int = 0
 
-    def add_sizes(self, sizes: Starts) -> None:
+    def add_sizes(self, valid: Valid, sizes: Starts) -> None:
         """Add the words of the variable part to each row's size."""
-
-    def write(self, words: Words, starts: Starts, cursors: Starts, slot: int) -> None:
-        """Write slot and variable part of all rows; move the cursors past the latter."""
-        raise NotImplementedError
-
-
-class _FixedField(_Field):
-    def __init__(self, array: ArrowArray, values: npt.NDArray[Any]) -> None:
-        """`values`: unsigned integers, as wide as the slot's value."""
-        super().__init__(array)
-        self._values = values.astype(np.uint64)
-
-    def write(self, words: Words, starts: Starts, cursors: Starts, slot: int) -> None:
-        _write_fixed(self._values, self._valid, words, starts, slot)
-
-
-class _BytesField(_Field):
-    def __init__(self, array: ArrowArray) -> None:
-        super().__init__(array)
-        self._bytes = bytes_view(array)
-
-    def add_sizes(self, sizes: Starts) -> None:
-        _add_bytes_sizes(self._bytes.offsets, self._valid, sizes)
-
-    def write(self, words: Words, starts: Starts, cursors: Starts, slot: int) -> None:
-        _write_bytes(
-            self._bytes.data, self._bytes.offsets, self._valid, words, starts, cursors, slot
-        )
-
-
-class _WideDecimalField(_Field):
-    def __init__(self, array: ArrowArray) -> None:
-        super().__init__(array)
-        self._halves = fixed_values(array, np.uint64)
-
-    def add_sizes(self, sizes: Starts) -> None:
-        sizes += 2
-
-    def write(self, words: Words, starts: Starts, cursors: Starts, slot: int) -> None:
-        _write_wide_decimals(self._halves, self._valid, words, starts, cursors, slot)
-
-
-class _WideTimestampField(_Field):
-    def __init__(self, array: ArrowArray) -> None:
-        super().__init__(array)
-        self._millis, self._nanos = _millis_and_nanos(array)
-
-    def add_sizes(self, sizes: Starts) -> None:
-        sizes += 1
-
-    def write(self, words: Words, starts: Starts, cursors: Starts, slot: int) -> None:
-        _write_wide_timestamps(self._millis, self._nanos, self._valid, words, starts, cursors, slot)
+        if self.write is _write_bytes:
+            _add_bytes_sizes(self.values[1], valid, sizes)
+        elif self.words:
+            sizes += self.words
 
 
 # From Arrow
@@ -218,19 +166,24 @@ def _field(array: ArrowArray, layout: Layout) -> _Field:
     return make(array)
 
 
+def _fixed(values: npt.NDArray[Any]) -> _Field:
+    """values: unsigned integers, as wide as the slot's value."""
+    return _Field(_write_fixed, (values.astype(np.uint64),))
+
+
 def _unsigned(dtype: str) -> Callable[[ArrowArray], _Field]:
     # Unsigned, so that what is narrower than the slot is filled up with zeros and not with its
     # sign.
-    return lambda array: _FixedField(array, fixed_values(array, dtype))
+    return lambda array: _fixed(fixed_values(array, dtype))
 
 
 def _int32(array: ArrowArray) -> _Field:
     values = time_millis(array) if pa.types.is_time(array.type) else fixed_values(array, np.int32)
-    return _FixedField(array, values.view(np.uint32))
+    return _fixed(values.view(np.uint32))
 
 
 def _compact_timestamp(array: ArrowArray) -> _Field:
-    return _FixedField(array, _millis_and_nanos(array)[0].view(np.uint64))
+    return _fixed(_millis_and_nanos(array)[0].view(np.uint64))
 
 
 def _millis_and_nanos(array: ArrowArray) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -252,28 +205,31 @@ def _is_int32(kind: pa.DataType) -> bool:
 
 
 def _low_words(array: ArrowArray) -> _Field:
-    return _FixedField(array, fixed_values(array, np.uint64)[::2])
+    return _fixed(fixed_values(array, np.uint64)[::2])
 
 
 _FIELDS: dict[Layout, tuple[Callable[[pa.DataType], bool], Callable[[ArrowArray], _Field]]] = {
-    Layout.BOOL: (pa.types.is_boolean, lambda array: _FixedField(array, bool_values(array))),
+    Layout.BOOL: (pa.types.is_boolean, lambda array: _fixed(bool_values(array))),
     Layout.INT8: (pa.types.is_int8, _unsigned("u1")),
     Layout.INT16: (pa.types.is_int16, _unsigned("u2")),
     Layout.INT32: (_is_int32, _int32),
     Layout.INT64: (pa.types.is_int64, _unsigned("u8")),
     Layout.FLOAT: (pa.types.is_float32, _unsigned("u4")),
     Layout.DOUBLE: (pa.types.is_float64, _unsigned("u8")),
-    Layout.BYTES: (is_bytes, _BytesField),
+    Layout.BYTES: (is_bytes, lambda array: _Field(_write_bytes, bytes_view(array))),
     Layout.DECIMAL_COMPACT: (
         lambda kind: pa.types.is_decimal128(kind) and kind.precision <= 18,
         _low_words,
     ),
     Layout.DECIMAL_WIDE: (
         lambda kind: pa.types.is_decimal128(kind) and kind.precision > 18,
-        _WideDecimalField,
+        lambda array: _Field(_write_wide_decimals, (fixed_values(array, np.uint64),), 2),
     ),
     Layout.TIMESTAMP_COMPACT: (pa.types.is_timestamp, _compact_timestamp),
-    Layout.TIMESTAMP_WIDE: (pa.types.is_timestamp, _WideTimestampField),
+    Layout.TIMESTAMP_WIDE: (
+        pa.types.is_timestamp,
+        lambda array: _Field(_write_wide_timestamps, _millis_and_nanos(array), 1),
+    ),
 }
 
 
@@ -288,7 +244,9 @@ def _set_null_bits(valid: Valid, starts: Starts, words: Words, word: int, bit: n
 
 
 @kernel
-def _write_fixed(values: Words, valid: Valid, words: Words, starts: Starts, slot: int) -> None:
+def _write_fixed(
+    values: Words, valid: Valid, words: Words, starts: Starts, cursors: Starts, slot: int
+) -> None:
     for row in range(len(valid)):
         if valid[row]:
             words[starts[row] + slot] = values[row]
