@@ -45,6 +45,7 @@ STEP_INT, STEP_BYTES, STEP_NODE = 0, 1, 2
 NODE_FIXED, NODE_VARINT, NODE_BYTES, NODE_RECORD, NODE_UNION, NODE_ARRAY, NODE_MAP = range(7)
 
 MAX_DEPTH = 64
+_NOTHING: Final = np.empty(0, np.int64)
 
 
 class Steps(NamedTuple):
@@ -84,10 +85,20 @@ def decode_records(
 
 
 def decode_from(
-    data: Bytes, start: int, records: int, steps: Steps, nodes: Nodes, outputs: int
+    data: Bytes,
+    start: int,
+    records: int,
+    steps: Steps,
+    nodes: Nodes,
+    outputs: int,
+    positions: Numbers = _NOTHING,
 ) -> tuple[Numbers, int]:
-    """(the ranges of so many records from a position on, the position behind them or -1)."""
-    return _decoded(data, start, _ONE_AFTER_ANOTHER, records, steps, nodes, outputs)
+    """(the ranges of so many records from a position on, the position behind them or -1). positions: where each begins,
+    if they do not follow one another.
+    """
+    ranges = np.zeros((2 * outputs, records), np.int64)
+    end = _records(data, start, positions, records, *steps, *nodes, *_room(), ranges)
+    return ranges, end
 
 
 def decode_at(
@@ -96,22 +107,8 @@ def decode_at(
     """The ranges of records that begin at these positions; at -1 is one whose fields are all null."""
     if not len(positions):
         return np.zeros((2 * outputs, 0), np.int64)
-    ranges, end = _decoded(data, 0, positions, len(positions), steps, nodes, outputs)
+    ranges, end = decode_from(data, 0, len(positions), steps, nodes, outputs, positions)
     return None if end < 0 else ranges
-
-
-def _decoded(
-    data: Bytes,
-    start: int,
-    positions: Numbers,
-    records: int,
-    steps: Steps,
-    nodes: Nodes,
-    outputs: int,
-) -> tuple[Numbers, int]:
-    ranges = np.zeros((2 * outputs, records), np.int64)
-    end = _records(data, start, positions, records, *steps, *nodes, *_room(), ranges)
-    return ranges, end
 
 
 def find_items(
@@ -144,10 +141,6 @@ def gather_bytes(data: Bytes, low: Numbers, high: Numbers) -> tuple[Numbers, Byt
     out = np.empty(offsets[-1], np.uint8)
     _gather(data, low, offsets, out)
     return offsets, out
-
-
-_ONE_AFTER_ANOTHER: Final = np.empty(0, np.int64)
-_NOTHING: Final = np.empty(0, np.int64)
 
 
 def _room() -> tuple[Numbers, Numbers]:
