@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from widetable.errors import DamagedError
 from widetable.format.binary_row import decode_row
@@ -72,15 +72,13 @@ class Section:
         return tuple(file for run in self.runs for file in run.files)
 
 
-class _KeyedFile:
-    """A file with its decoded key range."""
+class KeyedFile(NamedTuple):
+    """A file with its decoded key range, and its place among those that were given."""
 
-    __slots__ = ("file", "first", "last")
-
-    def __init__(self, file: DataFileMeta, types: Sequence[DataType]) -> None:
-        self.file = file
-        self.first = sort_key(file.min_key, types)
-        self.last = sort_key(file.max_key, types)
+    first: tuple[Any, ...]
+    last: tuple[Any, ...]
+    place: int
+    file: DataFileMeta
 
 
 def key_types(schema: TableSchema) -> tuple[DataType, ...]:
@@ -108,22 +106,29 @@ def sections(files: Iterable[DataFileMeta], schema: TableSchema) -> list[Section
     files = list(files)
     if len(files) == 1:
         return [Section((SortedRun(files[0].level, tuple(files)),))]
+    return [Section(_runs(members)) for members in overlapping(files, schema)]
+
+
+def overlapping(files: Iterable[DataFileMeta], schema: TableSchema) -> list[list[KeyedFile]]:
+    """The files as groups that are disjoint in keys, all in key order."""
     types = key_types(schema)
-    keyed = sorted((_KeyedFile(file, types) for file in files), key=lambda k: (k.first, k.last))
-    found: list[list[_KeyedFile]] = []
+    found: list[list[KeyedFile]] = []
     bound: tuple[Any, ...] = ()
-    for one in keyed:
+    for one in sorted(
+        KeyedFile(sort_key(file.min_key, types), sort_key(file.max_key, types), place, file)
+        for place, file in enumerate(files)
+    ):
         if not found or one.first > bound:
             found.append([])
             bound = one.last
         found[-1].append(one)
         bound = max(bound, one.last)
-    return [Section(_runs(members)) for members in found]
+    return found
 
 
-def _runs(members: Sequence[_KeyedFile]) -> tuple[SortedRun, ...]:
+def _runs(members: Sequence[KeyedFile]) -> tuple[SortedRun, ...]:
     """The runs of files that are in key order: deepest level first, then level 0 by age."""
-    levels: dict[int, list[_KeyedFile]] = {}
+    levels: dict[int, list[KeyedFile]] = {}
     for one in members:
         if one.file.level:
             levels.setdefault(one.file.level, []).append(one)
@@ -135,7 +140,7 @@ def _runs(members: Sequence[_KeyedFile]) -> tuple[SortedRun, ...]:
     return (*runs, *(SortedRun(0, (file,)) for file in fresh))
 
 
-def _check_disjoint(level: Sequence[_KeyedFile]) -> None:
+def _check_disjoint(level: Sequence[KeyedFile]) -> None:
     """Of neighbours in key order. A lookup would find either row of a key that two files have."""
     for one, following in pairwise(level):
         if following.first <= one.last:

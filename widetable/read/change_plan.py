@@ -26,7 +26,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from widetable.commit.live_files import LiveFiles
 from widetable.format.bucket_id import BucketId
@@ -34,7 +33,7 @@ from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ADD, ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_APPEND, COMMIT_KIND_OVERWRITE, Snapshot
 from widetable.lsm.levels import levels_of
-from widetable.lsm.sorted_run import key_types, sections, sort_key
+from widetable.lsm.sorted_run import overlapping, sections
 from widetable.read.scan_plan import bucket_order, placed
 from widetable.read.split import Split, needs_merge
 from widetable.schema import TableSchema
@@ -128,15 +127,5 @@ def _overlapping(
     """
     if len(files) == 1:
         return [tuple(files)]
-    types = key_types(schema)
-    ranges = [(sort_key(file.min_key, types), sort_key(file.max_key, types)) for file in files]
-    groups: list[list[int]] = []
-    bound: tuple[Any, ...] = ()
-    for index in sorted(range(len(files)), key=lambda index: ranges[index]):
-        first, last = ranges[index]
-        if not groups or first > bound:
-            groups.append([])
-            bound = last
-        groups[-1].append(index)
-        bound = max(bound, last)
-    return [tuple(files[index] for index in sorted(group)) for group in groups]
+    groups = overlapping(files, schema)
+    return [tuple(one.file for one in sorted(group, key=lambda one: one.place)) for group in groups]
