@@ -21,6 +21,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, Final
 
 import pyarrow as pa
@@ -119,15 +120,12 @@ def bucket_order(schema: TableSchema) -> Callable[[BucketId], Any]:
     """
     types = _partition_types(schema)
     order = row_order(types)
-    memo: dict[bytes, tuple[Any, ...]] = {}
 
-    def key(bucket: BucketId) -> Any:
-        partition = bucket.partition
-        if partition not in memo:
-            memo[partition] = order(decode_row(partition, types) if types else ())
-        return memo[partition], bucket.number
+    @cache
+    def values(partition: bytes) -> Any:
+        return order(decode_row(partition, types) if types else ())
 
-    return key
+    return lambda bucket: (values(bucket.partition), bucket.number)
 
 
 def _partition_types(schema: TableSchema) -> list[DataType]:
@@ -149,9 +147,9 @@ class _Pruner:
         self._key_in_filter = predicate is not None and not predicate.columns.isdisjoint(
             schema.trimmed_primary_key
         )
-        self._partition_bounds: dict[bytes, Bounds] = {}
-        self._partition_wanted: dict[bytes, bool] = {}
-        self._buckets: dict[int, frozenset[int] | None] = {}
+        self.buckets = cache(self._buckets)
+        self._bounds_of = cache(self._bounds)
+        self._wants_partition = cache(self._may_match)
 
     def partitions(self) -> frozenset[bytes] | None:
         """The partitions that the filter names by equality, None when it leaves a partition column
@@ -164,15 +162,10 @@ class _Pruner:
         types = [column.type for column in fields]
         return frozenset(encode_row(row, types) for row in choices)
 
-    def buckets(self, num_buckets: int) -> frozenset[int] | None:
+    def _buckets(self, num_buckets: int) -> frozenset[int] | None:
         """The buckets of the keys that the filter names by equality, None when it leaves a bucket
         key column open.
         """
-        if num_buckets not in self._buckets:
-            self._buckets[num_buckets] = self._find_buckets(num_buckets)
-        return self._buckets[num_buckets]
-
-    def _find_buckets(self, num_buckets: int) -> frozenset[int] | None:
         fields = [self._schema.field(name) for name in self._schema.bucket_keys]
         choices = self._choices(fields)
         if choices is None:
@@ -232,12 +225,7 @@ class _Pruner:
         """Whether a bucket may have kept rows."""
         if self._predicate is None:
             return True
-        partition = bucket.partition
-        if partition not in self._partition_wanted:
-            self._partition_wanted[partition] = self._predicate.may_match(
-                self._bounds_of(partition)
-            )
-        if not self._partition_wanted[partition]:
+        if not self._wants_partition(bucket.partition):
             return False
         buckets = self.buckets(total_buckets)
         return buckets is None or bucket.number in buckets
@@ -255,26 +243,22 @@ class _Pruner:
             file for file in files if self._predicate.may_match({**outer, **self._key_bounds(file)})
         )
 
-    def _bounds_of(self, partition: bytes) -> Bounds:
-        if partition not in self._partition_bounds:
-            values = decode_row(partition, self._partition_types) if self._partition_types else ()
-            self._partition_bounds[partition] = {
-                name: Bound(nulls=True, values=False)
-                if value is None
-                else Bound(
-                    comparable_of(t, value), comparable_of(t, value), exact=True, nulls=False
-                )
-                for name, t, value in zip(
-                    self._schema.partition_keys, self._partition_types, values, strict=True
-                )
-            }
-        return self._partition_bounds[partition]
+    def _may_match(self, partition: bytes) -> bool:
+        return self._predicate is None or self._predicate.may_match(self._bounds_of(partition))
+
+    def _bounds(self, partition: bytes) -> Bounds:
+        types = self._partition_types
+        values = decode_row(partition, types) if types else ()
+        bounds = {}
+        for name, t, value in zip(self._schema.partition_keys, types, values, strict=True):
+            found = comparable_of(t, value) if value is not None else None
+            is_null = value is None
+            bounds[name] = Bound(found, found, not is_null, nulls=is_null, values=not is_null)
+        return bounds
 
     def _key_bounds(self, file: DataFileMeta) -> Bounds:
-        lower, upper = (
-            decode_row(file.min_key, self._key_types),
-            decode_row(file.max_key, self._key_types),
-        )
+        keys = file.min_key, file.max_key
+        lower, upper = (decode_row(key, self._key_types) for key in keys)
         return key_bounds(self._key_fields, lower, upper)
 
 
