@@ -15,6 +15,7 @@ Spark's change data columns. Raises InvalidError where the table has a column of
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Final
 
 import pyarrow as pa
@@ -91,11 +92,5 @@ def _standard_types(kinds: pa.Array) -> pa.Array:
 
 def commit_times(table: TableState) -> Callable[[int], int]:
     """When snapshots were committed, epoch milliseconds; each is read once."""
-    store, known = SnapshotStore(table.file_io, table.paths), dict[int, int]()
-
-    def time_millis(snapshot_id: int) -> int:
-        if snapshot_id not in known:
-            known[snapshot_id] = store.load(snapshot_id).time_millis
-        return known[snapshot_id]
-
-    return time_millis
+    store = SnapshotStore(table.file_io, table.paths)
+    return cache(lambda snapshot_id: store.load(snapshot_id).time_millis)

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from widetable.commit.live_files import LiveFiles
 from widetable.commit.passed_over import readable
 from widetable.commit.snapshot_store import SnapshotStore
-from widetable.errors import DamagedError, NotFoundError
+from widetable.errors import NotFoundError
 from widetable.format.damaged_file import missing_file
 from widetable.format.snapshot import Snapshot
 from widetable.paths import TablePaths, tag_name
@@ -50,9 +50,10 @@ def files_of(table: TableState, snapshot_id: int) -> Iterator[None]:
         yield
     except NotFoundError as cause:
         kept = _kept(table, snapshot_id) or _tagged(table, snapshot_id)
-        if kept is None or (damage := _damage(table, kept, cause)) is None:
+        if kept is None:
             raise
-        raise damage from cause
+        _check_named(table, kept, cause)
+        raise
 
 
 @contextlib.contextmanager
@@ -64,10 +65,8 @@ def not_expired(table: TableState, snapshot_id: int) -> Iterator[None]:
         kept = _kept(table, snapshot_id)
         if kept is None:
             raise expired(table.file_io, table.paths, snapshot_id) from cause
-        damage = _damage(table, kept, cause)
-        if damage is None:
-            raise
-        raise damage from cause
+        _check_named(table, kept, cause)
+        raise
 
 
 def is_kept(file_io: FileIO, paths: TablePaths, snapshot_id: int) -> bool:
@@ -96,13 +95,12 @@ def _tagged(table: TableState, snapshot_id: int) -> Snapshot | None:
     return next((snapshot for snapshot in tags if snapshot.id == snapshot_id), None)
 
 
-def _damage(table: TableState, kept: Snapshot, cause: NotFoundError) -> DamagedError | None:
-    """The error for a file that the snapshot names; None for others: a schema is no data file, and a table that was
-    dropped and made again names other files under the same number.
+def _check_named(table: TableState, kept: Snapshot, cause: NotFoundError) -> None:
+    """Raises DamagedError for a file that the snapshot names; not for others: a schema is no data file, and a table
+    that was dropped and made again names other files under the same number.
     """
     live_files = LiveFiles(table.file_io, table.paths, (), counted=False)
     named = (*live_files.live_entries(kept), *live_files.changelog_entries(kept))
     name = cause.subject.rpartition("/")[2]
-    if not any(entry.file.file_name == name for entry in named):
-        return None
-    return missing_file(table.paths, cause.subject, f"snapshot {kept.id}")
+    if any(entry.file.file_name == name for entry in named):
+        raise missing_file(table.paths, cause.subject, f"snapshot {kept.id}") from cause

@@ -148,13 +148,9 @@ def literal(column: DataField, value: Any) -> Comparable:
     )
 
 
-def _refuse(value: Any) -> TypeError:
-    return TypeError(f"{value!r} has another type")
-
-
 def _number(value: Any) -> Fraction:
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
-        raise _refuse(value)
+        raise TypeError(value)
     return Fraction(value)
 
 
@@ -183,14 +179,14 @@ def _floating(t: DataType, value: Any) -> Comparable:
 
 def _text(t: DataType, value: Any) -> Comparable:
     if not isinstance(value, str):
-        raise _refuse(value)
+        raise TypeError(value)
     return value.encode()
 
 
 def _instance(kind: type) -> Callable[[DataType, Any], Comparable]:
     def convert(t: DataType, value: Any) -> Comparable:
         if not isinstance(value, kind):
-            raise _refuse(value)
+            raise TypeError(value)
         return value
 
     return convert
@@ -220,12 +216,12 @@ def _date(t: DataType, value: Any) -> Comparable:
     if isinstance(value, TimestampText):
         nanos, zoned = _epoch_nanos(value)
         if zoned:
-            raise _refuse(value)
+            raise TypeError(value)
         return _on_grid(Fraction(nanos, 86_400 * 10**9))
     if isinstance(value, str):
         value = day_of(value)
     if isinstance(value, dt.datetime) or not isinstance(value, dt.date):
-        raise _refuse(value)
+        raise TypeError(value)
     return value.toordinal() - _EPOCH
 
 
@@ -233,7 +229,7 @@ def _time(t: DataType, value: Any) -> Comparable:
     if isinstance(value, str):
         value = clock_of(value)
     if not isinstance(value, dt.time) or value.tzinfo is not None:
-        raise _refuse(value)
+        raise TypeError(value)
     seconds = (value.hour * 60 + value.minute) * 60 + value.second
     return _on_grid(Fraction(seconds * 10**6 + value.microsecond, 1000))
 
@@ -244,7 +240,7 @@ def _timestamp(t: DataType, value: Any) -> Comparable:
     """
     nanos, zoned = _epoch_nanos(value)
     if zoned and t.root == "TIMESTAMP":
-        raise _refuse(value)
+        raise TypeError(value)
     return _on_grid(Fraction(nanos, _NANOS[timestamp_unit(t.precision or 0)]))
 
 
@@ -260,7 +256,7 @@ def _epoch_nanos(value: Any) -> tuple[int, bool]:
     if isinstance(value, str):
         match = _TIMESTAMP.match(value.strip())
         if match is None:
-            raise _refuse(value)
+            raise TypeError(value)
         zone = (match["zone"] or "").replace("Z", "+00:00").replace("UTC", "+00:00")
         moment = _two_digits(f"{match['day']} {match['clock'] or '00:00'}")
         value = dt.datetime.fromisoformat(f"{moment}{zone}")
@@ -268,7 +264,7 @@ def _epoch_nanos(value: Any) -> tuple[int, bool]:
     if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
         value = dt.datetime.combine(value, dt.time())
     if not isinstance(value, dt.datetime):
-        raise _refuse(value)
+        raise TypeError(value)
     zoned = value.tzinfo is not None
     since = (value if zoned else value.replace(tzinfo=dt.timezone.utc)) - _EPOCH_TIME
     return (

@@ -9,6 +9,7 @@ NotFoundError for a column that is not there, and what `arrow_rows`, `scan_plan`
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any, Final
 
 import pyarrow as pa
@@ -194,11 +195,7 @@ class TableScan(ArrowRows):
         so that nothing beyond it is read.
         """
         reads = self.split_reads()
-        if self._limit is not None:
-            batches = list(self.to_batches())
-        elif len(reads) < 2:
-            batches = [batch for read in reads for batch in read.to_batches(use_threads=True)]
-        else:
-            found = in_threads(lambda read: list(read.to_batches()), reads, _THREADS, "scan")
-            batches = [batch for part in found for batch in part]
-        return pa.Table.from_batches(batches, self.arrow_schema)
+        if self._limit is not None or len(reads) < 2:
+            return super().to_arrow()
+        found = in_threads(lambda read: list(read.to_batches()), reads, _THREADS, "scan")
+        return pa.Table.from_batches(chain.from_iterable(found), self.arrow_schema)

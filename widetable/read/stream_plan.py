@@ -130,16 +130,8 @@ class Offset:
 
     def to_json(self) -> dict[str, Any]:
         """For a checkpoint: values by name; what is None is left out."""
-        body = {
-            "version": 1 if self.table is None else OFFSET_VERSION,
-            "next_snapshot": self.next_snapshot,
-            "is_full": self.is_full,
-            "position": self.position,
-            "watermark": self.watermark,
-            "barrier": self.barrier,
-            "table": self.table,
-            "awaited": self.awaited or None,
-        }
+        version = 1 if self.table is None else OFFSET_VERSION
+        body = {"version": version, **vars(self), "awaited": self.awaited or None}
         return {key: value for key, value in body.items() if value is not None}
 
 
