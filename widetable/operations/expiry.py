@@ -36,12 +36,7 @@ from widetable.commit.snapshot_holds import forget_holds, kept_snapshots
 from widetable.errors import NotFoundError, StorageError, UnsupportedError
 from widetable.operations.automatic_tags import create_due_tags
 from widetable.operations.barrier_scan import needed_for_barriers
-from widetable.operations.expiry_choice import (
-    ExpiryChoice,
-    Retention,
-    choose_snapshots,
-    retention_of,
-)
+from widetable.operations.expiry_choice import Retention, choose_snapshots, retention_of
 from widetable.operations.expiry_sweep import ExpirySweep
 from widetable.operations.open_table import OpenTable
 from widetable.operations.supported import check_writable
@@ -157,14 +152,14 @@ class _Expiry:
         self._untagged_id = create_due_tags(self._state)
         forget_holds(self._state, 0, self._clock)
         ids = self._retire(self._choose(retention, self._needed()))
-        swept = ExpirySweep(self._state, self._committer, self._retired).run()
+        files, size_bytes = ExpirySweep(self._state, self._committer, self._retired).run()
         self._hint()
-        return ExpiryResult(ids, swept.files, swept.size_bytes, forgotten, tags)
+        return ExpiryResult(ids, files, size_bytes, forgotten, tags)
 
     def chosen(self, retention: Retention) -> ExpiryResult:
         """What would go now."""
         idle = self._idle_consumers()
-        ids = self._choose(retention, self._needed(without=idle)).ids
+        ids = self._choose(retention, self._needed(without=idle))
         return ExpiryResult(tuple(ids), consumers=tuple(idle), tags=self._ended_tags())
 
     def _idle_consumers(self) -> list[str]:
@@ -179,11 +174,11 @@ class _Expiry:
         now = datetime.fromtimestamp(self._now_millis() / 1000)  # as they are written
         return tuple(self._tags.expired(now))
 
-    def _choose(self, retention: Retention, needed: list[int]) -> ExpiryChoice:
+    def _choose(self, retention: Retention, needed: list[int]) -> range:
         snapshots = self._committer.snapshots
         earliest_id, latest_id = snapshots.earliest_id(), snapshots.latest_id()
         if earliest_id is None or latest_id is None:
-            return ExpiryChoice(0, 0)
+            return range(0)
         time_of = cache(snapshots.time_of)
         return choose_snapshots(
             earliest_id, latest_id, retention, needed, self._now_millis(), time_of
@@ -202,13 +197,13 @@ class _Expiry:
             *(consumers[name] for name in consumers.keys() - set(without)),
         ]
 
-    def _retire(self, choice: ExpiryChoice) -> tuple[int, ...]:
+    def _retire(self, chosen: range) -> tuple[int, ...]:
         """Remove the files of the chosen snapshots, as far as nobody asked for them meanwhile."""
         removed: list[int] = []
         try:
-            noted = self._noted(choice.ids)
+            noted = self._noted(chosen)
             # A reader writes its lease, then looks for notes: who did not see ours is seen here.
-            end = min([choice.end, *self._needed()])
+            end = min([chosen.stop, *self._needed()])
             going = [id for id in noted if id < end]
             if going:
                 # Other clients' snapshots do not repeat what commits remember: kept before the

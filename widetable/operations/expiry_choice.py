@@ -66,18 +66,6 @@ def retention_of(
     )
 
 
-@dataclass(frozen=True)
-class ExpiryChoice:
-    """The snapshots `begin` up to and without `end` may go."""
-
-    begin: int
-    end: int
-
-    @property
-    def ids(self) -> range:
-        return range(self.begin, self.end)
-
-
 def choose_snapshots(
     earliest: int,
     latest: int,
@@ -85,8 +73,8 @@ def choose_snapshots(
     needed: Iterable[int],
     now_millis: int,
     time_of: TimeOf,
-) -> ExpiryChoice:
-    """The oldest snapshots that nobody needs.
+) -> range:
+    """The ids of the oldest snapshots that nobody needs.
 
     earliest, latest: ids of the table. needed: the first snapshots that consumers and leases still need; they and all
     later ones stay. time_of: when a snapshot was committed, None when it is not there any more. A snapshot is as old
@@ -100,7 +88,7 @@ def choose_snapshots(
         if ended_millis is None or now_millis - ended_millis < retention.time_millis:
             break
         at += 1
-    return ExpiryChoice(earliest, at)
+    return range(earliest, at)
 
 
 def _ended_millis(id: int, latest: int, now_millis: int, time_of: TimeOf) -> int | None:

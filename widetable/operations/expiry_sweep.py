@@ -12,8 +12,9 @@ name, before anything is deleted; StorageError.
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -30,14 +31,6 @@ from widetable.write.table_state import TableState
 # How often the snapshots are looked at again because another expiry removed the earliest one.
 _LOOKS: Final = 10
 _log = logging.getLogger("widetable")
-
-
-@dataclass
-class Swept:
-    """What was deleted. size_bytes: of data files, changelog files and manifests, as their entries say."""
-
-    files: int = 0
-    size_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -70,15 +63,18 @@ class ExpirySweep:
         self._named = NamedFiles(state.file_io, state.paths, committer.live_files, strict=False)
         self._retired = retired
 
-    def run(self) -> Swept:
-        """Delete what the notes name and nobody else; then the notes."""
-        waste, swept = self._find(), Swept()
-        self._delete(self._data_files(waste), swept)
-        for sizes in waste.metadata:
-            self._delete(sizes, swept)
+    def run(self) -> tuple[int, int]:
+        """Delete what the notes name and nobody else; then the notes. How many files went, and their bytes: of data
+        files, changelog files and manifests, as their entries say.
+        """
+        waste, files, size_bytes = self._find(), 0, 0
+        for sizes in (self._data_files(waste), *waste.metadata):
+            gone = self._file_io.delete_all(sizes)
+            files += len(gone)
+            size_bytes += sum(sizes[path] for path in gone)
         for snapshot in waste.snapshots:
             self._retired.forget(snapshot.id)
-        return swept
+        return files, size_bytes
 
     def _data_files(self, waste: _Waste) -> dict[str, int]:
         sizes: dict[str, int] = {}
@@ -163,32 +159,15 @@ class ExpirySweep:
                 if name in kept:
                     continue
                 last[self._paths.manifest(name)] = size or 0
-                for manifest, manifest_size in self._manifests(name, snapshot):
-                    if manifest not in kept:
-                        manifests[self._paths.manifest(manifest)] = manifest_size
+                with contextlib.suppress(NotFoundError):  # a list that is gone
+                    for meta in self._live_files.manifest_list(name, snapshot):
+                        if meta.file_name not in kept:
+                            manifests[self._paths.manifest(meta.file_name)] = meta.file_size
             if snapshot.index_manifest is not None and snapshot.index_manifest not in kept:
-                manifests |= dict.fromkeys(self._index_files(snapshot, kept), 0)
+                with contextlib.suppress(NotFoundError):
+                    names = self._named.index_files_of(snapshot)
+                    manifests |= {self._paths.index(each): 0 for each in names if each not in kept}
                 last[self._paths.manifest(snapshot.index_manifest)] = 0
             if snapshot.statistics is not None and snapshot.statistics not in kept:
                 last[self._paths.statistics(snapshot.statistics)] = 0
         return manifests, last
-
-    def _manifests(self, name: str, snapshot: Snapshot) -> list[tuple[str, int]]:
-        """Name and bytes of the manifests in a list; none when it is gone."""
-        try:
-            metas = self._live_files.manifest_list(name, snapshot)
-        except NotFoundError:
-            return []
-        return [(meta.file_name, meta.file_size) for meta in metas]
-
-    def _index_files(self, snapshot: Snapshot, kept: Set[str]) -> list[str]:
-        try:
-            names = self._named.index_files_of(snapshot)
-        except NotFoundError:
-            return []
-        return [self._paths.index(name) for name in names if name not in kept]
-
-    def _delete(self, sizes: Mapping[str, int], swept: Swept) -> None:
-        gone = self._file_io.delete_all(sizes)
-        swept.files += len(gone)
-        swept.size_bytes += sum(sizes[path] for path in gone)

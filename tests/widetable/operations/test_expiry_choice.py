@@ -26,8 +26,7 @@ KEEP = Retention(num_min=2, num_max=NO_LIMIT, time_millis=0, limit=1000)
 
 def chosen(retention: Retention, times: dict[int, int], needed: tuple[int, ...] = ()) -> list[int]:
     """Of a table whose snapshots were committed at these times."""
-    choice = choose_snapshots(min(times), max(times), retention, needed, NOW, times.get)
-    return list(choice.ids)
+    return list(choose_snapshots(min(times), max(times), retention, needed, NOW, times.get))
 
 
 def ages(*millis: int) -> dict[int, int]:
