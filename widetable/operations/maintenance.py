@@ -23,9 +23,10 @@ import logging
 import os
 import socket
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple, TypeAlias
+from operator import add
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from widetable import options as opt
 from widetable.arguments import LONGEST_MILLIS, flag, whole_number
@@ -146,22 +147,22 @@ class MaintenanceResult:
         return self == MaintenanceResult(rounds=self.rounds)
 
     def plus(self, other: MaintenanceResult) -> MaintenanceResult:
+        mine, theirs = vars(self), vars(other)
         return MaintenanceResult(
-            self.rounds + other.rounds,
-            self.compactions + other.compactions,
-            self.full_compactions + other.full_compactions,
-            self.expired_snapshots + other.expired_snapshots,
-            self.orphan_files + other.orphan_files,
-            self.waits + other.waits,
-            self.failures + other.failures,
-            self.snapshot_id if other.snapshot_id is None else other.snapshot_id,
-            self.freed_files + other.freed_files,
-            self.freed_bytes + other.freed_bytes,
-            max(self.damaged_buckets, other.damaged_buckets),
-            self.derived_rows + other.derived_rows,
-            max(self.derived_failures, other.derived_failures),
-            self.derived_barriers + other.derived_barriers,
+            **{name: _COMBINED.get(name, add)(mine[name], theirs[name]) for name in mine}
         )
+
+
+def _newer(before: int | None, after: int | None) -> int | None:
+    return before if after is None else after
+
+
+# How two rounds are one, where their numbers do not add up.
+_COMBINED: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
+    "snapshot_id": _newer,
+    "damaged_buckets": max,
+    "derived_failures": max,
+}
 
 
 class Maintainer:
@@ -402,10 +403,8 @@ class Maintainer:
     def _table_is_there(self) -> bool:
         try:
             SchemaStore(self._file_io, self._paths).latest()
-        except NotFoundError:
-            return False
-        except WidetableError:
-            return True
+        except WidetableError as error:
+            return not isinstance(error, NotFoundError)
         return True
 
 
