@@ -11,7 +11,6 @@ Raises NotFoundError that says which there are, InvalidError for a choice that i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
 
 from widetable.arguments import epoch_millis, whole_number
@@ -35,13 +34,7 @@ def choose_snapshot(
     None is given where the newest one is asked for and there is none. tag: also one whose snapshot
     has expired. Nothing keeps the snapshot from expiry.
     """
-    choices = {
-        "snapshot_id": snapshot_id,
-        "timestamp": timestamp,
-        "tag": tag,
-        "watermark": watermark,
-    }
-    check_one_choice(choices)
+    check_one_choice(snapshot_id=snapshot_id, timestamp=timestamp, tag=tag, watermark=watermark)
     if snapshot_id is not None:
         return load_snapshot(store, snapshot_id)
     if tag is not None:
@@ -53,7 +46,7 @@ def choose_snapshot(
     return store.latest()
 
 
-def check_one_choice(choices: Mapping[str, object]) -> None:
+def check_one_choice(**choices: object) -> None:
     """Refuse more than one of these arguments."""
     given = [name for name, value in choices.items() if value is not None]
     if len(given) > 1:

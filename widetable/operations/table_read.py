@@ -48,15 +48,8 @@ def scan(
     writer has not completed it, which names the writer.
     """
     if barrier is not None:
-        check_one_choice(
-            {
-                "snapshot_id": snapshot_id,
-                "timestamp": timestamp,
-                "tag": tag,
-                "watermark": watermark,
-                "barrier": barrier,
-            }
-        )
+        given = {"snapshot_id": snapshot_id, "timestamp": timestamp, "tag": tag}
+        check_one_choice(**given, watermark=watermark, barrier=barrier)
         return barrier_scan(table, whole_number(barrier, "barrier"), columns, filter)
     at = chosen_state(table, snapshot_id, timestamp, tag, watermark)
     return scan_of(table, at, columns, filter)
