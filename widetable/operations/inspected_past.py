@@ -142,14 +142,7 @@ def schemas(table: OpenTable) -> pa.Table:
         )
         for one in map(store.load, store.ids())
     ]
-    return frame_of_rows(SCHEMAS, map(_with_columns, rows), table.path)
-
-
-def _with_columns(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The row of a schema with its columns as structs."""
-    id, time, columns, *others = row
-    names = [field.name for field in COLUMN]
-    return id, time, [dict(zip(names, column, strict=True)) for column in columns], *others
+    return frame_of_rows(SCHEMAS, rows, table.path)
 
 
 def options(table: OpenTable) -> pa.Table:

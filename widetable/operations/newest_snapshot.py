@@ -57,23 +57,15 @@ def held_newest(table: TableState, committer: Committer) -> Iterator[Snapshot | 
     Held with all later ones, so within the block others that come may be read as well.
     """
     with contextlib.ExitStack() as stack:
-        yield _held_newest(table, committer, stack)
-
-
-def _held_newest(
-    table: TableState, committer: Committer, stack: contextlib.ExitStack
-) -> Snapshot | None:
-    while True:
-        latest = committer.snapshots.latest()
-        if latest is None:
-            return None
-        try:
-            stack.enter_context(held(table, latest.id))
-        except NotFoundError:
-            # Refused though it is the newest still: it is read without a lease, and what is missing shows then.
-            if committer.snapshots.latest_id() != latest.id:
-                continue
-        return latest
+        while latest := committer.snapshots.latest():
+            try:
+                stack.enter_context(held(table, latest.id))
+            except NotFoundError:
+                # Refused though it is the newest still: it is read without a lease, and what is missing shows then.
+                if committer.snapshots.latest_id() != latest.id:
+                    continue
+            break
+        yield latest
 
 
 @contextlib.contextmanager

@@ -112,22 +112,15 @@ def remove_orphans(
     files, temporary = list(listing.files()), list(listing.temporary_files())
     candidates = [*files, *temporary]
     directories = list(listing.directories())
-    files_of_all = NamedFiles(state.file_io, state.paths, committer.live_files)
-    named = (
-        files_of_all.steady(lambda: _Named(state, committer).names(files)) if candidates else set()
-    )
+    named = _Named(state, committer).names(files) if candidates else set()
     orphans = [file for file in candidates if file.name not in named]
-    if dry_run:
-        orphans = sorted(orphans, key=lambda file: file.path)
-    else:
+    if not dry_run:
         gone = set(state.file_io.delete_all([file.path for file in orphans]))
-        orphans = sorted(
-            (each for each in orphans if each.path in gone), key=lambda file: file.path
-        )
+        orphans = [each for each in orphans if each.path in gone]
         directories = [path for path in directories if state.file_io.delete_empty_dir(path)]
         forget_holds(state, older_than_millis, clock)
     return OrphanResult(
-        tuple(file.path for file in orphans),
+        tuple(sorted(file.path for file in orphans)),
         sum(file.size_bytes for file in orphans),
         () if dry_run else tuple(sorted(directories)),
     )
@@ -222,7 +215,11 @@ class _Named:
         self._files = NamedFiles(state.file_io, state.paths, committer.live_files)
 
     def names(self, files: list[_Found]) -> set[str]:
-        """files: of which some would be deleted.
+        """files: of which some would be deleted."""
+        return self._files.steady(lambda: self._look(files))
+
+    def _look(self, files: list[_Found]) -> set[str]:
+        """One look, while branches and tags may go.
 
         A look counts when the ids have no gap and each snapshot could be read with its lists.
         Else an expiry is at work, which ends, or snapshots are lost, which does not: after so

@@ -19,7 +19,7 @@ reading a table raises.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -146,7 +146,8 @@ class Session:
             )
         if consistency != READ_UNCOMMITTED:
             _check_alike(tables)
-        self._tables = self._opened(tables, consistency, as_of, revision)
+        look = partial(self._look, tables, consistency, as_of, revision)
+        self._tables = self._opened(tables, look)
 
     def __repr__(self) -> str:
         return f"Session(barrier {self._barrier}, {len(self._tables)} tables)"
@@ -199,16 +200,11 @@ class Session:
             table._is_closed = True
 
     def _opened(
-        self,
-        tables: Mapping[str, OpenTable],
-        consistency: str,
-        as_of: int | None,
-        known: int | None,
+        self, tables: Mapping[str, OpenTable], look: Callable[[], dict[str, ChosenState]]
     ) -> dict[str, SessionTable]:
         """Again where an expiry was faster, with what is newest then. A barrier that is not there is not looked for
         again, unless snapshots went while it was (`behind_expiry`).
         """
-        look = partial(self._look, tables, consistency, as_of, known)
         for tries_left in reversed(range(_TRIES)):
             found = behind_expiry([*tables.values()], look)
             try:
