@@ -125,20 +125,22 @@ class ExpirySweep:
         so where there were branches (`had_branches`): all are looked at then.
         """
         deleted = [entry for entry in deltas if entry.kind == DELETE]
-        partitions = frozenset(entry.partition for entry in deleted)
-        buckets = frozenset(entry.bucket for entry in deleted)
+        touched = (
+            frozenset(entry.partition for entry in deleted),
+            frozenset(entry.bucket for entry in deleted),
+        )
         is_one_history = not self._named.had_branches()
-        kept = self._named.of_snapshot(earliest, partitions, buckets)
+        kept = self._named.of_snapshot(earliest, touched)
         if not is_one_history:
             later = [self._snapshots.load(id) for id in self._snapshots.ids() if id > earliest.id]
-            kept |= self._named.of_snapshots(later, partitions, buckets)
-        kept |= self._named.of_changelogs() | self._named.of_other_branches(partitions, buckets)
+            kept |= self._named.of_snapshots(later, touched)
+        kept |= self._named.of_changelogs() | self._named.of_other_branches(touched)
         tags = {tag.id: (name, tag) for name, tag in self._named.tags() if tag.id < earliest.id}
         before = [id for id in tags if id < first_id]
         if is_one_history:
             before = before[-1:]
         for id in [*before, *(id for id in tags if id >= first_id)]:
-            kept |= self._named.of_tag(*tags[id], partitions, buckets)
+            kept |= self._named.of_tag(*tags[id], touched)
         if not self._file_io.exists(self._paths.snapshot(earliest.id)):
             raise NotFoundError(
                 self._paths.snapshot(earliest.id),

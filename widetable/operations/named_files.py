@@ -18,7 +18,7 @@ and again: then nobody can say what is needed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 from widetable.commit.branch_mark import had_branches
 from widetable.commit.live_files import Buckets, LiveFiles, Partitions
@@ -34,6 +34,9 @@ from widetable.storage.file_io import FileIO
 
 # How often the look at all branches is taken again because one of them, or a tag, went.
 _LOOKS: Final = 10
+# Partitions and buckets whose live files are asked for, each by itself; None: all.
+Touched: TypeAlias = tuple[Partitions | None, Buckets | None]
+ALL: Final[Touched] = (None, None)
 
 
 class NamedFiles:
@@ -55,14 +58,9 @@ class NamedFiles:
         self._paths = paths
         self._live_files = live_files
 
-    def of_snapshot(
-        self,
-        snapshot: Snapshot,
-        partitions: Partitions | None = None,
-        buckets: Buckets | None = None,
-    ) -> set[str]:
-        """What a reader of its rows opens: live files (of these partitions and buckets), all metadata."""
-        live = self._live_files.live_entries(snapshot, partitions, buckets)
+    def of_snapshot(self, snapshot: Snapshot, touched: Touched = ALL) -> set[str]:
+        """What a reader of its rows opens: live files (of what is touched), all metadata."""
+        live = self._live_files.live_entries(snapshot, *touched)
         return data_names(live) | self.metadata_of(snapshot)
 
     def metadata_of(self, snapshot: Snapshot) -> set[str]:
@@ -114,12 +112,7 @@ class NamedFiles:
                 names |= self.of_changelog(snapshot) or self.of_delta(snapshot)
         return names
 
-    def of_snapshots(
-        self,
-        snapshots: Sequence[Snapshot],
-        partitions: Partitions | None = None,
-        buckets: Buckets | None = None,
-    ) -> set[str]:
+    def of_snapshots(self, snapshots: Sequence[Snapshot], touched: Touched = ALL) -> set[str]:
         """Everything of snapshots. Where one follows from the other, a file that some of them has is live in the first
         one, or one of the others added it. The last one is looked at whole all the same: it would cost most if another
         client broke that rule. So the cost is two sets of live files and the deltas, not one set for each snapshot:
@@ -130,7 +123,7 @@ class NamedFiles:
         whole = snapshots if self.had_branches() else (*snapshots[:1], *snapshots[-1:])
         names: set[str] = set()
         for snapshot in {each.id: each for each in whole}.values():
-            names |= self.of_snapshot(snapshot, partitions, buckets)
+            names |= self.of_snapshot(snapshot, touched)
         for snapshot in snapshots:
             names |= self.metadata_of(snapshot)
             names |= self.of_delta(snapshot) | self.of_changelog(snapshot)
@@ -140,19 +133,17 @@ class NamedFiles:
         """Whether a snapshot may be of another history than the one before it."""
         return had_branches(self._file_io, self._paths)
 
-    def of_other_branches(
-        self, partitions: Partitions | None = None, buckets: Buckets | None = None
-    ) -> set[str]:
-        """Everything that they name, live files of these partitions and buckets."""
+    def of_other_branches(self, touched: Touched = ALL) -> set[str]:
+        """Everything that they name, live files of what is touched."""
         names: set[str] = set()
         for paths in self._branches():
             if paths != self._paths:
                 live_files = self._live_files.of_branch(paths)
                 branch = NamedFiles(self._file_io, paths, live_files, strict=self._strict)
-                names |= branch._of_all(partitions, buckets)
+                names |= branch._of_all(touched)
         return names
 
-    def _of_all(self, partitions: Partitions | None, buckets: Buckets | None) -> set[str]:
+    def _of_all(self, touched: Touched) -> set[str]:
         """Snapshots before tags: a tag counts only if its snapshot was there after it.
         So one whose snapshot had gone when the ids were listed was written before that, and is
         seen by the listing of tags that follows.
@@ -162,7 +153,7 @@ class NamedFiles:
             if self._paths.branch == MAIN_BRANCH or is_whole(self._file_io, self._paths):
                 store.latest_id()  # raises where snapshots are lost
             snapshots = [store.load(id) for id in store.ids()]
-            names = self.of_snapshots(snapshots, partitions, buckets) | self.of_changelogs()
+            names = self.of_snapshots(snapshots, touched) | self.of_changelogs()
         except DamagedError as cause:
             raise DamagedError(
                 f"branch {self._paths.branch!r} of {self._paths.shared_root}",
@@ -171,7 +162,7 @@ class NamedFiles:
                 action="Restore the file, or drop the branch if it is not main; nothing was deleted.",
             ) from cause
         for name, snapshot in self.tags():
-            names |= self.of_tag(name, snapshot, partitions, buckets)
+            names |= self.of_tag(name, snapshot, touched)
         return names
 
     def steady(self, look: Callable[[], set[str]]) -> set[str]:
@@ -216,16 +207,10 @@ class NamedFiles:
         tags = TagStore(self._file_io, self._paths).all(strict=self._strict)
         return sorted(tags.items(), key=lambda tag: (tag[1].id, tag[0]))
 
-    def of_tag(
-        self,
-        name: str,
-        snapshot: Snapshot,
-        partitions: Partitions | None = None,
-        buckets: Buckets | None = None,
-    ) -> set[str]:
+    def of_tag(self, name: str, snapshot: Snapshot, touched: Touched = ALL) -> set[str]:
         """As `of_snapshot`; nothing when the tag is deleted meanwhile."""
         try:
-            return self.of_snapshot(snapshot, partitions, buckets)
+            return self.of_snapshot(snapshot, touched)
         except (NotFoundError, DamagedError) as cause:
             if not self._file_io.exists(self._paths.tag(name)):
                 return set()
