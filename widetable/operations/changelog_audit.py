@@ -251,38 +251,22 @@ def _differences(
     return str({name: expected[name] for name in names}), str({name: found[name] for name in names})
 
 
+@dataclass(frozen=True)
 class _AuditedPart:
     """Reads the rows of a bucket whose key falls into one part of several."""
 
-    def __init__(
-        self,
-        table: TableState,
-        bucket: BucketId,
-        compared: tuple[str, ...],
-        part: int,
-        parts: int,
-    ) -> None:
-        self._table = table
-        self._bucket = bucket
-        self._compared = compared
-        self._part = part
-        self._parts = parts
-        self._schema = table.schema.arrow_schema()
-        self._key = table.schema.trimmed_primary_key
-        self._key_types = key_types(table.schema)
+    table: TableState
+    bucket: BucketId
+    compared: tuple[str, ...]
+    part: int
+    parts: int
 
     def rows(self, files: Sequence[DataFileMeta]) -> pa.Table:
         """What readers of the table see of these files, in key order."""
-        read = read_bucket(
-            self._table,
-            self._bucket,
-            files,
-            self._schema.names,
-            None,
-            merge=needs_merge(files),
-        )
+        schema, merge = self.table.schema.arrow_schema(), needs_merge(files)
+        read = read_bucket(self.table, self.bucket, files, schema.names, None, merge=merge)
         kept = [batch.filter(pa.array(self._is_here(batch))) for batch in read]
-        return pa.Table.from_batches(kept, self._schema).combine_chunks()
+        return pa.Table.from_batches(kept, schema).combine_chunks()
 
     def timeline(self, start_id: int, span: _Span) -> Timeline:
         """All rows of a span.
@@ -291,7 +275,7 @@ class _AuditedPart:
         changelog, then the files that it wrote, which that has emitted by then. Their positions
         are their time, so nothing may be added out of turn.
         """
-        facts = _Facts(self._schema)
+        facts = _Facts(self.table.schema.arrow_schema())
         base = self.rows(span.base)
         facts.add(base, TimelineSource.BASE, start_id, np.full(base.num_rows, INSERT, np.int8))
         # A base of several levels has rows of several files for a key: the newest is to be the
@@ -306,8 +290,11 @@ class _AuditedPart:
         for step in span.emitted:
             self._add_files(facts, TimelineSource.CHANGE, step.snapshot_id, step.changelog)
             self._add_files(facts, TimelineSource.WRITTEN, step.snapshot_id, span.written(step))
-        keeps_kinds = self._table.options.get(opt.MERGE_ENGINE) == "first-row"
-        return replace(facts.timeline(self._key, self._compared), keeps_kinds=keeps_kinds)
+        keeps_kinds = self.table.options.get(opt.MERGE_ENGINE) == "first-row"
+        return replace(
+            facts.timeline(self.table.schema.trimmed_primary_key, self.compared),
+            keeps_kinds=keeps_kinds,
+        )
 
     def _add_files(
         self, facts: _Facts, source: TimelineSource, snapshot_id: int, files: Iterable[DataFileMeta]
@@ -324,21 +311,21 @@ class _AuditedPart:
                 facts.add(kept, source, snapshot_id, kinds, places)
 
     def _batches(self, file: DataFileMeta) -> Iterator[pa.RecordBatch]:
-        table = self._table
-        path = table.data_file(self._bucket, file.file_name)
+        table = self.table
+        path = table.data_file(self.bucket, file.file_name)
         with open_data_file(
             table.file_io, path, file, table.schema, table.schema_of(file.schema_id)
         ) as data:
             yield from data.batches()
 
     def _is_here(self, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
-        if self._parts == 1:
+        if self.parts == 1:
             return np.ones(batch.num_rows, np.bool_)
-        keys = [batch.column(name) for name in self._key]
-        hashes = murmur_hash(encode_rows(keys, self._key_types)).view(np.uint32)
+        keys = [batch.column(name) for name in self.table.schema.trimmed_primary_key]
+        hashes = murmur_hash(encode_rows(keys, key_types(self.table.schema))).view(np.uint32)
         # Buckets are made of the same hash: mixed, or some parts would be empty.
         mixed = (hashes * np.uint32(2_654_435_769)) >> np.uint32(8)
-        return np.asarray(mixed % np.uint32(self._parts) == self._part)
+        return np.asarray(mixed % np.uint32(self.parts) == self.part)
 
 
 class _Facts:

@@ -15,7 +15,7 @@ Source: format.md sections 4, 7 and 10 (traps T1, T2). Raises StorageError when 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -70,7 +70,7 @@ class FileAudit:
             entry,
             snapshot_id,
             None if self._all_columns else self._table.schema.trimmed_primary_key,
-            is_changelog=is_changelog,
+            is_changelog,
         )
         try:
             with files_of(self._table, snapshot_id):
@@ -81,28 +81,17 @@ class FileAudit:
             one.find("file", error.expected, error.found)
 
 
+@dataclass(frozen=True)
 class _OneFile:
-    def __init__(
-        self,
-        table: TableState,
-        findings: Findings,
-        entry: ManifestEntry,
-        snapshot_id: int,
-        columns: Sequence[str] | None,
-        *,
-        is_changelog: bool,
-    ) -> None:
-        self._table = table
-        self._columns = columns
-        self._schema: TableSchema = table.schema
-        self._findings = findings
-        self._entry = entry
-        self._snapshot_id = snapshot_id
-        self._is_changelog = is_changelog
-        self._key = self._schema.trimmed_primary_key
+    table: TableState
+    findings: Findings
+    entry: ManifestEntry
+    snapshot_id: int
+    columns: Sequence[str] | None
+    is_changelog: bool
 
     def run(self) -> None:
-        meta = self._entry.file
+        meta = self.entry.file
         rows = deletes = 0
         numbers: list[int] = []
         first: pa.RecordBatch | None = None
@@ -124,13 +113,13 @@ class _OneFile:
             DELETES: (meta.delete_row_count, deletes),
             "smallest sequence number": (meta.min_sequence_number, min(numbers)),
             "largest sequence number": (meta.max_sequence_number, max(numbers)),
-            "first key": (meta.min_key, self._key_row(first)),
-            "last key": (meta.max_key, self._key_row(last)),
+            "first key": (meta.min_key, key_row(first, self.table.schema)),
+            "last key": (meta.max_key, key_row(last, self.table.schema)),
         }
         for name, (said, held) in facts.items():
             if said is None:  # a count that the writer did not give
                 continue
-            self._findings.checked("file-meta")
+            self.findings.checked("file-meta")
             if said != held:
                 texts = [v.hex() if isinstance(v, bytes) else str(v) for v in (said, held)]
                 self.find("file-meta", f"{name}: {texts[0]}, as its meta says", texts[1])
@@ -138,14 +127,14 @@ class _OneFile:
     def find(
         self, law: str, expected: str, found: str, key: dict[str, object] | None = None
     ) -> None:
-        entry = self._entry
-        self._findings.add(
+        entry = self.entry
+        self.findings.add(
             Finding(
                 law,
-                self._snapshot_id,
+                self.snapshot_id,
                 expected,
                 found,
-                partition_text(entry.partition, self._schema),
+                partition_text(entry.partition, self.table.schema),
                 entry.bucket,
                 entry.file.file_name,
                 key,
@@ -153,22 +142,25 @@ class _OneFile:
         )
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
-        table, entry = self._table, self._entry
+        table, entry = self.table, self.entry
         file: DataFileMeta = entry.file._replace(deleted=None)  # whose rows its meta counts
         path = table.data_file(entry.bucket_id, file.file_name)
         with open_data_file(
-            table.file_io, path, file, table.schema, table.schema_of(file.schema_id), self._columns
+            table.file_io, path, file, table.schema, table.schema_of(file.schema_id), self.columns
         ) as data:
             yield from data.batches()
 
     def _check_order(self, last: pa.RecordBatch | None, batch: pa.RecordBatch) -> None:
         """A changelog may emit a key more than once."""
-        if self._is_changelog:
+        if self.is_changelog:
             return
         pieces = [batch] if last is None else [last, batch]
-        columns = [pa.chunked_array([piece.column(name) for piece in pieces]) for name in self._key]
+        columns = [
+            pa.chunked_array([piece.column(name) for piece in pieces])
+            for name in self.table.schema.trimmed_primary_key
+        ]
         lanes = key_lanes(columns)
-        self._findings.checked("file-order", batch.num_rows)
+        self.findings.checked("file-order", batch.num_rows)
         wrong = np.flatnonzero(~ascends(lanes))
         if len(wrong):
             row = int(wrong[0]) + 1 - (last is not None)
@@ -180,12 +172,12 @@ class _OneFile:
             )
 
     def _check_bucket(self, batch: pa.RecordBatch) -> None:
-        entry = self._entry
+        entry = self.entry
         if entry.total_buckets < 1:
             return
-        options = {**self._schema.options, opt.BUCKET.key: str(entry.total_buckets)}
-        buckets = bucket_ids(batch, replace(self._schema, options=options))
-        self._findings.checked("row-bucket", batch.num_rows)
+        options = {**self.table.schema.options, opt.BUCKET.key: str(entry.total_buckets)}
+        buckets = bucket_ids(batch, replace(self.table.schema, options=options))
+        self.findings.checked("row-bucket", batch.num_rows)
         wrong = np.flatnonzero(buckets != entry.bucket)
         if len(wrong):
             row = int(wrong[0])
@@ -196,16 +188,18 @@ class _OneFile:
                 self._key_of(batch, row),
             )
 
-    def _key_row(self, row: pa.RecordBatch) -> bytes:
-        columns = [row.column(name) for name in self._key]
-        return with_arity(encode_rows(columns, key_types(self._schema)).row(0), len(columns))
-
     def _key_of(self, batch: pa.RecordBatch, row: int) -> dict[str, object]:
-        return next(printed_rows(batch.select(self._key).slice(row, 1)))
+        return next(printed_rows(batch.select(self.table.schema.trimmed_primary_key).slice(row, 1)))
 
 
 def _fixed(batch: pa.RecordBatch, name: str, kind: type[np.generic]) -> npt.NDArray[Any]:
     return fixed_values(batch.column(name), np.dtype(kind))
+
+
+def key_row(row: pa.RecordBatch, schema: TableSchema) -> bytes:
+    """The key of a batch of one row as a file's meta has it: a BinaryRow with its arity in front."""
+    columns = [row.column(name) for name in schema.trimmed_primary_key]
+    return with_arity(encode_rows(columns, key_types(schema)).row(0), len(columns))
 
 
 def ascends(lanes: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:

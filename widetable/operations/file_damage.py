@@ -8,10 +8,11 @@ of tables without a primary key, are not looked at. Raises StorageError.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from widetable.errors import DamagedError
 from widetable.format.bucket_id import by_bucket
 from widetable.format.damaged_file import damaged_file, missing_file
 from widetable.format.manifest_entry import ManifestEntry
@@ -80,7 +81,8 @@ def damaged_files(
     """
     if not table.schema.primary_keys or OTHER_DIRECTORY in table.schema.options:
         return
-    look = _Look(table, snapshot_id, is_deep=deep, is_changelog=is_changelog)
+    met = [sick.error for sick in SICK_BUCKETS.of(table)]
+    look = _Look(table, snapshot_id, deep, is_changelog, met)
     placed = (entry for entry in entries if entry.bucket >= 0 and entry.file.external_path is None)
     for bucket, members in by_bucket(placed).items():
         there = table.file_io.list(table.bucket_dir(bucket))
@@ -94,42 +96,42 @@ def damaged_files(
                 yield Damage(entry, look.report(entry, *facts))
 
 
+@dataclass(frozen=True)
 class _Look:
-    def __init__(
-        self, table: TableState, snapshot_id: int, *, is_deep: bool, is_changelog: bool
-    ) -> None:
-        self._table = table
-        self._snapshot_id = snapshot_id
-        self._is_deep = is_deep
-        self._is_changelog = is_changelog
-        self._met = [sick.error for sick in SICK_BUCKETS.of(table)]
+    """met: what compactions of this process have met."""
+
+    table: TableState
+    snapshot_id: int
+    is_deep: bool
+    is_changelog: bool
+    met: Sequence[DamagedError]
 
     def at(self, entry: ManifestEntry, size_bytes: int | None) -> tuple[str, str] | None:
         """(found, expected) of a damaged file."""
-        table, file = self._table, entry.file
+        table, file = self.table, entry.file
         path = table.data_file(entry.bucket_id, file.file_name)
         if size_bytes is None:
-            error = missing_file(table.paths, path, f"snapshot {self._snapshot_id}")
+            error = missing_file(table.paths, path, f"snapshot {self.snapshot_id}")
         elif size_bytes != file.file_size:
             expected = f"{file.file_size} bytes, as its meta says"
             error = damaged_file(path, f"{size_bytes} bytes", expected)
-        elif self._is_deep:
+        elif self.is_deep:
             return self._read(entry)
         else:
-            met = [error for error in self._met if path in error.subject]
+            met = [error for error in self.met if path in error.subject]
             return (met[0].found, met[0].expected) if met else None
         return error.found, error.expected
 
     def report(self, entry: ManifestEntry, found: str, expected: str) -> DamagedFile:
-        table, file = self._table, entry.file
+        table, file = self.table, entry.file
         return DamagedFile(
             table.data_file(entry.bucket_id, file.file_name),
-            self._snapshot_id,
+            self.snapshot_id,
             partition_text(entry.partition, table.schema),
             entry.bucket,
             file.level,
             file.row_count,
-            self._is_changelog,
+            self.is_changelog,
             found,
             expected,
         )
@@ -137,8 +139,8 @@ class _Look:
     def _read(self, entry: ManifestEntry) -> tuple[str, str] | None:
         """By all laws of a file that an audit knows, in all columns; a wrong count of deletes harms no row."""
         findings = Findings(_FACTS_OF_META)
-        one = FileAudit(self._table, findings, all_columns=True)
-        one.look_at(entry, self._snapshot_id, is_changelog=self._is_changelog)
+        one = FileAudit(self.table, findings, all_columns=True)
+        one.look_at(entry, self.snapshot_id, is_changelog=self.is_changelog)
         for found in findings.report("", "", None, None).findings:
             if not found.expected.startswith(DELETES):
                 return found.found, found.expected

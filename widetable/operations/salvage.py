@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from widetable import options as opt
 from widetable.errors import DamagedError, NotFoundError
-from widetable.format.binary_row import decode_row, encode_rows, with_arity
+from widetable.format.binary_row import decode_row
 from widetable.format.bucket_hash import bucket_ids
 from widetable.format.data_file_meta import FILE_SOURCE_APPEND, DataFileMeta
 from widetable.format.data_file_reader import DataFile, open_data_file
@@ -39,7 +39,7 @@ from widetable.format.printed_value import printed
 from widetable.kernels.arrow_buffers import fixed_values
 from widetable.kernels.key_lanes import key_lanes
 from widetable.lsm.sorted_run import key_types, sort_key
-from widetable.operations.file_audit import ascends
+from widetable.operations.file_audit import ascends, key_row
 from widetable.schema import SEQUENCE_NUMBER
 from widetable.types import DataType
 from widetable.write.rolling_writer import RollingWriter
@@ -176,8 +176,9 @@ class _Salvage:
         if any((bucket_ids(piece, self._by_bucket) != self._bucket).any() for piece in rows):
             return False
         low, high = self._file.min_key, self._file.max_key
-        first, last = self._key_row(rows[0], 0), self._key_row(rows[-1], rows[-1].num_rows - 1)
-        types = self._types
+        types, schema = self._types, self._table.schema
+        first = key_row(rows[0].slice(0, 1), schema)
+        last = key_row(rows[-1].slice(rows[-1].num_rows - 1), schema)
         if sort_key(first, types) < sort_key(low, types):
             return False
         if sort_key(last, types) > sort_key(high, types):
@@ -187,11 +188,6 @@ class _Salvage:
             min(int(of_piece.min()) for of_piece in numbers) >= self._file.min_sequence_number
             and max(int(of_piece.max()) for of_piece in numbers) <= self._file.max_sequence_number
         )
-
-    def _key_row(self, batch: pa.RecordBatch, row: int) -> bytes:
-        """The key as a file's meta has it: a BinaryRow with its arity in front."""
-        columns = [batch.column(name).slice(row, 1) for name in self._key]
-        return with_arity(encode_rows(columns, self._types).row(0), len(columns))
 
     def _named(self, bounds: Sequence[Any]) -> dict[str, Any]:
         return _printed_key(self._key, bounds, self._types)
