@@ -16,6 +16,7 @@ Raises what lookups raise; InvalidError for anything but one whole key.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -88,7 +89,7 @@ def explain(table: OpenTable, key: Any, as_of: int | str | datetime | None = Non
             _record(numbers[step.row], stored[step.row], step.is_there, written_by)
             for step in steps
         ),
-        tuple(_column(schema, name, stored, steps, numbers) for name in names),
+        tuple(map(_Merged(schema, stored, steps, numbers).column, names)),
     )
 
 
@@ -188,72 +189,63 @@ def _record(
     )
 
 
-def _column(
-    schema: TableSchema,
-    name: str,
-    stored: Sequence[_Stored],
-    steps: Sequence[MergeStep],
-    numbers: Mapping[int, int],
-) -> ExplainedColumn:
-    """numbers: of the records, by row number."""
-    function = function_of(schema, name)
-    if function is not None:
-        return _filled_column(name, function, stored, steps)
-    group = group_of(schema, name)
-    before: int | None = None
-    stored_sequence, sequence_after = None, None
-    events = []
-    for number, step in enumerate(steps, 1):
-        after = _source(schema, name, stored, step, numbers) if step.is_there else None
-        if group is not None:
-            sequence_after = _source(schema, group.sequence[0], stored, step, numbers)
-        merged = MergedColumn(
-            name,
-            number,
-            TEXTS[stored[step.row].values[VALUE_KIND]],
-            stored[step.row].values,
-            before,
-            after,
-            None
-            if stored_sequence is None
-            else (stored_sequence, _of(stored, steps, stored_sequence)),
-            sequence_after == number,
-            step.is_there,
-        )
-        events.append(ColumnEvent(number, merged.effect, reason(schema, merged)))
-        before, stored_sequence = after, sequence_after
-    value = None if before is None else _of(stored, steps, before).get(name)
-    return ExplainedColumn(name, value, before, tuple(events))
+@dataclass(frozen=True)
+class _Merged:
+    """A key's records, merged. numbers: of the records, by row number."""
 
+    schema: TableSchema
+    stored: Sequence[_Stored]
+    steps: Sequence[MergeStep]
+    numbers: Mapping[int, int]
 
-def _filled_column(
-    name: str, function: str, stored: Sequence[_Stored], steps: Sequence[MergeStep]
-) -> ExplainedColumn:
-    """The record is the last one that changed the value."""
-    before, record, events = None, None, []
-    for number, step in enumerate(steps, 1):
-        after = step.values.get(name) if step.is_there else None
-        at = stored[step.row].values
-        filled = FilledColumn(name, function, TEXTS[at[VALUE_KIND]], at, before, after)
-        events.append(ColumnEvent(number, filled.effect, filled.reason))
-        record = record if filled.effect == LEAVES else number
-        before = after
-    return ExplainedColumn(name, before, None if before is None else record, tuple(events))
+    def column(self, name: str) -> ExplainedColumn:
+        """What each record did to it."""
+        schema, stored, steps = self.schema, self.stored, self.steps
+        function = function_of(schema, name)
+        if function is not None:
+            return self._filled_column(name, function)
+        group = group_of(schema, name)
+        before: int | None = None
+        stored_sequence, sequence_after = None, None
+        events = []
+        for number, step in enumerate(steps, 1):
+            after = self._source(name, step) if step.is_there else None
+            if group is not None:
+                sequence_after = self._source(group.sequence[0], step)
+            merged = MergedColumn(
+                name,
+                number,
+                TEXTS[stored[step.row].values[VALUE_KIND]],
+                stored[step.row].values,
+                before,
+                after,
+                None if stored_sequence is None else (stored_sequence, self._of(stored_sequence)),
+                sequence_after == number,
+                step.is_there,
+            )
+            events.append(ColumnEvent(number, merged.effect, reason(schema, merged)))
+            before, stored_sequence = after, sequence_after
+        value = None if before is None else self._of(before).get(name)
+        return ExplainedColumn(name, value, before, tuple(events))
 
+    def _filled_column(self, name: str, function: str) -> ExplainedColumn:
+        """The record is the last one that changed the value."""
+        before, record, events = None, None, []
+        for number, step in enumerate(self.steps, 1):
+            after = step.values.get(name) if step.is_there else None
+            at = self.stored[step.row].values
+            filled = FilledColumn(name, function, TEXTS[at[VALUE_KIND]], at, before, after)
+            events.append(ColumnEvent(number, filled.effect, filled.reason))
+            record = record if filled.effect == LEAVES else number
+            before = after
+        return ExplainedColumn(name, before, None if before is None else record, tuple(events))
 
-def _source(
-    schema: TableSchema,
-    name: str,
-    stored: Sequence[_Stored],
-    step: MergeStep,
-    numbers: Mapping[int, int],
-) -> int | None:
-    """The number of the record that a column is from."""
-    row = step.sources.get(name, -1)
-    is_from_it = row >= 0 and is_source(schema, name, stored[row].values)
-    return numbers[row] if is_from_it else None
+    def _source(self, name: str, step: MergeStep) -> int | None:
+        """The number of the record that a column is from."""
+        row = step.sources.get(name, -1)
+        is_from_it = row >= 0 and is_source(self.schema, name, self.stored[row].values)
+        return self.numbers[row] if is_from_it else None
 
-
-def _of(stored: Sequence[_Stored], steps: Sequence[MergeStep], number: int) -> Mapping[str, Any]:
-    """The values of a record."""
-    return stored[steps[number - 1].row].values
+    def _of(self, number: int) -> Mapping[str, Any]:
+        """The values of a record."""
+        return self.stored[self.steps[number - 1].row].values
