@@ -136,7 +136,9 @@ def inspect_table(table: OpenTable) -> Inspection:
     consumers = consumer_lags(state, latest)
     is_leased = lease is not None
     unattended = unattended_by(state.paths.root, options, backlog, since, is_leased=is_leased)
-    damaged = () if latest is None else _damaged(state, entries, latest.id)
+    latest_id = 0 if latest is None else latest.id
+    # By listings: one request for each bucket that has files.
+    damaged = tuple(damage.file for damage in damaged_files(state, entries, latest_id))
     others = () if unattended is not None else _backlog_warnings(state, backlog, is_leased)
     return Inspection(
         path=state.paths.root,
@@ -169,13 +171,6 @@ def inspect_table(table: OpenTable) -> Inspection:
             *map(str, damaged_notes(state.file_io, state.paths)),
         ),
     )
-
-
-def _damaged(
-    state: TableState, entries: Sequence[ManifestEntry], snapshot_id: int
-) -> tuple[DamagedFile, ...]:
-    """By listings: one request for each bucket that has files."""
-    return tuple(damage.file for damage in damaged_files(state, entries, snapshot_id))
 
 
 def _damage_warnings(path: str, damaged: Sequence[DamagedFile]) -> Iterator[str]:
