@@ -24,9 +24,9 @@ from widetable.cli.past import check_only
 from widetable.cli.tables import warehouse_of
 from widetable.commit.writer_registration import Job
 from widetable.errors import InvalidError
-from widetable.meta.meta_service import MetaAnswers, meta_package, service_client
+from widetable.meta.meta_service import MetaAnswers, ServiceSession, meta_package, service_client
 from widetable.meta.revision import RevisionResult
-from widetable.operations.session import REPEATABLE_READ
+from widetable.operations.session import REPEATABLE_READ, Session
 
 _Row = dict[str, Any]
 _HOST: Final = "127.0.0.1"
@@ -75,27 +75,15 @@ _BARRIERS: Final = {
 _READ: Final = {"table": pa.string(), "snapshot_id": pa.int64()}
 
 
-class _ReadTogether(NamedTuple):
-    """Tables at a barrier, and by which snapshots another client reads them.
-
-    snapshot_ids: by table; None for one that no snapshot has at that barrier. barrier, revision: None
-    where there is none.
-    """
-
-    barrier: int | None
-    revision: int | None
-    snapshot_ids: Mapping[str, int | None]
-
-
 class _Answerer(NamedTuple):
     """Who is asked: the tables themselves, or their service.
 
-    topology: what there is. revise, read: what a session or a revision of either does.
+    topology: what there is. revise, session: of either.
     """
 
     topology: MetaAnswers
     revise: Callable[..., RevisionResult]
-    read: Callable[[Sequence[str], int | None], _ReadTogether]
+    session: Callable[..., Session | ServiceSession]
 
 
 class _MetaWords(NamedTuple):
@@ -146,7 +134,7 @@ def meta(
     if limit is not None:
         whole_number(limit, "--limit", least=0)
     if action in _ANSWERS:
-        asked = _of_the_tables(warehouse) if uri is None else _of_a_service(uri)
+        asked = _answerer(warehouse, uri)
         given = _MetaWords(action, named, leaving, barrier, limit, force, to, full, dry_run, format)
         _ANSWERS[action](asked, given)
     elif action == "rebuild":
@@ -156,27 +144,14 @@ def meta(
     return DONE
 
 
-def _of_the_tables(warehouse: str) -> _Answerer:
-    """A session is opened to learn the snapshots, and closed at once: what is printed is not held from expiry."""
-    catalog = warehouse_of(warehouse)
-
-    def read(tables: Sequence[str], barrier: int | None) -> _ReadTogether:
-        with catalog.session(tables, consistency=REPEATABLE_READ, as_of=barrier) as found:
-            return _ReadTogether(found.barrier, found.revision, found.snapshot_ids())
-
-    return _Answerer(catalog.topology(), catalog.revise, read)
-
-
-# The service chooses the barrier and knows its snapshots; no table is opened here, so this needs no way to
+# A service chooses the barrier and knows its snapshots; no table is opened here, so this needs no way to
 # the warehouse's storage. Several URLs are instances of one service: one that answers is asked.
-def _of_a_service(uris: Sequence[str]) -> _Answerer:
-    service = service_client(uris, "--uri")
-
-    def read(tables: Sequence[str], barrier: int | None) -> _ReadTogether:
-        with service.session(tables, consistency=REPEATABLE_READ, as_of=barrier) as found:
-            return _ReadTogether(found.barrier, found.revision, found.snapshot_ids)
-
-    return _Answerer(service, service.revise, read)
+def _answerer(warehouse: str, uris: Sequence[str] | None) -> _Answerer:
+    if uris is not None:
+        service = service_client(uris, "--uri")
+        return _Answerer(service, service.revise, service.session)
+    catalog = warehouse_of(warehouse)
+    return _Answerer(catalog.topology(), catalog.revise, catalog.session)
 
 
 def _placed(action: str, words: Sequence[str], *, by_uri: bool) -> tuple[str, str, str]:
@@ -286,9 +261,12 @@ def _write_barriers(asked: _Answerer, given: _MetaWords) -> None:
 
 # One comma-separated word of tables, so that it stands where the others have one NAME.
 def _write_read(asked: _Answerer, given: _MetaWords) -> None:
-    found = asked.read(names_of(given.name), given.barrier)
-    rows = [{"table": table, "snapshot_id": id} for table, id in found.snapshot_ids.items()]
-    value = {"barrier": found.barrier, "revision": found.revision, "tables": rows}
+    tables = names_of(given.name)
+    # Closed at once: what is printed is not held from expiry.
+    with asked.session(tables, consistency=REPEATABLE_READ, as_of=given.barrier) as found:
+        ids = found.snapshot_ids() if isinstance(found, Session) else found.snapshot_ids
+        rows = [{"table": table, "snapshot_id": id} for table, id in ids.items()]
+        value = {"barrier": found.barrier, "revision": found.revision, "tables": rows}
     said = f"at barrier {found.barrier}; a table without a snapshot is read by the barrier"
     write_result(given.format, value, [*_lines(_READ, rows), "", said])
 
