@@ -35,7 +35,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from widetable.cli.console import without_controls
+from widetable.cli.console import without_controls, write_line
 from widetable.cli.frame_text import NOTHING, aligned
 from widetable.cli.refused_file import RefusingFile, storage_errors
 from widetable.errors import InvalidError
@@ -206,9 +206,9 @@ def output_sink(format: str, output: str | None) -> Iterator[pa.NativeFile]:
         sys.stdout.flush()
 
 
-def write_changes(format: str, batches: Batches, schema: pa.Schema, sink: pa.NativeFile) -> int:
-    """How many rows were written. format: a key of `WRITERS`.
-
-    batches is read while it is written: an error of the table comes in the middle, through here.
-    """
-    return WRITERS[format](batches, schema, sink)
+def write_rows(format: str, output: str | None, batches: Batches, schema: pa.Schema) -> None:
+    """Rows in a format, to a new file, of which it is said then, or to standard output."""
+    with output_sink(format, output) as sink:
+        rows = WRITERS[format](batches, schema, sink)
+    if output not in (None, STANDARD_OUTPUT):
+        write_line(f"{rows} rows in {output}")

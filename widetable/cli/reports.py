@@ -11,7 +11,7 @@ from typing import Final
 import pyarrow as pa
 
 from widetable.cli.audit_text import audit_lines
-from widetable.cli.changes_output import STANDARD_OUTPUT, output_sink, write_changes
+from widetable.cli.changes_output import write_rows
 from widetable.cli.command import DONE, FOUND
 from widetable.cli.console import write_json, write_line, write_lines, write_result
 from widetable.cli.frame_text import frame_lines
@@ -99,10 +99,7 @@ def changes(
     schema = change_schema(table, names, commit_columns=commits)
     ends = _end(start), _end(end)
     batches = table.change_batches(*ends, names, mode=mode, commit_columns=commits)
-    with output_sink(format, output) as sink:
-        rows = write_changes(format, batches, schema, sink)
-    if output not in (None, STANDARD_OUTPUT):
-        write_line(f"{rows} rows in {output}")
+    write_rows(format, output, batches, schema)
     return DONE
 
 

@@ -15,9 +15,9 @@ from itertools import chain
 
 import pyarrow as pa
 
-from widetable.cli.changes_output import STANDARD_OUTPUT, output_sink, write_changes
+from widetable.cli.changes_output import write_rows
 from widetable.cli.command import DONE
-from widetable.cli.console import write_line, write_result
+from widetable.cli.console import write_result
 from widetable.cli.option_words import names_of
 from widetable.cli.row_files import row_batches
 from widetable.errors import InvalidError
@@ -86,10 +86,7 @@ def read(
     names = None if columns is None else names_of(columns)
     scan = Table.open(path).scan(names, filter, snapshot_id=snapshot, tag=tag, barrier=barrier)
     scan = scan if limit is None else scan.limit(limit)
-    with output_sink(format, output) as sink:
-        rows = write_changes(format, scan.to_batches(), scan.arrow_schema, sink)
-    if output not in (None, STANDARD_OUTPUT):
-        write_line(f"{rows} rows in {output}")
+    write_rows(format, output, scan.to_batches(), scan.arrow_schema)
     return DONE
 
 
