@@ -201,12 +201,7 @@ _COMMANDS: Final = (
             ),
             argument("--how", "add: inner (the default) or left.", choices=("inner", "left")),
             number("--max-matches", "add: rows that a join key may have at most.", "NUMBER"),
-            argument(
-                "--set",
-                "add: an option of the table. May be repeated.",
-                action="append",
-                metavar="KEY=VALUE",
-            ),
+            many("--set", "add: an option of the table. May be repeated.", "KEY=VALUE"),
             flag("--once", "run: one round, then end."),
             time("--interval", "run: time between two looks at the tables; by default 1 s."),
             flag("--quiet", "run: log warnings and errors only."),

@@ -59,22 +59,9 @@ def join(
         raise _wrong("format json", action, "it without --once", "rounds of which none is the last")
     if action == "run":
         return _run(path, once=once, interval=interval, quiet=quiet, format=format)
-    if left and right and on:
-        return _add(path, left, right, on, how, max_matches, set, format)
-    missing = next(name for name, value in of_add.items() if not value)
-    raise _wrong(missing, action, "no value", "what is to be joined")
-
-
-def _add(
-    path: str,
-    left: str,
-    right: str,
-    on: str,
-    how: str | None,
-    max_matches: int | None,
-    set: list[str] | None,
-    format: str,
-) -> int:
+    if not (left and right and on):
+        missing = next(name for name, value in of_add.items() if not value)
+        raise _wrong(missing, action, "no value", "what is to be joined")
     # left and right are names in the warehouse of the path: a join has its three tables in one catalog.
     warehouse, name = place_of(path)
     table = DeltaJoin(

@@ -12,7 +12,7 @@ doctor changes nothing and has exit code 1 for findings; repair and rollback hav
 from __future__ import annotations
 
 from widetable.cli.command import DONE, FOUND
-from widetable.cli.console import write_json, write_line, write_lines
+from widetable.cli.console import write_lines
 from widetable.cli.damage_text import doctor_lines, repair_lines, rollback_lines
 from widetable.cli.warehouse import table_paths
 from widetable.errors import InvalidError, WidetableError
@@ -34,13 +34,10 @@ def _doctor_all(path: str, paths: list[str], deep: bool, format: str) -> int:
     """All reports, healthy ones too, then how many tables are ill. Nothing is printed before the last was looked at."""
     reports = [_report(each, deep) for each in paths]
     ill = sum(not report.ok for report in reports)
-    if format == "json":
-        write_json({"ok": not ill, "path": path, "tables": [one.to_dict() for one in reports]})
-        return FOUND if ill else DONE
-    for report in reports:
-        for line, style in doctor_lines(report):
-            write_line(line, style)
-    write_line(f"{len(reports)} tables, {ill} with findings", "error" if ill else "good")
+    lines = [line for report in reports for line in doctor_lines(report)]
+    last = f"{len(reports)} tables, {ill} with findings", "error" if ill else "good"
+    found = {"ok": not ill, "path": path, "tables": [one.to_dict() for one in reports]}
+    write_lines(format, found, [*lines, last])
     return FOUND if ill else DONE
 
 

@@ -16,6 +16,7 @@ from widetable.cli.command import (
     Command,
     argument,
     flag,
+    many,
     number,
     time,
 )
@@ -41,12 +42,7 @@ TABLE_COMMANDS: Final = (
                 "--key", "Columns of the primary key, after commas.", metavar="NAMES", required=True
             ),
             argument("--partition", "Columns of the partition, after commas.", metavar="NAMES"),
-            argument(
-                "--set",
-                "An option of the table. May be repeated.",
-                action="append",
-                metavar="KEY=VALUE",
-            ),
+            many("--set", "An option of the table. May be repeated.", "KEY=VALUE"),
             flag("--if-not-exists", "A table that is there stays as it is."),
             *FORMATS,
         ),
