@@ -23,12 +23,11 @@ Argument = tuple[str, dict[str, Any]]
 class Command:
     """module: below widetable.cli. summary: one line; notes: more of them, for the help of the command.
 
-    name: of the command and of the function in its module. group: a heading of `widetable --help`,
-    one of `commands._GROUPS`. arguments: in the order of the help. examples: whole command lines.
+    name: of the command and of the function in its module. arguments: in the order of the help. examples: whole
+    command lines.
     """
 
     name: str
-    group: str
     module: str
     summary: str
     arguments: tuple[Argument, ...]

@@ -11,11 +11,10 @@ lists, flags); what they mean is checked by the command.
 from __future__ import annotations
 
 import argparse
-from itertools import groupby
 from typing import Any, Final, NoReturn
 
 from widetable.cli.command import DEBUG, Command
-from widetable.cli.commands import COMMANDS
+from widetable.cli.commands import GROUPS
 from widetable.cli.console import write_text
 from widetable.cli.documentation import pages_folder
 from widetable.errors import InvalidError
@@ -77,8 +76,8 @@ def parsed(command: Command, words: list[str]) -> dict[str, Any]:
 
 
 def overview() -> str:
-    """All commands by their groups, one line each. `COMMANDS` is sorted by group, which `groupby` needs."""
+    """All commands by their groups, one line each."""
     lines: list[str] = []
-    for group, commands in groupby(COMMANDS.values(), key=lambda command: command.group):
+    for group, commands in GROUPS.items():
         lines += ["", f"{group}:", *(f"  {one.name:<12}{one.summary}" for one in commands)]
     return _OVERVIEW.format(commands="\n".join(lines[1:]), pages=pages_folder())

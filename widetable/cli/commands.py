@@ -26,14 +26,13 @@ from widetable.cli.command import (
     time,
 )
 from widetable.cli.meta_command import META_COMMAND
-from widetable.cli.table_commands import TABLE_COMMANDS
+from widetable.cli.table_commands import KEEP, LOOK, MAKE, PAST
 from widetable.operations.audit_report import FINDINGS_PER_LAW
 from widetable.operations.inspected_names import NAMES, OF_A_SNAPSHOT
 
-_COMMANDS: Final = (
+_LOOK: Final = (
     Command(
         "inspect",
-        "look at a table",
         "reports",
         "Say what state a table is in: snapshots, files, what waits, warnings.",
         (
@@ -56,7 +55,6 @@ _COMMANDS: Final = (
     ),
     Command(
         "explain",
-        "look at a table",
         "reports",
         "Say why a key has its values: which record each is from, what became of the others.",
         (
@@ -78,7 +76,6 @@ _COMMANDS: Final = (
     ),
     Command(
         "audit",
-        "look at a table",
         "reports",
         "Check the laws of the format and of the changelog.",
         (
@@ -103,7 +100,6 @@ _COMMANDS: Final = (
     ),
     Command(
         "doctor",
-        "look at a table",
         "mending",
         "List all that is wrong with tables, and what to do.",
         (
@@ -120,7 +116,6 @@ _COMMANDS: Final = (
     ),
     Command(
         "changes",
-        "look at a table",
         "reports",
         "Write the changes of a range of snapshots, with their kind in the column _row_kind.",
         (
@@ -145,9 +140,11 @@ _COMMANDS: Final = (
             f"widetable changes {EXAMPLE} 11 12 --format parquet --output changes.parquet",
         ),
     ),
+)
+
+_KEEP: Final = (
     Command(
         "maintain",
-        "keep it up",
         "upkeep",
         "Keep a table compacted, with its changelog, and expired: until SIGTERM, or once.",
         (
@@ -179,7 +176,6 @@ _COMMANDS: Final = (
     ),
     Command(
         "join",
-        "keep it up",
         "joins",
         "Make a table that holds the join of two others, and keep it so: until SIGTERM or once.",
         (
@@ -214,7 +210,6 @@ _COMMANDS: Final = (
     ),
     Command(
         "expire",
-        "keep it up",
         "upkeep",
         "Let old snapshots go, as the table's options say, or as given here.",
         (
@@ -235,7 +230,6 @@ _COMMANDS: Final = (
     ),
     Command(
         "rescale",
-        "keep it up",
         "upkeep",
         "Give a table another number of buckets, while others read and write.",
         (
@@ -250,7 +244,6 @@ _COMMANDS: Final = (
     ),
     Command(
         "orphans",
-        "keep it up",
         "upkeep",
         "Remove files that no snapshot, tag or branch names.",
         (
@@ -270,7 +263,6 @@ _COMMANDS: Final = (
     ),
     Command(
         "alter",
-        "keep it up",
         "alteration",
         "Change options and columns of a table, in one step. Data files are not touched.",
         (
@@ -293,9 +285,11 @@ _COMMANDS: Final = (
         ),
         "Each may be repeated. NAME may be a path to a field: v.f, v.element.f, v.value.f.",
     ),
+)
+
+_MEND: Final = (
     Command(
         "repair",
-        "mend it",
         "mending",
         "Take damaged files out of a table, keep what can be read, list exactly what is gone.",
         (
@@ -310,7 +304,6 @@ _COMMANDS: Final = (
     ),
     Command(
         "rollback",
-        "mend it",
         "mending",
         "Give a table the rows of an older snapshot, in a new snapshot.",
         (
@@ -328,9 +321,11 @@ _COMMANDS: Final = (
         ),
         "Says first what that undoes; changes nothing without --yes.",
     ),
+)
+
+_PREPARE: Final = (
     Command(
         "completion",
-        "prepare an installation",
         "completion_script",
         "Print a script that completes command lines in a shell.",
         (
@@ -345,7 +340,6 @@ _COMMANDS: Final = (
     ),
     Command(
         "warmup",
-        "prepare an installation",
         "installation",
         "Compile all kernels into their cache, as when an image is built.",
         FORMATS,
@@ -354,20 +348,14 @@ _COMMANDS: Final = (
         "NUMBA_CPU_NAME=generic, then and later, makes them fit every processor.",
     ),
 )
-# As `widetable --help` shows them.
-_GROUPS: Final = (
-    "make and fill a table",
-    "look at a table",
-    "keep it up",
-    "keep its past",
-    "mend it",
-    META_COMMAND.group,
-    "prepare an installation",
-)
-COMMANDS: Final = {
-    command.name: command
-    for command in sorted(
-        (*TABLE_COMMANDS, *_COMMANDS, META_COMMAND),
-        key=lambda command: _GROUPS.index(command.group),
-    )
+
+GROUPS: Final = {
+    "make and fill a table": MAKE,
+    "look at a table": (*LOOK, *_LOOK),
+    "keep it up": (*KEEP, *_KEEP),
+    "keep its past": PAST,
+    "mend it": _MEND,
+    "look after tables under barriers": (META_COMMAND,),
+    "prepare an installation": _PREPARE,
 }
+COMMANDS: Final = {command.name: command for group in GROUPS.values() for command in group}

@@ -27,7 +27,6 @@ ACTIONS: Final = (
 
 META_COMMAND: Final = Command(
     "meta",
-    "look after tables under barriers",
     "meta",
     "Show or serve jobs, tables and barriers of a warehouse; let who has ended leave.",
     (

@@ -21,13 +21,9 @@ from widetable.cli.command import (
     time,
 )
 
-_MAKE: Final = "make and fill a table"
-_NAMES: Final = "keep its past"
-
-TABLE_COMMANDS: Final = (
+MAKE: Final = (
     Command(
         "init",
-        _MAKE,
         "tables",
         "Make a table.",
         (
@@ -53,7 +49,6 @@ TABLE_COMMANDS: Final = (
     ),
     Command(
         "write",
-        _MAKE,
         "rows",
         "Write the rows of files in one commit: Parquet, CSV, or JSON lines.",
         (
@@ -100,7 +95,6 @@ TABLE_COMMANDS: Final = (
     ),
     Command(
         "delete",
-        _MAKE,
         "rows",
         "Delete the rows that a condition keeps, in one commit.",
         (
@@ -113,7 +107,6 @@ TABLE_COMMANDS: Final = (
     ),
     Command(
         "copy",
-        _MAKE,
         "tables",
         "Make a table of one snapshot of another: the same files, at another place.",
         (
@@ -133,9 +126,11 @@ TABLE_COMMANDS: Final = (
         "The new table is there whole or not at all; in an object store also empty, right before it is whole. "
         "It has no other snapshots, tags, branches or consumers.",
     ),
+)
+
+LOOK: Final = (
     Command(
         "ls",
-        "look at a table",
         "tables",
         "List the tables of a warehouse or database.",
         (argument("path", "A warehouse's directory, or a database's.", metavar="PATH"), *FORMATS),
@@ -143,7 +138,6 @@ TABLE_COMMANDS: Final = (
     ),
     Command(
         "schema",
-        "look at a table",
         "tables",
         "Show the columns, keys and options of a table.",
         (PATH, *FORMATS),
@@ -151,7 +145,6 @@ TABLE_COMMANDS: Final = (
     ),
     Command(
         "read",
-        "look at a table",
         "rows",
         "Write the rows of a snapshot, by default of the newest.",
         (
@@ -168,9 +161,11 @@ TABLE_COMMANDS: Final = (
             f"widetable read {EXAMPLE} --filter \"city = 'Oslo'\" --format parquet --output oslo.parquet",
         ),
     ),
+)
+
+PAST: Final = (
     Command(
         "tag",
-        _NAMES,
         "past",
         "Keep a snapshot under a name, let it go, or list the tags.",
         (
@@ -191,7 +186,6 @@ TABLE_COMMANDS: Final = (
     ),
     Command(
         "branch",
-        _NAMES,
         "branch",
         "Make, drop or list branches, or let the table go on as one.",
         (
@@ -216,7 +210,6 @@ TABLE_COMMANDS: Final = (
     ),
     Command(
         "consumer",
-        _NAMES,
         "past",
         "List the consumers of a table's changes, or forget one.",
         (
@@ -228,9 +221,11 @@ TABLE_COMMANDS: Final = (
         ),
         (f"widetable consumer list {EXAMPLE}", f"widetable consumer delete {EXAMPLE} totals"),
     ),
+)
+
+KEEP: Final = (
     Command(
         "compact",
-        "keep it up",
         "upkeep",
         "Merge sorted runs where that is due, and make the changelog.",
         (PATH, flag("--full", "Merge all runs of every bucket."), *FORMATS),
