@@ -26,7 +26,7 @@ to b's changes, which is the compaction's and no job's.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Final, NamedTuple
 
 import pyarrow as pa
@@ -129,35 +129,11 @@ class Delays:
 
     def tables_to_arrow(self) -> pa.Table:
         """One row for each of `tables`, its fields as columns."""
-        rows = (
-            (
-                one.barrier,
-                one.table,
-                one.written_delay_millis,
-                one.changes_delay_millis,
-                list(one.path),
-                one.slowest_job,
-            )
-            for one in self.tables
-        )
-        return frame_of_rows(_TABLES, rows, "delays of tables")
+        return frame_of_rows(_TABLES, map(astuple, self.tables), "delays of tables")
 
     def jobs_to_arrow(self) -> pa.Table:
         """One row for each of `jobs`, its fields as columns; times are timestamps."""
-        rows = (
-            (
-                one.barrier,
-                one.job,
-                one.last_source,
-                one.begin_time_millis,
-                one.end_time_millis,
-                one.wait_millis,
-                one.cost_millis,
-                one.share_millis,
-            )
-            for one in self.jobs
-        )
-        return frame_of_rows(_JOBS, rows, "delays of jobs")
+        return frame_of_rows(_JOBS, map(astuple, self.jobs), "delays of jobs")
 
 
 def newest_delays(found: Delays, limit: int) -> Delays:
