@@ -24,7 +24,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from datetime import datetime
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
@@ -116,7 +116,8 @@ def _reads(
 ) -> ChangeReads:
     mode = one_of(mode, MODES, "mode")
     if mode == "barrier":
-        return _barrier_reads(table, start, end, columns, commit_columns=commit_columns)
+        ids, span = _barrier_range(table, start, end)
+        return _reads_of(table, ids, span, columns, "auto", commit_columns=commit_columns)
     first, last = _end(table, start, "start"), _end(table, end, "end")
     schema = change_schema(table, columns, commit_columns=commit_columns)
     if mode == "diff":
@@ -142,20 +143,11 @@ def _no_splits() -> None:
     """It takes a read to know them."""
 
 
-def _barrier_reads(
-    table: OpenTable,
-    start: int | str | datetime,
-    end: int | str | datetime,
-    columns: Sequence[str] | None,
-    *,
-    commit_columns: bool,
-) -> ChangeReads:
+def _barrier_range(table: OpenTable, start: Any, end: Any) -> tuple[Sequence[int], str]:
     first, last = whole_number(start, "start", least=0), whole_number(end, "end", least=0)
     if last < first:
         raise refused(last, "end", f"{first}, the start, or more")
-    ids = barrier_change_ids(table, first, last)
-    span = f"after barrier {first} up to {last}"
-    return _reads_of(table, ids, span, columns, "auto", commit_columns=commit_columns)
+    return barrier_change_ids(table, first, last), f"after barrier {first} up to {last}"
 
 
 def _reads_of(
