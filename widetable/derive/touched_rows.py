@@ -6,13 +6,14 @@ this stays so. Raises what reading manifests and data files, writing and committ
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from widetable.commit.barrier_step import BarrierStep
 from widetable.commit.commit_identity import Identity
 from widetable.commit.touched_keys import TouchedFiles, touched_among, touched_files, touched_near
 from widetable.errors import ConflictError, InvalidError
@@ -75,19 +76,42 @@ def append_untouched(
     Raises ConflictError where somebody was faster each time. by: of one commit; properties are
     committed even where no row is left.
     """
+
+    def left() -> tuple[pa.Table, int]:
+        return untouched_rows(table, rows, read_id, by.user), read_id
+
+    return append_left(table, left, by, properties)
+
+
+def append_left(
+    table: OpenTable,
+    rows_left: Callable[[], tuple[pa.Table, int | None]],
+    by: Identity,
+    properties: Mapping[str, str] | None,
+    barrier: BarrierStep | None = None,
+) -> int | None:
+    """The same of rows that others have left, asked for anew in each try, with the snapshot from which on nobody may
+    touch them. barrier: it is committed, too, where no row is left.
+    """
     for tries_left in reversed(range(_TRIES)):
-        left = untouched_rows(table, rows, read_id, by.user)
+        left, read_id = rows_left()
         messages = written(table, left)
         try:
             done = append_messages(
-                table, messages, by, properties=properties, read_snapshot_id=read_id
+                table,
+                messages,
+                by,
+                properties=properties,
+                read_snapshot_id=read_id,
+                barrier=barrier,
             )
         except (ConflictError, InvalidError) as refused:
+            # Of other errors it is not known whether it is in.
             discard(table, messages)
             if isinstance(refused, InvalidError) or not tries_left:
                 raise
             continue
-        if not done.committed and (messages or properties):
+        if not done.committed and (messages or properties or barrier):
             discard(table, messages)
             return None
         return int(left.num_rows)

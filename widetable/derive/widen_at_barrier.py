@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -38,7 +38,7 @@ from widetable.barrier_options import BARRIER_INTERVAL
 from widetable.commit.barrier_state import BarrierState
 from widetable.commit.barrier_step import Act, BarrierStep
 from widetable.commit.commit_identity import Identity
-from widetable.derive.touched_rows import written
+from widetable.derive.touched_rows import append_left
 from widetable.derive.widen_changes import (
     DoneBarrier,
     ReadBarrier,
@@ -57,19 +57,16 @@ from widetable.derive.widen_progress import (
 from widetable.derive.widen_rows import asked_columns, differing
 from widetable.derive.widen_schema import check_one_interval, wanted_columns
 from widetable.derived_options import WIDENER_RUN, WidenOption, widen_options
-from widetable.errors import ConflictError, InvalidError
 from widetable.operations.barrier_scan import active_revision, barrier_views
 from widetable.operations.barrier_writer import let_leave, value_ids
 from widetable.operations.held_lease import held_lease
 from widetable.operations.neighbour import name_of, neighbour
 from widetable.operations.newest_snapshot import held
 from widetable.operations.open_table import OpenTable
-from widetable.operations.table_commit import append_messages, discard
+from widetable.operations.table_commit import append_messages
 from widetable.read.barrier_view import BarrierViews
 from widetable.read.next_barrier import Available, next_barrier
 from widetable.schema import TableSchema
-
-_TRIES: Final = 8
 
 
 def let_wideners_leave(fact: OpenTable) -> None:
@@ -222,28 +219,5 @@ def _committed(
         is_member=True,
         is_derived=True,
     )
-    for tries_left in reversed(range(_TRIES)):
-        left, known_id = not_deleted(fact, piece, of.barrier)
-        messages = written(fact, left)
-        try:
-            done = append_messages(
-                fact,
-                messages,
-                by,
-                properties=properties,
-                read_snapshot_id=known_id,
-                barrier=step,
-            )
-        except (
-            ConflictError,
-            InvalidError,
-        ) as refused:  # of others it is not known whether it is in
-            discard(fact, messages)
-            if isinstance(refused, InvalidError) or not tries_left:
-                raise
-            continue
-        if not done.committed:
-            discard(fact, messages)
-            return None
-        return int(left.num_rows)
-    raise AssertionError("the last try returns or raises")
+    left = partial(not_deleted, fact, piece, of.barrier)
+    return append_left(fact, left, by, properties, step)

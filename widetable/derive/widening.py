@@ -31,6 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 
 import pyarrow as pa
 
@@ -102,13 +103,7 @@ def _is_idle(fact: OpenTable, option: WidenOption, done: Pair, pair: Pair) -> bo
 
 def _widened(of: NumberedRound) -> WidenRound | None:
     ends_with = {FACT: str(of.pair.fact_id), DIM: str(of.pair.dim_id)}
-
-    def commit(
-        piece: pa.Table, by: Identity, properties: dict[str, str], is_last: bool
-    ) -> int | None:
-        return _committed(of, piece, by, properties)
-
-    return commit_pieces(of, _differing(of), ends_with, commit)
+    return commit_pieces(of, _differing(of), ends_with, partial(_committed, of))
 
 
 def _differing(of: NumberedRound) -> Iterator[pa.Table]:
@@ -120,7 +115,7 @@ def _differing(of: NumberedRound) -> Iterator[pa.Table]:
 
 
 def _committed(
-    of: NumberedRound, piece: pa.Table, by: Identity, properties: dict[str, str]
+    of: NumberedRound, piece: pa.Table, by: Identity, properties: dict[str, str], _is_last: bool
 ) -> int | None:
     """How many rows; None: another widener was faster."""
     fact = of.widening.fact

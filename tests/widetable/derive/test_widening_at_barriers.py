@@ -18,7 +18,7 @@ from tests.widetable.derive.orders import (
     Orders,
 )
 from widetable.connector import Upkeep
-from widetable.derive import widen_at_barrier, widen_candidates
+from widetable.derive import touched_rows, widen_candidates
 from widetable.derive.widen_at_barrier import next_widened
 from widetable.derived_options import widen_options
 from widetable.errors import ConflictError, InvalidError, NotFoundError, StorageError
@@ -102,11 +102,11 @@ def test_rows_that_later_records_delete_stay_deleted(
     real = append_messages
 
     def at_the_last_moment(*given: Any, **named: Any) -> Any:
-        monkeypatch.setattr(widen_at_barrier, "append_messages", real)
+        monkeypatch.setattr(touched_rows, "append_messages", real)
         delete(2)
         return real(*given, **named)
 
-    monkeypatch.setattr(widen_at_barrier, "append_messages", at_the_last_moment)
+    monkeypatch.setattr(touched_rows, "append_messages", at_the_last_moment)
     orders.round()
     assert sorted(orders.fact.scan(["id"]).to_arrow()["id"].to_pylist()) == [3]
     assert orders.as_of()[0] == 10
@@ -159,11 +159,11 @@ def test_what_another_client_writes_is_widened_with_the_next_barrier(
     orders.writers["amount"].complete(10)
 
     def meanwhile(*given: Any, **named: Any) -> Any:
-        monkeypatch.setattr(widen_at_barrier, "append_messages", append_messages)
+        monkeypatch.setattr(touched_rows, "append_messages", append_messages)
         commit_without_barriers(orders.fact, {"id": [5], "cust": [8]})
         return append_messages(*given, **named)
 
-    monkeypatch.setattr(widen_at_barrier, "append_messages", meanwhile)
+    monkeypatch.setattr(touched_rows, "append_messages", meanwhile)
     orders.round()
     assert orders.as_of()[1][5] == (8, None, None, None)
     for who in ("cust", "amount", "dim"):
@@ -185,7 +185,7 @@ def test_later_records_of_a_row_do_not_hold_the_widener_up(
         orders.write("cust", {1: 8}, 20, all=False)
         return append_messages(*given, **named)
 
-    monkeypatch.setattr(widen_at_barrier, "append_messages", meanwhile)
+    monkeypatch.setattr(touched_rows, "append_messages", meanwhile)
     orders.round()
     assert orders.as_of() == (10, {1: (7, None, "Oslo", 1)})
     assert commits == 1
@@ -207,7 +207,7 @@ def test_a_commit_whose_answer_is_lost_keeps_its_files(
         raise lost
 
     with monkeypatch.context() as here:
-        here.setattr(widen_at_barrier, "append_messages", commit)
+        here.setattr(touched_rows, "append_messages", commit)
         with pytest.raises(type(lost)):
             orders.round()
     assert orders.as_of() == (10, {1: (7, None, "Oslo", 1)})

@@ -13,7 +13,7 @@ import pytest
 from tests.faults import FaultyFileIO
 from tests.tallies import Note
 from tests.widetable.derive.orders import FACT, INTERVAL, WIDENER, Killed, Orders
-from widetable.derive import widen_at_barrier, widen_candidates
+from widetable.derive import touched_rows, widen_candidates
 from widetable.errors import NotFoundError, StorageError
 from widetable.operations.table_commit import append_messages
 from widetable.storage.file_io import FileIO
@@ -106,7 +106,7 @@ class _History:
             return real(*given, **named)
 
         with patch.context() as here:
-            here.setattr(widen_at_barrier, "append_messages", commit)
+            here.setattr(touched_rows, "append_messages", commit)
             try:
                 self.orders.round()
             except Killed:
