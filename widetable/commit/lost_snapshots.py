@@ -14,7 +14,6 @@ files are new ones of level 0. Raises StorageError.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final
 
 from widetable.commit.branch_mark import had_branches
 from widetable.commit.consumer_store import ConsumerStore
@@ -30,7 +29,7 @@ def trace_of_snapshots(file_io: FileIO, paths: TablePaths) -> str | None:
     """Something that only a table leaves which had snapshots; None when there is no such thing. For a table that has
     none: a few listings, and the manifest lists of commits that did not end.
     """
-    return next((found for look in _LOOKS for found in look(file_io, paths)), None)
+    return next(_traces(file_io, paths), None)
 
 
 def no_snapshot(paths: TablePaths, trace: str) -> DamagedError:
@@ -54,10 +53,6 @@ def mark_again(file_io: FileIO, paths: TablePaths) -> None:
     file_io.replace(paths.had_snapshots, table_identity(file_io, paths).encode())
 
 
-def _hints(file_io: FileIO, paths: TablePaths) -> Iterator[str]:
-    yield from (path for path in (paths.latest_hint, paths.earliest_hint) if file_io.exists(path))
-
-
 def _mark(file_io: FileIO, paths: TablePaths) -> Iterator[str]:
     """One that was left by another life of the table shows nothing."""
     try:
@@ -67,30 +62,26 @@ def _mark(file_io: FileIO, paths: TablePaths) -> Iterator[str]:
         return
 
 
-def _tags(file_io: FileIO, paths: TablePaths) -> Iterator[str]:
-    for entry in file_io.list(paths.tag_dir):
-        if tag_name(entry.name) is not None:
-            yield f"{paths.tag_dir}/{entry.name}"
-
-
-def _consumers(file_io: FileIO, paths: TablePaths) -> Iterator[str]:
+def _traces(file_io: FileIO, paths: TablePaths) -> Iterator[str]:
+    """All of them, what costs least to look for first."""
+    yield from (path for path in (paths.latest_hint, paths.earliest_hint) if file_io.exists(path))
+    yield from _mark(file_io, paths)
+    yield from _named(file_io, paths.tag_dir, tag_name)
     for name, next_snapshot in ConsumerStore(file_io, paths).all().items():
         if next_snapshot > 1:
             yield f"the consumer {name!r}, which has read up to snapshot {next_snapshot - 1}"
-
-
-def _notes(file_io: FileIO, paths: TablePaths) -> Iterator[str]:
     if file_io.exists(paths.last_commits):
         yield paths.last_commits
-    for entry in file_io.list(paths.service_dir):
-        if retired_snapshot_id(entry.name) is not None:
-            yield f"{paths.service_dir}/{entry.name}"
+    yield from _named(file_io, paths.service_dir, retired_snapshot_id)
+    yield from _named(file_io, paths.changelog_dir, changelog_id)
+    yield from _manifest_lists(file_io, paths)
 
 
-def _changelogs(file_io: FileIO, paths: TablePaths) -> Iterator[str]:
-    for entry in file_io.list(paths.changelog_dir):
-        if changelog_id(entry.name) is not None:
-            yield f"{paths.changelog_dir}/{entry.name}"
+def _named(file_io: FileIO, directory: str, parse: Callable[[str], object]) -> Iterator[str]:
+    """Files whose names say that there was a snapshot."""
+    for entry in file_io.list(directory):
+        if parse(entry.name) is not None:
+            yield f"{directory}/{entry.name}"
 
 
 def _manifest_lists(file_io: FileIO, paths: TablePaths) -> Iterator[str]:
@@ -116,14 +107,3 @@ def _manifest_lists(file_io: FileIO, paths: TablePaths) -> Iterator[str]:
         if is_later or len(names) > 1 or names & named:
             yield f"{path}, which is of no first commit"
         named |= names
-
-
-_LOOKS: Final[tuple[Callable[[FileIO, TablePaths], Iterator[str]], ...]] = (
-    _hints,
-    _mark,
-    _tags,
-    _consumers,
-    _notes,
-    _changelogs,
-    _manifest_lists,
-)
