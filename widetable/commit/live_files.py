@@ -26,15 +26,7 @@ from widetable.commit.manifest_cache import (
     DecodedManifest,
     ManifestCache,
 )
-from widetable.commit.recorded import (
-    check_changelog_rows,
-    check_delta_rows,
-    check_list,
-    check_live_rows,
-    check_manifest,
-    check_manifest_size,
-    check_name,
-)
+from widetable.commit.recorded import check_manifest, check_name, check_rows, check_size
 from widetable.errors import DamagedError, NotFoundError
 from widetable.format.binary_row import decode_row
 from widetable.format.bucket_id import BucketId
@@ -118,7 +110,7 @@ class LiveFiles:
                 found.extend(_wanted(self.manifest(meta, snapshot), partitions, buckets))
         left = live(found)
         if self._counted and partitions is None and buckets is None and manifest_filter is None:
-            check_live_rows(left, snapshot)
+            check_rows(snapshot, "live", left, snapshot.total_record_count)
         return self._marked(left, snapshot)
 
     def index(self, snapshot: Snapshot | None) -> tuple[IndexEntry, ...]:
@@ -161,7 +153,7 @@ class LiveFiles:
         """What this snapshot itself added and deleted, in order."""
         found = self._entries(snapshot.delta_manifest_list, snapshot)
         if self._counted:
-            check_delta_rows(found, snapshot)
+            check_rows(snapshot, "added less deleted", found, snapshot.delta_record_count)
         return found
 
     def changelog_entries(self, snapshot: Snapshot) -> list[ManifestEntry]:
@@ -170,7 +162,7 @@ class LiveFiles:
             return []
         found = self._entries(snapshot.changelog_manifest_list, snapshot)
         if self._counted:
-            check_changelog_rows(found, snapshot)
+            check_rows(snapshot, "changelog", found, snapshot.changelog_record_count)
         return found
 
     def _entries(self, list_name: str, snapshot: Snapshot) -> list[ManifestEntry]:
@@ -192,7 +184,9 @@ class LiveFiles:
             data = self._read(path, snapshot)
             held = DecodedList(read_manifest_list(data, path), len(data))
             self._cache.put(path, held)
-        check_list(path, held, snapshot, snapshot.list_bytes.get(name))
+        size_bytes = snapshot.list_bytes.get(name)
+        if size_bytes is not None:
+            check_size(path, held, size_bytes, f"snapshot {snapshot.id}")
         return held.metas
 
     def manifest(self, meta: ManifestFileMeta, snapshot: Snapshot) -> DecodedManifest:
@@ -205,7 +199,7 @@ class LiveFiles:
             data = self._read(path, snapshot)
             held = DecodedManifest(read_manifest(data, path), len(data))
             self._cache.put(path, held)
-        check_manifest_size(path, held, meta)
+        check_size(path, held, meta.file_size, "its list")
         if self._counted:
             check_manifest(path, held, meta)
         return held

@@ -9,7 +9,7 @@ writer left out is not compared. Raises DamagedError naming the file.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final
 
 from widetable.commit.manifest_cache import DecodedList, DecodedManifest
@@ -33,18 +33,10 @@ def check_name(path: str, data: bytes) -> None:
         )
 
 
-def check_list(
-    path: str, held: DecodedList, snapshot: Snapshot, recorded_bytes: int | None
-) -> None:
-    """A list against the snapshot that names it."""
-    if recorded_bytes is not None and held.file_bytes != recorded_bytes:
-        raise _damaged(path, held.file_bytes, recorded_bytes, "bytes", f"snapshot {snapshot.id}")
-
-
-def check_manifest_size(path: str, held: DecodedManifest, meta: ManifestFileMeta) -> None:
-    """A manifest against the size in the list that names it."""
-    if held.file_bytes != meta.file_size:
-        raise _damaged(path, held.file_bytes, meta.file_size, "bytes", "its list")
+def check_size(path: str, held: DecodedList | DecodedManifest, recorded: int, where: str) -> None:
+    """A list or manifest against its size in what names it, the snapshot or the list."""
+    if held.file_bytes != recorded:
+        raise _damaged(path, held.file_bytes, recorded, "bytes", where)
 
 
 def check_manifest(path: str, held: DecodedManifest, meta: ManifestFileMeta) -> None:
@@ -64,26 +56,11 @@ def check_manifest(path: str, held: DecodedManifest, meta: ManifestFileMeta) -> 
             raise _damaged(path, found, (low, high), what, "its list")
 
 
-def check_live_rows(live: Sequence[ManifestEntry], snapshot: Snapshot) -> None:
-    """All live files of a snapshot against its number of rows."""
-    _check_rows(snapshot, "live", _rows(live), snapshot.total_record_count)
-
-
-def check_delta_rows(delta: Iterable[ManifestEntry], snapshot: Snapshot) -> None:
-    """What a snapshot added and deleted against its number of rows."""
-    _check_rows(snapshot, "added less deleted", _rows(delta), snapshot.delta_record_count)
-
-
-def check_changelog_rows(changelog: Iterable[ManifestEntry], snapshot: Snapshot) -> None:
-    """A snapshot's changelog against its number of rows."""
-    _check_rows(snapshot, "changelog", _rows(changelog), snapshot.changelog_record_count)
-
-
-def _rows(entries: Iterable[ManifestEntry]) -> int:
-    return sum(e.file.row_count if e.kind == ADD else -e.file.row_count for e in entries)
-
-
-def _check_rows(snapshot: Snapshot, what: str, found: int, recorded: int | None) -> None:
+def check_rows(
+    snapshot: Snapshot, what: str, entries: Iterable[ManifestEntry], recorded: int | None
+) -> None:
+    """All live files of a snapshot, what it added and deleted, or its changelog, against its number of their rows."""
+    found = sum(e.file.row_count if e.kind == ADD else -e.file.row_count for e in entries)
     if recorded is not None and found != recorded:
         raise DamagedError(
             f"manifests of snapshot {snapshot.id}",
