@@ -17,7 +17,7 @@ reading manifests raises.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Final
 
 from widetable.commit import conflicts
@@ -63,7 +63,7 @@ class Deltas:
 
         Deletes come first, as a file that changes its level has both, under one name.
         """
-        delta, live = _changed(asked, self.live_files, latest, self.schemas.is_rescaled)
+        delta, live = self._changed(asked, latest)
         conflict = (
             _not_kept(asked, live)
             or conflicts.check(delta, live, self.key_types)
@@ -80,6 +80,21 @@ class Deltas:
             )
         return delta
 
+    def _changed(
+        self, asked: CommitRequest, latest: Snapshot | None
+    ) -> tuple[tuple[ManifestEntry, ...], list[ManifestEntry]]:
+        """The delta, and the live files that it must fit: none for an append, which fits unless its writer has counted
+        the buckets of a partition otherwise.
+        """
+        live_entries = self.live_files.live_entries
+        if asked.kind == COMMIT_KIND_APPEND:
+            is_rescaled = self.schemas.is_rescaled()
+            return asked.adds, live_entries(latest, asked.partitions) if is_rescaled else []
+        if asked.kind == COMMIT_KIND_COMPACT:
+            return asked.entries, live_entries(latest, asked.partitions, asked.buckets)
+        live = live_entries(latest, None if asked.scope is None else asked.scope | asked.partitions)
+        return _overwriting(asked, live), live
+
     def _raised_meanwhile(
         self, asked: CommitRequest, live: Iterable[ManifestEntry], latest: Snapshot | None
     ) -> conflicts.Conflict | None:
@@ -92,26 +107,6 @@ class Deltas:
         names = tuple(e.file.file_name for e in unseen if raised is None or e.bucket_id in raised)
         detail = "rows came above level 0 that a compaction of level 0 has not seen"
         return conflicts.Conflict("raised", names, detail) if names else None
-
-
-def _changed(
-    asked: CommitRequest,
-    live_files: LiveFiles,
-    latest: Snapshot | None,
-    is_rescaled: Callable[[], bool],
-) -> tuple[tuple[ManifestEntry, ...], list[ManifestEntry]]:
-    """The delta, and the live files that it must fit: none for an append, which fits unless its writer has counted
-    the buckets of a partition otherwise.
-    """
-    if asked.kind == COMMIT_KIND_APPEND:
-        live = live_files.live_entries(latest, asked.partitions) if is_rescaled() else []
-        return asked.adds, live
-    if asked.kind == COMMIT_KIND_COMPACT:
-        live = live_files.live_entries(latest, asked.partitions, asked.buckets)
-        return asked.entries, live
-    looked_at = None if asked.scope is None else asked.scope | asked.partitions
-    live = live_files.live_entries(latest, looked_at)
-    return _overwriting(asked, live), live
 
 
 def _overwriting(asked: CommitRequest, live: Iterable[ManifestEntry]) -> tuple[ManifestEntry, ...]:

@@ -24,14 +24,14 @@ finds it gone; where they share none, their outputs may still meet on a level, w
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 from widetable.format.binary_row import decode_row
 from widetable.format.bucket_id import BucketId
-from widetable.format.manifest_entry import ADD, DELETE, Identity, ManifestEntry
+from widetable.format.manifest_entry import ADD, DELETE, ManifestEntry
 from widetable.format.plain_value import row_order
 from widetable.types import DataType
 
@@ -55,34 +55,22 @@ def check(
     told. For an append `live` may be empty: level 0 has no order of keys, and it deletes nothing.
     """
     present = {entry.identity: entry for entry in live}
-    conflict = _twice(delta) or _gone(delta, present) or _present(delta, present)
-    if conflict is not None:
-        return conflict
+    counts = Counter(entry.identity for entry in delta)
+    twice = (e for e in delta if counts[e.identity] > 1)
+    gone = (e for e in delta if e.kind == DELETE and e.identity not in present)
+    added = (e for e in delta if e.kind == ADD and e.identity in present)
+    for kind, entries, detail in (
+        ("twice", twice, "one commit names a file of one level twice"),
+        ("gone", gone, "files to be replaced are not live any more"),
+        ("present", added, "files to be added are live already"),
+    ):
+        if files := tuple(sorted({entry.file.file_name for entry in entries})):
+            return Conflict(kind, files, detail)
     for entry in delta:
         if entry.kind == DELETE:
             del present[entry.identity]
     after = [*present.values(), *(entry for entry in delta if entry.kind == ADD)]
     return _buckets(delta, after) or _overlap(delta, after, key_types)
-
-
-def _twice(delta: Sequence[ManifestEntry]) -> Conflict | None:
-    counts = Counter(entry.identity for entry in delta)
-    files = _names(entry for entry in delta if counts[entry.identity] > 1)
-    return Conflict("twice", files, "one commit names a file of one level twice") if files else None
-
-
-def _gone(
-    delta: Sequence[ManifestEntry], present: dict[Identity, ManifestEntry]
-) -> Conflict | None:
-    files = _names(e for e in delta if e.kind == DELETE and e.identity not in present)
-    return Conflict("gone", files, "files to be replaced are not live any more") if files else None
-
-
-def _present(
-    delta: Sequence[ManifestEntry], present: dict[Identity, ManifestEntry]
-) -> Conflict | None:
-    files = _names(e for e in delta if e.kind == ADD and e.identity in present)
-    return Conflict("present", files, "files to be added are live already") if files else None
 
 
 def _buckets(delta: Sequence[ManifestEntry], after: Sequence[ManifestEntry]) -> Conflict | None:
@@ -132,7 +120,3 @@ def _overlap(
 def _run(entry: ManifestEntry) -> tuple[BucketId, int]:
     """Above level 0 the files of a bucket at one level are one sorted run."""
     return entry.bucket_id, entry.file.level
-
-
-def _names(entries: Iterable[ManifestEntry]) -> tuple[str, ...]:
-    return tuple(sorted({entry.file.file_name for entry in entries}))
