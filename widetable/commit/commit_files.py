@@ -111,21 +111,21 @@ class CommitFiles:
                 return metas[:at] + self._folded.outputs + metas[at + len(self._folded.inputs) :]
             self._drop(None, self._folded.outputs)
             self._folded = None
-        fold = choose_fold(
+        start = choose_fold(
             metas,
             target_size_bytes=self._target_size_bytes,
             min_count=self._min_count,
             reclaim=reclaim,
         )
-        if fold is None:
+        if start is None:
             return metas
-        inputs = metas[fold.start : fold.end]
+        inputs = metas[start:]
         entries = folded(
             entry for meta in inputs for entry in self._live_files.manifest(meta, latest).entries
         )
         outputs = tuple(self.writer.manifest(part) for part in split_evenly(entries))
         self._folded = _Folded(tuple(meta.file_name for meta in inputs), outputs)
-        return metas[: fold.start] + outputs + metas[fold.end :]
+        return metas[:start] + outputs
 
     def _list(self, manifests: tuple[ManifestFileMeta, ...]) -> ListFile:
         name, size_bytes = self.writer.manifest_list(manifests)

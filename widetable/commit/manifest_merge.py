@@ -18,7 +18,6 @@ are only rewritten when deletes make up half of the adds, and only by commits th
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
@@ -29,18 +28,10 @@ from widetable.format.manifest_file import ManifestFileMeta
 FULL_ENTRIES: Final = 2048
 
 
-@dataclass(frozen=True)
-class ManifestFold:
-    """Manifests [start, end) of the list become one or more new ones in their place."""
-
-    start: int
-    end: int
-
-
 def choose_fold(
     metas: Sequence[ManifestFileMeta], *, target_size_bytes: int, min_count: int, reclaim: bool
-) -> ManifestFold | None:
-    """What to fold, None for nothing.
+) -> int | None:
+    """From which manifest on the list is folded: these become one or more new ones in their place. None: none is.
 
     metas: oldest first. reclaim: full manifests may be rewritten to drop what was deleted.
     """
@@ -48,7 +39,7 @@ def choose_fold(
         return None
     added, deleted = sum(m.num_added_files for m in metas), sum(m.num_deleted_files for m in metas)
     if reclaim and 2 * deleted >= added:
-        return ManifestFold(0, len(metas))
+        return 0
     # From the newest back: of the stretches that may be folded the longest one.
     start, entries, largest, at = None, 0, 0, len(metas)
     for meta in reversed(metas):
@@ -59,7 +50,7 @@ def choose_fold(
         largest = max(largest, _entries(meta))
         if len(metas) - at >= min_count and entries >= 2 * largest:
             start = at
-    return None if start is None else ManifestFold(start, len(metas))
+    return start
 
 
 def folded(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:

@@ -37,8 +37,8 @@ def answer(command: tuple[str, ...]) -> str:
     verb, *words = line.split()
     assert verb in ("fold", "reclaim")
     metas = [parse(word) for word in words]
-    fold = choose_fold(metas, target_size_bytes=TARGET, min_count=4, reclaim=verb == "reclaim")
-    return "nothing" if fold is None else f"{fold.start} {fold.end}"
+    start = choose_fold(metas, target_size_bytes=TARGET, min_count=4, reclaim=verb == "reclaim")
+    return "nothing" if start is None else f"{start} {len(metas)}"
 
 
 def test_script() -> None:
@@ -51,11 +51,11 @@ def simulate(commits: Sequence[int], min_count: int) -> tuple[int, int]:
     longest = rewritten = 0
     for entries in commits:
         metas = [manifest(size) for size in sizes]
-        fold = choose_fold(metas, target_size_bytes=1 << 60, min_count=min_count, reclaim=False)
-        if fold is not None:
-            total = sum(sizes[fold.start : fold.end])
+        start = choose_fold(metas, target_size_bytes=1 << 60, min_count=min_count, reclaim=False)
+        if start is not None:
+            total = sum(sizes[start:])
             rewritten += total
-            sizes[fold.start : fold.end] = [len(part) for part in split_evenly(range(total))]  # type: ignore[arg-type]
+            sizes[start:] = [len(part) for part in split_evenly(range(total))]  # type: ignore[arg-type]
         sizes.append(entries)
         longest = max(longest, len(sizes))
     return longest, rewritten
