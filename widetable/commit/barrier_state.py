@@ -39,8 +39,8 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Final
 
-from widetable.commit.committed import Load, before
-from widetable.errors import DamagedError, InvalidError, NotFoundError
+from widetable.commit.committed import Load, before, damaged_property
+from widetable.errors import InvalidError, NotFoundError
 from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
 
 WRITER: Final = "widetable.writer"
@@ -259,7 +259,7 @@ def _number(text: str, snapshot_id: int, key: str = BARRIER) -> int:
     try:
         return int(text)
     except ValueError as cause:
-        raise _damaged(key, text, "a decimal number", snapshot_id) from cause
+        raise damaged_property(snapshot_id, key, text, "a decimal number") from cause
 
 
 # A commit and the look before it, a session and its bisection ask for the same few snapshots.
@@ -279,7 +279,7 @@ def _parsed(text: str, snapshot_id: int) -> BarrierState:
         if numbers[0] < 1:
             raise ValueError(text)
     except (ValueError, TypeError, KeyError, AttributeError) as cause:
-        raise _damaged(BARRIERS, text, _FORM, snapshot_id) from cause
+        raise damaged_property(snapshot_id, BARRIERS, text, _FORM) from cause
     interval, frontier, highest, moved, revision = numbers
     return BarrierState(interval, frontier, highest, members, moved, waiting, left, revision)
 
@@ -295,12 +295,3 @@ def _member(entry: Any) -> Member:
     if not all(isinstance(text, str) for text in texts) or type(at) not in (int, type(None)):
         raise ValueError(entry)
     return Member(*numbers, *texts, at)
-
-
-def _damaged(key: str, text: str, expected: str, snapshot_id: int) -> DamagedError:
-    return DamagedError(
-        f"property {key!r} of snapshot {snapshot_id}",
-        found=repr(text[:100]),
-        expected=expected,
-        action="Restore the snapshot file, or go back to an older snapshot.",
-    )

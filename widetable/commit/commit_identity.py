@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from widetable.arguments import flag, label, shown, whole_number
 from widetable.errors import InvalidError
@@ -62,7 +62,8 @@ class Identity:
         """
         user = None if user is None else label(user, "commit_user", _LONGEST_USER)
         replay = flag(replay, "replay")
-        given = _given(identifier=identifier, digest=digest, replay=replay)
+        asking = {"commit_identifier": identifier, "digest": digest, "replay": replay or None}
+        given = [name for name, value in asking.items() if value is not None]
         if given and (user is None or identifier is None):
             raise InvalidError(
                 given[0],
@@ -74,18 +75,5 @@ class Identity:
             return Identity.unnamed(user)
         most = BATCH_COMMIT_IDENTIFIER - 1
         number = whole_number(identifier, "commit_identifier", least=0, most=most)
-        return Identity(user, number, _checked_digest(digest), replay)
-
-
-def _given(*, identifier: Any, digest: Any, replay: bool) -> list[str]:
-    """Names of the arguments that ask for a user and an identifier."""
-    names = {
-        "commit_identifier": identifier is not None,
-        "digest": digest is not None,
-        "replay": replay,
-    }
-    return [name for name, is_given in names.items() if is_given]
-
-
-def _checked_digest(digest: Any) -> str | None:
-    return None if digest is None else label(digest, "digest", _LONGEST_DIGEST)
+        known = None if digest is None else label(digest, "digest", _LONGEST_DIGEST)
+        return Identity(user, number, known, replay)

@@ -66,7 +66,6 @@ MAX_USERS: Final = 10_000
 MANY_USERS: Final = MAX_USERS * 8 // 10
 _OLD_MAX_USERS: Final = 1024
 _FORMS: Final = {
-    MAX_SEQUENCE_NUMBER: "a decimal number",
     COMMIT_USERS: "user -> [identifier, snapshot id, time, digest or null]",
     OLD_COMMITS: "user -> [identifier, snapshot id]",
 }
@@ -99,7 +98,9 @@ def highest_sequence_number(snapshot: Snapshot) -> int | None:
     try:
         return int(text)
     except ValueError as cause:
-        raise _damaged(snapshot.id, MAX_SEQUENCE_NUMBER, text) from cause
+        raise damaged_property(
+            snapshot.id, MAX_SEQUENCE_NUMBER, text, "a decimal number"
+        ) from cause
 
 
 def remembers(snapshot: Snapshot) -> bool:
@@ -239,9 +240,9 @@ def _parsed(text: str, key: str, snapshot_id: int) -> Users:
     try:
         body = json.loads(text)
     except ValueError as cause:
-        raise _damaged(snapshot_id, key, text) from cause
+        raise damaged_property(snapshot_id, key, text, _FORMS[key]) from cause
     if not isinstance(body, dict):
-        raise _damaged(snapshot_id, key, text)
+        raise damaged_property(snapshot_id, key, text, _FORMS[key])
     return body
 
 
@@ -254,7 +255,7 @@ def _parsed_old(snapshot: Snapshot) -> Users:
         if isinstance(entry, list) and len(entry) == 2
     }
     if len(users) < len(_parsed(text, OLD_COMMITS, snapshot.id)):
-        raise _damaged(snapshot.id, OLD_COMMITS, text)
+        raise damaged_property(snapshot.id, OLD_COMMITS, text, _FORMS[OLD_COMMITS])
     return users
 
 
@@ -268,10 +269,11 @@ def _is_entry(entry: Any) -> bool:
     return all(type(number) is int for number in numbers) and isinstance(digest, str | None)
 
 
-def _damaged(snapshot_id: int, key: str, text: str) -> DamagedError:
+def damaged_property(snapshot_id: int, key: str, text: str, expected: str) -> DamagedError:
+    """A property of a snapshot that is not of its form."""
     return DamagedError(
         f"property {key!r} of snapshot {snapshot_id}",
         found=repr(text[:100]),
-        expected=_FORMS[key],
+        expected=expected,
         action="Restore the snapshot file, or go back to an older snapshot.",
     )
