@@ -22,7 +22,6 @@ from __future__ import annotations
 from typing import Final
 
 from widetable.commit.json_note import JsonNote, is_id
-from widetable.errors import NotFoundError
 from widetable.job_names import plan_name, plan_of
 from widetable.paths import TablePaths
 from widetable.storage.file_io import FileIO
@@ -43,13 +42,8 @@ class BarrierPlans:
 
     def after(self, barrier: int) -> int | None:
         """What comes after a barrier, 0 for the start; None where nobody has said it."""
-        path = self._path(barrier)
-        try:
-            data = self._file_io.read(path)
-        except NotFoundError:
-            return None
-        found: int = _NOTE.from_json(data, path)["barrier"]
-        return found
+        found = _NOTE.read(self._file_io, self._path(barrier))
+        return None if found is None else int(found["barrier"])
 
     def before(self, barrier: int) -> int | None:
         """After which one a barrier was planned; None where no plan says it.

@@ -13,7 +13,6 @@ StorageError.
 
 from __future__ import annotations
 
-import contextlib
 import uuid
 from collections.abc import Iterable
 from typing import Final
@@ -21,7 +20,7 @@ from typing import Final
 from widetable.commit.clock import Clock, SystemClock
 from widetable.commit.json_note import JsonNote, is_anything
 from widetable.commit.process_identity import has_ended, this_process, would_be_seen
-from widetable.errors import DamagedError, NotFoundError
+from widetable.errors import DamagedError
 from widetable.paths import TablePaths
 from widetable.storage.file_io import FileIO, FileStatus
 
@@ -69,14 +68,13 @@ class CompactionWishes:
         return [entry for entry in entries if entry.name.startswith(_NAME)]
 
     def _is_open(self, entry: FileStatus) -> bool:
-        process = None
-        with contextlib.suppress(DamagedError):
-            try:
-                process = _NOTE.from_json(self._file_io.read(self._path(entry)), entry.name)[
-                    "process"
-                ]
-            except NotFoundError:
-                return False
+        try:
+            note = _NOTE.read(self._file_io, self._path(entry))
+        except DamagedError:
+            return True
+        if note is None:
+            return False
+        process = note["process"]
         if not isinstance(process, str) or has_ended(process):
             return True
         age_millis = self._clock.now_nanos() // 1_000_000 - entry.modified_millis

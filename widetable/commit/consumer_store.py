@@ -14,7 +14,7 @@ from typing import Final
 
 from widetable.commit.json_note import JsonNote, is_id
 from widetable.commit.passed_over import pass_over, readable
-from widetable.errors import DamagedError, NotFoundError
+from widetable.errors import DamagedError
 from widetable.paths import (
     CONSUMER_PREFIX,
     TEMPORARY_BYTES,
@@ -40,13 +40,8 @@ class ConsumerStore:
 
     def next_snapshot(self, consumer_id: str) -> int | None:
         """Where the consumer goes on; None for one that the table does not know."""
-        path = self._path(consumer_id)
-        try:
-            data = self._file_io.read(path)
-        except NotFoundError:
-            return None
-        next_snapshot: int = _NOTE.from_json(data, path)["nextSnapshot"]
-        return next_snapshot
+        found = _NOTE.read(self._file_io, self._path(consumer_id))
+        return None if found is None else int(found["nextSnapshot"])
 
     def record(self, consumer_id: str, next_snapshot: int) -> None:
         """All snapshots before `next_snapshot` are read. May go back, for a consumer that reads again."""

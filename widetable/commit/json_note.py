@@ -22,7 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from widetable.errors import DamagedError, InvalidError
+from widetable.errors import DamagedError, InvalidError, NotFoundError
+from widetable.storage.file_io import FileIO
 
 # Whether a value may stand there; None: the key is not there.
 Check = Callable[[Any], bool]
@@ -86,6 +87,13 @@ class JsonNote:
         if not all(check(values[key]) for key, check in self.keys.items()):
             raise self._damaged(path)
         return values
+
+    def read(self, file_io: FileIO, path: str) -> dict[str, Any] | None:
+        """Those of the file at a path; None where there is none."""
+        try:
+            return self.from_json(file_io.read(path), path)
+        except NotFoundError:
+            return None
 
     def _damaged(self, path: str) -> DamagedError:
         return DamagedError(

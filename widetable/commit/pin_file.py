@@ -188,9 +188,8 @@ def pin_to_json(path: str, pin: LookupPin, expires_millis: int) -> bytes:
 
 def read_pin(file_io: FileIO, path: str) -> LookupPin | None:
     """What a file says; None where there is none."""
-    try:
-        values = _NOTE.from_json(file_io.read(path), path)
-    except NotFoundError:
+    values = _NOTE.read(file_io, path)
+    if values is None:
         return None
     rows = values["partitions"]
     partitions = None if rows is None else tuple(map(bytes.fromhex, filter(None, rows.split(","))))

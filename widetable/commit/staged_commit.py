@@ -22,7 +22,7 @@ from typing import Final
 
 from widetable.commit.barrier_state import BarrierState
 from widetable.commit.json_note import JsonNote, is_id, is_text, is_whole
-from widetable.errors import DamagedError, NotFoundError
+from widetable.errors import DamagedError
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.manifest_file import read_manifest, write_manifest
 from widetable.job_names import is_staged, staged_name
@@ -88,11 +88,9 @@ def _is_in_force(one: StagedCommit, state: BarrierState) -> bool:
 
 
 def _read(file_io: FileIO, path: str) -> StagedCommit | None:
-    try:
-        data = file_io.read(path)
-    except NotFoundError:
+    values = _NOTE.read(file_io, path)
+    if values is None:
         return None
-    values = _NOTE.from_json(data, path)
     return StagedCommit(
         values["writer"],
         values["run"],
