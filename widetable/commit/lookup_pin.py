@@ -177,11 +177,21 @@ def newest_moment(
     if held is None:
         return Moment(NO_SNAPSHOT, ())
     snapshot, lease = held
+    return held_moment(snapshot, choose, [lease])
+
+
+def held_moment(
+    snapshot: Snapshot, choose: ChoosePartitions, leases: Sequence[ReadLease]
+) -> Moment:
+    """Of a snapshot that these leases hold; they are released where its partitions cannot be read."""
     try:
-        return Moment(pin_of(snapshot, choose), (lease,))
+        partitions = choose(snapshot)
     except BaseException:
-        lease.release()
+        for lease in leases:
+            lease.release()
         raise
+    pin = LookupPin(snapshot.id, snapshot.schema_id, snapshot.time_millis, partitions)
+    return Moment(pin, tuple(leases))
 
 
 def hold_newest(
@@ -199,11 +209,6 @@ def hold_newest(
             if look == _LOOKS - 1:
                 raise
     raise AssertionError("the last look returns or raises")
-
-
-def pin_of(snapshot: Snapshot, choose: ChoosePartitions) -> LookupPin:
-    """What is joined with that snapshot."""
-    return LookupPin(snapshot.id, snapshot.schema_id, snapshot.time_millis, choose(snapshot))
 
 
 def _hold_others(

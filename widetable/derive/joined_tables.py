@@ -9,7 +9,6 @@ Raises what `join_plan` and `index_lookup` raise, NotFoundError for a table that
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -20,18 +19,16 @@ from widetable import retention_options as retention
 from widetable.arguments import path
 from widetable.commit.clock import Clock, SystemClock
 from widetable.commit.lookup_pin import (
-    ChoosePartitions,
     Moment,
     OtherTable,
     PinnedBatch,
+    held_moment,
     hold_newest,
     hold_other,
     newest_moment,
     pin_batch,
-    pin_of,
 )
 from widetable.commit.pin_file import NO_SNAPSHOT, LookupPin, OtherSnapshot
-from widetable.commit.read_lease import ReadLease
 from widetable.commit.table_identity import check_identity
 from widetable.derive.index_lookup import hold_index
 from widetable.derive.index_table import made_index
@@ -138,18 +135,6 @@ class LookupJoin:
         entries = committer.live_files.live_entries(snapshot)
         schema = committer.schemas.load(snapshot.schema_id)
         return self.plan.partitions.chosen({e.bucket_id.partition for e in entries}, schema)
-
-
-def held_moment(
-    snapshot: Snapshot, partitions_of: ChoosePartitions, leases: Sequence[ReadLease]
-) -> Moment:
-    """Of a snapshot that these leases hold; they are released where its partitions cannot be read."""
-    try:
-        return Moment(pin_of(snapshot, partitions_of), tuple(leases))
-    except BaseException:
-        for lease in leases:
-            lease.release()
-        raise
 
 
 def opened(dim: Any) -> OpenTable:

@@ -15,10 +15,10 @@ from typing import Any
 import pyarrow as pa
 
 from widetable.arguments import refused
-from widetable.commit.lookup_pin import Moment
+from widetable.commit.lookup_pin import Moment, held_moment
 from widetable.commit.read_lease import hold
 from widetable.derive.join_plan import JoinArguments, plan_join
-from widetable.derive.joined_tables import LookupJoin, held_moment, join_by, new_lookup_join, opened
+from widetable.derive.joined_tables import LookupJoin, join_by, new_lookup_join, opened
 from widetable.derive.pinned_join import PinnedJoin, keep_join
 from widetable.errors import InvalidError
 from widetable.operations.open_table import OpenTable
