@@ -32,7 +32,6 @@ from widetable.commit.snapshot_store import SnapshotStore
 from widetable.errors import ConflictError, InvalidError
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
-from widetable.format.data_file_reader import open_data_file
 from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
 from widetable.kernels.key_lanes import key_lanes
 from widetable.kernels.key_match import match_keys
@@ -193,7 +192,5 @@ def key_batches(
     state: TableState, bucket: BucketId, file: DataFileMeta
 ) -> Iterator[pa.RecordBatch]:
     """The keys of a file, as it has them."""
-    path, schema = state.data_file(bucket, file.file_name), state.schema
-    file_schema = state.schema_of(file.schema_id)
-    with open_data_file(state.file_io, path, file, schema, file_schema, ()) as data:
+    with state.opened(bucket, file, ()) as data:
         yield from data.batches()

@@ -51,8 +51,8 @@ class Deduplicate:
     def plan(self, window: Window, columns: Sequence[str]) -> MergePlan:
         """One pick for all columns: a row wins as a whole, so a column that it lacks is null."""
         winners = window.last_rows
-        retractions = is_retraction(window.kinds)
-        if window.schema.typed_options.get(opt.IGNORE_DELETE) and retractions.any():
+        ignores = window.schema.typed_options.get(opt.IGNORE_DELETE)
+        if ignores and (retractions := is_retraction(window.kinds)).any():
             # Writers drop them then: these are from before the option was set, or of other clients.
             none = np.full(len(winners), -1, np.int64)
             found = last_marked(window.starts, none, ~retractions[window.order])

@@ -34,7 +34,6 @@ from widetable.errors import DamagedError, NotFoundError
 from widetable.format.binary_row import encode_rows
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
-from widetable.format.data_file_reader import open_data_file
 from widetable.format.printed_value import printed_rows
 from widetable.format.row_batch import column_or_nulls
 from widetable.kernels.arrow_buffers import fixed_values
@@ -311,11 +310,7 @@ class _AuditedPart:
                 facts.add(kept, source, snapshot_id, kinds, places)
 
     def _batches(self, file: DataFileMeta) -> Iterator[pa.RecordBatch]:
-        table = self.table
-        path = table.data_file(self.bucket, file.file_name)
-        with open_data_file(
-            table.file_io, path, file, table.schema, table.schema_of(file.schema_id)
-        ) as data:
+        with self.table.opened(self.bucket, file) as data:
             yield from data.batches()
 
     def _is_here(self, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:

@@ -28,7 +28,6 @@ from widetable.format.binary_row import encode_rows, with_arity
 from widetable.format.bucket_hash import bucket_ids
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
-from widetable.format.data_file_reader import open_data_file
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.printed_value import printed_rows
 from widetable.kernels.arrow_buffers import fixed_values
@@ -142,12 +141,8 @@ class _OneFile:
         )
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
-        table, entry = self.table, self.entry
-        file: DataFileMeta = entry.file._replace(deleted=None)  # whose rows its meta counts
-        path = table.data_file(entry.bucket_id, file.file_name)
-        with open_data_file(
-            table.file_io, path, file, table.schema, table.schema_of(file.schema_id), self.columns
-        ) as data:
+        file: DataFileMeta = self.entry.file._replace(deleted=None)  # whose rows its meta counts
+        with self.table.opened(self.entry.bucket_id, file, self.columns) as data:
             yield from data.batches()
 
     def _check_order(self, last: pa.RecordBatch | None, batch: pa.RecordBatch) -> None:

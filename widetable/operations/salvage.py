@@ -30,7 +30,7 @@ from widetable.errors import DamagedError, NotFoundError
 from widetable.format.binary_row import decode_row
 from widetable.format.bucket_hash import bucket_ids
 from widetable.format.data_file_meta import FILE_SOURCE_APPEND, DataFileMeta
-from widetable.format.data_file_reader import DataFile, open_data_file
+from widetable.format.data_file_reader import DataFile
 from widetable.format.deletion_vector import deleted_rows
 from widetable.format.footer_seal import Seal
 from widetable.format.manifest_entry import ManifestEntry
@@ -73,13 +73,10 @@ class Salvaged:
 
 def salvage(table: TableState, entry: ManifestEntry, *, dry_run: bool) -> Salvaged:
     """Read a damaged file as far as it goes, and write that down unless it is a dry run."""
-    file, schema = entry.file, table.schema
-    path = table.data_file(entry.bucket_id, file.file_name)
-    file_schema = table.schema_of(file.schema_id)
     try:
-        data = open_data_file(table.file_io, path, file, schema, file_schema)
+        data = table.opened(entry.bucket_id, entry.file)
     except (DamagedError, NotFoundError):
-        return Salvaged((), 0, (_whole(table, file),))
+        return Salvaged((), 0, (_whole(table, entry.file),))
     with data:
         one = _Salvage(table, entry, data)
         try:

@@ -57,7 +57,6 @@ from widetable.errors import (
     UnsupportedError,
     WidetableError,
 )
-from widetable.format.data_file_reader import open_data_file
 from widetable.format.hash_index import write_hash_index
 from widetable.format.index_manifest import DELETION_VECTORS, HASH, IndexEntry
 from widetable.format.manifest_entry import ManifestEntry
@@ -249,8 +248,7 @@ def _copy_schemas(
 def _copy_files(state: TableState, target: TableState, entry: ManifestEntry) -> None:
     """A data file with what lies beside it. It is looked at first: what is damaged is not copied."""
     bucket, file = entry.bucket_id, entry.file._replace(deleted=None)
-    path = state.data_file(bucket, file.file_name)
-    open_data_file(state.file_io, path, file, state.schema, state.schema_of(file.schema_id)).close()
+    state.opened(bucket, file).close()
     for name in file_names(entry):
         source_path, path = state.data_file(bucket, name), target.data_file(bucket, name)
         written = _written(state.file_io, source_path, target.file_io, path)
