@@ -23,7 +23,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from widetable.errors import ConflictError, DamagedError, NotFoundError, StorageError
@@ -44,22 +44,6 @@ _MAX_ROUNDS: Final = 5
 # A group is committed when it has so many buckets, or so many bytes: what a lost race may cost.
 _GROUP_BUCKETS: Final = 64
 _GROUP_BYTES: Final = 1 << 30
-
-
-@dataclass(frozen=True)
-class CompactionResult:
-    """What was committed. files_moved: level changed, bytes stayed. conflicts: groups that lost and were redone.
-    sick: buckets that were passed by. buckets: messages that were committed; files: data files,
-    no changelog.
-    """
-
-    commits: int = 0
-    buckets: int = 0
-    files_before: int = 0
-    files_after: int = 0
-    files_moved: int = 0
-    conflicts: int = 0
-    sick: tuple[SickBucket, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -114,102 +98,84 @@ def _is_of(state: TableState, work: BucketWork, error: Exception) -> bool:
     return isinstance(error, DamagedError | NotFoundError) and is_of_bucket(state, error)
 
 
-def compact_table(
-    state: TableState,
-    live_entries: Callable[[], Sequence[ManifestEntry]],
-    commit: Callable[[list[CommitMessage]], object],
-    scope: Scope,
-    run: RunWorks,
-    group_seconds: float = math.inf,
-) -> CompactionResult:
-    """Compact every bucket that has a plan for the scope. live_entries, commit, run: see the module text.
-    group_seconds: after which what is done is committed, so that who waits for its changes does not wait for the other
-    buckets.
+@dataclass
+class CompactionJob:
+    """One call. commit, run: see the module text. group_seconds: after which what is done is committed, so that who
+    waits for its changes does not wait for the other buckets.
 
-    An error of `commit` other than ConflictError leaves the new files: the commit may have gone through.
-    """
-    return _Job(state, commit, scope, run, group_seconds).done(live_entries)
-
-
-class _Job:
-    """The rounds of one call. _group: messages that wait for their commit; _gone: paths of
-    files that were missed once; _error: the first error of a bucket that is neither damage nor
-    a lost race; _lost: the last conflict.
+    files_after: data files that were committed, no changelog. conflicts: groups that lost and were redone. sick:
+    buckets that were passed by. _group: messages that wait for their commit; _gone: paths of files that were missed
+    once; _error: the first error of a bucket that is neither damage nor a lost race; _lost: the last conflict.
     """
 
-    _lost: ConflictError
+    state: TableState
+    commit: Callable[[list[CommitMessage]], object]
+    run: RunWorks
+    group_seconds: float = math.inf
+    files_after: int = 0
+    conflicts: int = 0
+    sick: list[SickBucket] = field(default_factory=list)
+    _group: dict[BucketId, CommitMessage] = field(default_factory=dict)
+    _group_began: float = 0.0
+    _lost_buckets: set[BucketId] = field(default_factory=set)
+    _lost: ConflictError = field(init=False)
+    _gone: set[str] = field(default_factory=set)
+    _error: Exception | None = None
 
-    def __init__(
-        self,
-        state: TableState,
-        commit: Callable[[list[CommitMessage]], object],
-        scope: Scope,
-        run: RunWorks,
-        group_seconds: float,
-    ) -> None:
-        self.result = CompactionResult()
-        self._state = state
-        self._commit = commit
-        self._scope = scope
-        self._run = run
-        self._group_seconds = group_seconds
-        self._group_began = 0.0
-        self._group: dict[BucketId, CommitMessage] = {}
-        self._lost_buckets: set[BucketId] = set()
-        self._gone: set[str] = set()
-        self._error: Exception | None = None
+    def compact(self, live_entries: Callable[[], Sequence[ManifestEntry]], scope: Scope) -> None:
+        """Compact every bucket that has a plan for the scope, in rounds until none loses. live_entries: see the module
+        text. Raises what kept buckets from being compacted although nothing is damaged.
 
-    def done(self, live_entries: Callable[[], Sequence[ManifestEntry]]) -> CompactionResult:
-        """Rounds until no bucket loses. Raises what kept buckets from being compacted although nothing is damaged."""
+        An error of `commit` other than ConflictError leaves the new files: the commit may have gone through.
+        """
         wanted: set[BucketId] | None = None
         for _ in range(_MAX_ROUNDS):
-            self._round(live_entries(), wanted)
+            self._round(self._works(live_entries(), wanted, scope))
             wanted = self._lost_buckets
             if not wanted:
                 if self._error is not None:
                     raise self._error
-                return self.result
+                return
         if self._error is not None:
             self._log(self._error)
         raise self._lost
 
-    def _round(self, entries: Sequence[ManifestEntry], wanted: set[BucketId] | None) -> None:
-        """Compact the wanted buckets (None: all) once."""
+    def _round(self, works: Iterable[BucketWork]) -> None:
         self._lost_buckets = set()
         self._group_began = time.monotonic()
         try:
-            for work, outcome in self._run(self._works(entries, wanted)):
+            for work, outcome in self.run(works):
                 self._take(work, outcome)
         except BaseException:
-            discard(self._state, self._group.values())
+            discard(self.state, self._group.values())
             self._group = {}
             raise
         self._commit_group()
 
     def _log(self, error: Exception) -> None:
-        _log.warning("another bucket of %s failed: %s", self._state.paths.root, error)
+        _log.warning("another bucket of %s failed: %s", self.state.paths.root, error)
 
     def _works(
-        self, entries: Sequence[ManifestEntry], wanted: set[BucketId] | None
+        self, entries: Sequence[ManifestEntry], wanted: set[BucketId] | None, scope: Scope
     ) -> Iterator[BucketWork]:
-        """Buckets with a plan, each planned when it is asked for; sick ones go into the result instead."""
+        """Wanted buckets (None: all) with a plan, each planned when it is asked for; known sick ones go into `sick`."""
         for bucket, members in by_bucket(entries).items():
             if wanted is not None and bucket not in wanted:
                 continue
             files = [entry.file for entry in members]
-            plan = plan_bucket(self._state.schema, self._state.engine, files, self._scope)
+            plan = plan_bucket(self.state.schema, self.state.engine, files, scope)
             if not plan:
                 continue
-            sick = SICK_BUCKETS.known(self._state, bucket, plan)
+            sick = SICK_BUCKETS.known(self.state, bucket, plan)
             if sick is None:
                 yield BucketWork(bucket, members[0].total_buckets, plan)
             else:
-                self.result = replace(self.result, sick=(*self.result.sick, sick))
+                self.sick.append(sick)
 
     def _take(self, work: BucketWork, outcome: Outcome) -> None:
-        if isinstance(outcome, NotFoundError) and is_of_bucket(self._state, outcome):
+        if isinstance(outcome, NotFoundError) and is_of_bucket(self.state, outcome):
             self._lose_input(work, outcome)
-        elif isinstance(outcome, DamagedError) and is_of_bucket(self._state, outcome):
+        elif isinstance(outcome, DamagedError) and is_of_bucket(self.state, outcome):
             self._pass_by(work, outcome)
         elif isinstance(outcome, Exception):
             if self._error is not None:
@@ -218,19 +184,18 @@ class _Job:
         elif not outcome.is_empty:
             self._group[work.bucket] = outcome
             written = (file.file_size for m in self._group.values() for file in m.written_files())
-            is_old = time.monotonic() - self._group_began >= self._group_seconds
+            is_old = time.monotonic() - self._group_began >= self.group_seconds
             if is_old or len(self._group) >= _GROUP_BUCKETS or sum(written) >= _GROUP_BYTES:
                 self._commit_group()
                 self._group_began = time.monotonic()
 
     def _pass_by(self, work: BucketWork, damage: DamagedError) -> None:
-        sick = SICK_BUCKETS.note(self._state, work.bucket, work.plan, damage)
-        self.result = replace(self.result, sick=(*self.result.sick, sick))
+        self.sick.append(SICK_BUCKETS.note(self.state, work.bucket, work.plan, damage))
 
     def _lose_input(self, work: BucketWork, gone: NotFoundError) -> None:
         """Another compactor was faster, and an expiry took what it left. A file that is planned again is missing."""
         if gone.subject in self._gone:
-            damage = missing_file(self._state.paths, gone.subject, "the newest snapshot")
+            damage = missing_file(self.state.paths, gone.subject, "the newest snapshot")
             self._pass_by(work, damage)
             return
         self._gone.add(gone.subject)
@@ -249,29 +214,14 @@ class _Job:
         # Taken over first: after an unknown outcome of the commit nobody may delete the files.
         group, self._group = self._group, {}
         try:
-            self._commit(list(group.values()))
+            self.commit(list(group.values()))
         except ConflictError as conflict:
-            discard(self._state, group.values())
+            discard(self.state, group.values())
             self._lose(group.keys(), conflict)
         else:
-            self.result = _add(self.result, list(group.values()))
+            self.files_after += sum(len(message.compact_after) for message in group.values())
 
     def _lose(self, buckets: Iterable[BucketId], conflict: ConflictError) -> None:
         self._lost_buckets |= set(buckets)
         self._lost = conflict
-        self.result = replace(self.result, conflicts=self.result.conflicts + 1)
-
-
-def _add(result: CompactionResult, messages: Sequence[CommitMessage]) -> CompactionResult:
-    moved = sum(
-        len({f.file_name for f in m.compact_before} & {f.file_name for f in m.compact_after})
-        for m in messages
-    )
-    return replace(
-        result,
-        commits=result.commits + 1,
-        buckets=result.buckets + len(messages),
-        files_before=result.files_before + sum(len(m.compact_before) for m in messages),
-        files_after=result.files_after + sum(len(m.compact_after) for m in messages),
-        files_moved=result.files_moved + moved,
-    )
+        self.conflicts += 1

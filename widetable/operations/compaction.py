@@ -5,7 +5,7 @@ is in `compaction_after_commit`.
 
     compact, compact_all    all buckets, whoever has the lease; answers all that wait
     compact_scope           one call: for each cut (`compaction_cut`), in all buckets that `newest` gives
-    _CutJob                 plans from a look of its own in each round, commits group by group
+    _Cuts                   plans from a look of its own in each round, commits group by group
 
 A note of who waits is looked up before the newest snapshot is, and removed afterwards: what that
 snapshot has is done by then, and a note that comes later stays for the next.
@@ -34,7 +34,7 @@ from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
 from widetable.lsm.bucket_plan import Plan, Scope, plan_bucket
 from widetable.lsm.compaction import RowsDone
-from widetable.lsm.compaction_job import RunWorks, compact_table, one_by_one
+from widetable.lsm.compaction_job import CompactionJob, RunWorks, one_by_one
 from widetable.lsm.file_rows import Caches
 from widetable.lsm.levels import looks_up
 from widetable.operations.compaction_cut import CutScope, cut_scopes, entries_up_to, last_cut
@@ -156,28 +156,27 @@ def compact_scope(
     """
     started = time.monotonic()
     caches = caches_of(state) if looks_up(state.options) else None
+    cuts = _Cuts(state, committer, newest, caches)
     here = run or one_by_one(state, caches, rows_done)
-    job = _CutJob(state, committer, newest, caches)
-    done = []
+    job = CompactionJob(state, cuts.commit, here, group_seconds)
     for cut in cut_scopes(state, committer, scope):
-        entries = partial(job.entries, cut)
-        done.append(compact_table(state, entries, job.commit, cut.scope, here, group_seconds))
-    commits = job.commits
+        job.compact(partial(cuts.entries, cut), cut.scope)
+    commits = cuts.commits
     result = CommitResult(
         committed=bool(commits),
         snapshot_id=commits[-1].snapshot_id if commits else None,
         kind=COMMIT_KIND_COMPACT,
         rows=sum(each.rows for each in commits),
-        files=sum(each.files_after for each in done),
-        retries=sum(each.retries for each in commits) + sum(each.conflicts for each in done),
+        files=job.files_after,
+        retries=sum(each.retries for each in commits) + job.conflicts,
         duration_millis=int((time.monotonic() - started) * 1000),
     )
-    sick = {error.subject: error for each in done for error in (s.error for s in each.sick)}
-    return Compacted(result, tuple(sick.values()))
+    errors = [bucket.error for bucket in job.sick]
+    return Compacted(result, tuple({error.subject: error for error in errors}.values()))
 
 
 @dataclass
-class _CutJob:
+class _Cuts:
     """Compactions of one call. commits: what they have committed.
 
     planned: what the last look has seen, which its commits are checked against (`planned_from`):

@@ -20,10 +20,9 @@ from widetable.lsm import compaction_job
 from widetable.lsm.bucket_plan import Plan, Scope, plan_bucket
 from widetable.lsm.compaction_job import (
     BucketWork,
-    CompactionResult,
+    CompactionJob,
     Outcome,
     RunWorks,
-    compact_table,
     one_by_one,
 )
 from widetable.new_schema import new_schema
@@ -45,6 +44,7 @@ class CommittedTable:
         self.files = TableFiles(root, schema)
         assert SchemaStore(self.files.file_io, self.files.state.paths).publish(schema)
         self.committer = Committer(self.files.file_io, self.files.state.paths)
+        self.commits: list[list[CommitMessage]] = []  # of compactions that went through
 
     def append(self, value: int, keys: range = range(100)) -> None:
         records: list[Record] = [("+I", {"k": k, "a": value}) for k in keys]
@@ -54,7 +54,17 @@ class CommittedTable:
         return self.committer.live_files.live_entries(self.committer.snapshots.latest())
 
     def commit(self, messages: list[CommitMessage]) -> object:
-        return self.committer.compact(messages)
+        result = self.committer.compact(messages)
+        self.commits.append(messages)
+        return result
+
+    @property
+    def files_of_commits(self) -> list[tuple[int, int]]:
+        """By commit: data files before and after."""
+        return [
+            (sum(len(m.compact_before) for m in of), sum(len(m.compact_after) for m in of))
+            for of in self.commits
+        ]
 
     def compact(
         self,
@@ -62,10 +72,11 @@ class CommittedTable:
         commit: Callable[[list[CommitMessage]], object] | None = None,
         run: RunWorks | None = None,
         group_seconds: float = math.inf,
-    ) -> CompactionResult:
+    ) -> CompactionJob:
         state, run = self.files.state, run or one_by_one(self.files.state)
-        commit = commit or self.commit
-        return compact_table(state, self.live_entries, commit, scope, run, group_seconds)
+        job = CompactionJob(state, commit or self.commit, run, group_seconds)
+        job.compact(self.live_entries, scope)
+        return job
 
     def check(self, value: int) -> None:
         """The live files hold these rows, and every data file on disk was named by some snapshot."""
@@ -89,16 +100,19 @@ def test_a_full_compaction_leaves_one_file_per_bucket(tmp_path: Path) -> None:
     table = CommittedTable(tmp_path)
     for value in range(3):
         table.append(value)
-    assert table.compact(Scope.FULL) == CompactionResult(1, 3, 9, 3, 0, 0)
+    job = table.compact(Scope.FULL)
+    assert (job.files_after, job.conflicts, job.sick) == (3, 0, [])
+    assert table.files_of_commits == [(9, 3)]
     assert table.levels() == {5}
     table.check(2)
-    assert table.compact(Scope.FULL) == CompactionResult()
+    assert table.compact(Scope.FULL).files_after == 0
+    assert len(table.commits) == 1
 
 
 def test_nothing_is_committed_when_no_bucket_is_picked(tmp_path: Path) -> None:
     table = CommittedTable(tmp_path)
     table.append(1)
-    assert table.compact() == CompactionResult()
+    assert table.compact().files_after == 0
     assert table.committer.snapshots.ids() == [1]
 
 
@@ -109,15 +123,16 @@ def test_many_buckets_are_committed_in_groups(
     table = CommittedTable(tmp_path, buckets=5)
     for value in range(2):
         table.append(value)
-    assert table.compact(Scope.FULL).commits == 3
+    table.compact(Scope.FULL)
+    assert [len(messages) for messages in table.commits] == [2, 2, 1]
     table.check(1)
 
 
 def test_what_is_done_is_committed_before_all_buckets_are(tmp_path: Path) -> None:
     table = CommittedTable(tmp_path, buckets=5)
     table.append(1)
-    result = table.compact(Scope.FULL, group_seconds=0)
-    assert (result.commits, result.buckets) == (5, 5)
+    table.compact(Scope.FULL, group_seconds=0)
+    assert [len(messages) for messages in table.commits] == [1] * 5
     table.check(1)
 
 
@@ -130,8 +145,8 @@ def test_an_append_meanwhile_does_not_disturb(tmp_path: Path) -> None:
         table.append(7)
         return table.commit(messages)
 
-    result = table.compact(Scope.FULL, commit)
-    assert (result.commits, result.conflicts) == (1, 0)
+    assert table.compact(Scope.FULL, commit).conflicts == 0
+    assert len(table.commits) == 1
     assert table.levels() == {0, 5}
     table.check(7)
 
@@ -150,8 +165,8 @@ def test_who_lost_against_another_compactor_drops_its_files_and_plans_again(tmp_
             table.append(50 + others)
         return table.commit(messages)
 
-    result = table.compact(Scope.FULL, commit)
-    assert (result.commits, result.conflicts) == (1, 2)
+    assert table.compact(Scope.FULL, commit).conflicts == 2
+    assert len(table.commits) == 3  # two are the other's
     table.check(50)
 
 
@@ -178,8 +193,8 @@ def test_a_group_that_lost_is_done_again_by_who_compacts_all_before_a_commit(
             table.append(50)
         return iter(outcomes)
 
-    result = table.compact(Scope.FULL, run=run)
-    assert (result.commits, result.buckets, result.conflicts) == (1, 3, 1)
+    assert table.compact(Scope.FULL, run=run).conflicts == 1
+    assert [len(messages) for messages in table.commits] == [1, 3]  # theirs, and all of ours
     assert sorted(works) == [0, 0, 1, 1, 2, 2]
     table.check(50)
 
@@ -213,14 +228,10 @@ def test_who_finds_its_input_gone_plans_again(tmp_path: Path) -> None:
     state = table.files.state
     state.file_io.delete(state.data_file(planned[0].bucket_id, planned[0].file.file_name))
     plans = [planned]
-    result = compact_table(
-        state,
-        lambda: plans.pop() if plans else table.live_entries(),
-        table.commit,
-        Scope.FULL,
-        one_by_one(state),
-    )
-    assert (result.commits, result.conflicts) == (1, 1)
+    job = CompactionJob(state, table.commit, one_by_one(state))
+    job.compact(lambda: plans.pop() if plans else table.live_entries(), Scope.FULL)
+    assert job.conflicts == 1
+    assert len(table.commits) == 2  # the faster one's, and ours
     assert [entry.file.row_count for entry in table.live_entries()] == [100]
 
 
@@ -292,7 +303,8 @@ def test_what_lost_is_all_that_is_planned_again(
 
     monkeypatch.setattr(compaction_job, "_GROUP_BUCKETS", 1)
     monkeypatch.setattr(compaction_job, "plan_bucket", plan)
-    assert table.compact(Scope.FULL, commit).commits == 3
+    table.compact(Scope.FULL, commit)
+    assert len(table.commits) == 3
     assert planned == [*planned[:3], planned[1]]
 
 
