@@ -137,8 +137,8 @@ def touched_among(
     for bucket, members in files.items():
         if not (keys.num_rows and members):
             continue
-        starts, ends = bounds_of_files(members, state.schema).slices(keys)
-        near = [file for file, low, high in zip(members, starts, ends, strict=True) if low < high]
+        bounds = bounds_of_files(members, state.schema)
+        near = [members[share.place] for share in bounds.shares(keys)]
         if retracted:
             near = [file for file in near if file.delete_row_count != 0]
         if near:

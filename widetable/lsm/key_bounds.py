@@ -13,17 +13,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from widetable.format.binary_row import decode_row
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.key_range import KeyRange
 from widetable.format.plain_value import PlainValue, plain_column
-from widetable.kernels.key_match import Positions, slices_in_ranges
+from widetable.kernels.key_match import slices_in_ranges
 from widetable.lsm.sorted_run import key_types
 from widetable.schema import TableSchema
 from widetable.types import DataType
+
+
+class Share(NamedTuple):
+    """The keys that the range at `place` may have: those of the key batch from `start` on."""
+
+    place: int
+    start: int
+    keys: pa.RecordBatch
 
 
 @dataclass(frozen=True)
@@ -33,15 +43,19 @@ class KeyBounds:
     lower: tuple[pa.Array, ...]
     upper: tuple[pa.Array, ...]
 
-    def slices(self, keys: pa.RecordBatch) -> tuple[Positions, Positions]:
-        """(starts int64[r], ends int64[r]): only keys starts[i] : ends[i] of the key batch may lie in range i; of a
-        batch of leading columns too.
+    def shares(self, keys: pa.RecordBatch) -> list[Share]:
+        """Of the ranges, in order, that may have some of the keys of a key batch; of one of leading columns too.
 
-        Where columns are bounded each by itself (row groups), a key may be in the slice and yet outside.
+        Where columns are bounded each by itself (row groups), a key may be in the share and yet outside.
         """
-        return slices_in_ranges(
+        starts, ends = slices_in_ranges(
             keys.columns, self.lower[: keys.num_columns], self.upper[: keys.num_columns]
         )
+        return [
+            Share(index, start, keys.slice(start, int(ends[index]) - start))
+            for index in np.flatnonzero(ends > starts).tolist()
+            for start in [int(starts[index])]
+        ]
 
 
 def bounds_of_files(files: Sequence[DataFileMeta], schema: TableSchema) -> KeyBounds:

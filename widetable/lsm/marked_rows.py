@@ -61,16 +61,14 @@ def _found(
     rows: ParquetRows | None = None
     try:
         for batch in keys:
-            starts, ends = bounds.slices(batch)
-            for index in np.flatnonzero(ends > starts).tolist():
+            for index, _, wanted in bounds.shares(batch):
                 if index != at or rows is None:
                     if rows is not None:
                         rows.close()
                         yield files[at], np.concatenate(found)
                     at, found = index, []
                     rows = _all_rows(state, bucket, files[index])
-                start = int(starts[index])
-                found.append(rows.row_numbers(batch.slice(start, int(ends[index]) - start)))
+                found.append(rows.row_numbers(wanted))
         if rows is not None:
             yield files[at], np.concatenate(found)
     finally:

@@ -70,14 +70,11 @@ class ParquetRows:
 
     def find(self, keys: pa.RecordBatch) -> Found:
         """The rows of these keys; a key that the file has several times (of other writers) gives all its rows."""
-        starts, ends = self._bounds.slices(keys)
         all_hits = [np.empty(0, np.int64)]
         pieces: list[pa.RecordBatch] = []
-        for index in np.flatnonzero(ends > starts).tolist():
-            start = int(starts[index])
-            wanted = keys.slice(start, int(ends[index]) - start)
-            hits, rows = self._row_group(index).find(wanted)
-            all_hits.append(hits + start)
+        for share in self._bounds.shares(keys):
+            hits, rows = self._row_group(share.place).find(share.keys)
+            all_hits.append(hits + share.start)
             pieces += rows
         hits = np.concatenate(all_hits)
         # In a row group the order is checked when keys are matched; that groups are in order, here.
@@ -87,13 +84,11 @@ class ParquetRows:
 
     def row_numbers(self, keys: pa.RecordBatch) -> Positions:
         """Where the rows of these keys are, ascending, from 0 on; deleted rows are not counted."""
-        starts, ends = self._bounds.slices(keys)
         groups = np.cumsum([0, *self._data.row_group_rows])
         found = [np.empty(0, np.int64)]
-        for index in np.flatnonzero(ends > starts).tolist():
-            start = int(starts[index])
-            _, positions = self._row_group(index).match(keys.slice(start, int(ends[index]) - start))
-            found.append(positions + groups[index])
+        for share in self._bounds.shares(keys):
+            _, positions = self._row_group(share.place).match(share.keys)
+            found.append(positions + groups[share.place])
         return np.concatenate(found)
 
     def close(self) -> None:

@@ -15,12 +15,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.lsm.file_rows import FileRows, Found
-from widetable.lsm.key_bounds import bounds_of_files
+from widetable.lsm.key_bounds import Share, bounds_of_files
 from widetable.lsm.open_files import OpenFiles
 from widetable.lsm.sorted_run import SortedRun, sections
 from widetable.schema import TableSchema
@@ -28,15 +27,14 @@ from widetable.worker_thread import in_threads
 
 
 class _Part(NamedTuple):
-    """One file and the keys that it may have, from the given one on."""
+    """One file and the keys that it may have."""
 
     rows: FileRows
-    start: int
-    keys: pa.RecordBatch
+    share: Share
 
     def find(self) -> Found:
-        hits, rows = self.rows.find(self.keys)
-        return Found(hits + self.start, rows)
+        hits, rows = self.rows.find(self.share.keys)
+        return Found(hits + self.share.start, rows)
 
 
 class RunRows:
@@ -63,15 +61,13 @@ class RunRows:
         """
         if len(self._files) == 1 and self._open.is_open(self._files[0]):
             return _hit([self._open.rows(self._files[0], 0).find(keys)])
-        starts, ends = self._bounds.slices(keys)
-        asked = np.flatnonzero(ends > starts).tolist()
+        shares = self._bounds.shares(keys)
         found: list[Found] = []
-        for at in range(0, len(asked), threads):
-            self._pass_before(asked[at])
+        for at in range(0, len(shares), threads):
+            self._pass_before(shares[at].place)
             parts = [
-                _Part(self._file_rows(index, count, expected_keys), start, keys.slice(start, count))
-                for index in asked[at : at + threads]
-                for start, count in [(int(starts[index]), int(ends[index] - starts[index]))]
+                _Part(self._file_rows(share.place, share.keys.num_rows, expected_keys), share)
+                for share in shares[at : at + threads]
             ]
             in_any_order = all(part.rows.answers_in_any_order for part in parts)
             found += in_threads(_Part.find, parts, threads if in_any_order else 1, "lookup")
@@ -79,9 +75,8 @@ class RunRows:
 
     def find_by_file(self, keys: pa.RecordBatch) -> list[tuple[DataFileMeta, Found]]:
         """The same for few keys, with the file that has them."""
-        starts, ends = self._bounds.slices(keys)
         found = []
-        for index in np.flatnonzero(ends > starts).tolist():
+        for index in (share.place for share in self._bounds.shares(keys)):
             self._pass_before(index)
             found.append((self._files[index], self._file_rows(index, 1, 0).find(keys)))
         return found
