@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from widetable import options as opt
-from widetable.arguments import flag, instance, mapping, names, one_of, text, whole_number
+from widetable.arguments import flag, mapping, names, one_of, text, whole_number
 from widetable.barrier_options import BARRIER_INTERVAL
 from widetable.commit.barrier_table import check_barriers
 from widetable.commit.copy_place import begun_copy
@@ -355,7 +355,7 @@ class Catalog:
         add_columns: pa.Schema | Sequence[pa.Field] = (),
         drop_columns: Sequence[str] = (),
         rename_columns: Mapping[str, str] | None = None,
-        change_types: Mapping[str, pa.DataType] | None = None,
+        change_types: Mapping[str, pa.DataType | str] | None = None,
         change_nullability: Mapping[str, bool] | None = None,
         change_comments: Mapping[str, str | None] | None = None,
         move_columns: Mapping[str, str] | None = None,
@@ -369,8 +369,8 @@ class Catalog:
 
         add_columns: nullable columns and fields, put last. rename_columns: old name or path to the one new name;
         options `fields.*` that name it follow, `index.*` and `widen.*` are to be removed with it.
-        change_types: to a wider type; in a struct, list or map, fields of the same name stay what they were, others are
-        new or gone. change_nullability: whether it is nullable; NOT NULL only with the option
+        change_types: to a wider type, as in `create_table`; in a struct, list or map, fields of the same name stay what
+        they were, others are new or gone. change_nullability: whether it is nullable; NOT NULL only with the option
         `alter-column-null-to-not-null.disabled` = false. change_comments: to a text or None. move_columns: to `first`,
         `last`, `after <name>` or `before <name>`, within its ROW; added ones, too. Key columns only move and have
         comments. Two callers at once: both changes are made.
@@ -385,8 +385,8 @@ class Catalog:
             drop_columns=names(drop_columns, "drop_columns"),
             rename_columns=_texts(rename_columns, "rename_columns"),
             change_types={
-                column: instance(kind, pa.DataType, "change_types")
-                for column, kind in mapping(change_types, "change_types").items()
+                column.name: column
+                for column in arrow_schema(mapping(change_types, "change_types"), "change_types")
             },
             change_nullability={
                 column: flag(nullable, "change_nullability")

@@ -44,7 +44,7 @@ def alter(
         add_columns=tuple(arrow_schema(typed_names_of(add, "--add"), "--add")),
         drop_columns=drop or (),
         rename_columns=pairs_of(rename, "--rename", "OLD=NEW"),
-        change_types={field.name: field.type for field in arrow_schema(types, "--type")},
+        change_types={field.name: field for field in arrow_schema(types, "--type")},
         change_nullability=once(nulls, "--nullable and --not-null"),
         change_comments={
             name: text or None for name, text in pairs_of(comment, "--comment", "NAME=TEXT").items()

@@ -39,7 +39,6 @@ from widetable.types import (
     arrow_type,
     assign_field_ids,
     timestamp_unit,
-    type_from_arrow,
 )
 
 
@@ -52,7 +51,7 @@ class ColumnChange:
     added: Sequence[tuple[Path, pa.Field]] = ()
     dropped: Sequence[Path] = ()
     renamed: Mapping[Path, str] = field(default_factory=dict)
-    types: Mapping[Path, pa.DataType] = field(default_factory=dict)
+    types: Mapping[Path, pa.Field] = field(default_factory=dict)
     nullable: Mapping[Path, bool] = field(default_factory=dict)
     comments: Mapping[Path, str | None] = field(default_factory=dict)
     moves: Mapping[Path, str] = field(default_factory=dict)
@@ -195,8 +194,9 @@ class _ChangedColumns:
     def _type(self, old: DataType, path: Path) -> DataType:
         kind = old
         if path in self._change.types:
-            wanted = type_from_arrow(self._change.types[path], nullable=old.nullable)
-            kind = self._retyped(old, wanted, path)
+            asked = self._change.types[path].with_name(printed(path))
+            nullable = old.nullable and asked.nullable
+            kind = self._retyped(old, column_type(asked, nullable=nullable), path)
         elif old.root == "ROW":
             kind = replace(old, fields=self.fields(old.fields, path))
         elif old.root == "ARRAY" and old.element is not None:

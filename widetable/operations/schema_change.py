@@ -51,7 +51,8 @@ _NAMES_FIELDS: Final = ("nested-key", "nested-sequence-field", "ts-field")
 class SchemaChange:
     """What to change, in terms of the names before the change. Columns are named by paths (column_path.py), added ones
     too, which are nullable and come last; a new name is one name. Options that are set name columns
-    as they are called after it, in keys and values; of those to remove, one that is not set may be named.
+    as they are called after it, in keys and values; of those to remove, one that is not set may be named. Types are
+    fields of any name, as of `arrow_schema`; one that is NOT NULL makes its column so.
     """
 
     set_options: Mapping[str, str] = field(default_factory=dict)
@@ -59,7 +60,7 @@ class SchemaChange:
     add_columns: Sequence[pa.Field] = ()
     drop_columns: Sequence[str] = ()
     rename_columns: Mapping[str, str] = field(default_factory=dict)
-    change_types: Mapping[str, pa.DataType] = field(default_factory=dict)
+    change_types: Mapping[str, pa.Field] = field(default_factory=dict)
     change_nullability: Mapping[str, bool] = field(default_factory=dict)
     change_comments: Mapping[str, str | None] = field(default_factory=dict)
     move_columns: Mapping[str, str] = field(default_factory=dict)

@@ -36,6 +36,14 @@ def test_columns_and_fields_change_in_one_step(table: wt.Table) -> None:
     assert table.schema.options["write-only"] == "true"
 
 
+def test_a_type_keeps_what_its_text_says(table: wt.Table) -> None:
+    assert run("alter", table.path, "--add", "c VARCHAR(3)").exit_code == 0
+    assert run("alter", table.path, "--type", "c VARCHAR(9)").exit_code == 0
+    assert wt.Table.open(table.path).schema.field("c").type.length == 9
+    refused = run("alter", table.path, "--type", "c VARCHAR(9) NOT NULL")
+    assert (refused.exit_code, "NOT NULL" in refused.stderr) == (2, True), refused
+
+
 def test_nulls_and_comments_come_and_go(table: wt.Table) -> None:
     off = "alter-column-null-to-not-null.disabled=false"
     assert run("alter", table.path, "--set", off).exit_code == 0

@@ -236,6 +236,33 @@ def test_a_wider_type_keeps_a_column_not_null(catalog: wt.Catalog) -> None:
     assert texts(catalog, change_types={"x.y": pa.int64()})["x.y"] == "BIGINT NOT NULL"
 
 
+def test_a_type_given_as_text_keeps_its_length_and_its_nullability(
+    tmp_path: Path, catalog: wt.Catalog
+) -> None:
+    columns = {"k": "INT", "a": "VARCHAR(3)", "b": "VARCHAR(3) NOT NULL", "l": "ARRAY<BINARY(2)>"}
+    table = catalog.create_table(
+        "db.t", {**columns, "r": "ROW<x VARCHAR(3), y INT>"}, primary_key=["k"], options=ALLOWED
+    )
+    row = {"k": 1, "a": "abc", "b": "abc", "l": [b"ab"], "r": {"x": "abc", "y": 1}}
+    table.write([row])
+    wider = {"a": "VARCHAR(4)", "b": "VARCHAR(5)", "l.element": "VARBINARY(6)"}
+    types = texts(catalog, change_types={**wider, "r": "ROW<x VARCHAR(7), y BIGINT>"})
+    assert types == {
+        "k": "INT NOT NULL",
+        "a": "VARCHAR(4)",
+        "b": "VARCHAR(5) NOT NULL",
+        "l": "ARRAY<VARBINARY(6)>",
+        "r": "ROW<`x` VARCHAR(7), `y` BIGINT>",
+    }
+    assert texts(catalog, change_types={"a": "VARCHAR(8) NOT NULL"})["a"] == "VARCHAR(8) NOT NULL"
+    table = catalog.table("db.t")
+    assert table.scan().to_arrow().to_pylist() == [row]
+    with pytest.raises(wt.InvalidError, match=r"'b'.*6 characters.*VARCHAR"):
+        table.write([{**row, "b": "abcdef"}])
+    with pytest.raises(wt.InvalidError, match="'a'"):
+        table.write([{**row, "a": None}])
+
+
 # What is refused
 
 
@@ -263,6 +290,11 @@ REFUSED: list[tuple[dict[str, Any], type[wt.WidetableError], str]] = [
         wt.InvalidError,
         "'v'.*another type",
     ),
+    ({"change_types": {"v.a": "TINYINT"}}, wt.UnsupportedError, "'v.a'.*INT.*TINYINT"),
+    ({"change_types": {"v.b": "VARCHAR(9)"}}, wt.UnsupportedError, "'v.b'.*STRING.*VARCHAR"),
+    ({"change_types": {"x.y": "BIGINT NOT NULL"}}, wt.InvalidError, "x.y.*to NOT NULL"),
+    ({"change_types": {"x.y": "NO_TYPE"}}, wt.InvalidError, "'NO_TYPE'"),
+    ({"change_types": {"x.y": 1}}, wt.InvalidError, "change_types"),
     ({"change_types": {"v.a": pa.int8()}}, wt.UnsupportedError, "'v.a'.*INT.*TINYINT"),
     ({"change_types": {"ints.element": pa.int8()}}, wt.UnsupportedError, "'ints.element'"),
     ({"change_types": {"v": pa.int32()}}, wt.InvalidError, "'v'.*nested type of the same kind"),
