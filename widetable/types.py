@@ -182,7 +182,9 @@ def _fits(root: str, args: Sequence[int]) -> bool:
 def _parse_nested(json: dict[str, Any]) -> DataType:
     """Of {"type": "ARRAY NOT NULL", "element": ..}: the root, and behind it whether it is nullable."""
     root, _, rest = str(json.get("type", "")).partition(" ")
-    nullable = rest.strip() != "NOT NULL"
+    nullable = rest != "NOT NULL"
+    if rest not in ("", "NOT NULL"):
+        raise _no_type(str(json))
     if root in ("ARRAY", "MULTISET"):
         return DataType(root, nullable, element=parse_type(json["element"]))
     if root == "MAP":

@@ -94,6 +94,20 @@ def test_zones_and_nulls_stand_where_paimon_has_them(text: str, kind: str) -> No
     assert parse_type(kind) == type_from_text(text)
 
 
+@pytest.mark.parametrize("root", ["ARRAY", "MULTISET", "MAP", "ROW"])
+def test_behind_a_nested_root_of_a_schema_file_stands_whether_it_is_nullable(root: str) -> None:
+    """A damaged word would make a column nullable that is not."""
+    parts = {"element": "INT", "key": "INT", "value": "INT", "fields": []}
+    found = {
+        behind: parse_type({"type": root + behind, **parts}).nullable
+        for behind in ("", " NOT NULL")
+    }
+    assert list(found.values()) == [True, False]
+    for behind in (" NOT", " NOT NULX", " NOT NULL NULL", "<INT>", " INT"):
+        with pytest.raises(wt.InvalidError, match=root):
+            parse_type({"type": root + behind, **parts})
+
+
 @pytest.mark.parametrize("outer", ["ARRAY<{}>", "MULTISET<{}>", "MAP<INT, {}>", "ROW<a {}>"])
 def test_texts_are_read_as_deep_as_arrow_types_and_no_deeper(outer: str, tmp_path: Path) -> None:
     text, kind = "INT", pa.int32()
