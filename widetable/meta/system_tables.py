@@ -81,50 +81,30 @@ class _Form(NamedTuple):
     key: Sequence[str]
 
 
+def _form(columns: str, key: int) -> _Form:
+    """columns: as SQL writes them; so many of them are the key."""
+    types = dict(column.split(" ") for column in columns.split(", "))
+    return _Form(types, tuple(types)[:key])
+
+
 # On disk: never change.
 _FORMS: Final = {
-    SOURCES: _Form({"job_id": "STRING", "table_name": "STRING"}, ("job_id", "table_name")),
-    SINKS: _Form({"table_name": "STRING", "job_id": "STRING"}, ("table_name", "job_id")),
-    VERSIONS: _Form(
-        {"table_name": "STRING", "version": "INT", "table_type": "STRING"}, ("table_name",)
+    SOURCES: _form("job_id STRING, table_name STRING", key=2),
+    SINKS: _form("table_name STRING, job_id STRING", key=2),
+    VERSIONS: _form("table_name STRING, version INT, table_type STRING", key=1),
+    JOBS: _form("job_id STRING, kind STRING, state STRING, barrier BIGINT", key=1),
+    BARRIERS: _form(
+        "table_name STRING, revision INT, barrier BIGINT, is_exact BOOLEAN, base_id BIGINT, extra_commits INT, "
+        "snapshot_id BIGINT, changelog_snapshot_id BIGINT, written_time_millis BIGINT, changes_time_millis BIGINT",
+        key=3,
     ),
-    JOBS: _Form(
-        {"job_id": "STRING", "kind": "STRING", "state": "STRING", "barrier": "BIGINT"}, ("job_id",)
+    JOB_BARRIERS: _form(
+        "job_id STRING, table_name STRING, revision INT, barrier BIGINT, begin_time_millis BIGINT, "
+        "end_time_millis BIGINT, row_count BIGINT",
+        key=4,
     ),
-    BARRIERS: _Form(
-        {
-            "table_name": "STRING",
-            "revision": "INT",
-            "barrier": "BIGINT",
-            "is_exact": "BOOLEAN",
-            "base_id": "BIGINT",
-            "extra_commits": "INT",
-            "snapshot_id": "BIGINT",
-            "changelog_snapshot_id": "BIGINT",
-            "written_time_millis": "BIGINT",
-            "changes_time_millis": "BIGINT",
-        },
-        ("table_name", "revision", "barrier"),
-    ),
-    JOB_BARRIERS: _Form(
-        {
-            "job_id": "STRING",
-            "table_name": "STRING",
-            "revision": "INT",
-            "barrier": "BIGINT",
-            "begin_time_millis": "BIGINT",
-            "end_time_millis": "BIGINT",
-            "row_count": "BIGINT",
-        },
-        ("job_id", "table_name", "revision", "barrier"),
-    ),
-    REVISIONS: _Form(
-        {"revision": "INT", "table_name": "STRING", "barrier": "BIGINT", "state": "STRING"},
-        ("revision", "table_name"),
-    ),
-    SETTINGS: _Form(
-        {"table_name": "STRING", "setting": "STRING", "value": "STRING"}, ("table_name", "setting")
-    ),
+    REVISIONS: _form("revision INT, table_name STRING, barrier BIGINT, state STRING", key=2),
+    SETTINGS: _form("table_name STRING, setting STRING, value STRING", key=2),
 }
 # Of a kind of option: its value as one writes it.
 _TEXTS: Final[Mapping[str, Callable[[Any], str]]] = {
@@ -187,14 +167,13 @@ class SystemTables:
 
     def _rows_of(self, name: str, there: Iterable[_Row]) -> Set[_Row]:
         """there: what the table says now."""
+        reach = reach_of(self._kept)
         if name == BARRIERS:
             known = map(BarrierRow._make, there)
-            return with_barriers_let_go(barrier_rows(self._kept), known, reach_of(self._kept))
+            return with_barriers_let_go(barrier_rows(self._kept), known, reach)
         if name == JOB_BARRIERS:
             done = map(JobBarrierRow._make, there)
-            return with_job_barriers_let_go(
-                job_barrier_rows(self._kept), done, reach_of(self._kept)
-            )
+            return with_job_barriers_let_go(job_barrier_rows(self._kept), done, reach)
         return self._rows[name]
 
 
@@ -208,24 +187,19 @@ def _came_to(job: Job, states: Mapping[str, BarrierState]) -> int | None:
 
 def _bring(table: OpenTable, form: _Form, there: Set[_Row], rows: Set[_Row]) -> None:
     """By one commit, or none."""
-    staying = {_key_of(row, form) for row in rows}
-    gone = {row for row in there if _key_of(row, form) not in staying}
-    changed = [(*row, "+I") for row in _by_key(rows - there, form)]
-    changed += [(*row, "-D") for row in _by_key(gone, form)]
+
+    def key_of(row: _Row) -> _Row:
+        return row[: len(form.key)]
+
+    staying = set(map(key_of, rows))
+    gone = [row for row in there if key_of(row) not in staying]
+    changed = [(*row, "+I") for row in sorted(rows - there, key=key_of)]
+    changed += [(*row, "-D") for row in sorted(gone, key=key_of)]
     if changed:
         columns = list(zip(*changed, strict=True))
         fields = [*table.schema.arrow_schema(), pa.field(ROW_KIND_COLUMN, pa.string())]
         arrays = [pa.array(c, field.type) for c, field in zip(columns, fields, strict=True)]
         write(table, pa.table(arrays, pa.schema(fields)))
-
-
-def _by_key(rows: Iterable[_Row], form: _Form) -> list[_Row]:
-    return sorted(rows, key=lambda row: _key_of(row, form))
-
-
-def _key_of(row: _Row, form: _Form) -> tuple[Any, ...]:
-    """Its columns come first."""
-    return row[: len(form.key)]
 
 
 def _check_form(table: OpenTable, form: _Form) -> None:
