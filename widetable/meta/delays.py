@@ -190,14 +190,12 @@ def _of_job(job: Job, barrier: int, times: Mapping[str, BarrierTimes]) -> JobDel
         for table in job.sources
         if table in times and barrier in times[table].changes
     }
-    if not ready or len(ready) < len(job.sources):
-        cost = None if begin is None else end - begin
-        return JobDelay(barrier, job.name, None, begin, end, None, cost, None)
-    last = max(sorted(ready), key=lambda table: ready[table])
-    share = end - ready[last]
-    if begin is None:
-        return JobDelay(barrier, job.name, last, None, end, None, None, share)
-    wait, cost = begin - ready[last], end - begin
+    last = None
+    if len(ready) == len(job.sources):
+        last = max(sorted(ready), key=lambda table: ready[table], default=None)
+    share = None if last is None else end - ready[last]
+    cost = None if begin is None else end - begin
+    wait = None if share is None or cost is None else share - cost
     return JobDelay(barrier, job.name, last, begin, end, wait, cost, share)
 
 

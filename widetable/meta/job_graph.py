@@ -39,10 +39,12 @@ class JobGraph:
     def __init__(self, jobs: Iterable[Job], tables: Iterable[str] = ()) -> None:
         """Raises what a graph with a cycle raises."""
         self._made_of: dict[str, set[str]] = {name: set() for name in tables}
+        self._feeds: dict[str, set[str]] = {}
         jobs = list(jobs)
         for job in jobs:
             for table in job.sources:
                 self._made_of.setdefault(table, set())
+                self._feeds.setdefault(table, set()).update(job.tables)
             for table in job.tables:
                 self._made_of.setdefault(table, set()).update(job.sources)
         _check_acyclic(jobs)
@@ -58,20 +60,13 @@ class JobGraph:
 
     def downstream(self, table: str) -> list[str]:
         """The tables that are made of it, directly or not, those that are made first in front."""
-        feeds: dict[str, set[str]] = {name: set() for name in self._made_of}
-        for sink, sources in self._made_of.items():
-            for source in sources:
-                feeds[source].add(sink)
-        return self._in_order(_reached(table, feeds))
+        return self._in_order(_reached(table, self._feeds))
 
     def components(self) -> list[list[str]]:
         """Tables that jobs connect, however far; each table is in one."""
         found: list[list[str]] = []
         seen: set[str] = set()
-        beside: dict[str, set[str]] = {name: set(near) for name, near in self._made_of.items()}
-        for sink, sources in self._made_of.items():
-            for source in sources:
-                beside[source].add(sink)
+        beside = {name: near | self._feeds.get(name, set()) for name, near in self._made_of.items()}
         for table in sorted(beside):
             if table not in seen:
                 found.append(self._in_order({table, *_reached(table, beside)}))
@@ -99,7 +94,12 @@ def _check_acyclic(jobs: Iterable[Job], newest: Job | None = None) -> None:
         TopologicalSorter(before).prepare()
     except CycleError as found:
         cycle: list[_Node] = found.args[1]
-        raise _closes_cycle(_spelled(cycle, newest), newest) from found
+        raise ConflictError(
+            "the topology" if newest is None else f"job {newest.name!r}",
+            found=f"the cycle {_spelled(cycle, newest)}",
+            expected="tables that are not made of themselves",
+            action="Take another source or sink, or drop one of these jobs if it has ended.",
+        ) from found
 
 
 def _spelled(cycle: list[_Node], newest: Job | None) -> str:
@@ -111,15 +111,6 @@ def _spelled(cycle: list[_Node], newest: Job | None) -> str:
     job = (True, newest.name) if newest is not None else None
     at = (around.index(job) - 1) % len(around) if job in around else 0
     return " -> ".join(name for _, name in [*around[at:], *around[:at], around[at]])
-
-
-def _closes_cycle(cycle: str, newest: Job | None) -> ConflictError:
-    return ConflictError(
-        "the topology" if newest is None else f"job {newest.name!r}",
-        found=f"the cycle {cycle}",
-        expected="tables that are not made of themselves",
-        action="Take another source or sink, or drop one of these jobs if it has ended.",
-    )
 
 
 def _layers_of(made_of: Mapping[str, set[str]]) -> list[tuple[str, ...]]:
