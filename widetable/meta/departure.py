@@ -34,10 +34,8 @@ def check_waited_for(writer: str, table: JobsOfTable) -> None:
         raise nobody_waits_for(writer, table.name, table.state.members)
 
 
-def check_ended(job: str, tables: Sequence[JobsOfTable], *, force: bool) -> None:
+def check_ended(job: str, tables: Sequence[JobsOfTable]) -> None:
     """Refuse to let a job go that runs in another process than this one, and a widener."""
-    if force:
-        return
     for table in tables:
         if any(widener.name == job for widener in table.wideners):
             raise ConflictError(
@@ -68,10 +66,8 @@ def forgotten(tables: Sequence[JobsOfTable]) -> Iterator[tuple[JobsOfTable, str]
                 yield table, note.job.name
 
 
-def check_agreed(job: str, tables: Sequence[JobsOfTable], *, force: bool) -> None:
+def check_agreed(job: str, tables: Sequence[JobsOfTable]) -> None:
     """Refuse to let a root go that is further in some of its tables than in others."""
-    if force:
-        return
     found = {
         table.name: table.state.members[job].frontier
         for table in tables

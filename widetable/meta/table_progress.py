@@ -10,11 +10,11 @@ Raises nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
-from widetable.commit.barrier_state import BarrierState
 from widetable.commit.writer_registration import DERIVED, Job
+from widetable.meta.registered_jobs import JobsOfTable
 
 # Source: F22 of FLIP-276.
 ROOT_TABLE: Final = "Root"
@@ -61,57 +61,47 @@ class TableProgress:
         return tuple(writer.name for writer in self.writers if writer.is_missing)
 
 
-@dataclass(frozen=True)
-class TableFacts:
-    """Of one table, as `registered_jobs` has read it. alive: names of jobs whose registration in
-    this table is in force, and of wideners that somebody runs.
-    """
-
-    state: BarrierState
-    alive: frozenset[str]
-
-
 def progress_of(
-    facts: Mapping[str, TableFacts],
+    found: Iterable[JobsOfTable],
     jobs: Iterable[Job],
     layers: Sequence[Sequence[str]],
     common: Mapping[str, int],
+    versions: Mapping[str, int],
     now_millis: int,
-    versions: Mapping[str, int] | None = None,
 ) -> list[TableProgress]:
-    """By layer, then by name. facts: of the tables under barriers; others in layers are left out. common: the barrier
-    of each that it has in common with those that jobs connect with it, 0 for none. versions: of tables that are not of
-    the first.
+    """By layer, then by name. found: the tables under barriers; others in layers are left out. common: the barrier
+    of each that it has in common with those that jobs connect with it, 0 for none.
     """
+    under_barriers = {table.name: table for table in found}
     made = {table for job in jobs if job.kind == DERIVED for table in job.tables}
     return [
-        replace(
-            _progress(table, layer, facts[table], table in made, common[table] or None, now_millis),
-            version=(versions or {}).get(table, FIRST_VERSION),
+        _progress(
+            under_barriers[name], layer, name in made, common[name], versions[name], now_millis
         )
-        for layer, tables in enumerate(layers)
-        for table in tables
-        if table in facts
+        for layer, names in enumerate(layers)
+        for name in names
+        if name in under_barriers
     ]
 
 
 def _progress(
-    table: str, layer: int, facts: TableFacts, is_made: bool, common: int | None, now_millis: int
+    table: JobsOfTable, layer: int, is_made: bool, common: int, version: int, now_millis: int
 ) -> TableProgress:
-    state = facts.state
+    state, alive = table.state, table.alive()
     missing = state.behind(state.frontier + state.interval)
     kinds = {member.kind for member in state.members.values()}
     writers = tuple(
-        WaitedWriter(name, member.kind, member.frontier, name in facts.alive, name in missing)
+        WaitedWriter(name, member.kind, member.frontier, name in alive, name in missing)
         for name, member in sorted(state.members.items())
     )
     return TableProgress(
-        table,
+        table.name,
         layer,
         INTERMEDIATE_TABLE if is_made or DERIVED in kinds else ROOT_TABLE,
         state.interval,
         state.frontier or None,
-        common,
+        common or None,
         now_millis - state.frontier if state.frontier else None,
         writers,
+        version,
     )

@@ -63,7 +63,6 @@ from widetable.meta.system_tables import SystemTables
 from widetable.meta.table_barriers import TableBarrier, table_barriers
 from widetable.meta.table_progress import (
     FIRST_VERSION,
-    TableFacts,
     TableProgress,
     progress_of,
 )
@@ -174,8 +173,9 @@ class Topology:
         ]
         if not tables:
             raise _no_job(name, _live(found))
-        check_ended(name, tables, force=force)
-        check_agreed(name, tables, force=force)
+        if not force:
+            check_ended(name, tables)
+            check_agreed(name, tables)
         if not dry_run:
             for table, one in (*((table, name) for table in tables), *forgotten(found)):
                 take_leave(one, self._opened(table.name), table)
@@ -195,8 +195,9 @@ class Topology:
         opened, tables = self._opened(text(table, "table")), self._read()
         of_table = jobs_of(table, opened, self._clock)
         check_waited_for(name, of_table)
-        check_ended(name, [of_table], force=force)
-        check_agreed(name, tables, force=force)
+        if not force:
+            check_ended(name, [of_table])
+            check_agreed(name, tables)
         if not dry_run:
             take_leave(name, opened, of_table)
 
@@ -229,14 +230,14 @@ class Topology:
 
     def _progress(self, tables: Sequence[JobsOfTable]) -> list[TableProgress]:
         jobs, graph = _running(tables), _graph(tables)
-        facts = {table.name: TableFacts(table.state, frozenset(table.alive())) for table in tables}
         now_millis = self._clock.now_nanos() // 1_000_000
         views = {table.name: barrier_views(self._opened(table.name)) for table in tables}
         common = {}
         for component in graph.components():
             connected = [views[name] for name in component if name in views]
             common.update(dict.fromkeys(component, common_barrier(connected)))
-        return progress_of(facts, jobs, graph.layers(), common, now_millis, self._versions(views))
+        versions = self._versions(views)
+        return progress_of(tables, jobs, graph.layers(), common, versions, now_millis)
 
     def _versions(self, tables: Iterable[str]) -> dict[str, int]:
         """1, and one more with each revision."""
