@@ -24,6 +24,7 @@ ended indeed, another instance is asked.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from widetable.errors import InvalidError, NotFoundError, StorageError
@@ -38,25 +39,18 @@ from widetable.storage.file_io import FileIO
 _TRIES: Final = 5
 
 
+@dataclass(frozen=True)
 class AskedSessions:
     """Of the warehouse at `root`. opened: its tables by name. shown: by the sessions before.
     That is looked at here, and noted by who opens the session. It holds nothing
     between calls.
     """
 
-    def __init__(
-        self,
-        service: MetaService,
-        file_io: FileIO,
-        root: str,
-        opened: Callable[[str], OpenTable],
-        shown: ShownBarriers,
-    ) -> None:
-        self._service = service
-        self._file_io = file_io
-        self._root = root
-        self._opened = opened
-        self._shown = shown
+    service: MetaService
+    file_io: FileIO
+    root: str
+    opened: Callable[[str], OpenTable]
+    shown: ShownBarriers
 
     def open(self, tables: Sequence[str] | None, consistency: str, as_of: int | None) -> Session:
         """tables: None for all that are under barriers. consistency: one that has barriers.
@@ -64,7 +58,7 @@ class AskedSessions:
         session is the caller's, who closes it.
         """
         for tries_left in reversed(range(_TRIES)):
-            with self._service.session(tables, consistency=consistency, as_of=as_of) as told:
+            with self.service.session(tables, consistency=consistency, as_of=as_of) as told:
                 try:
                     return self._read_here(told, consistency, is_newest=as_of is None)
                 except (NotFoundError, StorageError):
@@ -74,10 +68,10 @@ class AskedSessions:
 
     def _read_here(self, told: ServiceSession, consistency: str, *, is_newest: bool) -> Session:
         self._check_warehouse(told)
-        before = self._shown.last(consistency, told.leases)
+        before = self.shown.last(consistency, told.leases)
         if is_newest and before is not None:
             _check_not_older(told, before)
-        opened = {name: self._opened(name) for name in told.leases}
+        opened = {name: self.opened(name) for name in told.leases}
         shown = None if before is None else before.barrier
         return Session(opened, consistency, told.barrier, shown, told.revision)
 
@@ -87,13 +81,13 @@ class AskedSessions:
         ended in between, which renewing tells.
         """
         for name, lease in told.leases.items():
-            paths = TablePaths(branch_root(self._root, name, "table name"))
-            if lease is None or not self._file_io.exists(paths.read_lease(lease)):
+            paths = TablePaths(branch_root(self.root, name, "table name"))
+            if lease is None or not self.file_io.exists(paths.read_lease(lease)):
                 told.renew()  # raises where it has ended, and its leases with it
                 raise InvalidError(
                     "uri",
                     found=f"a service of another warehouse, which lies at {told.warehouse}",
-                    expected=f"one of {self._root}: its session holds {name} there",
+                    expected=f"one of {self.root}: its session holds {name} there",
                     action="Give the URLs of that warehouse's instances, or the warehouse that these serve.",
                 )
 

@@ -136,16 +136,14 @@ def revise(
     return RevisionResult(note.number, name, to, found, jobs)
 
 
+@dataclass(frozen=True)
 class _Undoing:
     """opened: the tables under barriers. barrier: 0 for from the beginning. before: the revision that counts as yet."""
 
-    def __init__(
-        self, notes: RevisionNotes, opened: Mapping[str, OpenTable], barrier: int, before: int
-    ) -> None:
-        self._notes = notes
-        self._opened = opened
-        self._barrier = barrier
-        self._before = before
+    notes: RevisionNotes
+    opened: Mapping[str, OpenTable]
+    barrier: int
+    before: int
 
     # What is known here of the tables is of the revision before (`before`), also while some have
     # gone back already: so each step gives the same whenever it is made.
@@ -154,11 +152,11 @@ class _Undoing:
         known = noted.tables if noted else {}
         found = {}
         for name in scope.tables:
-            if name in known or name not in self._opened:
-                found[name] = known.get(name, 0) if name in self._opened else 0
+            if name in known or name not in self.opened:
+                found[name] = known.get(name, 0) if name in self.opened else 0
                 continue
             try:
-                found[name] = barrier_to_go_to(self._opened[name], self._barrier, self._before)
+                found[name] = barrier_to_go_to(self.opened[name], self.barrier, self.before)
             except NotFoundError as error:
                 raise self._not_there(error) from error
         if noted is None:
@@ -169,24 +167,24 @@ class _Undoing:
         """What each table was, and what it loses."""
         found = []
         for name, barrier in targets.items():
-            if name in self._opened:
-                table = self._opened[name]
-                frontier = barrier_views(table, self._before).newest().frontier
-                lost = lost_commits(table, barrier, self._before)
+            if name in self.opened:
+                table = self.opened[name]
+                frontier = barrier_views(table, self.before).newest().frontier
+                lost = lost_commits(table, barrier, self.before)
                 found.append(RevisedTable(name, frontier or None, barrier or None, *lost))
         return tuple(found)
 
     def hold(self, note: RevisionNote, scope: _Scope, leases: contextlib.ExitStack) -> None:
         """What comes back, and what jobs begin with then, stays until it has ended."""
         for name, barrier in note.tables.items():
-            table = self._opened.get(name)
+            table = self.opened.get(name)
             if table is not None and barrier and newest_revision(table) < note.number:
-                views = barrier_views(table, self._before)
-                changes = barrier_changes(table, self._before)
+                views = barrier_views(table, self.before)
+                changes = barrier_changes(table, self.before)
                 first_id = first_kept_for(changes, views, barrier)
                 lease = hold(table._file_io, table._paths, first_id)
                 leases.callback(lease.release)
-        for _, table, first_id in self._begins(note.tables, scope, self._before):
+        for _, table, first_id in self._begins(note.tables, scope, self.before):
             lease = hold(table._file_io, table._paths, first_id)
             leases.callback(lease.release)
 
@@ -199,15 +197,15 @@ class _Undoing:
         scope = _scope(note.table, jobs, note.tables)
         targets = self.targets(scope, note)
         for name, barrier in reversed(targets.items()):
-            if name in self._opened:
-                go_back(self._opened[name], note.number, barrier, self._before)
+            if name in self.opened:
+                go_back(self.opened[name], note.number, barrier, self.before)
         for job, table, first_id in self._begins(targets, scope, note.number):
             consumers = ConsumerStore(table._file_io, table._paths)
             if consumers.next_snapshot(job) is not None:
                 consumers.record(job, first_id)
-        components = JobGraph(jobs, self._opened).components()
-        keep_common_barriers(self._opened, components, note.number)
-        self._notes.activate(note.number, targets)
+        components = JobGraph(jobs, self.opened).components()
+        keep_common_barriers(self.opened, components, note.number)
+        self.notes.activate(note.number, targets)
 
     def _begins(
         self, targets: Mapping[str, int], scope: _Scope, revision: int
@@ -215,27 +213,25 @@ class _Undoing:
         """(job, source, first snapshot needed) of the jobs that go on at the barrier; of sources that are at it."""
         for job in self._going_on(scope, targets):
             for source in job.sources:
-                table = self._opened.get(source)
-                if table is not None and (source not in targets or revision > self._before):
+                table = self.opened.get(source)
+                if table is not None and (source not in targets or revision > self.before):
                     changes = barrier_changes(table, revision)
-                    yield job.name, table, changes.first_needed(self._barrier)
+                    yield job.name, table, changes.first_needed(self.barrier)
 
     def _going_on(self, scope: _Scope, targets: Mapping[str, int]) -> Iterable[Job]:
         """Jobs that had come to the barrier."""
         for job in scope.jobs:
-            barrier, lead = targets.get(job.tables[0]), self._opened.get(job.tables[0])
-            if barrier and lead and job.name in came_to(lead, barrier, self._before):
+            barrier, lead = targets.get(job.tables[0]), self.opened.get(job.tables[0])
+            if barrier and lead and job.name in came_to(lead, barrier, self.before):
                 yield job
 
     def _check_sources(self, scope: _Scope, targets: Mapping[str, int]) -> None:
         """Refuse where jobs could not go on at the barrier."""
         for job in self._going_on(scope, targets):
             for source in job.sources:
-                if source not in targets and source in self._opened:
+                if source not in targets and source in self.opened:
                     try:
-                        barrier_changes(self._opened[source], self._before).check_start(
-                            self._barrier
-                        )
+                        barrier_changes(self.opened[source], self.before).check_start(self.barrier)
                     except NotFoundError as error:
                         raise self._not_there(error) from error
 
@@ -244,7 +240,7 @@ class _Undoing:
             error.subject,
             found=error.found,
             expected=error.expected,
-            action=f"Go back to a barrier that all tables have, other than {self._barrier}, or with to=None to the "
+            action=f"Go back to a barrier that all tables have, other than {self.barrier}, or with to=None to the "
             "beginning.",
         )
 
