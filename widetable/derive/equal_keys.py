@@ -8,7 +8,7 @@ TypeError for columns that cannot be a key.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -25,7 +25,13 @@ Numbers: TypeAlias = npt.NDArray[np.int64]
 
 def key_numbers(tables: Sequence[pa.Table], key: Sequence[str]) -> list[Numbers]:
     """For each table the numbers of its rows' keys: equal keys have equal ones, from 0 without gaps."""
-    columns = [_joined([table.column(name) for table in tables]) for name in key]
+    columns = [
+        pa.chunked_array(
+            [chunk for table in tables for chunk in table.column(name).chunks],
+            tables[0].column(name).type,
+        )
+        for name in key
+    ]
     lanes = key_lanes(columns)
     order = sort_order(lanes, np.zeros(len(lanes), np.int64))
     starts = group_starts(lanes, order)
@@ -52,9 +58,3 @@ def rows_at(table: pa.Table, places: Numbers) -> pa.Table:
     """The rows of these numbers; -1 is a row of nulls, where all columns may be null."""
     columns = [take(column, places) for column in table.columns]
     return pa.Table.from_arrays(columns, schema=table.schema)
-
-
-def _joined(columns: Iterable[pa.ChunkedArray]) -> pa.ChunkedArray:
-    first, *others = columns
-    chunks = [chunk for column in (first, *others) for chunk in column.chunks]
-    return pa.chunked_array(chunks, first.type)

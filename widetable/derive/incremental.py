@@ -117,26 +117,41 @@ def _reads(
     mode = one_of(mode, MODES, "mode")
     if mode == "barrier":
         ids, span = _barrier_range(table, start, end)
-        return _reads_of(table, ids, span, columns, "auto", commit_columns=commit_columns)
-    first, last = _end(table, start, "start"), _end(table, end, "end")
-    schema = change_schema(table, columns, commit_columns=commit_columns)
-    if mode == "diff":
-        if commit_columns:
-            raise InvalidError(
-                "commit_columns",
-                found="True with the mode 'diff'",
-                expected="a mode in which each change is of a commit",
-                action="Leave it out, or choose another mode.",
-            )
-        check_key_has_partition(table.schema)
-        span = f"in which rows snapshots {first.id} and {last.id} differ"
-        old, new = (state_at(table, end.id, end.tag) for end in (first, last))
-        untagged = [end.id for end in (first, last) if end.id and end.tag is None]
-        read = partial(_difference, table, old, new, untagged, schema)
-        return ChangeReads(span, schema, read, read, _no_splits)
-    span = f"after snapshot {first.id} up to {last.id}"
-    ids = snapshot_range(table, first.id, last.id)
-    return _reads_of(table, ids, span, columns, mode, commit_columns=commit_columns)
+        mode, schema = "auto", change_schema(table, columns, commit_columns=commit_columns)
+    else:
+        first, last = _end(table, start, "start"), _end(table, end, "end")
+        schema = change_schema(table, columns, commit_columns=commit_columns)
+        if mode == "diff":
+            return _difference_reads(table, first, last, schema, commit_columns=commit_columns)
+        span = f"after snapshot {first.id} up to {last.id}"
+        ids = snapshot_range(table, first.id, last.id)
+    # Of no columns, batches have the kinds alone, and as many rows.
+    read = partial(batches_of_snapshots, table, ids, mode=mode)
+    return ChangeReads(
+        span,
+        schema,
+        partial(read, columns, commit_columns=commit_columns),
+        partial(read, ()),
+        partial(change_splits, table, ids, mode),
+    )
+
+
+def _difference_reads(
+    table: OpenTable, first: _End, last: _End, schema: pa.Schema, *, commit_columns: bool
+) -> ChangeReads:
+    if commit_columns:
+        raise InvalidError(
+            "commit_columns",
+            found="True with the mode 'diff'",
+            expected="a mode in which each change is of a commit",
+            action="Leave it out, or choose another mode.",
+        )
+    check_key_has_partition(table.schema)
+    old, new = (state_at(table, end.id, end.tag) for end in (first, last))
+    untagged = [end.id for end in (first, last) if end.id and end.tag is None]
+    span = f"in which rows snapshots {first.id} and {last.id} differ"
+    read = partial(_difference, table, old, new, untagged, schema)
+    return ChangeReads(span, schema, read, read, _no_splits)
 
 
 def _no_splits() -> None:
@@ -148,26 +163,6 @@ def _barrier_range(table: OpenTable, start: Any, end: Any) -> tuple[Sequence[int
     if last < first:
         raise refused(last, "end", f"{first}, the start, or more")
     return barrier_change_ids(table, first, last), f"after barrier {first} up to {last}"
-
-
-def _reads_of(
-    table: OpenTable,
-    ids: Sequence[int],
-    span: str,
-    columns: Sequence[str] | None,
-    mode: str,
-    *,
-    commit_columns: bool,
-) -> ChangeReads:
-    # Of no columns, batches have the kinds alone, and as many rows.
-    read = partial(batches_of_snapshots, table, ids, mode=mode)
-    return ChangeReads(
-        span,
-        change_schema(table, columns, commit_columns=commit_columns),
-        partial(read, columns, commit_columns=commit_columns),
-        partial(read, ()),
-        partial(change_splits, table, ids, mode),
-    )
 
 
 def _end(table: OpenTable, given: int | str | datetime, name: str) -> _End:
