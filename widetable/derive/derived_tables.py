@@ -19,15 +19,16 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from widetable import join_options
 from widetable.barrier_options import BARRIER_INTERVAL
-from widetable.derive.delta_join import join_round
-from widetable.derive.index_table import feed_index
+from widetable.derive.delta_join import JoinRound, join_round
+from widetable.derive.index_table import IndexRound, feed_index
 from widetable.derive.widen_at_barrier import let_wideners_leave, widen_to_barrier
+from widetable.derive.widen_commits import WidenRound
 from widetable.derive.widening import widen_round
-from widetable.derived_options import IndexOption, WidenOption, index_options, widen_options
+from widetable.derived_options import index_options, widen_options
 from widetable.errors import (
     ConflictError,
     InvalidError,
@@ -47,13 +48,8 @@ _LOOK_AGAIN_SECONDS: Final = 10.0
 # A fault of ours stops the others as little as one of theirs.
 _SURVIVED: Final = Exception
 _log = logging.getLogger("widetable")
-
-
-class _Made(NamedTuple):
-    """rows: that were written. barriers: that were completed."""
-
-    rows: int = 0
-    barriers: int = 0
+# What one of the makings did; None: nothing.
+_Round: TypeAlias = IndexRound | WidenRound | JoinRound | None
 
 
 class _Failed(NamedTuple):
@@ -82,44 +78,44 @@ class DerivedTables:
         is_old = time.monotonic() - self._looked_at_seconds > _LOOK_AGAIN_SECONDS
         if latest_id == self._nothing_at and not is_old:
             return Derived()
-        makings = dict(_makings(self._table, self._table.schema))
+        schema = self._table.schema
+        makings = dict(_makings(self._table, schema))
         # Somebody else was faster; or a table whose options cannot name others, which its makings say.
         with contextlib.suppress(ConflictError, NotFoundError, UnsupportedError, InvalidError):
             let_wideners_leave(self._table)
         if not makings:
             self._nothing_at, self._looked_at_seconds = latest_id, time.monotonic()
         self._failed = {key: failed for key, failed in self._failed.items() if key in makings}
-        made = [self._made(key, make) for key, make in makings.items()]
+        rounds = [self._made(key, make) for key, make in makings.items()]
         errors = tuple(failed.error for failed in self._failed.values())
-        return Derived(sum(one.rows for one in made), errors, sum(one.barriers for one in made))
+        at_barriers = schema.typed_options.get(BARRIER_INTERVAL) is not None
+        barriers = sum(at_barriers and isinstance(done, WidenRound) for done in rounds)
+        return Derived(sum(map(_rows, rounds)), errors, barriers)
 
-    def _made(self, key: str, make: Callable[[], _Made]) -> _Made:
+    def _made(self, key: str, make: Callable[[], _Round]) -> _Round:
         before = self._failed.get(key)
         if before is not None and time.monotonic() < before.again_seconds:
-            return _Made()
+            return None
         try:
-            made = make()
+            done = make()
         except ConflictError as error:
             _log.info("option %r of %s goes again: %s", key, self._table.path, error)
-            return _Made()
         except _SURVIVED as error:
             self._note(key, error, 1 if before is None else before.tries + 1)
-            return _Made()
-        self._failed.pop(key, None)
-        return made
+        else:
+            self._failed.pop(key, None)
+            return done
+        return None
 
     def _note(self, key: str, error: Exception, tries: int) -> None:
         pause_millis = wait_millis(INTERVAL_MILLIS, tries)
-        if isinstance(error, StorageError):
-            pause_millis = 0  # the maintainer itself pauses, and makes room
-        level = logging.WARNING
-        if (
-            isinstance(error, NotFoundError) and tries == 1
-        ):  # a snapshot that expired while it was read
-            level, pause_millis = logging.INFO, 0
+        # A snapshot that expired while it was read; or the maintainer itself pauses, and makes room.
+        is_expired = isinstance(error, NotFoundError) and tries == 1
+        if is_expired or isinstance(error, StorageError):
+            pause_millis = 0
         self._failed[key] = _Failed(error, tries, time.monotonic() + pause_millis / 1000)
         _log.log(
-            level,
+            logging.INFO if is_expired else logging.WARNING,
             "option %r of %s failed %d times, next try in %s: %s",
             key,
             self._table.path,
@@ -130,29 +126,21 @@ class DerivedTables:
         )
 
 
-def _makings(table: OpenTable, schema: TableSchema) -> Iterator[tuple[str, Callable[[], _Made]]]:
+def _makings(table: OpenTable, schema: TableSchema) -> Iterator[tuple[str, Callable[[], _Round]]]:
     """By the option that asks for it."""
     for index in index_options(schema.options):
-        yield index.key, partial(_fed, table, index)
+        yield index.key, partial(feed_index, table, index)
+    widened = (
+        widen_round if schema.typed_options.get(BARRIER_INTERVAL) is None else widen_to_barrier
+    )
     for widen in widen_options(schema.options):
-        yield widen.key, partial(_widened, table, widen)
+        yield widen.key, partial(widened, table, widen)
     if schema.typed_options.get(join_options.LEFT) is not None:
-        yield join_options.LEFT.key, partial(_joined, table)
+        yield join_options.LEFT.key, partial(join_round, table)
 
 
-def _fed(table: OpenTable, option: IndexOption) -> _Made:
-    done = feed_index(table, option)
-    return _Made() if done is None else _Made(done.rows)
-
-
-def _widened(table: OpenTable, option: WidenOption) -> _Made:
-    if table.schema.typed_options.get(BARRIER_INTERVAL) is None:
-        done = widen_round(table, option)
-        return _Made() if done is None else _Made(done.rows)
-    at_barrier = widen_to_barrier(table, option)
-    return _Made() if at_barrier is None else _Made(at_barrier.rows, barriers=1)
-
-
-def _joined(table: OpenTable) -> _Made:
-    done = join_round(table)
-    return _Made() if done is None else _Made(done.rows_added + done.rows_removed)
+def _rows(done: _Round) -> int:
+    """That were written."""
+    if isinstance(done, JoinRound):
+        return done.rows_added + done.rows_removed
+    return 0 if done is None else done.rows

@@ -52,7 +52,16 @@ def maintain(
         interval_millis, full_compaction_interval_millis, expire, orphans_older_than_millis
     )
     with maintainer(table, upkeep) as its:
-        return _maintain(its, once=once, stop=stop, on_round=on_round)
+        if once:
+            return its.run_once()
+        stop, done = stop or threading.Event(), MaintenanceResult()
+        while not stop.is_set():
+            of_round = its.round()
+            done = done.plus(of_round)
+            if on_round is not None:
+                on_round(of_round)
+            stop.wait(its.wait_millis / 1000)
+        return done
 
 
 def maintainer(table: OpenTable, upkeep: Upkeep, compact: Compact = compact_here) -> Maintainer:
@@ -61,23 +70,3 @@ def maintainer(table: OpenTable, upkeep: Upkeep, compact: Compact = compact_here
     called(compact, "compact")
     derive = DerivedTables(table).bring_up_to_date
     return Maintainer(table._state, table._committer, upkeep, compact, derive=derive)
-
-
-def _maintain(
-    maintainer: Maintainer,
-    *,
-    once: bool,
-    stop: threading.Event | None,
-    on_round: Callable[[MaintenanceResult], None] | None,
-) -> MaintenanceResult:
-    if once:
-        return maintainer.run_once()
-    stop = stop or threading.Event()
-    done = MaintenanceResult()
-    while not stop.is_set():
-        of_round = maintainer.round()
-        done = done.plus(of_round)
-        if on_round is not None:
-            on_round(of_round)
-        stop.wait(maintainer.wait_millis / 1000)
-    return done
