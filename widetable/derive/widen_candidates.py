@@ -38,7 +38,8 @@ from widetable.derive.index_table import find_index
 from widetable.derive.join_side import present
 from widetable.derive.row_changes import changed_rows, whole_keys
 from widetable.derive.row_difference import equal_rows
-from widetable.derive.widen_progress import LastRound, Pair, round_of, user_of
+from widetable.derive.widen_commits import NumberedRound
+from widetable.derive.widen_progress import Pair, round_of, user_of
 from widetable.derived_options import WidenOption, index_options
 from widetable.errors import NotFoundError
 from widetable.format.bucket_id import BucketId
@@ -47,6 +48,7 @@ from widetable.kernels.arrow_buffers import one_array
 from widetable.operations.lookup_view import LookupView
 from widetable.operations.open_table import OpenTable
 from widetable.operations.table_at import scan_at, view_at
+from widetable.read.arrow_rows import ArrowRows
 from widetable.write.safe_cast import key_cast
 
 _KEYS_AT_ONCE: Final = 1 << 16
@@ -54,45 +56,36 @@ _KEYS_AT_ONCE: Final = 1 << 16
 SCAN_SHARE: Final = 1 / 8
 
 
-def candidates(
-    fact: OpenTable,
-    dim: OpenTable,
-    option: WidenOption,
-    pair: Pair,
-    last: LastRound,
-    columns: Sequence[str],
-) -> Iterator[pa.Table]:
-    """Their rows at the fact's snapshot of `pair`, each once, piece by piece: these columns and the foreign key; those
-    of the key among them. last: the round before.
+def candidates(of: NumberedRound, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """Their rows at the fact's snapshot, each once, piece by piece: these columns and the foreign key; those of the key
+    among them.
     """
-    fact_id = pair.fact_id
-    wanted = list(dict.fromkeys([*columns, option.column]))
-    keys = None if last.done is None else _keys(fact, dim, option, pair, last, last.done)
+    fact, fact_id = of.widening.fact, of.pair.fact_id
+    wanted = list(dict.fromkeys([*columns, of.widening.option.column]))
+    keys = None if of.last.done is None else _keys(of, of.last.done)
+    return rows_of_keys(
+        keys, lambda: scan_at(fact, fact_id, wanted), lambda: view_at(fact, fact_id, wanted)
+    )
+
+
+def rows_of_keys(
+    keys: pa.Table | None, scan: Callable[[], ArrowRows], view: Callable[[], LookupView]
+) -> Iterator[pa.Table]:
+    """The rows that there are, piece by piece. keys: None for all rows."""
     if keys is None:
-        for batch in scan_at(fact, fact_id, wanted).to_batches():
+        for batch in scan().to_batches():
             yield pa.Table.from_batches([batch])
         return
-    with closing(view_at(fact, fact_id, wanted)) as view:
-        yield from rows_of_keys(view, keys)
+    with closing(view()) as rows:
+        for start in range(0, keys.num_rows, _KEYS_AT_ONCE):
+            yield present(rows.lookup(keys.slice(start, _KEYS_AT_ONCE)), keys.column_names)
 
 
-def rows_of_keys(view: LookupView, keys: pa.Table) -> Iterator[pa.Table]:
-    """The rows that there are, piece by piece."""
-    for start in range(0, keys.num_rows, _KEYS_AT_ONCE):
-        yield present(view.lookup(keys.slice(start, _KEYS_AT_ONCE)), keys.column_names)
-
-
-def _keys(
-    fact: OpenTable,
-    dim: OpenTable,
-    option: WidenOption,
-    pair: Pair,
-    last: LastRound,
-    done: Pair,
-) -> pa.Table | None:
+def _keys(of: NumberedRound, done: Pair) -> pa.Table | None:
     """Keys of candidates; None: scan all."""
+    (fact, dim, option, _), pair = of.widening, of.pair
     try:
-        touched = _touched(fact, option, pair, last, done)
+        touched = _touched(of, done)
         changed = _changed_keys(dim, option, done.dim_id, pair.dim_id)
     except NotFoundError:  # a range that has expired
         return None
@@ -119,20 +112,16 @@ def few_keys(
     return distinct_rows(pa.concat_tables([touched, followed]))
 
 
-def _touched(
-    fact: OpenTable, option: WidenOption, pair: Pair, last: LastRound, done: Pair
-) -> TouchedFiles:
+def _touched(of: NumberedRound, done: Pair) -> TouchedFiles:
     """By whomever, but by the round that has ended at `done`: what one of ours wrote before it was killed may be of a
     dim row that is since what it was.
     """
+    fact, end_id = of.widening.fact, of.pair.fact_id + 1
     committer, found = fact._committer, dict[BucketId, list[DataFileMeta]]()
-    ours = (user_of(option), last.number if last.has_ended else None)
-    of_last = [
-        id
-        for id in range(done.fact_id + 1, pair.fact_id + 1)
-        if round_of(committer.snapshots.load(id)) == ours
-    ]
-    for after, next_id in pairwise([done.fact_id, *of_last, pair.fact_id + 1]):
+    ours = (user_of(of.widening.option), of.last.number if of.last.has_ended else None)
+    load, ids = committer.snapshots.load, range(done.fact_id + 1, end_id)
+    of_last = [id for id in ids if round_of(load(id)) == ours]
+    for after, next_id in pairwise([done.fact_id, *of_last, end_id]):
         files = touched_files(fact._state(), committer.live_files, after, next_id - 1)
         for bucket, members in files.items():
             found.setdefault(bucket, []).extend(members)
@@ -163,8 +152,7 @@ def _changed_keys(dim: OpenTable, option: WidenOption, after_id: int, until_id: 
     for before, after in changed_rows(dim, after_id, until_id, columns):
         same = equal_rows(before, after)
         for rows in (before, after):
-            valid = one_array(rows.column(key[0])).is_valid().to_numpy(zero_copy_only=False)
-            found.append(rows.select(list(key)).filter(pa.array(valid & ~same)))
+            found.append(present(rows.select(list(key)).filter(pa.array(~same)), key))
     return pa.concat_tables(found)
 
 
@@ -178,24 +166,18 @@ def followed_by_index(
     fact_id: rows that were written up to it are in the index. The index and its base are held
     while it is asked.
     """
-    fitting = [
-        each for each in index_options(fact.schema.options) if each.columns == (option.column,)
-    ]
-    if not fitting:
+    own, schema = (option.column,), fact.schema
+    fitting = next((one for one in index_options(schema.options) if one.columns == own), None)
+    index = None if fitting is None else find_index(fact, fitting)
+    if fitting is None or index is None:
         return None
-    index = find_index(fact, fitting[0])
-    if index is None:
-        return None
-    source_id = index_progress(
-        index, fact, fitting[0], index._committer.snapshots.latest()
-    ).source_id
+    latest = index._committer.snapshots.latest()
+    source_id = index_progress(index, fact, fitting, latest).source_id
     if source_id is None or source_id < fact_id:
         return None
-    field = fact.schema.field(option.column)
-    asked = key_cast(
-        one_array(changed.column(0)), field, fact.schema.arrow_schema([field.name]).field(0).type
-    )
-    with closing(IndexView(fact, fitting[0], [])) as view:
+    kind = schema.arrow_schema(own).field(0).type
+    asked = key_cast(one_array(changed.column(0)), schema.field(option.column), kind)
+    with closing(IndexView(fact, fitting, [])) as view:
         return view.keys(pa.table([asked], [option.column]))
 
 

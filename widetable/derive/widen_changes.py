@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from functools import partial
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -96,12 +97,8 @@ def asked_facts(
     """
     table, wanted = fact.table, list(dict.fromkeys(columns))
     keys = None if done is None else _keys(fact, dim, option, done)
-    if keys is None:
-        for batch in scan_of_view(table, fact.view, wanted, None, table.schema).to_batches():
-            yield pa.Table.from_batches([batch])
-        return
-    with closing(lookup_as_of(table, fact.view, wanted)) as view:
-        yield from rows_of_keys(view, keys)
+    scan = partial(scan_of_view, table, fact.view, wanted, None, table.schema)
+    return rows_of_keys(keys, scan, partial(lookup_as_of, table, fact.view, wanted))
 
 
 def lookup_as_of(table: OpenTable, view: BarrierView, columns: Sequence[str]) -> LookupView:

@@ -5,7 +5,7 @@ Raises what reading and committing raises.
 
     round 5 of three pieces: commits 5 * 2^20, + 1, + 2 of `widen/<fk>`, two of them "part", the last one "end"
 
-A piece is committed when the one after it has been read, so memory is that of two pieces.
+A piece is committed when a row behind it has been read, so memory is that of a piece and of what is read at once.
 """
 
 from __future__ import annotations

@@ -54,20 +54,10 @@ def differing(
 def pieces(fact: OpenTable, tables: Iterator[pa.Table]) -> Iterator[tuple[pa.Table, bool]]:
     """Joined and cut to what one commit takes, one at least; with whether it is the last.
 
-    A piece is kept back until the next one is there: only then it is known that it was not the
-    last.
+    Tables of 2 and 5 rows, at most 3 in a piece: pieces of 3, 3 and 1 rows. What is cut off has
+    rows behind it, so it is never the last.
     """
-    before = None
-    for piece in _pieces(fact.schema.typed_options.get(opt.WIDEN_PIECE_ROWS), tables):
-        if before is not None:
-            yield before, False
-        before = piece
-    if before is not None:
-        yield before, True
-
-
-def _pieces(most: int, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """Tables of 2 and 5 rows, at most 3 in a piece: pieces of 3, 3 and 1 rows."""
+    most = fact.schema.typed_options.get(opt.WIDEN_PIECE_ROWS)
     waiting: list[pa.Table] = []
     count = 0
     for table in tables:
@@ -75,9 +65,9 @@ def _pieces(most: int, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
         count += table.num_rows
         while count > most:
             joined = pa.concat_tables(waiting)
-            yield joined.slice(0, most)
+            yield joined.slice(0, most), False
             waiting, count = [joined.slice(most)], count - most
-    yield pa.concat_tables(waiting)
+    yield pa.concat_tables(waiting), True
 
 
 def _numbers(number: int, before: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -110,8 +110,7 @@ def _differing(of: NumberedRound) -> Iterator[pa.Table]:
     fact, dim, option, _ = of.widening
     asked = asked_columns(fact.schema, option)
     with closing(view_at(dim, of.pair.dim_id, list(option.columns.values()))) as view:
-        found = candidates(fact, dim, option, of.pair, of.last, asked)
-        yield from differing(fact.schema, option, of.number, found, view)
+        yield from differing(fact.schema, option, of.number, candidates(of, asked), view)
 
 
 def _committed(
