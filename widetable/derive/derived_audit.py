@@ -20,6 +20,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
@@ -45,6 +46,7 @@ from widetable.kernels.arrow_buffers import one_array
 from widetable.operations.audit import FOLDED_ROWS, audit_table
 from widetable.operations.audit_report import FINDINGS_PER_LAW, AuditReport, Finding, Findings
 from widetable.operations.barrier_scan import barrier_views, scan_of_view
+from widetable.operations.lookup_view import LookupView
 from widetable.operations.neighbour import name_of, neighbour
 from widetable.operations.newest_snapshot import held
 from widetable.operations.open_table import OpenTable
@@ -91,6 +93,15 @@ def _skipped(findings: Findings, law: str) -> Iterator[None]:
         findings.skip(f"law {law}: {error}")
 
 
+@contextlib.contextmanager
+def _unless_gone(findings: Findings, law: str) -> Iterator[None]:
+    """Of snapshots that have expired."""
+    try:
+        yield
+    except NotFoundError as gone:
+        findings.skip(f"law {law}: {gone.subject} is {gone.found}")
+
+
 def _audit_index(base: OpenTable, option: IndexOption, findings: Findings) -> None:
     """All rows of the base are looked up in the index, then both are counted: so a row too many
     is found, not named.
@@ -104,26 +115,24 @@ def _audit_index(base: OpenTable, option: IndexOption, findings: Findings) -> No
         findings.skip(f"law index: {option.table} was never fed, or fits no snapshot that is there")
         return
     columns = index_columns(option, base.schema)
-    try:
-        with (
-            held(index._state(), latest.id),
-            held(base._state(), source_id),
-            closing(view_at(index, latest.id, columns)) as view,
-        ):
-            expected = 0
-            for batch in scan_at(base, source_id, columns).to_batches():
-                rows = pa.Table.from_batches([batch]).drop_null()
-                expected += rows.num_rows
-                missing = one_array(view.lookup(rows).column(0)).is_null()
-                _add(findings, "index", source_id, rows.filter(missing), "it in the index", "none")
-            found = sum(b.num_rows for b in scan_at(index, latest.id, columns[:1]).to_batches())
-    except NotFoundError as gone:
-        findings.skip(f"law index of {option.table}: {gone.subject} is {gone.found}")
-        return
-    findings.checked("index", expected)
-    if found != expected:
-        text = f"{expected} rows in {option.table}"
-        findings.add(Finding("index", source_id, text, f"{found} rows at its snapshot {latest.id}"))
+    with (
+        _unless_gone(findings, f"index of {option.table}"),
+        held(index._state(), latest.id),
+        held(base._state(), source_id),
+        closing(view_at(index, latest.id, columns)) as view,
+    ):
+        expected = 0
+        for batch in scan_at(base, source_id, columns).to_batches():
+            rows = pa.Table.from_batches([batch]).drop_null()
+            expected += rows.num_rows
+            missing = one_array(view.lookup(rows).column(0)).is_null()
+            wrong = Finding("index", source_id, "it in the index", "none")
+            _add(findings, rows.filter(missing), wrong)
+        found = sum(b.num_rows for b in scan_at(index, latest.id, columns[:1]).to_batches())
+        findings.checked("index", expected)
+        if found != expected:
+            text, at = f"{expected} rows in {option.table}", f"its snapshot {latest.id}"
+            findings.add(Finding("index", source_id, text, f"{found} rows at {at}"))
 
 
 def _audit_widened(fact: OpenTable, option: WidenOption, findings: Findings) -> None:
@@ -147,37 +156,31 @@ def _audit_widened(fact: OpenTable, option: WidenOption, findings: Findings) -> 
         )
         return
     fact_id, dim_id = int(last.properties[FACT]), int(last.properties[DIM])
-    key = fact.schema.primary_keys
-    names = list(dict.fromkeys([*key, option.column, *option.columns]))
-    try:
-        with (
-            held(fact._state(), min(fact_id, last.id)),
-            held(dim._state(), dim_id),
-            closing(view_at(dim, dim_id, list(option.columns.values()))) as view,
-        ):
-            for batch in scan_at(fact, last.id, names).to_batches():
-                table = pa.Table.from_batches([batch])
-                rows = untouched_rows(fact, table, fact_id, user, last.id)
-                found = view.lookup(one_array(rows.column(option.column)))
-                wrong = pa.array(~equal_rows(rows.select(list(option.columns)), found))
-                findings.checked("widened", rows.num_rows)
-                text = f"the columns of {option.table} at snapshot {dim_id}"
-                _add(findings, "widened", last.id, rows.filter(wrong), text, "others", key)
-    except NotFoundError as gone:
-        findings.skip(f"law widened of {option.column}: {gone.subject} is {gone.found}")
+    text = f"the columns of {option.table} at snapshot {dim_id}"
+    wrong = Finding("widened", last.id, text, "others")
+    with (
+        _unless_gone(findings, f"widened of {option.column}"),
+        held(fact._state(), min(fact_id, last.id)),
+        held(dim._state(), dim_id),
+        closing(view_at(dim, dim_id, list(option.columns.values()))) as view,
+    ):
+        for batch in scan_at(fact, last.id, _compared(fact, option)).to_batches():
+            table = pa.Table.from_batches([batch])
+            rows = untouched_rows(fact, table, fact_id, user, last.id)
+            _add_differing(findings, fact, option, rows, view, wrong)
 
 
 def _audit_widened_at_barrier(
     fact: OpenTable, dim: OpenTable, option: WidenOption, findings: Findings
 ) -> None:
-    law, views = f"law widened of {option.column}", barrier_views(fact)
+    law, views = f"widened of {option.column}", barrier_views(fact)
     own = views.newest().members.get(option.writer_of(name_of(fact)))
     if own is None or own.at is None:
-        findings.skip(f"{law}: no round is done")
+        findings.skip(f"law {law}: no round is done")
         return
-    key = fact.schema.primary_keys
-    names = list(dict.fromkeys([*key, option.column, *option.columns]))
-    try:
+    text = f"the columns of {option.table} as of barrier {own.at}"
+    wrong, names = Finding("widened", views.ids[-1], text, "others"), _compared(fact, option)
+    with _unless_gone(findings, law):
         of_fact, of_dim = views.ahead(own.at, ()), barrier_views(dim).view(own.at)
         with (
             held(fact._state(), of_fact.first_id),
@@ -185,15 +188,27 @@ def _audit_widened_at_barrier(
             closing(lookup_as_of(dim, of_dim, list(option.columns.values()))) as view,
         ):
             for batch in scan_of_view(fact, of_fact, names, None, fact.schema).to_batches():
-                rows = pa.Table.from_batches([batch])
-                rows = not_deleted(fact, rows, own.at)[0]
-                found = view.lookup(one_array(rows.column(option.column)))
-                wrong = pa.array(~equal_rows(rows.select(list(option.columns)), found))
-                findings.checked("widened", rows.num_rows)
-                text = f"the columns of {option.table} as of barrier {own.at}"
-                _add(findings, "widened", views.ids[-1], rows.filter(wrong), text, "others", key)
-    except NotFoundError as gone:
-        findings.skip(f"{law}: {gone.subject} is {gone.found}")
+                rows, _ = not_deleted(fact, pa.Table.from_batches([batch]), own.at)
+                _add_differing(findings, fact, option, rows, view, wrong)
+
+
+def _compared(fact: OpenTable, option: WidenOption) -> list[str]:
+    return list(dict.fromkeys([*fact.schema.primary_keys, option.column, *option.columns]))
+
+
+def _add_differing(
+    findings: Findings,
+    fact: OpenTable,
+    option: WidenOption,
+    rows: pa.Table,
+    dim: LookupView,
+    wrong: Finding,
+) -> None:
+    """Facts that have others than the dim's columns."""
+    found = dim.lookup(one_array(rows.column(option.column)))
+    differs = pa.array(~equal_rows(rows.select(list(option.columns)), found))
+    findings.checked("widened", rows.num_rows)
+    _add(findings, rows.filter(differs).select(list(fact.schema.primary_keys)), wrong)
 
 
 def _audit_joined(out: OpenTable, definition: JoinDefinition, findings: Findings) -> None:
@@ -204,44 +219,27 @@ def _audit_joined(out: OpenTable, definition: JoinDefinition, findings: Findings
         findings.skip("law joined: no round is done")
         return
     joining = joining_of(out, definition)
-    plan, key = joining.plan, out.schema.primary_keys
+    plan, key = joining.plan, list(out.schema.primary_keys)
     if not plan.by_key and KeyWay.INDEX in (plan.left_way, plan.right_way):
         findings.skip("law joined: many to many by an index")
         return
-    try:
-        with contextlib.ExitStack() as stack:
-            ids = (last.left_id, last.right_id, latest.id)
-            for table, id in zip(joining.tables, ids, strict=True):
-                if id:
-                    stack.enter_context(held(table._state(), id))
-            difference = JoinDifference(plan, joining.tables, ids)
-            stack.callback(difference.close)
-            for batch in scan_at(out, latest.id, list(key[:1])).to_batches():
-                findings.checked("joined", batch.num_rows)
-            for piece in difference.pieces(None):
-                _add(
-                    findings,
-                    "joined",
-                    latest.id,
-                    piece,
-                    "what the tables have for it",
-                    "other",
-                    key,
-                )
-    except NotFoundError as gone:
-        findings.skip(f"law joined: {gone.subject} is {gone.found}")
+    wrong = Finding("joined", latest.id, "what the tables have for it", "other")
+    with _unless_gone(findings, "joined"), contextlib.ExitStack() as stack:
+        ids = (last.left_id, last.right_id, latest.id)
+        for table, id in zip(joining.tables, ids, strict=True):
+            if id:
+                stack.enter_context(held(table._state(), id))
+        difference = JoinDifference(plan, joining.tables, ids)
+        stack.callback(difference.close)
+        for batch in scan_at(out, latest.id, key[:1]).to_batches():
+            findings.checked("joined", batch.num_rows)
+        for piece in difference.pieces(None):
+            _add(findings, piece.select(key), wrong)
 
 
-def _add(
-    findings: Findings,
-    law: str,
-    snapshot_id: int,
-    rows: pa.Table,
-    expected: str,
-    found: str,
-    key: tuple[str, ...] | None = None,
-) -> None:
-    named = rows.slice(0, findings.wanted(law))
-    for row in printed_rows(named if key is None else named.select(list(key))):
-        findings.add(Finding(law, snapshot_id, expected, found, key=row))
-    findings.count(law, rows.num_rows - named.num_rows)
+def _add(findings: Findings, rows: pa.Table, each: Finding) -> None:
+    """For each of the rows, which are keys."""
+    named = rows.slice(0, findings.wanted(each.law))
+    for row in printed_rows(named):
+        findings.add(replace(each, key=row))
+    findings.count(each.law, rows.num_rows - named.num_rows)
