@@ -25,7 +25,6 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
 from widetable import join_options
@@ -229,7 +228,6 @@ def _index_rows(
     for before, after in changed_rows(base, after_id, until_id, columns):
         same = equal_rows(before, after)
         for rows, kind in ((before, "-D"), (after, "+I")):
-            valid = [np.asarray(each.is_valid().to_numpy(), np.bool_) for each in rows.columns]
-            chosen = rows.filter(pa.array(np.logical_and.reduce([*valid, ~same])))
+            chosen = rows.filter(pa.array(~same)).drop_null()
             kinds = pa.repeat(pa.scalar(kind), chosen.num_rows)
             yield from chosen.append_column(ROW_KIND_COLUMN, kinds).to_batches()

@@ -53,25 +53,17 @@ class JoinDifference:
         ids: tuple[int, int, int],
         indexes: tuple[IndexView | None, IndexView | None] = (None, None),
     ) -> None:
-        definition = plan.definition
-        left, right, out = tables
-        left_id, right_id, out_id = ids
+        on = plan.definition
         self._plan = plan
-        self._with_before = out.schema.typed_options.get(opt.CHANGELOG_PRODUCER) == "input"
-        self._left = JoinSide(
-            left, left_id, plan.left_columns, definition.left_on, plan.left_way, plan, indexes[0]
+        self._with_before = tables[-1].schema.typed_options.get(opt.CHANGELOG_PRODUCER) == "input"
+        sides = (
+            (plan.left_columns, on.left_on, plan.left_way, indexes[0]),
+            (plan.asked_of_right, on.right_on, plan.right_way, indexes[1]),
+            (plan.columns.names, on.left_on, KeyWay.PREFIX, None),
         )
-        self._right = JoinSide(
-            right,
-            right_id,
-            plan.asked_of_right,
-            definition.right_on,
-            plan.right_way,
-            plan,
-            indexes[1],
-        )
-        self._out = JoinSide(
-            out, out_id, plan.columns.names, definition.left_on, KeyWay.PREFIX, plan
+        self._left, self._right, self._out = (
+            JoinSide(plan, table, id, *side)
+            for table, id, side in zip(tables, ids, sides, strict=True)
         )
 
     def close(self) -> None:

@@ -8,6 +8,7 @@ lookups and scans raise.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +29,7 @@ _PIECE_BYTES = 32 << 20
 _FIRST_KEYS = 256
 
 
+@dataclass
 class JoinSide:
     """Keeps files open until `close`. snapshot_id: 0 while the table has none. on: the join key's columns. index: at
     that snapshot, where rows are found by one.
@@ -36,47 +38,33 @@ class JoinSide:
     The index is closed by who opened it, and the caller holds the snapshot.
     """
 
-    def __init__(
-        self,
-        table: OpenTable,
-        snapshot_id: int,
-        columns: Sequence[str],
-        on: Sequence[str],
-        way: KeyWay,
-        plan: JoinedPlan,
-        index: IndexView | None = None,
-    ) -> None:
-        self._index = index
-        self._table = table
-        self._until_id = snapshot_id
-        self._columns = tuple(columns)
-        self._on = tuple(on)
-        self._way = way
-        self._plan = plan
-        self._schema = table.schema
-        self._key = self._schema.primary_keys
-        self._view = view_at(table, snapshot_id, columns)
+    plan: JoinedPlan
+    table: OpenTable
+    snapshot_id: int
+    columns: Sequence[str]
+    on: Sequence[str]
+    way: KeyWay
+    index: IndexView | None
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether the table has no snapshot."""
-        return self._until_id == 0
+    def __post_init__(self) -> None:
+        schema = self.table.schema
+        self._no_keys = schema.arrow_schema(schema.primary_keys).empty_table()
+        self._view = view_at(self.table, self.snapshot_id, self.columns)
 
     def changes(self, since_id: int) -> Iterator[ChangedRows]:
         """Rows that differ from those of a snapshot before, in the chosen columns; each key once.
         since_id: 0 for a table that had none: all rows, against nulls.
         """
-        if self.is_empty:
+        if not self.snapshot_id:
             return
-        for before, after in changed_rows(
-            self._table, since_id or None, self._until_id, self._columns
-        ):
+        found = changed_rows(self.table, since_id or None, self.snapshot_id, self.columns)
+        for before, after in found:
             differs = pa.array(~equal_rows(before, after))
             yield ChangedRows(before.filter(differs), after.filter(differs))
 
     def all_rows(self, columns: Sequence[str]) -> Iterator[pa.Table]:
         """Piece by piece, each key once."""
-        scan = scan_at(self._table, self._until_id, columns)
+        scan = scan_at(self.table, self.snapshot_id, columns)
         for batch in scan.to_batches():
             yield pa.Table.from_arrays(batch.columns, names=batch.schema.names)
 
@@ -86,7 +74,7 @@ class JoinSide:
 
     def present_rows(self, keys: pa.Table) -> pa.Table:
         """The rows that there are of these keys."""
-        return present(self.rows(keys), self._key)
+        return present(self.rows(keys), self._no_keys.column_names)
 
     def matches(self, keys: pa.Table) -> tuple[Numbers, pa.Table]:
         """All rows that have one of the join keys, and ascending numbers that say which. keys: distinct, with the
@@ -96,27 +84,24 @@ class JoinSide:
         to `join.max-matches`, beyond which the error names the key. The rows are in the order
         of the keys given.
         """
-        own = keys.rename_columns(list(self._on))
-        if self._way is KeyWay.KEY:
+        own = keys.rename_columns(list(self.on))
+        if self.way is KeyWay.KEY:
             rows = self._view.lookup(own)
-            is_there = rows.column(self._key[0]).is_valid()
+            is_there = rows.column(self._no_keys.column_names[0]).is_valid()
             return np.flatnonzero(is_there.to_numpy()), rows.filter(is_there)
-        if self._way is KeyWay.INDEX and self._index is None:  # the table has no snapshot
-            return np.empty(0, np.int64), self._view.lookup(self._no_keys())
+        if self.way is KeyWay.INDEX and self.index is None:  # the table has no snapshot
+            return np.empty(0, np.int64), self._view.lookup(self._no_keys)
         try:
-            most = self._plan.definition.max_matches
-            rows = (self._index.lookup if self._index else self._view.lookup_prefix)(own, most)
+            most = self.plan.definition.max_matches
+            rows = (self.index.lookup if self.index else self._view.lookup_prefix)(own, most)
         except InvalidError as wrong:
             if wrong.subject == "limit_per_key":
-                raise too_many(self._plan, wrong.found) from wrong
+                raise too_many(self.plan, wrong.found) from wrong
             raise
         return rows.column(0).to_numpy(), rows.remove_column(0)
 
     def close(self) -> None:
         self._view.close()
-
-    def _no_keys(self) -> pa.Table:
-        return self._schema.arrow_schema(self._key).empty_table()
 
 
 def present(rows: pa.Table, key: Sequence[str]) -> pa.Table:
