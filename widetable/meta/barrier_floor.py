@@ -58,7 +58,7 @@ def keep_common_barriers(
         connected = {name: tables[name] for name in component if name in tables}
         if len(connected) < 2:
             for table in connected.values():
-                _consumers(table).delete(CONSUMER)
+                table._consumers.delete(CONSUMER)
             continue
         views = {name: barrier_views(table, revision) for name, table in connected.items()}
         common = common_barrier(views.values())
@@ -66,9 +66,9 @@ def keep_common_barriers(
             before = table.schema.typed_options.get(BARRIERS_KEPT) * views[name].interval
             floor_id = views[name].floor_id(common - before)
             if floor_id is not None and revision is not None:
-                _consumers(table).record(CONSUMER, floor_id)
+                table._consumers.record(CONSUMER, floor_id)
             elif floor_id is not None:
-                kept[name] = _raised(_consumers(table), floor_id)
+                kept[name] = _raised(table._consumers, floor_id)
                 renew_consumer(table, CONSUMER)
     return kept
 
@@ -76,7 +76,7 @@ def keep_common_barriers(
 def renew_consumer(table: OpenTable, name: str) -> None:
     """That of a job that runs, where consumers are forgotten that make no progress: it may wait for another table."""
     if table.schema.typed_options.get(CONSUMER_EXPIRATION_TIME) is not None:
-        _consumers(table).renew(name)
+        table._consumers.renew(name)
 
 
 def _raised(consumers: ConsumerStore, floor_id: int) -> int:
@@ -88,7 +88,3 @@ def _raised(consumers: ConsumerStore, floor_id: int) -> int:
         consumers.record(CONSUMER, floor_id)
         return floor_id
     return known
-
-
-def _consumers(table: OpenTable) -> ConsumerStore:
-    return ConsumerStore(table._file_io, table._paths)

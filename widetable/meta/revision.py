@@ -36,7 +36,6 @@ from typing import Any, NamedTuple
 from widetable.arguments import flag, text, whole_number
 from widetable.commit.barrier_state import ROOT, check_barrier
 from widetable.commit.barrier_table import interval_of
-from widetable.commit.consumer_store import ConsumerStore
 from widetable.commit.read_lease import hold
 from widetable.commit.revision_notes import RevisionNote, RevisionNotes, notes_of, unfinished
 from widetable.commit.writer_registration import DERIVED, Job
@@ -200,9 +199,8 @@ class _Undoing:
             if name in self.opened:
                 go_back(self.opened[name], note.number, barrier, self.before)
         for job, table, first_id in self._begins(targets, scope, note.number):
-            consumers = ConsumerStore(table._file_io, table._paths)
-            if consumers.next_snapshot(job) is not None:
-                consumers.record(job, first_id)
+            if table._consumers.next_snapshot(job) is not None:
+                table._consumers.record(job, first_id)
         components = JobGraph(jobs, self.opened).components()
         keep_common_barriers(self.opened, components, note.number)
         self.notes.activate(note.number, targets)
