@@ -34,14 +34,8 @@ FLOATING: Final = 3
 BYTES: Final = 4
 
 # A fence stands before every row that is a multiple of it.
-FENCE_ROWS: Final = 32
-
-# For kernels: constants of the module are compiled in.
-_SIGNED = 0
-_BOOLEAN = 2
-_FLOATING = 3
-_BYTES = 4
-_FENCE_SHIFT = 5
+_FENCE_SHIFT: Final = 5
+FENCE_ROWS: Final = 1 << _FENCE_SHIFT
 
 
 @kernel
@@ -178,7 +172,7 @@ def _compare(
     for column in range(columns.shape[1]):
         kind, width, stride = columns[0, column], columns[1, column], columns[2, column]
         base = bases[0, column, batch]
-        if kind == _BYTES:
+        if kind == BYTES:
             both = words[bases[1, column, batch] + 4 * row]
             first = base + np.int64(both & np.uint64(0xFFFFFFFF))
             end = base + np.int64(both >> np.uint64(32))
@@ -186,14 +180,14 @@ def _compare(
             if order != 0:
                 return order
             continue
-        if kind == _BOOLEAN:
+        if kind == BOOLEAN:
             bits = np.uint64(data[base + (row >> 3)] >> np.uint8(row & 7) & np.uint8(1))
         else:
             sign = np.uint64(1) << np.uint64(8 * width - 1)
             bits = words[base + row * stride] & (sign | (sign - np.uint64(1)))
-            if kind == _FLOATING:
+            if kind == FLOATING:
                 bits = _float_bits(bits, width)
-            elif kind == _SIGNED:
+            elif kind == SIGNED:
                 bits ^= sign
         wanted = _big_endian(key_words[key_at]) >> np.uint64(64 - 8 * width)
         if bits != wanted:

@@ -57,12 +57,12 @@ class PageChecks:
         if len(checks) != (len(data) + PAGE_BYTES - 1) // PAGE_BYTES:
             raise CacheFault(f"{path}: {len(checks)} checks for {len(data)} bytes")
         self._path = path
-        self._words, self._rest = as_words(data)
-        self._checks = checks
         edges = np.zeros(len(checks) + 1, np.int64)
         np.add.at(edges, first >> _PAGE_SHIFT, 1)
         np.add.at(edges, (end - 1 >> _PAGE_SHIFT) + 1, -1)
         self._seen = (np.cumsum(edges[:-1]) == 0).astype(np.uint8)
+        # As kernels take them.
+        self._pages = (*as_words(data), checks, self._seen)
         self.complete = False  # whether all pages were right
 
     def check_values(
@@ -80,26 +80,13 @@ class PageChecks:
         the batches' first rows; row r of a batch takes span_bits bits, r * stride_bits after the base.
         """
         if not self.complete:
-            self._passed(
-                _check_values(
-                    self._words,
-                    self._rest,
-                    self._checks,
-                    self._seen,
-                    bases,
-                    starts,
-                    positions,
-                    stride_bits,
-                    span_bits,
-                )
-            )
+            bad = _check_values(*self._pages, bases, starts, positions, stride_bits, span_bits)
+            self._passed(bad)
 
     def check_ranges(self, first: Positions, end: Positions) -> None:
         """The pages of the bytes first[i] .. end[i] - 1."""
         if not self.complete:
-            self._passed(
-                _check_ranges(self._words, self._rest, self._checks, self._seen, first, end)
-            )
+            self._passed(_check_ranges(*self._pages, first, end))
 
     def _passed(self, bad_page: int) -> None:
         if bad_page >= 0:
@@ -203,14 +190,8 @@ def _check_ranges(
 ) -> int:
     for i in range(len(first)):
         if end[i] > first[i]:
-            bad = _check_pages(
-                words,
-                rest,
-                checks,
-                seen,
-                first[i] >> _PAGE_SHIFT,
-                (end[i] - 1) >> _PAGE_SHIFT,
-            )
+            first_page, last_page = first[i] >> _PAGE_SHIFT, (end[i] - 1) >> _PAGE_SHIFT
+            bad = _check_pages(words, rest, checks, seen, first_page, last_page)
             if bad >= 0:
                 return bad
     return -1
