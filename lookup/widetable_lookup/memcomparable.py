@@ -49,7 +49,18 @@ class EncodedKeys(NamedTuple):
 
     def to_list(self) -> list[bytes]:
         """One bytes object per key, as RocksDB takes them."""
-        return _as_list(self.data, self.offsets)
+        lengths = np.diff(self.offsets)
+        if not len(lengths):
+            return []
+        width = int(lengths[0])
+        if width and bool((lengths == width).all()):
+            # A void dtype keeps trailing zero bytes, which dtype S would strip.
+            listed: list[bytes] = np.ascontiguousarray(self.data).view(f"V{width}").tolist()
+            return listed
+        buffers = [None, pa.py_buffer(self.offsets), pa.py_buffer(self.data)]
+        keys = pa.Array.from_buffers(pa.large_binary(), len(lengths), buffers)
+        values: list[bytes] = keys.to_pylist()
+        return values
 
 
 def encode_keys(columns: Sequence[pa.Array], names: Sequence[str]) -> EncodedKeys:
@@ -57,7 +68,10 @@ def encode_keys(columns: Sequence[pa.Array], names: Sequence[str]) -> EncodedKey
     parts = [_encode(column, name) for column, name in zip(columns, names, strict=True)]
     keys = parts[0]
     for more in parts[1:]:
-        keys = EncodedKeys(*_concatenate(*keys, *more))
+        ends = np.empty(len(keys.offsets), np.int64)
+        out = np.empty(len(keys.data) + len(more.data), np.uint8)
+        _put_both(*keys, *more, ends, out)
+        keys = EncodedKeys(out[: ends[-1]], ends)
     return keys
 
 
@@ -69,7 +83,11 @@ def range_keys(prefixes: EncodedKeys, following: Sequence[pa.DataType]) -> Encod
         TINYINT 127, the same       FF 00 00            FF 00 00
     """
     rest = np.frombuffer(b"".join(map(_smallest, following)), np.uint8)
-    return EncodedKeys(*_range_keys(prefixes.data, prefixes.offsets, rest))
+    rows = len(prefixes.offsets) - 1
+    out = np.empty(2 * (len(prefixes.data) + rows * len(rest)), np.uint8)
+    ends = np.empty(2 * rows + 1, np.int64)
+    _put_ranges(*prefixes, rest, ends, out)
+    return EncodedKeys(out, ends)
 
 
 def _smallest(kind: pa.DataType) -> bytes:
@@ -91,9 +109,12 @@ def _encode(column: pa.Array, name: str) -> EncodedKeys:
         )
     if is_bytes(column.type):
         view = bytes_view(column)
-        return EncodedKeys(
-            *_escape(np.ascontiguousarray(view.data), np.ascontiguousarray(view.offsets))
-        )
+        data, offsets = np.ascontiguousarray(view.data), np.ascontiguousarray(view.offsets)
+        ends = np.empty(len(offsets), np.int64)
+        _escaped_ends(data, offsets, ends)
+        out = np.empty(ends[-1], np.uint8)
+        _put_escaped(data, offsets, ends, out)
+        return EncodedKeys(out, ends)
     fixed = _fixed(column, name)
     rows, width = fixed.shape
     return EncodedKeys(fixed.reshape(-1), np.arange(rows + 1, dtype=np.int64) * width)
@@ -135,30 +156,6 @@ def _big_endian(values: npt.NDArray[Any]) -> _Bytes:
     return swapped.view(np.uint8).reshape(-1, width)
 
 
-def _as_list(data: _Bytes, offsets: _Offsets) -> list[bytes]:
-    lengths = np.diff(offsets)
-    if not len(lengths):
-        return []
-    width = int(lengths[0])
-    if width and bool((lengths == width).all()):
-        # A void dtype keeps trailing zero bytes, which dtype S would strip.
-        listed: list[bytes] = np.ascontiguousarray(data).view(f"V{width}").tolist()
-        return listed
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
-    values: list[bytes] = pa.Array.from_buffers(
-        pa.large_binary(), len(lengths), buffers
-    ).to_pylist()
-    return values
-
-
-def _escape(data: _Bytes, offsets: _Offsets) -> tuple[_Bytes, _Offsets]:
-    ends = np.empty(len(offsets), np.int64)
-    _escaped_ends(data, offsets, ends)
-    out = np.empty(ends[-1], np.uint8)
-    _put_escaped(data, offsets, ends, out)
-    return out, ends
-
-
 @kernel
 def _escaped_ends(data: _Bytes, offsets: _Offsets, ends: _Offsets) -> None:
     ends[0] = 0
@@ -184,15 +181,6 @@ def _put_escaped(data: _Bytes, offsets: _Offsets, ends: _Offsets, out: _Bytes) -
         out[to + 1] = 1
 
 
-def _concatenate(
-    left: _Bytes, left_offsets: _Offsets, right: _Bytes, right_offsets: _Offsets
-) -> tuple[_Bytes, _Offsets]:
-    ends = np.empty(len(left_offsets), np.int64)
-    out = np.empty(len(left) + len(right), np.uint8)
-    _put_both(left, left_offsets, right, right_offsets, ends, out)
-    return out[: ends[-1]], ends
-
-
 @kernel
 def _put_both(
     left: _Bytes,
@@ -211,15 +199,6 @@ def _put_both(
             out[to] = right[at]
             to += 1
         ends[row + 1] = to
-
-
-def _range_keys(data: _Bytes, offsets: _Offsets, rest: _Bytes) -> tuple[_Bytes, _Offsets]:
-    """What follows a prefix is the prefix as a number, plus one."""
-    rows = len(offsets) - 1
-    out = np.empty(2 * (len(data) + rows * len(rest)), np.uint8)
-    ends = np.empty(2 * rows + 1, np.int64)
-    _put_ranges(data, offsets, rest, ends, out)
-    return out, ends
 
 
 @kernel

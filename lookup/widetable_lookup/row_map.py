@@ -239,21 +239,19 @@ class RowMap:
         count, cuts = len(positions), self._cuts(positions)
         validity = self._take_validity(choice.nullable, positions, cuts)
         columns: list[pa.Array] = [None] * len(choice.types)
-        for group in choice.fixed:
-            values = self._take_fixed(group, positions, cuts)
-            for number, column in enumerate(group.columns):
-                bits, nulls = validity.get(column, (None, 0))
-                buffers = [bits, pa.py_buffer(values[number])]
-                columns[column] = pa.Array.from_buffers(
-                    choice.types[column], count, buffers, null_count=nulls
-                )
-        for column, buffer in zip(choice.bytes.columns, choice.bytes.buffers, strict=True):
+
+        def put(column: int, *values: npt.NDArray[Any]) -> None:
             bits, nulls = validity.get(column, (None, 0))
-            offsets, values = self._take_bytes(buffer, positions, cuts)
-            buffers = [bits, pa.py_buffer(offsets), pa.py_buffer(values)]
-            columns[column] = pa.Array.from_buffers(
-                choice.types[column], count, buffers, null_count=nulls
-            )
+            buffers, kind = [bits, *map(pa.py_buffer, values)], choice.types[column]
+            columns[column] = pa.Array.from_buffers(kind, count, buffers, null_count=nulls)
+
+        for group in choice.fixed:
+            for column, values in zip(
+                group.columns, self._take_fixed(group, positions, cuts), strict=True
+            ):
+                put(column, values)
+        for column, buffer in zip(choice.bytes.columns, choice.bytes.buffers, strict=True):
+            put(column, *self._take_bytes(buffer, positions, cuts))
         for column, buffer in zip(choice.nested.columns, choice.nested.buffers, strict=True):
             columns[column] = self._take_nested(choice.types[column], buffer, positions)
         return columns
@@ -342,8 +340,7 @@ class RowMap:
 
     def _take_nested(self, kind: pa.DataType, buffer: int, positions: Positions) -> pa.Array:
         """By Arrow, batch by batch: the whole column of a batch is checked."""
-        starts = self.layout.starts
-        cuts = np.searchsorted(positions, starts)
+        starts, cuts = self.layout.starts, self._cuts(positions)
         parts = [pa.array([], kind)]
         for batch in np.flatnonzero(np.diff(cuts)):
             chosen = positions[cuts[batch] : cuts[batch + 1]] - starts[batch]
