@@ -73,6 +73,20 @@ class _Known(NamedTuple):
     retention_millis: int
 
 
+class _DirectoryTurn(NamedTuple):
+    """Of who has the lock. file: open; left: directories to unlink when it has been given back."""
+
+    file: int
+    left: list[str]
+
+    def take_away(self, place: str) -> None:
+        """Rename a cache, if it is there, so that nobody opens it any more."""
+        away = temporary_name(place, REMOVED)
+        with contextlib.suppress(FileNotFoundError):
+            os.rename(place, away)
+            self.left.append(away)
+
+
 class CacheSpace:
     """Thread-safe. Nothing is made before the first cache is."""
 
@@ -119,16 +133,13 @@ class CacheSpace:
 
         Where there would be no room even without caches only what has expired goes.
         """
-        with self._locked() as lock:
-            removed, fits = self._granted(lock, budget_bytes, needed_bytes)
-        _unlink(removed)
-        return fits
+        with self._locked() as turn:
+            return self._granted(turn, budget_bytes, needed_bytes)
 
     def sweep(self, budget_bytes: int) -> None:
         """Let go of what has expired, of what dead processes left, and of what is over the budget."""
-        with self._locked() as lock:
-            removed, _ = self._evict(lock, budget_bytes, 0)
-        _unlink(removed)
+        with self._locked() as turn:
+            self._evict(turn, budget_bytes, 0)
 
     def publish(self, building: Building, budget_bytes: int, disk_bytes: int) -> bool:
         """Put a complete cache into its place. False: another was there first, or there is no room; it is gone then.
@@ -138,10 +149,9 @@ class CacheSpace:
         The caller's `building` is done with in both cases; where an error is raised it is not,
         and `abandon` is left to do.
         """
-        with self._locked() as lock:
-            removed, fits = self._granted(lock, budget_bytes, disk_bytes, is_written=True)
+        with self._locked() as turn:
+            fits = self._granted(turn, budget_bytes, disk_bytes, is_written=True)
             is_placed = fits and _renamed(building.path, building.place)
-        _unlink(removed)
         if not is_placed:
             self.abandon(building)
             return False
@@ -150,18 +160,18 @@ class CacheSpace:
 
     def remove(self, place: str, inode: int) -> None:
         """Remove a cache if it is still the one with this inode."""
-        with self._locked():
-            removed = _taken_away(place) if _inode(place) == inode else None
-        _unlink([] if removed is None else [removed])
+        with self._locked() as turn:
+            if _inode(place) == inode:
+                turn.take_away(place)
 
     def remove_all(self, places: Sequence[str]) -> None:
         """Remove the caches that lie there, if any."""
         there = [place for place in places if os.path.lexists(place)]
         if not there:
             return
-        with self._locked():
-            removed = [_taken_away(place) for place in there]
-        _unlink([path for path in removed if path is not None])
+        with self._locked() as turn:
+            for place in there:
+                turn.take_away(place)
 
     def touch(self, place: str, inode: int) -> bool:
         """Note that a cache is used. False when it has lost its place."""
@@ -174,12 +184,13 @@ class CacheSpace:
         return True
 
     @contextlib.contextmanager
-    def _locked(self) -> Iterator[int]:
-        """The open lock file, in a directory that is made where there is none. Raises CacheFault for one that is not
-        to be used.
+    def _locked(self) -> Iterator[_DirectoryTurn]:
+        """A turn in the directory, which is made where there is none. Raises CacheFault for one that is not to be
+        used.
 
         Taken by asking again and again, as a wait in the kernel has no end. Not to be asked for
-        again inside: another descriptor would wait for this one.
+        again inside: another descriptor would wait for this one. Where an error ends it, what is
+        left is unlinked by who counts next.
         """
         with contextlib.suppress(FileExistsError):
             os.makedirs(self.directory, mode=0o700)
@@ -189,28 +200,30 @@ class CacheSpace:
             )
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
         file = os.open(f"{self.directory}/{LOCK}", flags, 0o600)
+        turn = _DirectoryTurn(file, [])
         try:
             _lock(file, self.directory)
-            yield file
+            yield turn
         finally:
             # Closing is not enough: a child that was forked meanwhile has the same lock open.
             fcntl.flock(file, fcntl.LOCK_UN)
             os.close(file)
+        for path in turn.left:  # which somebody else may do at the same time
+            shutil.rmtree(path, ignore_errors=True)
 
     def _granted(
-        self, lock: int, budget_bytes: int, more_bytes: int, *, is_written: bool = False
-    ) -> tuple[list[str], bool]:
+        self, turn: _DirectoryTurn, budget_bytes: int, more_bytes: int, *, is_written: bool = False
+    ) -> bool:
         """As `_evict`, which is not asked where there is room for sure. is_written: who counts finds these bytes."""
-        account = read_account(lock)
+        account = read_account(turn.file)
         if account is not None and account.held_bytes + more_bytes <= budget_bytes:
-            write_account(lock, account.plus(more_bytes))
-            return [], True
-        return self._evict(lock, budget_bytes, 0 if is_written else more_bytes)
+            write_account(turn.file, account.plus(more_bytes))
+            return True
+        return self._evict(turn, budget_bytes, 0 if is_written else more_bytes)
 
-    def _evict(self, lock: int, budget_bytes: int, needed_bytes: int) -> tuple[list[str], bool]:
-        """Counts all. (directories to unlink, whether the budget holds)"""
+    def _evict(self, turn: _DirectoryTurn, budget_bytes: int, needed_bytes: int) -> bool:
+        """Counts all. Whether the budget holds."""
         held: list[HeldCache] = []
-        left: list[str] = []
         building_bytes = 0
         # Manifests are read once per cache and process; what is not met again is forgotten with
         # the old dictionary.
@@ -225,19 +238,18 @@ class CacheSpace:
                 if state is None:
                     held += self._held(entry, known)
                 elif state == REMOVED or not _is_locked(entry.path):
-                    left.append(entry.path)
+                    turn.left.append(entry.path)
                 else:
                     building_bytes += _disk_bytes(entry.path)
         now_millis = time.time_ns() // 1_000_000
         choice = evict(held, building_bytes + needed_bytes, budget_bytes, now_millis)
         for cache in choice.remove:
-            away = _taken_away(cache.path)
-            if away is not None:
-                left.append(away)
+            turn.take_away(cache.path)
         gone_bytes = sum(cache.disk_bytes for cache in choice.remove)
         held_bytes = sum(cache.disk_bytes for cache in held) - gone_bytes + building_bytes
-        write_account(lock, CountedBytes.now(held_bytes + (needed_bytes if choice.fits else 0)))
-        return left, choice.fits
+        counted = CountedBytes.now(held_bytes + (needed_bytes if choice.fits else 0))
+        write_account(turn.file, counted)
+        return choice.fits
 
     def _table_folders(self) -> list[str]:
         return [e.path for e in _entries(self.directory) if is_table_folder(e.name)]
@@ -315,21 +327,6 @@ def _renamed(path: str, place: str) -> bool:
         return False
     os.rename(path, place)
     return True
-
-
-def _taken_away(place: str) -> str | None:
-    away = temporary_name(place, REMOVED)
-    try:
-        os.rename(place, away)
-    except FileNotFoundError:
-        return None
-    return away
-
-
-def _unlink(paths: list[str]) -> None:
-    """Remove directories, which somebody else may do at the same time."""
-    for path in paths:
-        shutil.rmtree(path, ignore_errors=True)
 
 
 def _inode(path: str) -> int | None:
