@@ -19,6 +19,7 @@ bytes that are no fences.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -76,21 +77,13 @@ def words_after(keys: EncodedKeys, size: int) -> Words:
 
 def beside_prefix(keys: EncodedKeys, prefix: Bytes) -> tuple[int, int]:
     """Which keys have the prefix: from the first of these numbers to before the second."""
-    begin, end = 0, len(keys.offsets) - 1
-    wanted = prefix.tobytes()
+    numbers, wanted = range(len(keys.offsets) - 1), prefix.tobytes()
 
     def start_of(number: int) -> bytes:
         return keys.data[keys.offsets[number] : keys.offsets[number + 1]][: len(wanted)].tobytes()
 
-    low, high = begin, end
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (middle + 1, high) if start_of(middle) < wanted else (low, middle)
-    begin, high = low, end
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (middle + 1, high) if start_of(middle) <= wanted else (low, middle)
-    return begin, low
+    begin = bisect_left(numbers, wanted, key=start_of)
+    return begin, bisect_right(numbers, wanted, begin, key=start_of)
 
 
 @kernel
