@@ -184,12 +184,11 @@ def _round(joining: Joining) -> JoinRound:
         )
         stack.callback(difference.close)
         since = None if done is None else (done.left_id, done.right_id)
-        written = _Written()
-        messages = written.files(out, difference.pieces(since))
+        messages, counts = _written(out, difference.pieces(since))
         progress = JoinProgress(
             joining.number + 1, a_id, b_id, joining.base_id, fingerprint(plan, joining.ids, a, b)
         )
-        return _committed(joining, messages, progress, written)
+        return _committed(joining, messages, progress, counts)
 
 
 def _pinned(
@@ -242,30 +241,25 @@ def _held_progress(joining: Joining, stack: contextlib.ExitStack) -> JoinProgres
     return done
 
 
-class _Written:
-    """Counts what goes into the files of a round."""
-
-    def __init__(self) -> None:
-        self.added = 0
-        self.removed = 0
-
-    def files(self, out: OpenTable, differences: Iterable[pa.Table]) -> list[CommitMessage]:
-        """Of all pieces. Nothing is left behind when one raises."""
-        columns = [*out.schema.names, ROW_KIND_COLUMN]
-        with any_writer(out, columns) as writer:
-            for rows in differences:
-                if rows.num_rows:
-                    adds = rows.column(ROW_KIND_COLUMN)
-                    added = pc.sum(pc.is_in(adds, value_set=pa.array(["+I", "+U"]))).as_py()
-                    befores = pc.sum(pc.equal(adds, TEXTS[UPDATE_BEFORE])).as_py()
-                    self.added += added
-                    self.removed += rows.num_rows - added - befores
-                    writer.write(rows)
-            return writer.finish()
+def _written(
+    out: OpenTable, differences: Iterable[pa.Table]
+) -> tuple[list[CommitMessage], tuple[int, int]]:
+    """The files of all pieces, and how many rows they add and remove. Nothing is left behind when one raises."""
+    added = removed = 0
+    with any_writer(out, [*out.schema.names, ROW_KIND_COLUMN]) as writer:
+        for rows in differences:
+            if rows.num_rows:
+                kinds = rows.column(ROW_KIND_COLUMN)
+                adds = pc.sum(pc.is_in(kinds, value_set=pa.array(["+I", "+U"]))).as_py()
+                added += adds
+                befores = pc.sum(pc.equal(kinds, TEXTS[UPDATE_BEFORE])).as_py()
+                removed += rows.num_rows - adds - befores
+                writer.write(rows)
+        return writer.finish(), (added, removed)
 
 
 def _committed(
-    joining: Joining, messages: list[CommitMessage], progress: JoinProgress, written: _Written
+    joining: Joining, messages: list[CommitMessage], progress: JoinProgress, counts: tuple[int, int]
 ) -> JoinRound:
     """All files in one commit, also none: (a, b) moves on.
 
@@ -296,9 +290,7 @@ def _committed(
         discard(out, messages)
         return _GAVE_WAY
     keep_snapshots(joining.tables, (progress.left_id, progress.right_id, progress.read_id))
-    return JoinRound(
-        progress.left_id, progress.right_id, written.added, written.removed, result.snapshot_id
-    )
+    return JoinRound(progress.left_id, progress.right_id, *counts, result.snapshot_id)
 
 
 def _newest_number(out: OpenTable) -> int:
