@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from widetable.commit.barrier_state import ROOT
 from widetable.commit.clock import Clock, SystemClock
@@ -76,6 +76,7 @@ def check_unrevised(job: Job, sink: OpenTable) -> None:
         raise unfinished(note)
 
 
+@dataclass(eq=False)
 class WriterClaim:
     """The registration of a running writer of a table, which is renewed for as long as somebody has it. What its job
     has said of sources and other sinks stays, also where it was dropped since; without any it is a root.
@@ -84,42 +85,35 @@ class WriterClaim:
     again may: check_flow.
     """
 
-    def __init__(
-        self,
-        table: OpenTable,
-        table_name: str,
-        check_flow: Callable[[Job], None] | None = None,
-        clock: Clock | None = None,
-    ) -> None:
-        self._table = table
-        self._table_name = table_name
-        self._check_flow = check_flow
-        self._clock = clock or SystemClock()
-        self._last: Job | None = None
+    table: OpenTable
+    table_name: str
+    check_flow: Callable[[Job], None] | None = None
+    clock: Clock = field(default_factory=SystemClock)
+    last: Job | None = None
 
     def register(self, name: str, columns: tuple[str, ...] | None, run: str) -> WriterRegistration:
         """Of a writer's name, the columns that it writes, None for all, and its run. Renewed for
         as long as the caller has what is returned. Raises ConflictError, and leaves what was
         there, where another job is in the way.
         """
-        table, table_name, clock = self._table, self._table_name, self._clock
+        table, table_name, clock = self.table, self.table_name, self.clock
         known = registration_of(table._file_io, table._paths, name, clock)
-        is_back = known is None and self._last is not None
+        is_back = known is None and self.last is not None
         declared = (
-            (self._last or Job(name, ROOT, RUNNING, (), (), run)) if known is None else known.job
+            (self.last or Job(name, ROOT, RUNNING, (), (), run)) if known is None else known.job
         )
         job = replace(declared, state=RUNNING, run=run).with_sink(JobSink(table_name, columns))
         schema = table.schema
 
         def check() -> None:
             check_unrevised(job, table)
-            if is_back and job.sources and self._check_flow is not None:
-                self._check_flow(job)
+            if is_back and job.sources and self.check_flow is not None:
+                self.check_flow(job)
             check_columns(job, jobs_of(table_name, table, clock).live(), table_name, schema)
 
         (registration,) = claim(job, {table_name: table}, check, clock, ends_with_process=True)
         LEASE_RENEWAL.start(registration)
-        self._last = job
+        self.last = job
         return registration
 
     def renew(self, name: str, columns: tuple[str, ...] | None, run: str) -> None:
@@ -127,7 +121,7 @@ class WriterClaim:
         another process. One that ran out is looked at as a new one is. Nothing is done for one that is not registered,
         or is another run's by now: its commit finds that out.
         """
-        table, clock = self._table, self._clock
+        table, clock = self.table, self.clock
         known = registration_of(table._file_io, table._paths, name, clock)
         if known is None or known.job.run != run:
             return
