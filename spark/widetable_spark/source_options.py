@@ -179,20 +179,8 @@ SOURCE_OPTIONS: Final = (
 )
 _BY_KEY: Final = {option.key.lower(): option for option in SOURCE_OPTIONS}
 _CHECKPOINT: Final = "checkpointlocation"
-# Where a stream of its own begins, and how much it takes.
-_PLACES: Final = frozenset(
-    key.lower()
-    for key in (
-        CONSUMER_ID,
-        SCAN_MODE,
-        SCAN_SNAPSHOT_ID,
-        SCAN_TIMESTAMP,
-        MAX_SNAPSHOTS,
-        MAX_FILES,
-        MAX_BYTES,
-        MAX_ROWS,
-    )
-)
+# Where a stream of its own begins, and how much it takes: keys begin so.
+_PLACES: Final = ("consumer-id", "scan.", "read.stream.")
 # What Spark gives of a CREATE TABLE, besides the table's own options, each once more with a prefix.
 _PROVIDER: Final = "provider"
 _OF_CREATE: Final = frozenset(
@@ -302,7 +290,7 @@ class SourceOptions:
                     expected=f"it in {' or '.join(_BY_KEY[key].uses)} only",
                     action="Remove the option.",
                 )
-        places = [key for key in self.given if key in _PLACES]
+        places = [key for key in self.given if key.startswith(_PLACES)]
         if self.barrier_job is not None and places:
             raise InvalidError(
                 f"option {_BY_KEY[places[0]].key!r}",
