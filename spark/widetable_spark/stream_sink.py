@@ -45,10 +45,10 @@ from widetable_spark.batch_digest import batch_digest
 from widetable_spark.source_options import SourceOptions
 from widetable_spark.spark_version import StreamArrowWriter
 from widetable_spark.task_writer import (
-    TaskMessage,
     discard_failed,
     files_of,
     plan_writer,
+    tasks_of,
     watermark_of,
 )
 
@@ -68,13 +68,13 @@ class StreamSink(StreamArrowWriter):
         return self._tasks.write(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        table, files = self._options.table(), files_of(messages)
+        table = self._options.table()
         try:
             # Where the batch is in already, or another job in its way, its files are left to `remove_orphan_files`:
             # Spark may commit the very same ones again, whose first commit went through.
-            self._committed(table, files, messages, batchId)
+            self._committed(table, messages, batchId)
         except InvalidError as error:
-            table.discard(files)
+            table.discard(files_of(messages))
             raise InvalidError(
                 f"batch {batchId} of checkpoint {self._options.checkpoint!r}: {error.subject}",
                 found=error.found,
@@ -83,19 +83,16 @@ class StreamSink(StreamArrowWriter):
             ) from error
 
     def _committed(
-        self,
-        table: Table,
-        files: list[CommitMessage],
-        messages: list[WriterCommitMessage | None],
-        number: int,
+        self, table: Table, messages: list[WriterCommitMessage | None], number: int
     ) -> None:
-        query_ids = _query_ids(messages)
+        files = files_of(messages)
+        query_ids = {task.query_id for task in tasks_of(messages) if task.query_id}
         user = self._options.commit_user or _only(query_ids)
         digest = batch_digest(self._options.checkpoint, number, query_ids)
         watermark = watermark_of(messages, self._options)
         if self._options.barrier_writer is not None:
             batch = JobBatch(number, self._begin_millis, digest, None, watermark)
-            self._commit_of_barrier(table, files, _only(query_ids), batch, user)
+            self._commit_of_barrier(table, files, _only(query_ids), batch)
         elif self._overwrite:
             table.commit_overwrite(
                 files, user, number, whole_table=True, watermark=watermark, digest=digest
@@ -104,12 +101,7 @@ class StreamSink(StreamArrowWriter):
             table.commit_append(files, user, number, watermark=watermark, digest=digest)
 
     def _commit_of_barrier(
-        self,
-        table: Table,
-        files: list[CommitMessage],
-        query_id: str,
-        batch: JobBatch,
-        user: str,
+        self, table: Table, files: list[CommitMessage], query_id: str, batch: JobBatch
     ) -> None:
         """As a root job with one table. Its run is the query's id, the same in each life of the
         query, while the commit user may be an option. Batches renew the registration, and nothing
@@ -125,20 +117,12 @@ class StreamSink(StreamArrowWriter):
         claim = WriterClaim(table, found[1] if found else table.path)
         claim.renew(name, tuple(columns), query_id)
         job = JobWriter(table, name, query_id, columns, claim.register)
-        job.commit(files, batch, user=user)
+        job.commit(files, batch, user=self._options.commit_user or query_id)
         if table.schema.typed_options.get(LOOKUP_WAIT):
             wait_for_changelogs(table.path)  # Spark ends this process by force when it likes
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         discard_failed(self._options, messages)
-
-
-def _query_ids(messages: list[WriterCommitMessage | None]) -> set[str]:
-    return {
-        message.query_id
-        for message in messages
-        if isinstance(message, TaskMessage) and message.query_id
-    }
 
 
 def _only(query_ids: set[str]) -> str:

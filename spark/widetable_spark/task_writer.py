@@ -154,7 +154,7 @@ def check_nulls(table: Table, messages: Sequence[WriterCommitMessage | None]) ->
     A column counts that is null in all rows of all tasks; tasks without rows say nothing.
     Columns [a, b] null in one task and [b] in another: b.
     """
-    tasks = [message for message in messages if isinstance(message, TaskMessage) and message.rows]
+    tasks = [task for task in tasks_of(messages) if task.rows]
     found = [task.null_columns for task in tasks if task.null_columns is not None]
     if not found:
         return
@@ -165,11 +165,14 @@ def check_nulls(table: Table, messages: Sequence[WriterCommitMessage | None]) ->
         raise
 
 
+def tasks_of(messages: Sequence[WriterCommitMessage | None]) -> list[TaskMessage]:
+    """Of those that have ended, in their order."""
+    return [message for message in messages if isinstance(message, TaskMessage)]
+
+
 def files_of(messages: Sequence[WriterCommitMessage | None]) -> list[CommitMessage]:
     """What the tasks wrote, in task order."""
-    return [
-        file for message in messages if isinstance(message, TaskMessage) for file in message.files
-    ]
+    return [file for task in tasks_of(messages) for file in task.files]
 
 
 def watermark_of(
@@ -178,11 +181,8 @@ def watermark_of(
     """Epoch milliseconds before which no rows are expected any more, as far as these tasks know; None for no word.
     That of a snapshot never goes back: where it would, the committer keeps the one before.
     """
-    times = [
-        message.event_millis
-        for message in messages
-        if isinstance(message, TaskMessage) and message.event_millis is not None
-    ]
+    found = (task.event_millis for task in tasks_of(messages))
+    times = [millis for millis in found if millis is not None]
     if options.watermark is None or not times:
         return None
     return max(times) - options.watermark.delay_millis
