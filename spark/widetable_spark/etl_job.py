@@ -21,6 +21,7 @@ import logging
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Final
 
 from widetable import NotFoundError, Topology
@@ -42,26 +43,22 @@ class _Turn(SharedByThreads):
 _TURN: Final = _Turn()
 
 
+@dataclass(frozen=True)
 class EtlJob:
     """sources, sinks: as of `Topology.register`. drop_when_stopped: as of `etl`. It keeps
     nothing of what it has said: a run is a text that the caller keeps. Threads may share it.
     """
 
-    def __init__(
-        self,
-        topology: Topology,
-        name: str,
-        sources: Sequence[str],
-        sinks: Mapping[str, Sequence[str] | None],
-        *,
-        drop_when_stopped: bool,
-    ) -> None:
-        self.name: Final = name
-        self.is_root: Final = not sources
-        self.drop_when_stopped: Final = drop_when_stopped
-        self._topology = topology
-        self._sources = sources
-        self._sinks = sinks
+    topology: Topology
+    name: str
+    sources: Sequence[str]
+    sinks: Mapping[str, Sequence[str] | None]
+    drop_when_stopped: bool
+
+    @property
+    def is_root(self) -> bool:
+        """Whether its sources are outside."""
+        return not self.sources
 
     def declare(self) -> None:
         """Register it. It has its place for ten minutes; what it said before is replaced."""
@@ -74,34 +71,34 @@ class EtlJob:
         """
         with _TURN.lock:
             with suppress(NotFoundError):
-                return self._topology.running(self.name).run
+                return self.topology.running(self.name).run
             self._register()
-            return self._topology.running(self.name).run
+            return self.topology.running(self.name).run
 
     def renew(self) -> None:
         """Say that it goes on, and keep what its tables have in common from expiry. Both look at
         all tables of the warehouse. Raises ConflictError where another job is in its way by now,
         NotFoundError where it was dropped.
         """
-        self._topology.renew(self.name)
-        self._topology.keep()
+        self.topology.renew(self.name)
+        self.topology.keep()
 
     def keep(self) -> None:
         """As of `Topology.keep`."""
-        self._topology.keep()
+        self.topology.keep()
 
     def is_of(self, run: str) -> bool:
         """Whether that run speaks for it still."""
-        return any(job.name == self.name and job.run == run for job in self._topology.jobs())
+        return any(job.name == self.name and job.run == run for job in self.topology.jobs())
 
     def drop(self, run: str) -> None:
         """Say that it has ended for good, unless it is another run's by now."""
         with _TURN.lock:
-            left = self._topology.drop(self.name) if self.is_of(run) else []
+            left = self.topology.drop(self.name) if self.is_of(run) else []
         if left:
             _log.info("job %s has ended, and has left %s", self.name, ", ".join(left))
         else:
             _log.info("job %s is not dropped: it was registered anew, or dropped", self.name)
 
     def _register(self) -> None:
-        self._topology.register(self.name, sources=self._sources, sinks=self._sinks)
+        self.topology.register(self.name, sources=self.sources, sinks=self.sinks)

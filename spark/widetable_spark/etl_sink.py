@@ -26,7 +26,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import pyarrow as pa
@@ -68,24 +68,18 @@ class SinkTable:
     columns: tuple[str, ...] | None
 
 
+@dataclass(eq=False, repr=False)
 class EtlSink:
     """Made by `Etl.sink`; called by Spark, batch by batch. It serves one query at a time: one
     that is started again from its checkpoint gets a new run.
     """
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        job: EtlJob,
-        tables: Sequence[SinkTable],
-        storage: Mapping[str, str],
-    ) -> None:
-        self._spark = spark
-        self._job = job
-        self._tables = tables
-        self._storage = storage
-        self._run: _EtlRun | None = None
-        self._beginning = threading.Lock()
+    _spark: SparkSession
+    _job: EtlJob
+    _tables: Sequence[SinkTable]
+    _storage: Mapping[str, str]
+    _run: _EtlRun | None = None
+    _beginning: threading.Lock = field(default_factory=threading.Lock)
 
     def __call__(self, df: DataFrame, batch_id: int) -> None:
         # Taken first: the label of a root's rows and the cost of a job's batch are reckoned from
