@@ -217,7 +217,8 @@ class CacheSpace:
         """As `_evict`, which is not asked where there is room for sure. is_written: who counts finds these bytes."""
         account = read_account(turn.file)
         if account is not None and account.held_bytes + more_bytes <= budget_bytes:
-            write_account(turn.file, account.plus(more_bytes))
+            granted_bytes = account.held_bytes + more_bytes
+            write_account(turn.file, account._replace(held_bytes=granted_bytes))
             return True
         return self._evict(turn, budget_bytes, 0 if is_written else more_bytes)
 
@@ -247,8 +248,8 @@ class CacheSpace:
             turn.take_away(cache.path)
         gone_bytes = sum(cache.disk_bytes for cache in choice.remove)
         held_bytes = sum(cache.disk_bytes for cache in held) - gone_bytes + building_bytes
-        counted = CountedBytes.now(held_bytes + (needed_bytes if choice.fits else 0))
-        write_account(turn.file, counted)
+        counted_bytes = held_bytes + (needed_bytes if choice.fits else 0)
+        write_account(turn.file, CountedBytes(time.monotonic(), counted_bytes))
         return choice.fits
 
     def _table_folders(self) -> list[str]:

@@ -34,15 +34,6 @@ class CountedBytes(NamedTuple):
     counted_at_seconds: float
     held_bytes: int
 
-    @staticmethod
-    def now(held_bytes: int) -> CountedBytes:
-        """All were just counted."""
-        return CountedBytes(time.monotonic(), held_bytes)
-
-    def plus(self, granted_bytes: int) -> CountedBytes:
-        """With what somebody may write."""
-        return self._replace(held_bytes=self.held_bytes + granted_bytes)
-
 
 def read_account(lock: int) -> CountedBytes | None:
     """None: all has to be counted."""

@@ -63,20 +63,7 @@ def search_numbers(
         if batch == len(bases):
             continue
         base = bases[batch] - starts[batch]
-        end = starts[batch + 1]
-        high = low
-        stride = 1
-        while high < end and source[base + high] < wanted:
-            low = high + 1
-            high += stride
-            stride *= 2
-        high = min(high, end)
-        while low < high:
-            middle = (low + high) // 2
-            if source[base + middle] < wanted:
-                low = middle + 1
-            else:
-                high = middle
+        low = _first_from(source, base, low, starts[batch + 1], wanted, False)
         lows[key] = low
         equal[key] = source[base + low] == wanted
 
@@ -227,8 +214,8 @@ def search_rows(
     smaller = 0  # fences before it are smaller than the key's
     for key in range(len(lows)):
         at = key_offsets[key]
-        smaller = _first_fence(fences, smaller, key_fences[key], False)
-        larger = _first_fence(fences, smaller, key_fences[key], True)
+        smaller = _first_from(fences, 0, smaller, len(fences), key_fences[key], False)
+        larger = _first_from(fences, 0, smaller, len(fences), key_fences[key], True)
         high = min(larger << _FENCE_SHIFT, rows)
         after = ((smaller - 1) << _FENCE_SHIFT) + 1
         stride = 1 if after <= low else rows  # near the last key, or anywhere between two fences
@@ -261,19 +248,25 @@ def search_rows(
 
 
 @kernel
-def _first_fence(fences: Words, low: int, wanted: np.uint64, is_larger: bool) -> int:
-    """The first fence, from `low` on, that is not smaller than the wanted, or is larger."""
+def _first_from(
+    values: npt.NDArray[Any], base: int, low: int, end: int, wanted: Any, is_larger: bool
+) -> int:
+    """The first place, from `low` on and before `end`, whose value is not smaller than the wanted, or is larger: by
+    strides that double, then by halves. base: where place 0 is among the values.
+    """
     high = low
     stride = 1
-    end = len(fences)
-    while high < end and (fences[high] < wanted or (is_larger and fences[high] == wanted)):
+    while high < end and (
+        values[base + high] < wanted or (is_larger and values[base + high] == wanted)
+    ):
         low = high + 1
         high += stride
         stride *= 2
     high = min(high, end)
     while low < high:
         middle = (low + high) // 2
-        if fences[middle] < wanted or (is_larger and fences[middle] == wanted):
+        value = values[base + middle]
+        if value < wanted or (is_larger and value == wanted):
             low = middle + 1
         else:
             high = middle
@@ -304,8 +297,7 @@ def equal_rows(
     """Whether row positions[i] has key hits[i], for all of them; positions ascend. Otherwise as `search_rows`."""
     batch = 0
     for i in range(len(hits)):
-        while positions[i] >= starts[batch + 1]:
-            batch += 1
+        batch = _batch_of(starts, batch, positions[i])
         row = positions[i] - starts[batch]
         at = key_offsets[hits[i]]
         if _compare(data, words, columns, bases, batch, row, keys, key_words, at) != 0:
