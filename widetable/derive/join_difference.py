@@ -28,10 +28,11 @@ import pyarrow.compute as pc
 from widetable import options as opt
 from widetable.derive.equal_keys import distinct_rows, rows_without
 from widetable.derive.index_lookup import IndexView
-from widetable.derive.join_side import JoinSide, key_budget, pieces_of_keys, present
+from widetable.derive.join_side import JoinSide, key_budget, present
 from widetable.derive.joined_plan import JoinedPlan, KeyWay
 from widetable.derive.joined_rows import all_matches, one_match
 from widetable.derive.row_difference import row_difference
+from widetable.lsm.key_lookup import key_pieces
 from widetable.operations.open_table import OpenTable
 
 # Keys are made distinct when so many have come.
@@ -79,8 +80,7 @@ class JoinDifference:
         written meanwhile.
         """
         if not self._plan.by_key:
-            keys = self._all_join_keys() if since is None else self._changed_join_keys(since)
-            return self._of_join_keys(keys)
+            return self._of_join_keys(self._join_keys(since))
         return self._of_all_rows() if since is None else self._of_changed_rows(since)
 
     # By key: the left table's rows lead, each is one row or none.
@@ -103,7 +103,7 @@ class JoinDifference:
         on, budget = list(self._plan.definition.right_on), key_budget()
         for before, after in self._right.changes(since[1]):
             join_keys = _either(after, before, on)
-            for piece in pieces_of_keys(join_keys, budget):
+            for piece in key_pieces(join_keys, budget):
                 _, rows = self._left.matches(piece)
                 budget.saw(rows, piece.num_rows)
                 if written is not None:
@@ -129,29 +129,20 @@ class JoinDifference:
 
     # Many to many: join keys lead, each has any number of rows.
 
-    def _changed_join_keys(self, since: tuple[int, int]) -> Iterator[pa.Table]:
-        """Of rows before and after: a row that changes its join key touches two."""
-        on = self._plan.definition
-        for side, since_id, names in (
-            (self._left, since[0], on.left_on),
-            (self._right, since[1], on.right_on),
-        ):
+    def _join_keys(self, since: tuple[int, int] | None) -> Iterator[pa.Table]:
+        """Of all rows; or of rows before and after: one that changes its join key touches two."""
+        if since is None:
+            for side in (self._left, self._right, self._out):
+                yield from side.all_rows(side.on)
+            return
+        for side, since_id in zip((self._left, self._right), since, strict=True):
             for changed in side.changes(since_id):
                 for rows in changed:
-                    yield present(rows.select(list(names)), names)
-
-    def _all_join_keys(self) -> Iterator[pa.Table]:
-        on = self._plan.definition
-        for side, names in (
-            (self._left, on.left_on),
-            (self._right, on.right_on),
-            (self._out, on.left_on),
-        ):
-            yield from side.all_rows(names)
+                    yield present(rows.select(list(side.on)), side.on)
 
     def _of_join_keys(self, keys: Iterable[pa.Table]) -> Iterator[pa.Table]:
         budget = key_budget()
-        for piece in pieces_of_keys(_distinct(keys, self._plan.definition.left_on), budget):
+        for piece in key_pieces(_distinct(keys, self._plan.definition.left_on), budget):
             _, old = self._out.matches(piece)
             new = all_matches(
                 self._plan, piece, self._left.matches(piece), self._right.matches(piece)

@@ -109,18 +109,6 @@ def present(rows: pa.Table, key: Sequence[str]) -> pa.Table:
     return rows.filter(rows.column(key[0]).is_valid())
 
 
-def pieces_of_keys(keys: pa.Table, budget: RowBudget) -> Iterator[pa.Table]:
-    """Cut so that what is found for a piece fits into memory, as far as the budget has seen it.
-
-    The caller tells the budget what each piece had before it asks for the next.
-    """
-    start = 0
-    while start < keys.num_rows:
-        count = budget.rows
-        yield keys.slice(start, count)
-        start += count
-
-
 def key_budget() -> RowBudget:
     """How many join keys go together."""
     return RowBudget(_PIECE_BYTES, _FIRST_KEYS)
