@@ -187,11 +187,8 @@ class Topology:
         """Say that a writer of one table will not come back: the table goes on without it and shows its rows. Its other
         tables wait for it as before. What `drop` refuses without force is refused here; dry_run: nothing is done yet.
         """
-        name, force, dry_run = (
-            text(writer, "writer"),
-            flag(force, "force"),
-            flag(dry_run, "dry_run"),
-        )
+        name = text(writer, "writer")
+        force, dry_run = flag(force, "force"), flag(dry_run, "dry_run")
         opened, tables = self._opened(text(table, "table")), self._read()
         of_table = jobs_of(table, opened, self._clock)
         check_waited_for(name, of_table)
