@@ -105,11 +105,12 @@ def seal(directory: str, source: CachedSource) -> CacheManifest:
             if os.path.islink(path):
                 continue
             if not boot:
-                _force(path)
+                with open(path, "rb") as file:
+                    os.fsync(file.fileno())
             files[os.path.relpath(path, directory)] = _described(path)
     manifest = CacheManifest(source, boot, files)
-    with open(f"{directory}/{MANIFEST}", "xb") as file:
-        file.write(manifest.to_bytes())
+    with open(f"{directory}/{MANIFEST}", "xb") as sealed:
+        sealed.write(manifest.to_bytes())
     return manifest
 
 
@@ -165,11 +166,3 @@ def _described(path: str) -> tuple[int, int | None]:
     with open(path, "rb") as file:
         data = file.read()
     return len(data), zlib.crc32(data)
-
-
-def _force(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
