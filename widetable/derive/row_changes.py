@@ -19,13 +19,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import Final, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
 from widetable.commit.touched_keys import distinct_keys, touched_files, touched_groups
-from widetable.format.binary_row import decode_row
+from widetable.derive.join_partitions import partition_values
 from widetable.format.bucket_id import BucketId
-from widetable.format.plain_value import plain_column
 from widetable.operations.open_table import OpenTable
 from widetable.operations.table_at import scan_at, view_at
 from widetable.schema import TableSchema
@@ -67,15 +65,12 @@ def changed_rows(
 
 def whole_keys(keys: pa.RecordBatch, bucket: BucketId, schema: TableSchema) -> pa.RecordBatch:
     """Keys of a bucket with the columns of its partition."""
-    types = [schema.field(name).type for name in schema.partition_keys]
-    values = decode_row(bucket.partition, types) if types else ()
-    partition = {
-        name: plain_column([value], kind).take(pa.array(np.zeros(keys.num_rows, np.int64)))
-        for name, kind, value in zip(schema.partition_keys, types, values, strict=True)
-    }
-    names = schema.primary_keys
-    columns = [partition[name] if name in partition else keys.column(name) for name in names]
-    return pa.RecordBatch.from_arrays(columns, list(names))
+    partition = partition_values(bucket.partition, schema) if schema.partition_keys else {}
+    columns = [
+        pa.repeat(partition[name], keys.num_rows) if name in partition else keys.column(name)
+        for name in schema.primary_keys
+    ]
+    return pa.RecordBatch.from_arrays(columns, list(schema.primary_keys))
 
 
 def _from_nothing(table: OpenTable, until_id: int, columns: Sequence[str]) -> Iterator[ChangedRows]:

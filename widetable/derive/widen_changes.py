@@ -137,11 +137,6 @@ def not_deleted(table: OpenTable, rows: pa.Table, barrier: int) -> tuple[pa.Tabl
     return rows, changes.newest_id
 
 
-def later_files(table: OpenTable, barrier: int) -> TouchedFiles:
-    """What was written of later barriers, up to now."""
-    return _files(table, barrier_changes(table).commits(barrier))
-
-
 def _keys(
     fact: ReadBarrier, dim: ReadBarrier, option: WidenOption, done: DoneBarrier
 ) -> pa.Table | None:
@@ -169,7 +164,8 @@ def _followed(fact: ReadBarrier, option: WidenOption, changed: pa.Table, last_id
     table = fact.table
     by_index = followed_by_index(table, option, changed, last_id)
     if by_index is not None:  # but of facts that later records have taken elsewhere
-        later = keys_in(table, later_files(table, fact.view.barrier))
+        later_ids = barrier_changes(table).commits(fact.view.barrier)
+        later = keys_in(table, _files(table, later_ids))
         return pa.concat_tables([by_index.select(later.schema.names), later])
     field = table.schema.arrow_schema([option.column]).field(0)
     leads_there = pc.field(option.column).isin(one_array(changed.column(0)).cast(field.type))
