@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 
 from widetable import InvalidError
 
-_DAY_MILLIS = 86_400_000
-_PER_MILLI = {"us": 1_000, "ns": 1_000_000}
+# Milliseconds in so many units.
+_MILLIS = {"D": (86_400_000, 1), "s": (1_000, 1), "ms": (1, 1), "us": (1, 1_000), "ns": (1, 10**6)}
 
 
 def check_event_time(schema: pa.Schema, column: str) -> None:
@@ -43,13 +43,8 @@ def largest_event_time(column: pa.Array) -> list[int]:
     """
     # Through the view as integers a maximum makes no datetime, which has no nanoseconds and ends
     # at the year 9999.
-    unit = column.type.unit if pa.types.is_timestamp(column.type) else None
+    unit = column.type.unit if pa.types.is_timestamp(column.type) else "ms"
     is_date = pa.types.is_date32(column.type)
-    largest = pc.max(column.view(pa.int32()) if is_date else column.view(pa.int64())).as_py()
-    if largest is None:
-        return []
-    if is_date:
-        return [largest * _DAY_MILLIS]
-    if unit == "s":
-        return [largest * 1_000]
-    return [largest // _PER_MILLI.get(unit or "ms", 1)]
+    largest = pc.max(column.view(pa.int32() if is_date else pa.int64())).as_py()
+    millis, units = _MILLIS["D" if is_date else unit]
+    return [] if largest is None else [largest * millis // units]
