@@ -172,37 +172,28 @@ def _fed(
     last_id = progress.source_id
     digest = digest_of(base, base.schema, option, progress.read_id, latest_id)
     by = Identity(user_of(base), progress.number + 1, digest)
-    properties = {SOURCE: str(latest_id)}
-    append = partial(append_messages, index, properties=properties)
-    overwrite = partial(overwrite_by, index, whole_table=True, properties=properties)
+    columns, properties = index_columns(option, base.schema), {SOURCE: str(latest_id)}
+
+    def committed(after_id: int | None, commit: Callable[..., CommitResult]) -> int:
+        with any_writer(index, [*columns, ROW_KIND_COLUMN]) as writer:
+            writer.write(_index_rows(base, columns, after_id, latest_id))
+            messages = writer.finish()
+        how = partial(commit, index, messages, by, properties=properties)
+        return _committed_files(index, messages, how)
+
     try:
         if last_id is not None:
             try:
-                return _committed(base, index, option, (last_id, latest_id), append, by)
+                return committed(last_id, append_messages)
             except NotFoundError:
                 if base._file_io.exists(base._paths.snapshot(last_id)):
                     raise
-        return _committed(base, index, option, (None, latest_id), overwrite, by)
+        return committed(None, partial(overwrite_by, whole_table=True))
     except (ConflictError, InvalidError):
         newest = index_progress(index, base, option, index._committer.snapshots.latest())
         if newest.number == progress.number:
             raise
         return None
-
-
-def _committed(
-    base: OpenTable,
-    index: OpenTable,
-    option: IndexOption,
-    range_ids: tuple[int | None, int],
-    commit: Callable[..., CommitResult],
-    by: Identity,
-) -> int:
-    columns = index_columns(option, base.schema)
-    with any_writer(index, [*columns, ROW_KIND_COLUMN]) as writer:
-        writer.write(_index_rows(base, option, columns, *range_ids))
-        messages = writer.finish()
-    return _committed_files(index, messages, partial(commit, messages, by))
 
 
 def _committed_files(
@@ -219,7 +210,7 @@ def _committed_files(
 
 
 def _index_rows(
-    base: OpenTable, option: IndexOption, columns: list[str], after_id: int | None, until_id: int
+    base: OpenTable, columns: list[str], after_id: int | None, until_id: int
 ) -> Iterator[pa.RecordBatch]:
     """-D for what is not in the index any more, +I for what is new there.
     A row whose indexed columns became null only goes. All columns are the key, so there is no
