@@ -151,7 +151,10 @@ class CacheSpace:
         """
         with self._locked() as turn:
             fits = self._granted(turn, budget_bytes, disk_bytes, is_written=True)
-            is_placed = fits and _renamed(building.path, building.place)
+            # A rename onto a directory that holds files fails.
+            is_placed = fits and not os.path.lexists(building.place)
+            if is_placed:
+                os.rename(building.path, building.place)
         if not is_placed:
             self.abandon(building)
             return False
@@ -160,8 +163,8 @@ class CacheSpace:
 
     def remove(self, place: str, inode: int) -> None:
         """Remove a cache if it is still the one with this inode."""
-        with self._locked() as turn:
-            if _inode(place) == inode:
+        with self._locked() as turn, contextlib.suppress(FileNotFoundError):
+            if os.stat(place).st_ino == inode:
                 turn.take_away(place)
 
     def remove_all(self, places: Sequence[str]) -> None:
@@ -175,13 +178,11 @@ class CacheSpace:
 
     def touch(self, place: str, inode: int) -> bool:
         """Note that a cache is used. False when it has lost its place."""
-        try:
-            if os.stat(place).st_ino != inode:
-                return False
-            os.utime(place)
-        except FileNotFoundError:
-            return False
-        return True
+        with contextlib.suppress(FileNotFoundError):
+            if os.stat(place).st_ino == inode:
+                os.utime(place)
+                return True
+        return False
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[_DirectoryTurn]:
@@ -229,7 +230,7 @@ class CacheSpace:
         # Manifests are read once per cache and process; what is not met again is forgotten with
         # the old dictionary.
         known, self._known = self._known, {}
-        for table in self._table_folders():
+        for table in (e.path for e in _entries(self.directory) if is_table_folder(e.name)):
             entries = _entries(table)
             if not entries:
                 with contextlib.suppress(OSError):
@@ -251,9 +252,6 @@ class CacheSpace:
         counted_bytes = held_bytes + (needed_bytes if choice.fits else 0)
         write_account(turn.file, CountedBytes(time.monotonic(), counted_bytes))
         return choice.fits
-
-    def _table_folders(self) -> list[str]:
-        return [e.path for e in _entries(self.directory) if is_table_folder(e.name)]
 
     def _held(
         self, entry: os.DirEntry[str], before: dict[tuple[str, int], _Known]
@@ -320,21 +318,6 @@ def _is_locked(path: str) -> bool:
         return True
     finally:
         os.close(file)
-
-
-def _renamed(path: str, place: str) -> bool:
-    """Exclusive: a rename onto a directory that holds files fails."""
-    if os.path.lexists(place):
-        return False
-    os.rename(path, place)
-    return True
-
-
-def _inode(path: str) -> int | None:
-    try:
-        return os.stat(path).st_ino
-    except FileNotFoundError:
-        return None
 
 
 def _entries(directory: str) -> list[os.DirEntry[str]]:
