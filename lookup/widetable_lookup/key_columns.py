@@ -32,6 +32,7 @@ from widetable_lookup.row_gather import SPARE_BYTES, any_words
 from widetable_lookup.row_map import RowMap
 
 Positions = npt.NDArray[np.int64]
+_Mask = npt.NDArray[np.bool_]
 
 _NARROW_DECIMAL_DIGITS: Final = 18
 
@@ -97,11 +98,10 @@ class KeyColumns:
 
     def search(self, keys: Sequence[pa.Array]) -> tuple[Positions, Positions]:
         """(hits int64[h], ascending numbers of keys; positions int64[h], their rows)."""
-        lows, equal = np.empty(len(keys[0]), np.int64), np.empty(len(keys[0]), np.bool_)
         if self._fences is None:
-            self._search_numbers(keys[0], lows, equal)
+            lows, equal = self._search_numbers(keys[0])
         else:
-            self._search_rows(encode_keys(keys, self._names), self._fences, lows, equal)
+            lows, equal = self._search_rows(encode_keys(keys, self._names), self._fences)
         self._check_proof(lows)
         hits = np.flatnonzero(equal)
         return hits, lows[hits]
@@ -120,9 +120,7 @@ class KeyColumns:
         assert self._fences is not None, "a key of one number has no prefix"
         following = self._types[len(prefixes) :]
         begins = encode_keys(prefixes, self._names[: len(prefixes)])
-        asked = range_keys(begins, following)
-        lows = np.empty(2 * len(prefixes[0]), np.int64)
-        self._search_rows(asked, self._fences, lows, np.empty(len(lows), np.bool_))
+        lows, _ = self._search_rows(range_keys(begins, following), self._fences)
         if (begins.data[begins.offsets[-2] :] == 0xFF).all():
             lows[-1] = self._rows.rows
         self._check_proof(lows)
@@ -154,19 +152,15 @@ class KeyColumns:
         starts = self._rows.layout.starts
         return _Searched(self._rows.data, self._words, self._columns, self._bases, starts)
 
-    def _search_rows(
-        self,
-        keys: EncodedKeys,
-        fences: KeyFences,
-        lows: Positions,
-        equal: npt.NDArray[np.bool_],
-    ) -> None:
+    def _search_rows(self, keys: EncodedKeys, fences: KeyFences) -> tuple[Positions, _Mask]:
         """All keys before those that begin as the rows do come before all rows, and all after them after.
 
         Only keys with the prefix of all rows have words that can be held against the fences.
         """
         begin, end = beside_prefix(keys, fences.prefix)
-        lows[:begin], lows[end:], equal[:] = 0, self._rows.rows, False
+        count = len(keys.offsets) - 1
+        lows, equal = np.empty(count, np.int64), np.zeros(count, np.bool_)
+        lows[:begin], lows[end:] = 0, self._rows.rows
         asked = _with_words(keys)
         offsets = keys.offsets[begin : end + 1]
         search_rows(
@@ -179,17 +173,18 @@ class KeyColumns:
             lows[begin:end],
             equal[begin:end],
         )
+        return lows, equal
 
-    def _search_numbers(
-        self, column: pa.Array, lows: Positions, equal: npt.NDArray[np.bool_]
-    ) -> None:
+    def _search_numbers(self, column: pa.Array) -> tuple[Positions, _Mask]:
         if column.null_count:
             encode_keys([column], self._names)  # says what is wrong
         dtype = np.dtype(f"i{column.type.bit_width // 8}")
         source = self._rows.items(8 * dtype.itemsize).view(dtype)
         bases = self._bases[0, 0] // dtype.itemsize
         starts = self._rows.layout.starts
+        lows, equal = np.empty(len(column), np.int64), np.empty(len(column), np.bool_)
         search_numbers(source, bases, starts, fixed_values(column, dtype), lows, equal)
+        return lows, equal
 
     def _check(self, positions: Positions) -> None:
         """The pages of the key columns in these rows, which ascend."""
@@ -201,10 +196,7 @@ class KeyColumns:
                 rows.locate(first, positions)
             else:
                 bases = rows.layout.offsets[first + 1 : first + 2]
-                width = kind.bit_width
-                rows.pages.check_values(
-                    bases, rows.layout.starts, positions, stride_bits=width, span_bits=width
-                )
+                rows.pages.check_values(bases, rows.layout.starts, positions, kind.bit_width)
 
 
 def is_number_key(types: Sequence[pa.DataType]) -> bool:

@@ -70,18 +70,17 @@ class PageChecks:
         bases: npt.NDArray[np.int64],
         starts: npt.NDArray[np.int64],
         positions: Positions,
-        *,
         stride_bits: int,
-        span_bits: int,
+        span_bits: int | None = None,
     ) -> None:
-        """The pages of rows of fixed-width columns.
+        """The pages of rows of fixed-width columns. span_bits: None for those of a stride.
 
         bases int64[columns, batches]: the first byte of a column in a batch, -1 for none; starts int64[batches + 1]:
         the batches' first rows; row r of a batch takes span_bits bits, r * stride_bits after the base.
         """
         if not self.complete:
-            bad = _check_values(*self._pages, bases, starts, positions, stride_bits, span_bits)
-            self._passed(bad)
+            span = span_bits or stride_bits
+            self._passed(_check_values(*self._pages, bases, starts, positions, stride_bits, span))
 
     def check_ranges(self, first: Positions, end: Positions) -> None:
         """The pages of the bytes first[i] .. end[i] - 1."""

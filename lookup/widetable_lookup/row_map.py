@@ -273,7 +273,7 @@ class RowMap:
         self, bases: Bases, positions: Positions, cuts: Positions
     ) -> tuple[Bytes, npt.NDArray[np.int64]]:
         starts = self.layout.starts
-        self.pages.check_values(bases, starts, positions, stride_bits=1, span_bits=1)
+        self.pages.check_values(bases, starts, positions, 1)
         bits = np.zeros((len(bases), (len(positions) + 7) // 8), np.uint8)
         ones = np.zeros(len(bases), np.int64)
         gather_bits(self.data, bases, starts, cuts, positions, bits, ones)
@@ -285,9 +285,7 @@ class RowMap:
         if width_bits == 1:
             return self._take_bits(group.values, positions, cuts)[0]
         bases, starts = group.values, self.layout.starts
-        self.pages.check_values(
-            bases, starts, positions, stride_bits=width_bits, span_bits=width_bits
-        )
+        self.pages.check_values(bases, starts, positions, width_bits)
         items = max(1, width_bits // 64)
         source = self.items(width_bits // items)
         out = np.empty((len(bases), len(positions) * items), source.dtype)
@@ -307,9 +305,7 @@ class RowMap:
         """
         starts, offsets = self.layout.starts, self.layout.offsets
         bases = offsets[buffer + 1]
-        self.pages.check_values(
-            bases.reshape(1, -1), starts, positions, stride_bits=32, span_bits=64
-        )
+        self.pages.check_values(bases.reshape(1, -1), starts, positions, 32, span_bits=64)
         first, end = np.empty((2, len(positions)), np.int64)
         data_bases = np.maximum(offsets[buffer + 2], 0)
         items = self.items(32).view(np.int32)
