@@ -69,12 +69,7 @@ def cast_batch(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
     """The columns of `target`, in its order and types. Raises InvalidError naming a column whose
     values Spark cannot hold.
     """
-    columns = []
-    for wanted in target:
-        column = batch.column(wanted.name)
-        if column.type != wanted.type:
-            column = _cast(column, wanted)
-        columns.append(column)
+    columns = [_cast(batch.column(wanted.name), wanted) for wanted in target]
     return pa.RecordBatch.from_arrays(columns, schema=target)
 
 
@@ -86,6 +81,8 @@ def spark_batches(batch: pa.RecordBatch, target: pa.Schema) -> Iterator[pa.Recor
 
 def _cast(column: pa.Array, wanted: pa.Field) -> pa.Array:
     """Without loss: a value that does not fit is an error, not another value."""
+    if column.type == wanted.type:
+        return column
     try:
         # Seconds and milliseconds go to microseconds or nanoseconds by way of nanoseconds.
         if pa.types.is_time32(column.type) and pa.types.is_time64(wanted.type):

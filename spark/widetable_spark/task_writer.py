@@ -91,13 +91,8 @@ class TaskWriter:
                     null_columns = _null_in(batch, null_columns)
                 if self.watermark is not None:
                     event_times += largest_event_time(batch.column(self.watermark.column))
-            return TaskMessage(
-                tuple(writer.finish()),
-                query_id,
-                rows,
-                max(event_times, default=None),
-                null_columns,
-            )
+            event_millis = max(event_times, default=None)
+            return TaskMessage(tuple(writer.finish()), query_id, rows, event_millis, null_columns)
         except BaseException:
             writer.abort()
             raise
