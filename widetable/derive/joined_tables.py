@@ -163,8 +163,7 @@ def new_lookup_join(
             action="Leave retry_batches out.",
         )
     is_synced = schema.typed_options.get(opt.FSYNC)
-    waits = given.retry_batches, given.pending, given.pending_key
-    late = late_table(left, *waits, beside=table._file_io, is_synced=is_synced)
+    late = late_table(left, given, beside=table._file_io, is_synced=is_synced)
     return replace(join_by(table, plan), late=late)
 
 

@@ -11,7 +11,7 @@ other columns and for arguments of a wrong type, NotFoundError for a key that is
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
@@ -19,6 +19,7 @@ from widetable import options as opt
 from widetable.arguments import path, text, whole_number
 from widetable.commit.commit_identity import Identity
 from widetable.commit.schema_store import SchemaStore
+from widetable.derive.join_plan import JoinArguments
 from widetable.errors import InvalidError, NotFoundError
 from widetable.new_schema import new_schema
 from widetable.operations.open_table import OpenTable
@@ -45,13 +46,7 @@ class LateTable:
 
 
 def late_table(
-    left: pa.Schema,
-    retry_batches: Any,
-    pending: Any,
-    pending_key: Any,
-    *,
-    beside: FileIO,
-    is_synced: bool,
+    left: pa.Schema, given: JoinArguments, *, beside: FileIO, is_synced: bool
 ) -> LateTable | None:
     """None where no row waits. beside: the storage of the dim. is_synced: whether a table that is made syncs its
     files.
@@ -59,16 +54,16 @@ def late_table(
     Several processes may make it at once: one publishes its schema, and each sees to a first
     snapshot, of one identity, so that one is committed.
     """
-    batches = whole_number(retry_batches, "retry_batches", least=0)
-    given = [n for n, v in (("pending", pending), ("pending_key", pending_key)) if v is not None]
+    batches = whole_number(given.retry_batches, "retry_batches", least=0)
+    named = [name for name in ("pending", "pending_key") if getattr(given, name) is not None]
     if not batches:
-        if given:
-            raise _wrong(given[0], "it without retry_batches", "both, or none of them")
+        if named:
+            raise _wrong(named[0], "it without retry_batches", "both, or none of them")
         return None
-    if len(given) < 2:
-        missing = "pending" if pending is None else "pending_key"
+    if len(named) < 2:
+        missing = "pending" if given.pending is None else "pending_key"
         raise _wrong(missing, f"none, with retry_batches={batches}", "a value")
-    key = text(pending_key, "pending_key")
+    key = text(given.pending_key, "pending_key")
     if key not in left.names:
         raise NotFoundError(
             f"column {key!r}",
@@ -77,7 +72,7 @@ def late_table(
             action="Correct pending_key=.",
         )
     schema = _schema(left, key, is_synced)
-    located, root = locate_beside(beside, path(pending, "pending"))
+    located, root = locate_beside(beside, path(given.pending, "pending"))
     store = SchemaStore(located, TablePaths(root))
     if not store.ids():
         store.publish(schema)
