@@ -29,7 +29,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
-from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -40,6 +39,7 @@ from widetable.commit.barrier_step import Act, BarrierStep
 from widetable.commit.commit_identity import Identity
 from widetable.derive.touched_rows import append_left
 from widetable.derive.widen_changes import (
+    BarrierRound,
     DoneBarrier,
     ReadBarrier,
     asked_facts,
@@ -80,22 +80,6 @@ def let_wideners_leave(fact: OpenTable) -> None:
     for writer, member in barrier_views(fact).newest().members.items():
         if member.run == WIDENER_RUN and writer not in wanted:
             let_leave(fact, writer)
-
-
-class _BarrierRound(NamedTuple):
-    """before: the barrier that the columns are those of, None where nobody knows. after: up to which barrier the
-    widener's records are in, 0 for none.
-    """
-
-    numbered: NumberedRound
-    before: DoneBarrier | None
-    after: int
-    fact: ReadBarrier
-    dim: ReadBarrier
-
-    @property
-    def barrier(self) -> int:
-        return self.fact.view.barrier
 
 
 def widen_to_barrier(fact: OpenTable, option: WidenOption) -> WidenRound | None:
@@ -143,7 +127,7 @@ def next_widened(
     return next_barrier([of_fact, dim], interval, is_first=own.at is None)
 
 
-def _next_round(of: Widening) -> _BarrierRound | None:
+def _next_round(of: Widening) -> BarrierRound | None:
     """Joins the fact where that does not wait for it.
 
     The fact's newest snapshot is read before its barriers: what the last round says is then no
@@ -171,7 +155,7 @@ def _next_round(of: Widening) -> _BarrierRound | None:
     looked_up = ReadBarrier(dim, of_dim, of_dim.view(barrier))
     pair = Pair(of_fact.ids[-1], looked_up.view.end.id)
     numbered = NumberedRound(of, pair, last)
-    return _BarrierRound(numbered, before, own.at or 0, read, looked_up)
+    return BarrierRound(numbered, before, own.at or 0, read, looked_up)
 
 
 def _available(dim: BarrierViews, after: int) -> Available:
@@ -187,17 +171,17 @@ def _join(of: Widening, state: BarrierState) -> None:
     append_messages(of.fact, [], Identity.unnamed(writer), barrier=step)
 
 
-def _differing(of: _BarrierRound) -> Iterator[pa.Table]:
+def _differing(of: BarrierRound) -> Iterator[pa.Table]:
     fact, dim, option, _ = of.numbered.widening
     columns = list(option.columns.values())
     with closing(lookup_as_of(dim, of.dim.view, columns)) as view:
         asked = [*asked_columns(fact.schema, option), option.column]
-        facts = asked_facts(of.fact, of.dim, option, of.before, asked)
+        facts = asked_facts(of, asked)
         yield from differing(fact.schema, option, of.numbered.number, facts, view)
 
 
 def _committed(
-    of: _BarrierRound, piece: pa.Table, by: Identity, properties: dict[str, str], is_last: bool
+    of: BarrierRound, piece: pa.Table, by: Identity, properties: dict[str, str], is_last: bool
 ) -> int | None:
     """How many rows; None: the commit was in already.
 

@@ -34,6 +34,7 @@ from widetable.derive.widen_candidates import (
     nullable_keys,
     rows_of_keys,
 )
+from widetable.derive.widen_commits import NumberedRound
 from widetable.derived_options import WidenOption
 from widetable.errors import NotFoundError
 from widetable.format.bucket_id import BucketId
@@ -71,8 +72,8 @@ class ReadBarrier(NamedTuple):
         """The first snapshot that is needed to go on from the barrier."""
         return self.views.floor_id(self.view.barrier) or self.view.first_id
 
-    def commits(self, after: int, until: int | None) -> list[int]:
-        """Whose records belong to barriers after one up to another, None: to all after it."""
+    def commits(self, after: int, until: int) -> list[int]:
+        """Whose records belong to barriers after one up to another."""
         return BarrierChanges(self.table._state(), self.views).commits(after, until)
 
     def late_commits(self, done: DoneBarrier) -> list[int]:
@@ -83,22 +84,32 @@ class ReadBarrier(NamedTuple):
         return [id for id, label in labels if label is not None and label <= done.barrier]
 
 
-def asked_facts(
-    fact: ReadBarrier,
-    dim: ReadBarrier,
-    option: WidenOption,
-    done: DoneBarrier | None,
-    columns: Sequence[str],
-) -> Iterator[pa.Table]:
+class BarrierRound(NamedTuple):
+    """before: the barrier that the columns are those of, None where nobody knows. after: up to which barrier the
+    widener's records are in, 0 for none.
+    """
+
+    numbered: NumberedRound
+    before: DoneBarrier | None
+    after: int
+    fact: ReadBarrier
+    dim: ReadBarrier
+
+    @property
+    def barrier(self) -> int:
+        return self.fact.view.barrier
+
+
+def asked_facts(of: BarrierRound, columns: Sequence[str]) -> Iterator[pa.Table]:
     """Each once, piece by piece. columns: those of the key and the foreign key among them.
 
-    Rows as of the fact's view, whatever came later. done: None for the first round, and where
-    nobody knows the one before: then all facts.
+    Rows as of the fact's view, whatever came later: all facts in the first round, and where nobody
+    knows the one before.
     """
-    table, wanted = fact.table, list(dict.fromkeys(columns))
-    keys = None if done is None else _keys(fact, dim, option, done)
-    scan = partial(scan_of_view, table, fact.view, wanted, None, table.schema)
-    return rows_of_keys(keys, scan, partial(lookup_as_of, table, fact.view, wanted))
+    (table, _, view), wanted = of.fact, list(dict.fromkeys(columns))
+    keys = None if of.before is None else _keys(of, of.before)
+    scan = partial(scan_of_view, table, view, wanted, None, table.schema)
+    return rows_of_keys(keys, scan, partial(lookup_as_of, table, view, wanted))
 
 
 def lookup_as_of(table: OpenTable, view: BarrierView, columns: Sequence[str]) -> LookupView:
@@ -137,11 +148,9 @@ def not_deleted(table: OpenTable, rows: pa.Table, barrier: int) -> tuple[pa.Tabl
     return rows, changes.newest_id
 
 
-def _keys(
-    fact: ReadBarrier, dim: ReadBarrier, option: WidenOption, done: DoneBarrier
-) -> pa.Table | None:
+def _keys(of: BarrierRound, done: DoneBarrier) -> pa.Table | None:
     """Keys of candidates; None: scan all."""
-    barrier, table = fact.view.barrier, fact.table
+    fact, dim, barrier, table = of.fact, of.dim, of.barrier, of.fact.table
     try:
         ids = sorted([*fact.commits(done.barrier, barrier), *fact.late_commits(done)])
         changed = keys_in(dim.table, _files(dim.table, dim.commits(done.barrier, barrier)))
@@ -151,7 +160,8 @@ def _keys(
     def follow() -> pa.Table:
         if not changed.num_rows:
             return nullable_keys(table).empty_table()
-        return _followed(fact, option, changed, ids[-1] if ids else fact.views.ids[-1])
+        last_id = ids[-1] if ids else fact.views.ids[-1]
+        return _followed(fact, of.numbered.widening.option, changed, last_id)
 
     splits = scan_of_view(table, fact.view, [], None, table.schema).splits()
     return few_keys(table, _files(table, ids), follow, sum(split.rows for split in splits))
