@@ -36,9 +36,8 @@ def register_changes(
     """Make the function known to this session: SELECT * FROM widetable_changes('/path/of/table', 3, 9).
     storage_options: of an object store, as in `widetable.Catalog`, for all tables that it is asked for; tasks get them.
     """
-    from pyspark.sql.functions import (
-        udtf,
-    )  # here: it imports pandas, which readers and writers do without
+    # Here: it imports pandas, which readers and writers do without.
+    from pyspark.sql.functions import udtf
 
     given = checked_storage_options(storage_options)
     function = _changes_function(None if given is None else given.to_dict())

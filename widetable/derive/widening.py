@@ -81,11 +81,12 @@ def widen_round(fact: OpenTable, option: WidenOption) -> WidenRound | None:
     with held_lease(fact._state(), path=lease) as is_ours:
         if not is_ours:
             return None
-        wanted_columns(
-            option, fact.schema.arrow_schema(), dim.schema
-        )  # either may have been altered
+        # Either may have been altered.
+        wanted_columns(option, fact.schema.arrow_schema(), dim.schema)
         with held(fact._state(), pair.fact_id), held(dim._state(), dim_id):
-            found = _widened(NumberedRound(widening, pair, last))
+            of = NumberedRound(widening, pair, last)
+            ends_with = {FACT: str(pair.fact_id), DIM: str(pair.dim_id)}
+            found = commit_pieces(of, _differing(of), ends_with, partial(_committed, of))
             if found is not None:
                 keep_snapshots(widening, pair)
             return found
@@ -99,11 +100,6 @@ def _is_idle(fact: OpenTable, option: WidenOption, done: Pair, pair: Pair) -> bo
     return done.dim_id == pair.dim_id and not touched_files(
         fact._state(), committer.live_files, done.fact_id, pair.fact_id, user_of(option)
     )
-
-
-def _widened(of: NumberedRound) -> WidenRound | None:
-    ends_with = {FACT: str(of.pair.fact_id), DIM: str(of.pair.dim_id)}
-    return commit_pieces(of, _differing(of), ends_with, partial(_committed, of))
 
 
 def _differing(of: NumberedRound) -> Iterator[pa.Table]:
