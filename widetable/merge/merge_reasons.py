@@ -63,7 +63,7 @@ class MergedColumn:
 def reason(schema: TableSchema, merged: MergedColumn) -> str:
     """What made the effect."""
     case = _Case(schema, merged, group_of(schema, merged.name))
-    return next(text(case) for fits, text in _RULES[merged.effect] if fits(case))
+    return next(text for fits, text in _RULES[merged.effect] if fits(case)).format(case=case)
 
 
 def is_written(schema: TableSchema, column: str, values: Mapping[str, Any]) -> bool:
@@ -103,22 +103,29 @@ class _Case:
         return self.schema.typed_options.get(opt.MERGE_ENGINE)
 
     @property
+    def kind(self) -> str:
+        return self.merged.kind
+
+    @property
     def retracts(self) -> bool:
-        return self.merged.kind.startswith("-")
+        return self.kind.startswith("-")
 
     @property
     def has_sequence(self) -> bool:
         names = () if self.group is None else self.group.sequence
         return any(self.merged.values.get(name) is not None for name in names)
 
+    @property
     def sequence(self) -> str:
         assert self.group is not None
         return _pairs(self.group.sequence, self.merged.values)
 
+    @property
     def kept(self) -> str:
         """Of a retraction that leaves no row."""
-        return f", and its {self.sequence()} is kept" if self.merged.is_accepted else ""
+        return f", and its {self.sequence} is kept" if self.merged.is_accepted else ""
 
+    @property
     def stored(self) -> str:
         assert self.group is not None
         if self.merged.stored is None:
@@ -172,84 +179,58 @@ class FilledColumn:
         return f"{self.function} {by} {_short(self.values[self.name])}, where {_short(self.before)} stood"
 
 
-_Rule = tuple[Callable[[_Case], bool], Callable[[_Case], str]]
+# A text names what it says of the case, as `str.format` finds it.
+_Rule = tuple[Callable[[_Case], bool], str]
 
 _LEAVES: Final[tuple[_Rule, ...]] = (
     (
         lambda case: case.retracts and case.has(opt.IGNORE_DELETE),
-        lambda case: f"{case.merged.kind} is passed over: {opt.IGNORE_DELETE.key!r} is set",
+        f"{{case.kind}} is passed over: {opt.IGNORE_DELETE.key!r} is set",
     ),
-    (
-        lambda case: not case.merged.is_there,
-        lambda case: f"{case.merged.kind}, and the row is not there{case.kept()}",
-    ),
+    (lambda case: not case.merged.is_there, "{case.kind}, and the row is not there{case.kept}"),
     (
         lambda case: not is_written(case.schema, case.merged.name, case.merged.values),
-        lambda case: "written without this column",
+        "written without this column",
     ),
-    (
-        lambda case: case.engine == "first-row",
-        lambda case: f"{case.merged.kind} comes after the first record",
-    ),
+    (lambda case: case.engine == "first-row", "{case.kind} comes after the first record"),
     (
         lambda case: case.group is not None and not case.has_sequence,
-        lambda case: f"{case.sequence()}: the group is passed over",
+        "{case.sequence}: the group is passed over",
     ),
     (
         lambda case: case.merged.is_accepted,
-        lambda case: f"{case.merged.kind} with {case.sequence()} clears the group: it was empty",
+        "{case.kind} with {case.sequence} clears the group: it was empty",
     ),
-    (
-        lambda case: case.group is not None,
-        lambda case: f"late: {case.sequence()} is below {case.stored()}",
-    ),
-    (
-        lambda case: case.retracts,
-        lambda case: f"{case.merged.kind} changes nothing outside sequence groups",
-    ),
-    (lambda case: True, lambda case: "null leaves what is there"),
+    (lambda case: case.group is not None, "late: {case.sequence} is below {case.stored}"),
+    (lambda case: case.retracts, "{case.kind} changes nothing outside sequence groups"),
+    (lambda case: True, "null leaves what is there"),
 )
 _CLEARS: Final[tuple[_Rule, ...]] = (
-    (
-        lambda case: not case.merged.is_there,
-        lambda case: f"{case.merged.kind} removes the row{case.kept()}",
-    ),
+    (lambda case: not case.merged.is_there, "{case.kind} removes the row{case.kept}"),
     (
         lambda case: case.retracts and case.group is not None,
-        lambda case: f"{case.merged.kind} with {case.sequence()} clears the group",
+        "{case.kind} with {case.sequence} clears the group",
     ),
-    (
-        lambda case: True,
-        lambda case: f"{case.merged.kind} wins as a whole, and was written without this column",
-    ),
+    (lambda case: True, "{case.kind} wins as a whole, and was written without this column"),
 )
 _TAKES: Final[tuple[_Rule, ...]] = (
-    (
-        lambda case: case.engine == "first-row",
-        lambda case: f"{case.merged.kind} wins as a whole, as the first record",
-    ),
+    (lambda case: case.engine == "first-row", "{case.kind} wins as a whole, as the first record"),
     (
         lambda case: not _is_partial(case.schema),
-        lambda case: f"{case.merged.kind} wins as a whole, as the last record",
+        "{case.kind} wins as a whole, as the last record",
     ),
     (
         lambda case: case.merged.is_accepted and case.merged.stored is not None,
-        lambda case: f"{case.sequence()} is not below {case.stored()}",
+        "{case.sequence} is not below {case.stored}",
     ),
-    (
-        lambda case: case.merged.is_accepted,
-        lambda case: f"{case.sequence()} is the first",
-    ),
+    (lambda case: case.merged.is_accepted, "{case.sequence} is the first"),
     (
         lambda case: case.group is not None or case.retracts,
-        lambda case: "the last record, as a NOT NULL column has a value",
+        "the last record, as a NOT NULL column has a value",
     ),
-    (lambda case: True, lambda case: "the last value that is not null"),
+    (lambda case: True, "the last value that is not null"),
 )
 _RESTORES: Final[tuple[_Rule, ...]] = (
-    (
-        lambda case: True,
-        lambda case: f"the row is there again, with what #{case.merged.after} has left",
-    ),
+    (lambda case: True, "the row is there again, with what #{case.merged.after} has left"),
 )
 _RULES: Final = {LEAVES: _LEAVES, CLEARS: _CLEARS, TAKES: _TAKES, RESTORES: _RESTORES}
