@@ -20,9 +20,10 @@ Source: Paimon `FieldCollectAgg`, `FieldMergeMapAgg`, `FieldMergeMapWithKeyTimeA
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -70,20 +71,6 @@ class _Rules(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Items:
-    """The elements of the records of a column. offsets: where those of each record begin."""
-
-    offsets: list[int]
-    valid: list[bool]
-
-    def of(self, record: int) -> Elements | None:
-        """Their numbers, None for a record that is null: it does nothing, as opposed to an empty list."""
-        if not self.valid[record]:
-            return None
-        return list(range(self.offsets[record], self.offsets[record + 1]))
-
-
-@dataclass(frozen=True)
 class ElementFunction:
     """rules: of the elements of a column, for a fold; group: see `Aggregate.grouping`, where no list is limited."""
 
@@ -105,21 +92,27 @@ class ElementFunction:
         In their type. Raises InvalidError for a null in a nested key where the column refuses
         it.
         """
-        items = _Items(offsets_of(records).tolist(), valid_of(records).tolist())
+        bounds = zip(
+            pairwise(offsets_of(records).tolist()), valid_of(records).tolist(), strict=True
+        )
+        given = [range(*ends) if is_valid else None for ends, is_valid in bounds]
         rules = self.rules(fold, column, records)
-        folded = [_folded(rules, items, fold.steps, span) for span in spans(fold)]
+        folded = [_folded(rules, given, fold.steps, span) for span in spans(fold)]
         return _gathered(records, rules, folded)
 
 
 def _folded(
-    rules: _Rules, items: _Items, steps: npt.NDArray[np.int8], span: tuple[int, int]
+    rules: _Rules,
+    elements: Sequence[range | None],
+    steps: npt.NDArray[np.int8],
+    span: tuple[int, int],
 ) -> Elements | None:
-    """The elements of one key, None for null. A retraction of nothing stays nothing; a late
-    record that is the first one is simply added.
+    """The elements of one key, None for null. elements: of each record; one that is null does nothing, as opposed to
+    an empty list. A retraction of nothing stays nothing; a late record that is the first one is simply added.
     """
     state: ElementState | None = None
     for record in range(*span):
-        step, given = int(steps[record]), items.of(record)
+        step, given = int(steps[record]), elements[record]
         if step == SKIP or given is None:
             continue
         if step == RETRACT:

@@ -33,13 +33,13 @@ Elements: TypeAlias = list[int]
 class ElementState(Protocol):
     """What one key has. given: numbers of elements."""
 
-    def add(self, given: Elements) -> None:
+    def add(self, given: Iterable[int]) -> None:
         """Behind what stands."""
 
-    def late(self, given: Elements) -> None:
+    def late(self, given: Iterable[int]) -> None:
         """As if it had come first."""
 
-    def retract(self, given: Elements) -> None:
+    def retract(self, given: Iterable[int]) -> None:
         """Take it back."""
 
     def elements(self) -> Iterable[int]:
@@ -56,14 +56,14 @@ class Collected:
         self._codes = codes
         self._stored: Elements = []
 
-    def add(self, given: Elements) -> None:
+    def add(self, given: Iterable[int]) -> None:
         self._stored += given
 
-    def late(self, given: Elements) -> None:
+    def late(self, given: Iterable[int]) -> None:
         """Behind what stands, as in Paimon, which appends whatever comes when."""
         self.add(given)
 
-    def retract(self, given: Elements) -> None:
+    def retract(self, given: Iterable[int]) -> None:
         gone = Counter(self._codes[each] for each in given)
         left = []
         for each in self._stored:
@@ -84,18 +84,17 @@ class KeyedElements:
         self._keys = keys
         self._stored: dict[int, int] = {}
 
-    def add(self, given: Elements) -> None:
+    def add(self, given: Iterable[int]) -> None:
         for each in given:
             self._stored[self._keys[each]] = each
 
-    def late(self, given: Elements) -> None:
+    def late(self, given: Iterable[int]) -> None:
         """From nothing: what comes, then what stood, which wins. So late keys stand first."""
-        stood = self._stored
-        self._stored = {}
+        stood, self._stored = self._stored, {}
         self.add(given)
-        self._stored |= stood
+        self.add(list(stood.values()))
 
-    def retract(self, given: Elements) -> None:
+    def retract(self, given: Iterable[int]) -> None:
         for each in given:
             self._stored.pop(self._keys[each], None)
 
@@ -106,11 +105,11 @@ class KeyedElements:
 class DistinctElements(KeyedElements):
     """collect distinct: of equal elements the first; what is late comes behind, too."""
 
-    def add(self, given: Elements) -> None:
+    def add(self, given: Iterable[int]) -> None:
         for each in given:
             self._stored.setdefault(self._keys[each], each)
 
-    def late(self, given: Elements) -> None:
+    def late(self, given: Iterable[int]) -> None:
         self.add(given)
 
 
@@ -130,14 +129,14 @@ class TimedElements(KeyedElements):
         self._is_row = is_row
         self._composes = composes
 
-    def add(self, given: Elements) -> None:
+    def add(self, given: Iterable[int]) -> None:
         self._merge(given, of_equal_newer=False)
 
-    def late(self, given: Elements) -> None:
+    def late(self, given: Iterable[int]) -> None:
         kept = [each for each in given if self._is_row[each]]
         self._merge(kept, of_equal_newer=True)
 
-    def _merge(self, given: Elements, *, of_equal_newer: bool) -> None:
+    def _merge(self, given: Iterable[int], *, of_equal_newer: bool) -> None:
         for each in given:
             key, time = self._keys[each], self._times[each]
             if not self._is_row[each] and self._composes:
@@ -169,16 +168,16 @@ class NestedRows:
         self._rows = rows
         self._stored: Elements = []
 
-    def add(self, given: Elements) -> None:
+    def add(self, given: Iterable[int]) -> None:
         room = max(0, self._rows.most - len(self._stored))
         self._stored += [each for each in given if self._rows.counts[each]][:room]
 
-    def late(self, given: Elements) -> None:
+    def late(self, given: Iterable[int]) -> None:
         stood, self._stored = self._stored, []
         self.add(given)
         self.add(stood)
 
-    def retract(self, given: Elements) -> None:
+    def retract(self, given: Iterable[int]) -> None:
         values = self._rows.values
         gone = {values[each] for each in given}
         self._stored = [each for each in self._stored if values[each] not in gone]
@@ -197,7 +196,7 @@ class NestedByKey(KeyedElements):
         super().__init__(keys)
         self._rows = rows
 
-    def add(self, given: Elements) -> None:
+    def add(self, given: Iterable[int]) -> None:
         order = self._rows.order
         for each in given:
             stood = self._stored.get(self._keys[each])
@@ -206,12 +205,7 @@ class NestedByKey(KeyedElements):
             if stood is None or order is None or order[each] >= order[stood]:
                 self._stored[self._keys[each]] = each
 
-    def late(self, given: Elements) -> None:
-        stood, self._stored = self._stored, {}
-        self.add(given)
-        self.add(list(stood.values()))
-
-    def retract(self, given: Elements) -> None:
+    def retract(self, given: Iterable[int]) -> None:
         super().retract([each for each in given if self._rows.counts[each]])
 
     @property
@@ -252,14 +246,9 @@ class PatchedRows(KeyedElements):
         super().__init__(patches.keys)
         self._patches = patches
 
-    def add(self, given: Elements) -> None:
+    def add(self, given: Iterable[int]) -> None:
         for each in given:
             if self._patches.counts[each]:
                 stood = self._stored.get(self._keys[each])
                 new = each if stood is None else self._patches.patched(stood, each)
                 self._stored[self._keys[each]] = new
-
-    def late(self, given: Elements) -> None:
-        stood, self._stored = self._stored, {}
-        self.add(given)
-        self.add(list(stood.values()))
