@@ -42,11 +42,11 @@ from widetable.merge.aggregate_normal_form import (
 from widetable.merge.aggregate_rules import functions_are_honoured
 from widetable.merge.barriers import between_sequences, first_behind, kept
 from widetable.merge.fold import Fold
-from widetable.merge.option_rules import check_rules
+from widetable.merge.merge_engine import MergeEngine
 from widetable.merge.partial_merge import PartialMerge
 from widetable.merge.plan import MergePlan, SourceList
 from widetable.merge.window import Window
-from widetable.merge.written_columns import check_required, missing_columns
+from widetable.merge.written_columns import missing_columns
 from widetable.row_kind import DELETE, INSERT, is_retraction
 from widetable.schema import VALUE_KIND, TableSchema
 
@@ -54,21 +54,20 @@ from widetable.schema import VALUE_KIND, TableSchema
 _NULL_COUNTS = ("last_value", "first_value")
 
 
-class Aggregation:
+class Aggregation(MergeEngine):
     """See the module text, and `MergeEngine` for the contract of each method."""
 
     name = "aggregation"
     mixes_records = True
     merges_retractions = True
-    looks_up = False
 
     def validate(self, schema: TableSchema) -> None:
-        check_rules(schema)
+        super().validate(schema)
         functions_are_honoured(schema)
 
     def check_columns(self, schema: TableSchema, columns: Collection[str]) -> None:
         """A batch without a column whose nulls count would set it to null."""
-        check_required(schema, columns)
+        super().check_columns(schema, columns)
         counting = [
             name
             for name, column in columns_of_aggregation(schema).items()
@@ -78,10 +77,6 @@ class Aggregation:
         if missing:
             expected = "all columns of the functions last_value and first_value, whose nulls count"
             raise missing_columns(columns, missing, expected)
-
-    def needed_columns(self, schema: TableSchema, columns: Collection[str]) -> tuple[str, ...]:
-        needed = {*columns, *schema.trimmed_primary_key, *schema.sequence_fields}
-        return tuple(name for name in schema.names if name in needed)
 
     def normal_form(self, schema: TableSchema, row_batch: pa.RecordBatch) -> pa.RecordBatch:
         """A -D that removes keeps its key alone: else what follows would be added to its values."""
@@ -96,8 +91,6 @@ class Aggregation:
 
     def barriers(self, window: Window) -> npt.NDArray[np.bool_] | None:
         """What follows a removal stands apart, a retraction too: it takes back from nothing."""
-        if window.has_single_rows_only:
-            return None
         barriers = aggregate_barriers(window, columns_of_aggregation(window.schema).values())
         if self.partial_merge(window.schema, has_deletes=False) is PartialMerge.NEVER:
             barriers |= between_sequences(window)

@@ -18,7 +18,7 @@ from widetable.errors import InvalidError
 from widetable.kernels.aggregate import first_values
 from widetable.merge.deduplicate import Deduplicate
 from widetable.merge.normal_form import first_retraction
-from widetable.merge.plan import MergePlan, Pick
+from widetable.merge.plan import MergePlan, unmerged
 from widetable.merge.window import Window
 from widetable.row_kind import TEXTS, is_retraction
 from widetable.schema import TableSchema
@@ -49,8 +49,7 @@ class FirstRow(Deduplicate):
         none = np.full(len(starts) - 1, -1, np.int64)
         first = first_values(starts, none, adds.astype(np.int8), adds, nulls_count=True)
         winners = np.where(first >= 0, rows[first], window.last_rows)
-        pick = Pick(tuple(columns), winners)
-        return MergePlan(window.kinds[winners], window.sequence_numbers[winners], (pick,))
+        return unmerged(window, columns, winners)
 
 
 def _meaningless(kind: int, key: str) -> InvalidError:

@@ -22,8 +22,9 @@ from widetable.kernels.arrow_buffers import fixed_values
 from widetable.merge.aggregate_function import AggregateColumn, Grouping
 from widetable.merge.aggregate_functions import AGGREGATES, columns_of_groups
 from widetable.merge.aggregate_normal_form import aggregate_normal_form, refuse_retractions
+from widetable.merge.merge_engine import MergeEngine
 from widetable.merge.normal_form import cleared_of_partial_update, first_retraction
-from widetable.merge.option_rules import check_honoured_groups, check_rules
+from widetable.merge.option_rules import check_honoured_groups
 from widetable.merge.partial_merge import PartialMerge
 from widetable.merge.partial_update_barriers import partial_update_barriers
 from widetable.merge.partial_update_plan import (
@@ -33,28 +34,26 @@ from widetable.merge.partial_update_plan import (
 )
 from widetable.merge.plan import MergePlan
 from widetable.merge.window import Window
-from widetable.merge.written_columns import check_required, missing_columns
+from widetable.merge.written_columns import missing_columns
 from widetable.row_kind import DELETE, is_retraction
 from widetable.schema import VALUE_KIND, TableSchema
 
 
-class PartialUpdate:
+class PartialUpdate(MergeEngine):
     """See the module text, and `MergeEngine` for the contract of each method."""
 
     name = "partial-update"
     mixes_records = True
-    merges_retractions = False
-    looks_up = False
 
     def validate(self, schema: TableSchema) -> None:
-        check_rules(schema)
+        super().validate(schema)
         check_honoured_groups(schema)
 
     def check_columns(self, schema: TableSchema, columns: Collection[str]) -> None:
         """A batch without a group's sequence would change nothing. One without all its values clears the rest, since
         what a record does not have is null: that is only meant where the option says so.
         """
-        check_required(schema, columns)
+        super().check_columns(schema, columns)
         with_nulls = schema.typed_options.get(opt.ABSENT_GROUP_COLUMNS) == "null"
         for group in schema.sequence_groups:
             wanted = group.sequence if with_nulls else group.columns
@@ -74,7 +73,7 @@ class PartialUpdate:
         for group in schema.sequence_groups:
             if needed.intersection(group.columns) or set(removing).intersection(group.sequence):
                 needed.update(group.sequence)
-        return tuple(name for name in schema.names if name in needed)
+        return super().needed_columns(schema, needed)
 
     def normal_form(self, schema: TableSchema, row_batch: pa.RecordBatch) -> pa.RecordBatch:
         """A retraction that a function cannot take back is refused only where its group has a sequence: else it is
@@ -86,10 +85,10 @@ class PartialUpdate:
         cleared = cleared_of_partial_update(schema, row_batch)
         filled = columns_of_groups(schema)
         if filled:
-            retractions = is_retraction(fixed_values(row_batch.column(VALUE_KIND), np.int8))
+            kinds = fixed_values(row_batch.column(VALUE_KIND), np.int8)
+            retractions = is_retraction(kinds)
             if _removing(schema):  # which -D removes is known only with what is older
-                kinds = fixed_values(row_batch.column(VALUE_KIND), np.int8)
-                retractions = retractions & (kinds != DELETE)
+                retractions &= kinds != DELETE
             for name, column in filled.items():
                 refuse_retractions(row_batch, retractions & ~cleared[name], [column])
         return aggregate_normal_form(schema, row_batch, filled.values(), cleared)

@@ -31,8 +31,6 @@ from widetable.row_kind import DELETE, is_retraction
 
 def partial_update_barriers(window: Window) -> npt.NDArray[np.bool_] | None:
     """bool[m] by position in `window.order`; None when no record is kept apart."""
-    if window.has_single_rows_only:
-        return None
     barriers = between_sequences(window)
     kinds = window.kinds[window.order]
     deletes = kinds == DELETE

@@ -105,12 +105,10 @@ class MergePlan:
         )
 
 
-def unmerged(window: Window, columns: Sequence[str]) -> MergePlan:
-    """The plan of a window with one row per key: each row as it stands."""
-    rows = window.order
-    return MergePlan(
-        window.kinds[rows], window.sequence_numbers[rows], (Pick(tuple(columns), rows),)
-    )
+def unmerged(window: Window, columns: Sequence[str], rows: npt.NDArray[np.int64]) -> MergePlan:
+    """The plan in which these rows of a window stand as they are."""
+    pick = Pick(tuple(columns), rows)
+    return MergePlan(window.kinds[rows], window.sequence_numbers[rows], (pick,))
 
 
 class SourceList:

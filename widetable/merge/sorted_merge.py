@@ -36,7 +36,7 @@ from widetable.merge.changelog import changelog, changelog_rule
 from widetable.merge.engine import MergeEngine, collapse_plan_of, plan_of
 from widetable.merge.gather import gather
 from widetable.merge.key_order import KeyOrder
-from widetable.merge.plan import MergePlan, Pick
+from widetable.merge.plan import MergePlan, unmerged
 from widetable.merge.record_expiry import RecordExpiry
 from widetable.merge.run_windows import windows
 from widetable.merge.window import Window, window_of_arrivals
@@ -159,9 +159,7 @@ def interleave_runs(
             # wanted, key by key.
             key = window.by_row(np.arange(len(window.starts) - 1))
             rows = rows[np.lexsort((rows, key))]
-        pick = Pick(names, rows)
-        plan = MergePlan(window.kinds[rows], window.sequence_numbers[rows], (pick,))
-        yield from pieces(gather(window, plan, names), batch_bytes)
+        yield from pieces(gather(window, unmerged(window, names, rows), names), batch_bytes)
 
 
 def collapse(

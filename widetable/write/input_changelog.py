@@ -70,9 +70,10 @@ class InputChangelog:
         self._all_bytes -= self._bytes.pop(bucket)
         if not records:
             return
-        # Each record stays a row: `unmerged` picks all of them, in the window's order.
+        # Each record stays a row, in the window's order.
         window = window_of_arrivals(KeyOrder(self._state.schema), records)
         names = [name for name in self._state.schema.names if any(window.presence(name))]
+        plan = unmerged(window, names, window.order)
         writer = RollingWriter(
             self._state,
             bucket,
@@ -81,4 +82,4 @@ class InputChangelog:
             file_source=FILE_SOURCE_APPEND,
             is_changelog=True,
         )
-        self._files[bucket] += writer.write_all([gather(window, unmerged(window, names), names)])
+        self._files[bucket] += writer.write_all([gather(window, plan, names)])
