@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import json
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from widetable.commit.passed_over import readable
 from widetable.errors import DamagedError, InvalidError, NotFoundError
 from widetable.storage.file_io import FileIO
 
@@ -94,6 +95,10 @@ class JsonNote:
             return self.from_json(file_io.read(path), path)
         except NotFoundError:
             return None
+
+    def damaged(self, file_io: FileIO, paths: Iterable[str]) -> list[DamagedError]:
+        """Those of these files that cannot be read."""
+        return readable(paths, lambda path: self.read(file_io, path))[1]
 
     def _damaged(self, path: str) -> DamagedError:
         return DamagedError(

@@ -25,7 +25,7 @@ from widetable.commit.clock import Clock, SystemClock
 from widetable.commit.json_note import JsonNote, is_anything, is_text, is_whole
 from widetable.commit.lease_file import LeaseFile
 from widetable.commit.lease_term import Force, LeaseTerm, NotedLease
-from widetable.commit.passed_over import pass_over, readable
+from widetable.commit.passed_over import pass_over
 from widetable.commit.process_identity import this_process
 from widetable.errors import DamagedError, NotFoundError
 from widetable.paths import TablePaths
@@ -156,8 +156,7 @@ def noted_leases(
 
 def damaged_leases(file_io: FileIO, paths: TablePaths) -> list[DamagedError]:
     """Leases that cannot be read."""
-    named = _kinds(paths).values()
-    return readable(named, lambda path: _parsed(file_io.read(path), path))[1]
+    return _NOTE.damaged(file_io, _kinds(paths).values())
 
 
 def _kinds(paths: TablePaths) -> dict[str, str]:
@@ -185,13 +184,8 @@ def _bytes(file_io: FileIO, path: str) -> bytes | None:
 def _held(found: bytes, path: str) -> _HeldLease | None:
     """None for one that cannot be read."""
     try:
-        return _parsed(found, path)
+        values = _NOTE.from_json(found, path)
     except DamagedError as damage:
         pass_over(damage)
         return None
-
-
-def _parsed(found: bytes, path: str) -> _HeldLease:
-    values = _NOTE.from_json(found, path)
-    process = values["process"] if isinstance(values["process"], str) else None
-    return _HeldLease(values["owner"], LeaseTerm(values["expires_millis"], process))
+    return _HeldLease(values["owner"], LeaseTerm.of(values))

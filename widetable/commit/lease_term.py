@@ -13,14 +13,17 @@ clock is a year ahead would hold things up for a year. Clocks that disagree by l
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from widetable.commit.clock import Clock
+from widetable.commit.json_note import JsonNote
 from widetable.commit.passed_over import pass_over
 from widetable.commit.process_identity import has_ended
 from widetable.errors import DamagedError
+from widetable.storage.file_io import FileIO
 
 # How much longer than its longest duration a lease may seem to run because clocks disagree.
 _DISBELIEF: Final = 2
@@ -54,6 +57,12 @@ class LeaseTerm:
     expires_millis: int
     process: str | None
 
+    @staticmethod
+    def of(values: Mapping[str, Any]) -> LeaseTerm:
+        """Of a note. A process of another form, of a later version, is not known."""
+        process = values.get("process")
+        return LeaseTerm(values["expires_millis"], process if isinstance(process, str) else None)
+
     def force(self, path: str, longest_millis: int, clock: Clock) -> Force:
         """Whether it holds now. longest_millis: for which such a lease is taken at most."""
         left_millis = self.expires_millis - clock.now_nanos() // 1_000_000
@@ -73,8 +82,38 @@ class LeaseTerm:
             return Force.VOID
         return Force.IN_FORCE
 
-    def ended_millis(self, force: Force, modified_millis: int) -> int | None:
-        """When it ended, None for one that has not. modified_millis: of its file, for one that says nothing true."""
-        if force is Force.IN_FORCE:
-            return None
-        return self.expires_millis if force is Force.OVER else modified_millis
+
+class Held(NamedTuple):
+    """A file that holds snapshots. ended_millis: when it stopped to, None while it does; noted: None for one that
+    cannot be read.
+    """
+
+    path: str
+    ended_millis: int | None
+    noted: NotedLease | None
+
+
+def held(
+    kind: str,
+    note: JsonNote,
+    file_io: FileIO,
+    path: str,
+    modified_millis: int,
+    longest_millis: int,
+    clock: Clock,
+) -> Held | None:
+    """What a file says, with its process as the owner; None for one that went away. modified_millis: its own time,
+    which counts for one that says nothing, or nothing that is true. longest_millis: see `LeaseTerm.force`.
+    """
+    try:
+        values = note.read(file_io, path)
+    except DamagedError as damage:
+        pass_over(damage)
+        return Held(path, modified_millis, None)
+    if values is None:
+        return None
+    term, id = LeaseTerm.of(values), values["snapshot_id"] or None
+    force = term.force(path, longest_millis, clock)
+    ended = {Force.IN_FORCE: None, Force.OVER: term.expires_millis, Force.VOID: modified_millis}
+    noted = NotedLease(kind, path, term.process, id, term.expires_millis, force)
+    return Held(path, ended[force], noted)

@@ -23,9 +23,8 @@ from typing import Any, Final, NamedTuple
 
 from widetable.commit.clock import Clock, SystemClock
 from widetable.commit.json_note import JsonNote, is_id, is_text, is_whole
-from widetable.commit.lease_term import LeaseTerm, NotedLease
-from widetable.commit.passed_over import pass_over, readable
-from widetable.errors import DamagedError, NotFoundError
+from widetable.commit.lease_term import Force, Held, NotedLease, held
+from widetable.errors import DamagedError
 from widetable.paths import TablePaths, lookup_pin_of
 from widetable.storage.file_io import FileIO
 
@@ -100,18 +99,6 @@ class LookupPin:
 NO_SNAPSHOT: Final = LookupPin(0, 0, 0, None)
 
 
-@dataclass(frozen=True)
-class _PinFile:
-    """ended_millis: when it stopped to hold, None while it holds."""
-
-    path: str
-    series: str
-    batch_id: int
-    snapshot_id: int
-    ended_millis: int | None
-    noted: NotedLease | None = None
-
-
 def hold_series(series: str, token: str) -> str:
     """Of a hold of a series. token: 32 hex digits."""
     return f"{series}@{token}"
@@ -126,8 +113,10 @@ def pinned_snapshots(
     file_io: FileIO, paths: TablePaths, longest_millis: int, clock: Clock | None = None
 ) -> list[int]:
     """The snapshots that pins hold which are in force, ascending. longest_millis: for which one is made at most."""
-    found = _pins(file_io, paths, longest_millis, clock or SystemClock())
-    return sorted(pin.snapshot_id for pin in found if pin.ended_millis is None and pin.snapshot_id)
+    found = noted_pins(file_io, paths, longest_millis, clock)
+    return sorted(
+        pin.snapshot_id for pin in found if pin.force is Force.IN_FORCE and pin.snapshot_id
+    )
 
 
 def forget_pins(
@@ -144,11 +133,11 @@ def forget_pins(
     now_millis = clock.now_nanos() // 1_000_000
     pins = list(_pins(file_io, paths, longest_millis, clock))
     newest: dict[str, int] = {}
-    for pin in pins:
-        newest[pin.series] = max(pin.batch_id, newest.get(pin.series, 0))
+    for series, batch_id, _ in pins:
+        newest[series] = max(batch_id, newest.get(series, 0))
     found = []
-    for pin in pins:
-        is_mark = pin.batch_id == newest[pin.series] and not _HOLD.search(pin.series)
+    for series, batch_id, pin in pins:
+        is_mark = batch_id == newest[series] and not _HOLD.search(series)
         least_millis = max(expired_for_millis, _MARK_MILLIS if is_mark else 0)
         if pin.ended_millis is None or now_millis - pin.ended_millis < least_millis:
             continue
@@ -161,14 +150,13 @@ def noted_pins(
     file_io: FileIO, paths: TablePaths, longest_millis: int, clock: Clock | None = None
 ) -> list[NotedLease]:
     """All that can be read, in force or not. owner: the query and its join."""
-    found = (pin.noted for pin in _pins(file_io, paths, longest_millis, clock or SystemClock()))
-    return [noted for noted in found if noted is not None]
+    found = _pins(file_io, paths, longest_millis, clock)
+    return [pin.noted._replace(owner=series) for series, _, pin in found if pin.noted is not None]
 
 
 def damaged_pins(file_io: FileIO, paths: TablePaths) -> list[DamagedError]:
     """Pins that cannot be read."""
-    named = (path for path, *_ in pin_files(file_io, paths))
-    return readable(named, lambda path: read_pin(file_io, path))[1]
+    return _NOTE.damaged(file_io, (path for path, *_ in pin_files(file_io, paths)))
 
 
 def pin_to_json(path: str, pin: LookupPin, expires_millis: int) -> bytes:
@@ -201,24 +189,14 @@ def read_pin(file_io: FileIO, path: str) -> LookupPin | None:
 
 
 def _pins(
-    file_io: FileIO, paths: TablePaths, longest_millis: int, clock: Clock
-) -> Iterator[_PinFile]:
-    """What the files say; of one that says nothing, or nothing that is true, its own time counts."""
-    for path, series, batch_id, modified_millis in pin_files(file_io, paths):
-        try:
-            values = _NOTE.from_json(file_io.read(path), path)
-        except NotFoundError:
-            continue
-        except DamagedError as damage:
-            pass_over(damage)
-            yield _PinFile(path, series, batch_id, 0, modified_millis)
-            continue
-        term = LeaseTerm(values["expires_millis"], None)
-        force = term.force(path, longest_millis, clock)
-        ended_millis = term.ended_millis(force, modified_millis)
-        id = values["snapshot_id"]
-        noted = NotedLease("pin", path, series, id or None, term.expires_millis, force)
-        yield _PinFile(path, series, batch_id, id, ended_millis, noted)
+    file_io: FileIO, paths: TablePaths, longest_millis: int, clock: Clock | None
+) -> Iterator[tuple[str, int, Held]]:
+    """(series, batch id, what the file says) of all."""
+    for path, series, batch_id, millis in pin_files(file_io, paths):
+        clock = clock or SystemClock()
+        found = held("pin", _NOTE, file_io, path, millis, longest_millis, clock)
+        if found is not None:
+            yield series, batch_id, found
 
 
 def pin_files(file_io: FileIO, paths: TablePaths) -> list[tuple[str, str, int, int]]:

@@ -20,16 +20,13 @@ from __future__ import annotations
 import logging
 import uuid
 import weakref
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from widetable.commit.clock import Clock, SystemClock
 from widetable.commit.json_note import JsonNote, is_anything, is_id, is_whole
 from widetable.commit.lease_file import LeaseFile
 from widetable.commit.lease_renewal import LEASE_RENEWAL
-from widetable.commit.lease_term import LeaseTerm, NotedLease
-from widetable.commit.passed_over import pass_over, readable
+from widetable.commit.lease_term import Force, Held, NotedLease, held
 from widetable.commit.process_identity import this_process
 from widetable.commit.retired_snapshots import RetiredSnapshots
 from widetable.commit.snapshot_store import SnapshotStore
@@ -46,16 +43,6 @@ _NOTE: Final = JsonNote(
     "Nothing: it holds nothing, and the next expiry removes it.",
 )
 _log = logging.getLogger("widetable")
-
-
-@dataclass(frozen=True)
-class _HeldSnapshots:
-    """Of a file. ended_millis: when it stopped to hold, None while it holds."""
-
-    path: str
-    snapshot_id: int
-    ended_millis: int | None
-    noted: NotedLease | None = None
 
 
 class ReadLease:
@@ -179,8 +166,8 @@ def hold(
 
 def held_snapshots(file_io: FileIO, paths: TablePaths, clock: Clock | None = None) -> list[int]:
     """The snapshots that leases hold which are in force, ascending."""
-    found = _leases(file_io, paths, clock or SystemClock())
-    return sorted(held.snapshot_id for held in found if held.ended_millis is None)
+    found = noted_read_leases(file_io, paths, clock)
+    return sorted(one.snapshot_id or 0 for one in found if one.force is Force.IN_FORCE)
 
 
 def forget_expired(
@@ -190,11 +177,11 @@ def forget_expired(
     clock = clock or SystemClock()
     limit_millis = _now_millis(clock) - expired_for_millis
     return [
-        held.path
-        for held in _leases(file_io, paths, clock)
-        if held.ended_millis is not None
-        and held.ended_millis <= limit_millis
-        and file_io.delete(held.path)
+        one.path
+        for one in _leases(file_io, paths, clock)
+        if one.ended_millis is not None
+        and one.ended_millis <= limit_millis
+        and file_io.delete(one.path)
     ]
 
 
@@ -202,34 +189,21 @@ def noted_read_leases(
     file_io: FileIO, paths: TablePaths, clock: Clock | None = None
 ) -> list[NotedLease]:
     """All that can be read, in force or not. owner: the process, where it is known."""
-    found = (held.noted for held in _leases(file_io, paths, clock or SystemClock()))
-    return [noted for noted in found if noted is not None]
+    return [one.noted for one in _leases(file_io, paths, clock) if one.noted is not None]
 
 
 def damaged_read_leases(file_io: FileIO, paths: TablePaths) -> list[DamagedError]:
     """Leases that cannot be read."""
-    named = (path for path, _ in _files(file_io, paths))
-    return readable(named, lambda path: _NOTE.from_json(file_io.read(path), path))[1]
+    return _NOTE.damaged(file_io, (path for path, _ in _files(file_io, paths)))
 
 
-def _leases(file_io: FileIO, paths: TablePaths, clock: Clock) -> Iterator[_HeldSnapshots]:
-    """What the files say; of one that says nothing, or nothing that is true, its own time counts."""
-    for path, modified_millis in _files(file_io, paths):
-        try:
-            values = _NOTE.from_json(file_io.read(path), path)
-        except NotFoundError:
-            continue
-        except DamagedError as damage:
-            pass_over(damage)
-            yield _HeldSnapshots(path, 0, modified_millis)
-            continue
-        process = values["process"] if isinstance(values["process"], str) else None
-        term = LeaseTerm(values["expires_millis"], process)
-        force = term.force(path, LONGEST_MILLIS, clock)
-        noted = NotedLease("read", path, process, values["snapshot_id"], term.expires_millis, force)
-        yield _HeldSnapshots(
-            path, values["snapshot_id"], term.ended_millis(force, modified_millis), noted
-        )
+def _leases(file_io: FileIO, paths: TablePaths, clock: Clock | None) -> list[Held]:
+    clock = clock or SystemClock()
+    found = (
+        held("read", _NOTE, file_io, path, modified_millis, LONGEST_MILLIS, clock)
+        for path, modified_millis in _files(file_io, paths)
+    )
+    return [one for one in found if one is not None]
 
 
 def _files(file_io: FileIO, paths: TablePaths) -> list[tuple[str, int]]:

@@ -19,7 +19,7 @@ StorageError.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from widetable.commit.barrier_state import DERIVED as DERIVED
@@ -28,7 +28,7 @@ from widetable.commit.clock import Clock, SystemClock
 from widetable.commit.json_note import JsonNote, is_anything, is_text, is_whole
 from widetable.commit.lease_file import LeaseFile
 from widetable.commit.lease_term import Force, LeaseTerm
-from widetable.commit.passed_over import pass_over, readable
+from widetable.commit.passed_over import pass_over
 from widetable.commit.process_identity import this_process
 from widetable.errors import DamagedError, NotFoundError
 from widetable.job_names import is_registration, registration_name
@@ -121,56 +121,49 @@ _NOTE: Final = JsonNote(
 )
 
 
+@dataclass(frozen=True, eq=False)
 class WriterRegistration:
     """Made by `write_registration`; only for the process that made it. `lease_renewal` renews it for as long as
     somebody has it. Nobody having it does not end the job: it runs out.
     """
 
-    def __init__(
-        self, file_io: FileIO, path: str, job: Job, process: str | None, clock: Clock
-    ) -> None:
-        self._file_io = file_io
-        self._path = path
-        self._job = job
-        self._process = process
-        self._clock = clock
-        self._file = LeaseFile(file_io, path)
-
-    @property
-    def job(self) -> Job:
-        """What it says."""
-        return self._job
+    file_io: FileIO
+    path: str
+    job: Job
+    process: str | None
+    clock: Clock
+    file: LeaseFile = field(repr=False)
 
     @property
     def duration_millis(self) -> int:
         """For which it is written, and renewed."""
-        return PENDING_MILLIS if self._job.state == PENDING else RUNNING_MILLIS
+        return PENDING_MILLIS if self.job.state == PENDING else RUNNING_MILLIS
 
     @property
     def is_ours(self) -> bool:
         """Whether this process wrote it, and has not removed it."""
-        return self._file.is_ours
+        return self.file.is_ours
 
     def write(self) -> None:
         """Put it there, whatever was there."""
-        self._file.write(self._from_now)
+        self.file.write(self._from_now)
 
     def renew(self) -> bool:
         """Start the duration again; False when it is another run's by now, or was removed."""
-        return self._is_there() and self._file.write(self._from_now)
+        return self._is_there() and self.file.write(self._from_now)
 
     def release(self) -> None:
         """Remove it, unless it is another run's by now."""
         if self._is_there():
-            self._file.remove()
+            self.file.remove()
 
     def _is_there(self) -> bool:
-        found = _read(self._file_io, self._path, self._clock) if self.is_ours else None
-        return found is not None and found.job.run == self._job.run
+        found = _read(self.file_io, self.path, self.clock) if self.is_ours else None
+        return found is not None and found.job.run == self.job.run
 
     def _from_now(self) -> bytes:
-        expires_millis = self._clock.now_nanos() // 1_000_000 + self.duration_millis
-        job = self._job
+        expires_millis = self.clock.now_nanos() // 1_000_000 + self.duration_millis
+        job = self.job
         values = {
             "job": job.name,
             "kind": job.kind,
@@ -179,9 +172,9 @@ class WriterRegistration:
             "sinks": [[sink.table, sink.columns] for sink in job.sinks],
             "run": job.run,
             "expires_millis": expires_millis,
-            "process": self._process,
+            "process": self.process,
         }
-        return _NOTE.to_json(self._path, values)
+        return _NOTE.to_json(self.path, values)
 
 
 def write_registration(
@@ -195,7 +188,8 @@ def write_registration(
     """Say so in a table. ends_with_process: it holds no longer than this process lives."""
     process = this_process() if ends_with_process else None
     path = paths.job_file(registration_name(job.name))
-    registration = WriterRegistration(file_io, path, job, process, clock or SystemClock())
+    clock, file = clock or SystemClock(), LeaseFile(file_io, path)
+    registration = WriterRegistration(file_io, path, job, process, clock, file)
     registration.write()
     return registration
 
@@ -217,8 +211,7 @@ def registrations(
 
 def damaged_registrations(file_io: FileIO, paths: TablePaths) -> list[DamagedError]:
     """Those that cannot be read."""
-    named = _files(file_io, paths)
-    return readable(named, lambda path: _NOTE.from_json(file_io.read(path), path))[1]
+    return _NOTE.damaged(file_io, _files(file_io, paths))
 
 
 def _files(file_io: FileIO, paths: TablePaths) -> list[str]:
@@ -236,20 +229,11 @@ def _read(file_io: FileIO, path: str, clock: Clock) -> RegisteredJob | None:
     except DamagedError as damage:
         pass_over(damage)
         return None
-    process = values["process"] if isinstance(values["process"], str) else None
-    term = LeaseTerm(values["expires_millis"], process)
+    name, kind, state, sources, pairs, run, *_ = values.values()
     sinks = tuple(
-        JobSink(table, None if columns is None else tuple(columns))
-        for table, columns in values["sinks"]
+        JobSink(table, None if columns is None else tuple(columns)) for table, columns in pairs
     )
-    job = Job(
-        values["job"],
-        values["kind"],
-        values["state"],
-        tuple(values["sources"]),
-        sinks,
-        values["run"],
-    )
+    job, term = Job(name, kind, state, tuple(sources), sinks, run), LeaseTerm.of(values)
     force = term.force(path, PENDING_MILLIS, clock)
-    is_own = process is not None and process == this_process()
+    is_own = term.process is not None and term.process == this_process()
     return RegisteredJob(job, path, term.expires_millis, force, is_own, data)
