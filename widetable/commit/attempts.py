@@ -13,8 +13,8 @@ So a caller that got no answer commits again with the same user and identifier, 
 
 from __future__ import annotations
 
-import uuid
-from typing import Final
+from dataclasses import dataclass, field
+from uuid import uuid4
 
 from widetable.commit.commit_files import CommitFiles
 from widetable.commit.commit_request import CommitRequest
@@ -22,6 +22,7 @@ from widetable.commit.replay import CommitHistory
 from widetable.commit.touched_keys import Untouched
 
 
+@dataclass
 class Attempts:
     """Of one commit. files: None before the first attempt. may_be_in: it is not known how a publish that was tried
     ended.
@@ -32,18 +33,15 @@ class Attempts:
     known again. retries: lost races. For one thread.
     """
 
-    def __init__(
-        self,
-        asked: CommitRequest,
-        history: CommitHistory,
-        started_millis: float,
-    ) -> None:
-        self.asked = asked
-        self.files: CommitFiles | None = None
-        self.history = history
-        self.started_millis = started_millis
-        self.uuid: Final = str(uuid.uuid4())
-        self.retries = 0
-        self.may_be_in = False
+    asked: CommitRequest
+    history: CommitHistory
+    started_millis: float
+    files: CommitFiles | None = None
+    uuid: str = field(default_factory=lambda: str(uuid4()))
+    retries: int = 0
+    may_be_in: bool = False
+
+    def __post_init__(self) -> None:
+        asked = self.asked
         read_id, is_at_barrier = asked.read_snapshot_id or 0, asked.barrier is not None
         self.untouched = Untouched(asked.messages, read_id, asked.by.user, retracted=is_at_barrier)

@@ -100,7 +100,7 @@ class CommitRequest:
         if self.follow is None:
             return self
         made = request(self.kind, self.follow(latest), self.by, keeps=frozenset())
-        return replace(made, scope=frozenset(), rescaled=self.rescaled, follow=self.follow)
+        return replace(made, rescaled=self.rescaled, follow=self.follow)
 
     @property
     def entries(self) -> tuple[ManifestEntry, ...]:
@@ -116,61 +116,42 @@ class CommitRequest:
         return frozenset(entry.bucket for entry in self.entries)
 
 
-def rescaling(buckets: int, follow: Follow) -> CommitRequest:
-    """Of an overwrite that moves rows to so many buckets. follow: its messages behind a snapshot; may raise what a
-    commit raises.
-    """
-    empty = request(COMMIT_KIND_OVERWRITE, (), Identity.unnamed(), keeps=frozenset())
-    return replace(empty, rescaled=buckets, follow=follow)
-
-
 def request(
     kind: str,
     messages: Iterable[CommitMessage],
-    by: Identity,
+    by: Identity | None = None,
     *,
     scope: frozenset[bytes] | None = frozenset(),
     watermark: int | None = None,
     properties: Mapping[str, str] | None = None,
     keeps: frozenset[FileIdentity] | None = None,
     read_snapshot_id: int | None = None,
-    restores: Snapshot | None = None,
-    planned: PlannedFrom | None = None,
 ) -> CommitRequest:
-    """Check the messages against the kind and turn them into entries. keeps: None: new files are of level 0. With
-    restores its watermark is asked for, which brings it back where the table has none above it (`next_snapshot`).
+    """Check the messages against the kind and turn them into entries. by: None: a fresh user. keeps: None: new files
+    are of level 0.
     """
     kept = items(messages, CommitMessage, "messages")
     for message in kept:
         _check_fields(kind, message)
         if scope is not None and keeps is None and kind == COMMIT_KIND_OVERWRITE:
             _check_scope(message, scope)
-    deletes = _entries(DELETE, kept, _DELETING)
     adds = _entries(ADD, kept, _ADDING)
     if kind != COMMIT_KIND_COMPACT:
         _check_new(adds, any_level=keeps is not None)
-    changelog = _entries(ADD, kept, _CHANGELOG)
-    if restores is not None:
-        watermark = restores.watermark
-    checked = None if watermark is None else whole_number(watermark, "watermark")
-    own = _own_properties(mapping(properties, "properties"))
-    left = keeps or frozenset()
-    if read_snapshot_id is not None:
-        read_snapshot_id = whole_number(read_snapshot_id, "read_snapshot_id", least=0)
     return CommitRequest(
         kind,
-        by,
-        deletes,
+        by or Identity.unnamed(),
+        _entries(DELETE, kept, _DELETING),
         adds,
-        changelog,
+        _entries(ADD, kept, _CHANGELOG),
         kept,
         scope,
-        checked,
-        own,
-        left,
-        read_snapshot_id,
-        restores,
-        planned,
+        None if watermark is None else whole_number(watermark, "watermark"),
+        _own_properties(mapping(properties, "properties")),
+        keeps or frozenset(),
+        None
+        if read_snapshot_id is None
+        else whole_number(read_snapshot_id, "read_snapshot_id", least=0),
     )
 
 

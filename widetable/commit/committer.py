@@ -36,7 +36,7 @@ from widetable.commit.clock import Clock, SystemClock
 from widetable.commit.commit_delta import Deltas
 from widetable.commit.commit_files import CommitFiles
 from widetable.commit.commit_identity import Identity
-from widetable.commit.commit_request import CommitRequest, Follow, request, rescaling
+from widetable.commit.commit_request import CommitRequest, Follow, request
 from widetable.commit.commit_warnings import warn_of_clock, warn_of_many_users
 from widetable.commit.committed import highest_sequence_number, users_of
 from widetable.commit.index_files import IndexFiles
@@ -70,7 +70,6 @@ from widetable.format.snapshot import (
     snapshot_from_json,
 )
 from widetable.paths import TablePaths
-from widetable.retention_options import COMMIT_USER_RETENTION
 from widetable.schema import TableSchema
 from widetable.storage.file_io import FileIO
 from widetable.write.commit_message import CommitMessage
@@ -150,7 +149,7 @@ class Committer:
         asked = request(
             COMMIT_KIND_APPEND,
             messages,
-            by or Identity.unnamed(),
+            by,
             watermark=watermark,
             properties=properties,
             read_snapshot_id=read_snapshot_id,
@@ -169,8 +168,7 @@ class Committer:
         When it fails and nothing was published, the files that it wrote are deleted. A repeated one raises
         ConflictError: its input is gone.
         """
-        kind = COMMIT_KIND_COMPACT
-        return self._commit(request(kind, messages, by or Identity.unnamed(), planned=planned))
+        return self._commit(replace(request(COMMIT_KIND_COMPACT, messages, by), planned=planned))
 
     def overwrite(
         self,
@@ -189,7 +187,7 @@ class Committer:
             request(
                 COMMIT_KIND_OVERWRITE,
                 messages,
-                by or Identity.unnamed(),
+                by,
                 scope=None if scope is None else frozenset(scope),
                 watermark=watermark,
                 properties=properties,
@@ -208,19 +206,22 @@ class Committer:
     ) -> CommitResult:
         """An overwrite that puts files back at the levels that they have, for rollbacks, repairs, revisions and copies.
 
-        keeps: live files that stay, all others go; None: only `deleted_files` go. restores: whose rows come back.
-        is_first: ConflictError where the table has a snapshot.
+        keeps: live files that stay, all others go; None: only `deleted_files` go. restores: whose rows come back, with
+        its watermark where the table has none above it. is_first: ConflictError where the table has a snapshot.
         """
         scope: frozenset[bytes] | None = frozenset() if keeps is None else None
-        who, stay, kind = by or Identity.unnamed(), frozenset(keeps or ()), COMMIT_KIND_OVERWRITE
-        asked = request(kind, messages, who, scope=scope, keeps=stay, restores=restores)
-        return self._commit(replace(asked, barrier=barrier, is_first=is_first))
+        stay, watermark = frozenset(keeps or ()), restores.watermark if restores else None
+        asked = request(
+            COMMIT_KIND_OVERWRITE, messages, by, scope=scope, watermark=watermark, keeps=stay
+        )
+        return self._commit(replace(asked, restores=restores, barrier=barrier, is_first=is_first))
 
     def rescale(self, buckets: int, follow: Follow) -> CommitResult:
         """An overwrite that moves rows to other buckets and changes none. follow: its messages behind a snapshot; asked
         in each attempt, in the turn of this machine, so that it may take along what came just before.
         """
-        return self._commit(rescaling(buckets, follow))
+        asked = request(COMMIT_KIND_OVERWRITE, (), keeps=frozenset())
+        return self._commit(replace(asked, rescaled=buckets, follow=follow))
 
     def replay_of(self, by: Identity, look: Look | None = None) -> Replay | None:
         """The append or overwrite that comes again with `by`; None for a new one. InvalidError for one of which it
@@ -310,36 +311,28 @@ class Committer:
         """Everything that is written before the publish."""
         schema, latest = look.schema, look.latest
         users = users_of(latest, self.last_commits.load)
-        files = run.files = run.files or self._commit_files(schema)
+        if run.files is None:
+            writer = ManifestWriter(self._file_io, self._paths, self._partition_types, schema.id)
+            run.files = CommitFiles(writer, self.live_files, schema.typed_options)
+        files = run.files
         warn_of_many_users(self._paths.root, len(users))
-        return next_snapshot(
-            latest,
-            run.asked,
+        snapshot = next_snapshot(
+            look,
+            run,
             delta,
             base_list=files.base(latest, reclaim=any(entry.kind == DELETE for entry in delta)),
             delta_list=files.delta(delta),
             changelog_list=files.changelog(run.asked.changelog),
             index_manifest=self.indexes.next_manifest(latest, run.asked, delta, files.writer),
-            schema_id=schema.id,
-            uuid=run.uuid,
-            now_millis=self._now_millis(latest),
-            retries=run.retries,
+            now_millis=self._clock.now_nanos() // 1_000_000,
             users=users,
-            user_retention_millis=schema.typed_options.get(COMMIT_USER_RETENTION),
             highest_sequence_number=self._highest_sequence_number(latest),
             barriers=barriers,
         )
-
-    def _commit_files(self, schema: TableSchema) -> CommitFiles:
-        writer = ManifestWriter(self._file_io, self._paths, self._partition_types, schema.id)
-        return CommitFiles(writer, self.live_files, schema.typed_options)
-
-    def _now_millis(self, latest: Snapshot | None) -> int:
-        """The clock; it is said when the newest snapshot is ahead of it, which is not taken over then."""
-        now_millis = self._clock.now_nanos() // 1_000_000
         if latest is not None:
-            warn_of_clock(self._paths.root, latest, now_millis)
-        return now_millis
+            # The time of one that is ahead is not taken over, so the snapshot has the clock's.
+            warn_of_clock(self._paths.root, latest, snapshot.time_millis)
+        return snapshot
 
     def _highest_sequence_number(self, latest: Snapshot | None) -> int:
         if latest is None:

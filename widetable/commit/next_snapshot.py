@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from widetable.commit.attempts import Attempts
 from widetable.commit.commit_files import ListFile
 from widetable.commit.commit_request import CommitRequest
 from widetable.commit.committed import (
@@ -30,32 +31,33 @@ from widetable.commit.committed import (
     Users,
     next_properties,
 )
+from widetable.commit.newest import Look
 from widetable.commit.snapshot_times import commit_millis
 from widetable.format.manifest_entry import ADD, ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
+from widetable.retention_options import COMMIT_USER_RETENTION
 
 WRITER_VERSION: Final = "widetable"
 
 
 def next_snapshot(
-    previous: Snapshot | None,
-    asked: CommitRequest,
+    look: Look,
+    run: Attempts,
     delta: Sequence[ManifestEntry],
     *,
     base_list: ListFile,
     delta_list: ListFile,
     changelog_list: ListFile | None,
     index_manifest: str | None,
-    schema_id: int,
-    uuid: str,
     now_millis: int,
-    retries: int,
     users: Users,
-    user_retention_millis: int,
     highest_sequence_number: int,
     barriers: Mapping[str, str],
 ) -> Snapshot:
-    """users, highest_sequence_number: as of `previous`. barriers: see barrier_gate. now_millis: of who commits."""
+    """look: what it follows, and the schema that it gets. users, highest_sequence_number: as of there. barriers: see
+    barrier_gate. now_millis: of who commits.
+    """
+    previous, asked, schema_id = look.latest, run.asked, look.schema.id
     id = 1 if previous is None else previous.id + 1
     time_millis = commit_millis(now_millis, previous.time_millis if previous else None)
     delta_rows = sum(e.file.row_count if e.kind == ADD else -e.file.row_count for e in delta)
@@ -72,7 +74,7 @@ def next_snapshot(
         time_millis=time_millis,
         total_record_count=(previous.total_record_count if previous else 0) + delta_rows,
         delta_record_count=delta_rows,
-        uuid=uuid,
+        uuid=run.uuid,
         index_manifest=index_manifest,
         writer_version=WRITER_VERSION,
         changelog_manifest_list=changelog_list.name if changelog_list else None,
@@ -92,9 +94,9 @@ def next_snapshot(
                 max([highest_sequence_number, *(e.file.max_sequence_number for e in delta)]),
                 asked.by.user,
                 _remembered(asked, id, time_millis),
-                user_retention_millis,
+                look.schema.typed_options.get(COMMIT_USER_RETENTION),
             ),
-            **_of_rows(asked, retries),
+            **_of_rows(asked, run.retries),
         },
     )
 
