@@ -24,7 +24,7 @@ asked for.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -170,17 +170,20 @@ def next_properties(
     }
 
 
+def back_from(id: int, load: Load) -> Iterator[Snapshot]:
+    """The snapshot of that id and those before it, back to where one has expired, or there is none."""
+    while id > 0:
+        try:
+            snapshot = load(id)
+        except NotFoundError:  # expired
+            return
+        yield snapshot
+        id = snapshot.id - 1
+
+
 def before(snapshot: Snapshot, load: Load) -> Snapshot | None:
     """The snapshot before; None when it has expired, or there is none."""
-    return before_id(snapshot.id, load)
-
-
-def before_id(id: int, load: Load) -> Snapshot | None:
-    """As `before`, by id."""
-    try:
-        return load(id - 1) if id > 1 else None
-    except NotFoundError:  # expired
-        return None
+    return next(back_from(snapshot.id - 1, load), None)
 
 
 def _note(users: dict[str, Sequence[Any]], user: str, commit: LastCommit) -> None:
@@ -226,12 +229,7 @@ def _remembered(snapshot: Snapshot, load: Load) -> Users:
     if len(old) < _OLD_MAX_USERS:
         return old
     # A full list may have forgotten some: those that snapshots still name are found again, once.
-    older: list[Snapshot] = []
-    earlier = before(snapshot, load)
-    while earlier is not None:
-        older.append(earlier)
-        earlier = before(earlier, load)
-    return {**_with_commits({}, older), **old}
+    return {**_with_commits({}, back_from(snapshot.id - 1, load)), **old}
 
 
 @lru_cache(maxsize=2)

@@ -14,7 +14,6 @@ A NEW commit is made, a REPLAY commits nothing, a COLLISION is an InvalidError. 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 
 import numpy as np
 
@@ -23,22 +22,14 @@ from widetable.commit.committed import (
     MAX_USERS,
     LastCommit,
     Load,
+    back_from,
     before,
-    before_id,
     commit_of,
     last_of,
     users_of,
 )
 from widetable.errors import InvalidError
 from widetable.format.snapshot import Snapshot
-
-
-class Verdict(Enum):
-    """See the table above."""
-
-    NEW = "new"
-    REPLAY = "replay"
-    COLLISION = "collision"
 
 
 @dataclass(frozen=True)
@@ -48,16 +39,16 @@ class Replay:
     snapshot_id: int | None
 
 
-def judge(by: Identity, last: LastCommit | None, same: LastCommit | None) -> Verdict:
-    """last: the user's last commit; same: the one of this identifier, None when it is not known. Pure."""
-    if not by.counts or last is None or by.identifier > last.identifier:
-        return Verdict.NEW
+def is_proven(by: Identity, last: LastCommit, same: LastCommit | None) -> bool:
+    """Whether a commit that is not above `last`, the last one of its user, is in; else it is another one with the same
+    identifier, or cannot be told from such a one. same: the commit of this identifier, None when it is not known. Pure.
+    """
     if by.replay:
-        return Verdict.REPLAY
+        return True
     known = None if same is None else same.digest
-    is_proven = by.digest is not None and by.digest == known
-    is_possible = by.identifier == last.identifier and None in (by.digest, known)
-    return Verdict.REPLAY if is_proven or is_possible else Verdict.COLLISION
+    if None in (by.digest, known):
+        return by.identifier == last.identifier
+    return by.digest == known
 
 
 class CommitHistory:
@@ -81,7 +72,7 @@ class CommitHistory:
         if self._by.identifier < last.identifier:
             found = find_snapshot(self._load, self._by, last.snapshot_id)
             same = None if found is None else commit_of(found)
-        if judge(self._by, last, same) is Verdict.COLLISION:
+        if not is_proven(self._by, last, same):
             raise self._collision(last)
         return Replay(None if same is None else same.snapshot_id)
 
@@ -126,13 +117,11 @@ def find_snapshot(load: Load, by: Identity, newest_id: int) -> Snapshot | None:
 
     Reads snapshots one by one, back to the first lower identifier of the user: they only grow.
     """
-    snapshot = before_id(newest_id + 1, load)
-    while snapshot is not None:
+    for snapshot in back_from(newest_id, load):
         found = commit_of(snapshot)
         if snapshot.commit_user == by.user and found is not None:
             if found.identifier == by.identifier:
                 return snapshot
             if found.identifier < by.identifier:
                 return None
-        snapshot = before(snapshot, load)
     return None

@@ -28,7 +28,7 @@ from widetable.commit import replay
 from widetable.commit.commit_identity import Identity
 from widetable.commit.committed import LastCommit
 from widetable.commit.committer import Committer
-from widetable.commit.replay import CommitHistory, Replay, Verdict, judge
+from widetable.commit.replay import CommitHistory, Replay, is_proven
 from widetable.errors import InvalidError
 from widetable.format.snapshot import BATCH_COMMIT_IDENTIFIER
 from widetable.storage.local import LocalFileIO
@@ -40,33 +40,28 @@ BELOW = LastCommit(3, 30, 300, "a")
 
 
 @pytest.mark.parametrize(
-    ("by", "last", "same", "verdict"),
+    ("by", "last", "same", "expected"),
     [
-        (Identity("u", 5, "a"), None, None, Verdict.NEW),
-        (Identity("u", 6, "a"), LAST, None, Verdict.NEW),
-        (Identity("u", 6), LAST, None, Verdict.NEW),
-        (Identity("u", 6, "a", replay=True), LAST, None, Verdict.NEW),
-        (Identity("u", BATCH_COMMIT_IDENTIFIER), LAST, None, Verdict.NEW),
-        (Identity("u", 5, "a"), LAST, LAST, Verdict.REPLAY),
-        (Identity("u", 5), LAST, LAST, Verdict.REPLAY),
-        (Identity("u", 5, "a"), UNKNOWN, UNKNOWN, Verdict.REPLAY),
-        (Identity("u", 5), UNKNOWN, UNKNOWN, Verdict.REPLAY),
-        (Identity("u", 5, "b"), LAST, LAST, Verdict.COLLISION),
-        (Identity("u", 5, "b", replay=True), LAST, LAST, Verdict.REPLAY),
-        (Identity("u", 3, "a"), LAST, BELOW, Verdict.REPLAY),
-        (Identity("u", 3, "b"), LAST, BELOW, Verdict.COLLISION),
-        (Identity("u", 3), LAST, BELOW, Verdict.COLLISION),
-        (Identity("u", 3, "a"), LAST, LastCommit(3, 30, 300), Verdict.COLLISION),
-        (Identity("u", 3, "a"), LAST, None, Verdict.COLLISION),
-        (Identity("u", 3), LAST, None, Verdict.COLLISION),
-        (Identity("u", 3, replay=True), LAST, None, Verdict.REPLAY),
-        (Identity("u", 3, "b", replay=True), LAST, BELOW, Verdict.REPLAY),
+        (Identity("u", 5, "a"), LAST, LAST, True),
+        (Identity("u", 5), LAST, LAST, True),
+        (Identity("u", 5, "a"), UNKNOWN, UNKNOWN, True),
+        (Identity("u", 5), UNKNOWN, UNKNOWN, True),
+        (Identity("u", 5, "b"), LAST, LAST, False),
+        (Identity("u", 5, "b", replay=True), LAST, LAST, True),
+        (Identity("u", 3, "a"), LAST, BELOW, True),
+        (Identity("u", 3, "b"), LAST, BELOW, False),
+        (Identity("u", 3), LAST, BELOW, False),
+        (Identity("u", 3, "a"), LAST, LastCommit(3, 30, 300), False),
+        (Identity("u", 3, "a"), LAST, None, False),
+        (Identity("u", 3), LAST, None, False),
+        (Identity("u", 3, replay=True), LAST, None, True),
+        (Identity("u", 3, "b", replay=True), LAST, BELOW, True),
     ],
 )
-def test_the_verdict(
-    by: Identity, last: LastCommit | None, same: LastCommit | None, verdict: Verdict
+def test_what_is_proven(
+    by: Identity, last: LastCommit, same: LastCommit | None, expected: bool
 ) -> None:
-    assert judge(by, last, same) is verdict
+    assert is_proven(by, last, same) is expected
 
 
 # By snapshots
@@ -82,6 +77,20 @@ def collides(table: Snapshots, by: Identity) -> bool:
     except InvalidError:
         return True
     return False
+
+
+@pytest.mark.parametrize(
+    "by",
+    [
+        Identity("other", 5, "a"),
+        Identity("job", 6, "a"),
+        Identity("job", 6),
+        Identity("job", 6, "a", replay=True),
+        Identity("job", BATCH_COMMIT_IDENTIFIER),
+    ],
+)
+def test_what_is_above_the_last_one_or_counts_each_time_is_new(by: Identity) -> None:
+    assert asked(Snapshots(snapshot(9, properties=remembering({"job": LAST}))), by) is None
 
 
 def test_one_snapshot_answers_for_the_last_commit() -> None:
