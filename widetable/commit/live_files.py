@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, repeat
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from widetable.commit.manifest_cache import (
     MANIFEST_CACHE,
@@ -41,6 +41,7 @@ from widetable.paths import TablePaths
 from widetable.storage.file_io import FileIO
 from widetable.types import DataType
 
+D = TypeVar("D", DecodedIndex, DecodedList, DecodedManifest)
 Partitions = frozenset[bytes]
 Buckets = frozenset[int]
 ManifestFilter = Callable[[ManifestFileMeta], bool]
@@ -136,13 +137,7 @@ class LiveFiles:
         return [entry._replace(file=file) for entry, file in zip(entries, files, strict=True)]
 
     def _index(self, name: str, snapshot: Snapshot) -> DecodedIndex:
-        path = self._paths.manifest(name)
-        held = self._cache.get(path)
-        if not isinstance(held, DecodedIndex):
-            data = self._read(path, snapshot)
-            held = DecodedIndex(read_index_manifest(data, path), self._paths, len(data))
-            self._cache.put(path, held)
-        return held
+        return self._held(name, snapshot, DecodedIndex, read_index_manifest, self._paths)
 
     def bucket_count(self, snapshot: Snapshot | None, partition: bytes) -> int | None:
         """Of a partition, which may have been made when the table had another number; None where it has no files."""
@@ -178,15 +173,10 @@ class LiveFiles:
         """What a list of the snapshot names, in order. Compared each time with what this snapshot
         says of it, as another one may have put it into the cache.
         """
-        path = self._paths.manifest(name)
-        held = self._cache.get(path)
-        if not isinstance(held, DecodedList):
-            data = self._read(path, snapshot)
-            held = DecodedList(read_manifest_list(data, path), len(data))
-            self._cache.put(path, held)
+        held = self._held(name, snapshot, DecodedList, read_manifest_list)
         size_bytes = snapshot.list_bytes.get(name)
         if size_bytes is not None:
-            check_size(path, held, size_bytes, f"snapshot {snapshot.id}")
+            check_size(self._paths.manifest(name), held, size_bytes, f"snapshot {snapshot.id}")
         return held.metas
 
     def manifest(self, meta: ManifestFileMeta, snapshot: Snapshot) -> DecodedManifest:
@@ -194,14 +184,27 @@ class LiveFiles:
         names the list.
         """
         path = self._paths.manifest(meta.file_name)
-        held = self._cache.get(path)
-        if not isinstance(held, DecodedManifest):
-            data = self._read(path, snapshot)
-            held = DecodedManifest(read_manifest(data, path), len(data))
-            self._cache.put(path, held)
+        held = self._held(meta.file_name, snapshot, DecodedManifest, read_manifest)
         check_size(path, held, meta.file_size, "its list")
         if self._counted:
             check_manifest(path, held, meta)
+        return held
+
+    def _held(
+        self,
+        name: str,
+        snapshot: Snapshot,
+        kind: type[D],
+        read: Callable[[bytes, str], Iterable[Any]],
+        *more: TablePaths,
+    ) -> D:
+        """What was decoded of a file that the snapshot names. more: for what is made of it."""
+        path = self._paths.manifest(name)
+        held = self._cache.get(path)
+        if not isinstance(held, kind):
+            data = self._read(path, snapshot)
+            held = kind(read(data, path), len(data), *more)
+            self._cache.put(path, held)
         return held
 
     def _read(self, path: str, snapshot: Snapshot) -> bytes:

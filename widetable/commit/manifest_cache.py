@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
+from widetable.derived_value import derived_value
 from widetable.forked_child import SharedByThreads
 from widetable.format.bucket_id import BucketId, by_bucket
 from widetable.format.deletion_vector import DeletedRows
@@ -42,19 +43,16 @@ class DecodedManifest:
         self.added: Final = sum(entry.kind == ADD for entry in self.entries)
         self.buckets: Final = _range(entry.bucket for entry in self.entries)
         self.levels: Final = _range(entry.file.level for entry in self.entries)
-        self._by_bucket: Mapping[BucketId, list[ManifestEntry]] | None = None
 
     @property
     def deleted(self) -> int:
         """How many entries delete."""
         return len(self.entries) - self.added
 
-    @property
+    @derived_value
     def by_bucket(self) -> Mapping[BucketId, list[ManifestEntry]]:
         """The entries of each bucket, in file order."""
-        if self._by_bucket is None:
-            self._by_bucket = by_bucket(self.entries)
-        return self._by_bucket
+        return by_bucket(self.entries)
 
     @property
     def size_bytes(self) -> int:
@@ -86,7 +84,7 @@ class DecodedIndex:
     manifest.
     """
 
-    def __init__(self, entries: Iterable[IndexEntry], paths: TablePaths, file_bytes: int) -> None:
+    def __init__(self, entries: Iterable[IndexEntry], file_bytes: int, paths: TablePaths) -> None:
         self.entries = tuple(entries)
         self.file_bytes: Final = file_bytes
         self.deleted_rows: Final = {

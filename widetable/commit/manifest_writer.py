@@ -20,7 +20,7 @@ from widetable.commit.manifest_cache import (
 from widetable.format.binary_row import decode_row, encode_row
 from widetable.format.column_stats import EMPTY_STATS, Stats
 from widetable.format.index_manifest import IndexEntry, write_index_manifest
-from widetable.format.manifest_entry import ADD, ManifestEntry
+from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.manifest_file import ManifestFileMeta, write_manifest
 from widetable.format.manifest_list import write_manifest_list
 from widetable.format.plain_value import value_order
@@ -51,8 +51,9 @@ class ManifestWriter:
     def manifest(self, entries: Sequence[ManifestEntry]) -> ManifestFileMeta:
         """A new manifest of these entries, at least one."""
         name, size_bytes = self._write("manifest", write_manifest(entries))
-        self._cache.put(self._paths.manifest(name), DecodedManifest(entries, size_bytes))
-        return summarize(name, size_bytes, entries, self._schema_id, self._partition_types)
+        decoded = DecodedManifest(entries, size_bytes)
+        self._cache.put(self._paths.manifest(name), decoded)
+        return summarize(name, decoded, self._schema_id, self._partition_types)
 
     def manifest_list(self, metas: Sequence[ManifestFileMeta]) -> tuple[str, int]:
         """A new manifest list; its name and size in bytes."""
@@ -89,27 +90,18 @@ class ManifestWriter:
 
 
 def summarize(
-    name: str,
-    size_bytes: int,
-    entries: Sequence[ManifestEntry],
-    schema_id: int,
-    partition_types: Sequence[DataType],
+    name: str, manifest: DecodedManifest, schema_id: int, partition_types: Sequence[DataType]
 ) -> ManifestFileMeta:
     """What a list says about a manifest."""
-    added = sum(entry.kind == ADD for entry in entries)
-    buckets = [entry.bucket for entry in entries]
-    levels = [entry.file.level for entry in entries]
     return ManifestFileMeta(
         name,
-        size_bytes,
-        added,
-        len(entries) - added,
-        partition_stats(Counter(entry.partition for entry in entries), partition_types),
+        manifest.file_bytes,
+        manifest.added,
+        manifest.deleted,
+        partition_stats(Counter(e.partition for e in manifest.entries), partition_types),
         schema_id,
-        min(buckets),
-        max(buckets),
-        min(levels),
-        max(levels),
+        *(manifest.buckets or (None, None)),
+        *(manifest.levels or (None, None)),
     )
 
 

@@ -84,7 +84,7 @@ def test_pruning_agrees_with_reading_everything(rng: random.Random) -> None:
     for _ in range(300):
         held = [(region(rng.choice(names)), rng.randrange(6)) for _ in range(rng.randint(1, 4))]
         entries = [added(data_file(), bucket, partition) for partition, bucket in held]
-        meta = summarize("m", 1, entries, 0, REGION_TYPES)
+        meta = summarize("m", DecodedManifest(entries, 1), 0, REGION_TYPES)
         partitions = frozenset(region(name) for name in rng.sample(names, rng.randint(0, 3)))
         buckets = frozenset(rng.sample(range(6), rng.randint(0, 3)))
         may_hold = manifest_pruner(REGION_TYPES, partitions, buckets)(meta)
@@ -120,7 +120,7 @@ def test_a_summary_counts_and_bounds() -> None:
         deleted(data_file(level=4), bucket=1),
         added(data_file(level=2), bucket=2),
     ]
-    meta = summarize("m", 77, entries, 5, [])
+    meta = summarize("m", DecodedManifest(entries, 77), 5, [])
     assert (meta.file_size, meta.num_added_files, meta.num_deleted_files, meta.schema_id) == (
         77,
         2,
