@@ -76,20 +76,15 @@ class SchemaStore:
         another client let go nothing is known: they count as having another number. Looked up once per newest schema
         that was read: `latest` looks for newer ones.
         """
-        newest, known = self.known() if self._loaded else self.latest(), self._rescaled
-        if known is None or known[0] != newest.id:
-            known = newest.id, self._was_rescaled(newest, known)
-            self._rescaled = known
-        return known[1]
+        newest = self.known() if self._loaded else self.latest()
+        if self._rescaled is None or self._rescaled[0] != newest.id:
+            self._rescaled = newest.id, self._was_rescaled(newest)
+        return self._rescaled[1]
 
-    def _was_rescaled(self, newest: TableSchema, known: tuple[int, bool] | None) -> bool:
-        """known: the answer for an older schema."""
+    def _was_rescaled(self, newest: TableSchema) -> bool:
         bucket = newest.options.get(opt.BUCKET.key)
-        known_id, was_rescaled = known or (0, False)
-        if was_rescaled:
-            return True
         try:
-            return any(self._bucket_of(id) != bucket for id in range(known_id, newest.id))
+            return any(self._bucket_of(id) != bucket for id in range(newest.id))
         except NotFoundError:
             return True
 

@@ -53,13 +53,8 @@ def stage(file_io: FileIO, paths: TablePaths, staged: StagedCommit) -> None:
     """Note it, in place of what the writer noted before."""
     path = _path(paths, staged.writer)
     files = base64.b64encode(write_manifest(staged.entries)).decode("ascii")
-    values = {
-        "writer": staged.writer,
-        "run": staged.run,
-        "revision": staged.revision,
-        "barrier": staged.barrier,
-        "files": files,
-    }
+    values = {**vars(staged), "files": files}
+    del values["entries"]
     file_io.replace(path, _NOTE.to_json(path, values))
 
 
@@ -91,13 +86,8 @@ def _read(file_io: FileIO, path: str) -> StagedCommit | None:
     values = _NOTE.read(file_io, path)
     if values is None:
         return None
-    return StagedCommit(
-        values["writer"],
-        values["run"],
-        values["revision"],
-        values["barrier"],
-        tuple(_entries(values["files"], path)),
-    )
+    entries = tuple(_entries(values.pop("files"), path))
+    return StagedCommit(**values, entries=entries)
 
 
 def _entries(files: str, path: str) -> Sequence[ManifestEntry]:
