@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from widetable.commit.passed_over import readable
-from widetable.errors import DamagedError, InvalidError, NotFoundError
+from widetable.commit.passed_over import if_there, readable
+from widetable.errors import DamagedError, InvalidError
 from widetable.storage.file_io import FileIO
 
 # Whether a value may stand there; None: the key is not there.
@@ -91,10 +91,8 @@ class JsonNote:
 
     def read(self, file_io: FileIO, path: str) -> dict[str, Any] | None:
         """Those of the file at a path; None where there is none."""
-        try:
-            return self.from_json(file_io.read(path), path)
-        except NotFoundError:
-            return None
+        data = if_there(file_io.read, path)
+        return None if data is None else self.from_json(data, path)
 
     def damaged(self, file_io: FileIO, paths: Iterable[str]) -> list[DamagedError]:
         """Those of these files that cannot be read."""

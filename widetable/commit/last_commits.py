@@ -23,6 +23,7 @@ import contextlib
 from collections.abc import Iterable
 
 from widetable.commit.committed import remembers
+from widetable.commit.passed_over import if_there
 from widetable.commit.snapshot_store import SnapshotStore
 from widetable.errors import NotFoundError
 from widetable.format.snapshot import Snapshot, snapshot_from_json
@@ -67,15 +68,10 @@ class LastCommits:
             self._file_io.delete(self._paths.last_commits)
 
     def _newest_first(self, ids: Iterable[int]) -> Iterable[Snapshot]:
-        for id in sorted(ids, reverse=True):
-            try:
-                yield self._snapshots.load(id)
-            except NotFoundError:  # another expiry was faster
-                continue
+        found = (if_there(self._snapshots.load, id) for id in sorted(ids, reverse=True))
+        return (one for one in found if one is not None)  # else another expiry was faster
 
     def _remembered(self) -> Snapshot | None:
         path = self._paths.last_commits
-        try:
-            return snapshot_from_json(self._file_io.read(path), path)
-        except NotFoundError:
-            return None
+        data = if_there(self._file_io.read, path)
+        return None if data is None else snapshot_from_json(data, path)

@@ -25,9 +25,9 @@ from widetable.commit.clock import Clock, SystemClock
 from widetable.commit.json_note import JsonNote, is_anything, is_text, is_whole
 from widetable.commit.lease_file import LeaseFile
 from widetable.commit.lease_term import Force, LeaseTerm, NotedLease
-from widetable.commit.passed_over import pass_over
+from widetable.commit.passed_over import if_there, pass_over
 from widetable.commit.process_identity import this_process
-from widetable.errors import DamagedError, NotFoundError
+from widetable.errors import DamagedError
 from widetable.paths import TablePaths
 from widetable.storage.file_io import FileIO
 
@@ -121,7 +121,7 @@ def try_lease(
     lease = Lease(file_io, path, owner, duration_millis, clock, LeaseFile(file_io, path))
     if lease._publish():
         return lease
-    found = _bytes(file_io, path)
+    found = if_there(file_io.read, path)
     held = None if found is None else _held(found, path)
     if held is not None and held.owner == owner:
         return lease if lease.renew() else None
@@ -170,15 +170,8 @@ def _kinds(paths: TablePaths) -> dict[str, str]:
 
 def _read(file_io: FileIO, path: str) -> _HeldLease | None:
     """None for a lease that is not there or cannot be read: it protects nobody."""
-    found = _bytes(file_io, path)
+    found = if_there(file_io.read, path)
     return None if found is None else _held(found, path)
-
-
-def _bytes(file_io: FileIO, path: str) -> bytes | None:
-    try:
-        return file_io.read(path)
-    except NotFoundError:
-        return None
 
 
 def _held(found: bytes, path: str) -> _HeldLease | None:

@@ -31,6 +31,7 @@ from widetable.commit.barrier_state import (
 )
 from widetable.commit.committed import Load, before
 from widetable.commit.live_files import LiveFiles
+from widetable.commit.passed_over import if_there
 from widetable.errors import NotFoundError
 from widetable.format.bucket_id import BucketId, by_bucket
 from widetable.format.manifest_entry import ADD, DELETE, Identity, ManifestEntry
@@ -138,18 +139,12 @@ class Level0Labels:
             return known
         start = known.snapshot
         # Gone where somebody went back: its id may be another snapshot's by now.
-        is_there = start is not None and self._is_there(start)
+        is_there = start is not None and if_there(self.load, start.id) == start
         found = self._followed(known, snapshot, interval) if is_there else None
         found = found or self._looked_up(snapshot, interval)
         if start is None or not is_there or start.id < snapshot.id:
             self._last = found
         return found
-
-    def _is_there(self, snapshot: Snapshot) -> bool:
-        try:
-            return self.load(snapshot.id) == snapshot
-        except NotFoundError:
-            return False
 
     def keep_up(self, snapshot: Snapshot, interval: int) -> None:
         """Now and then, so that who asks for the files of a later snapshot looks at few; nobody asks now."""

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from widetable.commit.passed_over import if_there
 from widetable.commit.schema_store import SchemaStore
 from widetable.commit.snapshot_store import SnapshotStore
 from widetable.commit.table_identity import check_identity, table_identity
@@ -92,10 +93,7 @@ class Newest:
         if base is None:
             check_identity(self._file_io, self._paths, self.identity)
             return not self._snapshots.ids()
-        try:
-            is_there = self._snapshots.load(base.id) == base
-        except NotFoundError:
-            return False
+        is_there = if_there(self._snapshots.load, base.id) == base
         self.remember(base if is_there else None)
         return is_there
 

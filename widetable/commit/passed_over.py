@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 
 from widetable.errors import DamagedError, NotFoundError
 
+K = TypeVar("K")
 T = TypeVar("T")
 # Other clients write some of these files in place: one that is torn now may be whole in a moment.
 _LOOKS: Final = 5
@@ -31,6 +32,14 @@ def pass_over(damage: DamagedError) -> None:
         _named.clear()
     _named.add(damage.subject)
     _log.warning("passed over: %s", damage)
+
+
+def if_there(read: Callable[[K], T], key: K) -> T | None:
+    """What is read; None for what is not there."""
+    try:
+        return read(key)
+    except NotFoundError:
+        return None
 
 
 def readable(

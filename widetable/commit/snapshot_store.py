@@ -15,7 +15,7 @@ from functools import cache
 from typing import Final
 
 from widetable.commit.lost_snapshots import no_snapshot, trace_of_snapshots
-from widetable.commit.passed_over import pass_over, readable
+from widetable.commit.passed_over import if_there, pass_over, readable
 from widetable.commit.snapshot_times import newest_at
 from widetable.errors import DamagedError, NotFoundError
 from widetable.format.snapshot import Snapshot, snapshot_from_json, tag_from_json
@@ -170,18 +170,13 @@ class SnapshotStore:
 
     def _watermark_of(self, id: int) -> int:
         """Below all others where there is none, or the snapshot has expired meanwhile."""
-        try:
-            watermark = self.load(id).watermark
-        except NotFoundError:
-            watermark = None
-        return _NO_WATERMARK if watermark is None else watermark
+        found = if_there(self.load, id)
+        return _NO_WATERMARK if found is None or found.watermark is None else found.watermark
 
     def time_of(self, id: int) -> int | None:
         """When a snapshot was committed; None when it is not there any more."""
-        try:
-            return self.load(id).time_millis
-        except NotFoundError:
-            return None
+        found = if_there(self.load, id)
+        return None if found is None else found.time_millis
 
     def by_tag(self, name: str) -> Snapshot:
         """The snapshot that a tag keeps; it need not have a snapshot file any more."""

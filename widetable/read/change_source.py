@@ -24,6 +24,7 @@ import pyarrow as pa
 from widetable import options as opt
 from widetable.commit.barrier_state import BARRIER
 from widetable.commit.live_files import LiveFiles
+from widetable.commit.passed_over import if_there
 from widetable.commit.snapshot_store import SnapshotStore
 from widetable.commit.table_identity import check_identity
 from widetable.errors import InvalidError, NotFoundError, UnsupportedError
@@ -91,9 +92,8 @@ class ChangeSource:
     def end(self, snapshot_id: int) -> Offset:
         """The offset behind a snapshot; without what it says when it has expired."""
         behind = Offset(snapshot_id + 1, table=self.identity)
-        try:
-            snapshot = self._snapshots.load(snapshot_id)
-        except NotFoundError:
+        snapshot = if_there(self._snapshots.load, snapshot_id)
+        if snapshot is None:
             return behind
         return replace(behind, watermark=snapshot.watermark, barrier=_barrier(snapshot))
 

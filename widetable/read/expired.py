@@ -16,7 +16,7 @@ import contextlib
 from collections.abc import Iterator
 
 from widetable.commit.live_files import LiveFiles
-from widetable.commit.passed_over import readable
+from widetable.commit.passed_over import if_there, readable
 from widetable.commit.snapshot_store import SnapshotStore
 from widetable.errors import NotFoundError
 from widetable.format.damaged_file import missing_file
@@ -82,10 +82,7 @@ def is_named(table: TableState, snapshot_id: int, *, is_changelog: bool = False)
 
 
 def _kept(table: TableState, snapshot_id: int) -> Snapshot | None:
-    try:
-        return SnapshotStore(table.file_io, table.paths).load(snapshot_id)
-    except NotFoundError:
-        return None
+    return if_there(SnapshotStore(table.file_io, table.paths).load, snapshot_id)
 
 
 def _tagged(table: TableState, snapshot_id: int) -> Snapshot | None:
