@@ -79,8 +79,7 @@ from widetable.operations.warm_lookups import warm_lookups
 from widetable.option import Option, parse_value
 from widetable.options import LOOKUP_WAIT, MERGE_ENGINE
 from widetable.paths import table_name
-from widetable.read.change_read import change_schema
-from widetable.read.change_source import StreamRead
+from widetable.read.change_read import StreamRead, change_schema
 from widetable.read.commit_columns import (
     FORMS,
     KIND,

@@ -44,8 +44,7 @@ from widetable.operations.barrier_scan import (
 )
 from widetable.operations.changes import change_source
 from widetable.operations.open_table import OpenTable
-from widetable.read.change_read import InsertRead
-from widetable.read.change_source import StreamRead
+from widetable.read.change_read import StreamRead
 from widetable.read.next_barrier import next_barrier
 from widetable.read.stream_plan import Piece
 
@@ -214,10 +213,8 @@ class AlignedSource:
         """With the columns of the changes that follow, which the table need not have had then."""
         schema = self._source.table.schema
         scan = barrier_scan(self._table, barrier, self._source.columns, None, self._active, schema)
-        return [
-            InsertRead(self._source.table, split.snapshot_id, split, self._source.columns)
-            for split in scan.splits()
-        ]
+        table, columns = self._source.table, self._source.columns
+        return [StreamRead(table, split, columns) for split in scan.splits()]
 
     def _has_rows(self, barrier: int) -> bool:
         """Whether all sources can be read as of a barrier that their changes stop at. The changes may be far behind the

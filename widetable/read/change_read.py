@@ -21,7 +21,7 @@ from widetable.format.row_budget import BATCH_BYTES
 from widetable.merge.sorted_merge import interleave_runs
 from widetable.read.change_plan import ChangeSplit
 from widetable.read.commit_columns import KIND_FIELD
-from widetable.read.expired import not_expired
+from widetable.read.expired import files_of
 from widetable.read.split import Split, SplitRead
 from widetable.row_kind import inserts, to_texts
 from widetable.schema import VALUE_KIND, TableSchema
@@ -42,43 +42,51 @@ def change_schema(schema: TableSchema, columns: Sequence[str]) -> pa.Schema:
 
 
 @dataclass(frozen=True)
-class ChangeRead:
-    """Reads one change split. Nothing is opened before `to_batches`."""
+class StreamRead:
+    """Reads one split: of changes, or of a snapshot's rows, each of which is an insert. Nothing is opened before
+    `to_batches`.
+    """
 
     table: TableState
-    split: ChangeSplit
+    split: ChangeSplit | Split
     columns: tuple[str, ...]
 
     @property
     def snapshot_id(self) -> int:
-        """Whose changes they are."""
+        """Whose changes or rows they are."""
         return self.split.snapshot_id
 
     def to_batches(self, *, use_threads: bool = False) -> Iterator[pa.RecordBatch]:
         """The changes. use_threads: decode on several cores."""
-        schema = change_schema(self.table.schema, self.columns)
-        with not_expired(self.table, self.split.snapshot_id):
-            for batch in self._in_order(use_threads=use_threads):
-                yield _shaped(batch, batch.column(VALUE_KIND), schema)
+        schema, split = change_schema(self.table.schema, self.columns), self.split
+        with files_of(self.table, split.snapshot_id, is_followed=True):
+            if isinstance(split, ChangeSplit):
+                for batch in self._in_order(split, use_threads=use_threads):
+                    yield _shaped(batch, batch.column(VALUE_KIND), schema)
+                return
+            # A batch without columns would not keep its rows: the key comes along.
+            columns = self.columns or self.table.schema.trimmed_primary_key
+            for batch in SplitRead(self.table, split, columns).to_batches(use_threads=use_threads):
+                yield _shaped(batch, inserts(batch.num_rows), schema)
 
-    def _in_order(self, *, use_threads: bool) -> Iterator[pa.RecordBatch]:
+    def _in_order(self, split: ChangeSplit, *, use_threads: bool) -> Iterator[pa.RecordBatch]:
         """Row batches, all files of the split interleaved by key.
 
         One file is in order already. Of several, those of a commit are ordered by
         `sequence.field`, which is read for that and goes again in `_shaped`; all share one
         budget of memory.
         """
-        files, schema = self.split.files, self.table.schema
+        files, schema = split.files, self.table.schema
         is_cut = len(files) > 1
         columns = self.columns
-        if is_cut and self.split.by_sequence:
+        if is_cut and split.by_sequence:
             columns = tuple(dict.fromkeys(columns + schema.sequence_fields))
         size = BATCH_BYTES // len(files)
         runs = [self._rows(file, columns, size, use_threads=use_threads) for file in files]
         if not is_cut:
             return runs[0]
         return interleave_runs(
-            runs, schema, columns, batch_bytes=BATCH_BYTES, by_sequence=self.split.by_sequence
+            runs, schema, columns, batch_bytes=BATCH_BYTES, by_sequence=split.by_sequence
         )
 
     def _rows(
@@ -86,26 +94,6 @@ class ChangeRead:
     ) -> Iterator[pa.RecordBatch]:
         with self.table.opened(self.split.bucket, file, columns) as opened:
             yield from opened.batches(size, use_threads=use_threads)
-
-
-@dataclass(frozen=True)
-class InsertRead:
-    """Reads one split of a snapshot's rows; each is an insert."""
-
-    table: TableState
-    snapshot_id: int
-    split: Split
-    columns: tuple[str, ...]
-
-    def to_batches(self, *, use_threads: bool = False) -> Iterator[pa.RecordBatch]:
-        """The rows. use_threads: decode on several cores."""
-        schema = change_schema(self.table.schema, self.columns)
-        # A batch without columns would not keep its rows: the key comes along.
-        columns = self.columns or self.table.schema.trimmed_primary_key
-        read = SplitRead(self.table, self.split, columns)
-        with not_expired(self.table, self.snapshot_id):
-            for batch in read.to_batches(use_threads=use_threads):
-                yield _shaped(batch, inserts(batch.num_rows), schema)
 
 
 def _shaped(rows: pa.RecordBatch, kinds: pa.Array, schema: pa.Schema) -> pa.RecordBatch:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Final, TypeAlias
+from typing import Final
 
 import pyarrow as pa
 
@@ -29,16 +29,13 @@ from widetable.commit.snapshot_store import SnapshotStore
 from widetable.commit.table_identity import check_identity
 from widetable.errors import InvalidError, NotFoundError, UnsupportedError
 from widetable.format.snapshot import Snapshot
-from widetable.read.change_plan import ChangeSplit, plan_changes, plan_rows
-from widetable.read.change_read import ChangeRead, InsertRead, change_schema
+from widetable.read.change_plan import plan_changes, plan_rows
+from widetable.read.change_read import StreamRead, change_schema
 from widetable.read.expired import expired, is_kept
-from widetable.read.split import Split
 from widetable.read.stream_plan import Kept, Offset, Piece, Step, check_offset
 from widetable.schema import TableSchema, file_column
 from widetable.types import without_comments
 from widetable.write.table_state import TableState
-
-StreamRead: TypeAlias = ChangeRead | InsertRead
 
 # Plans of snapshots that are kept: a batch is planned, counted and read, at different times.
 _KEPT_STEPS: Final = 256
@@ -126,13 +123,8 @@ class ChangeSource:
 
     def reads(self, piece: Piece) -> list[StreamRead]:
         """Readers of some splits, in order."""
-        return [
-            ChangeRead(self.table, split, self.columns)
-            if isinstance(split, ChangeSplit)
-            else InsertRead(self.table, piece.step.snapshot_id, split, self.columns)
-            for split in piece.step.splits[piece.first : piece.end]
-            if isinstance(split, ChangeSplit | Split)
-        ]
+        splits = piece.step.splits[piece.first : piece.end]
+        return [StreamRead(self.table, split, self.columns) for split in splits]
 
     def batches(self, piece: Piece) -> Iterator[pa.RecordBatch]:
         """The rows of some splits, in order."""

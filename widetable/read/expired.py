@@ -40,32 +40,22 @@ def expired(file_io: FileIO, paths: TablePaths, snapshot_id: int) -> NotFoundErr
 
 
 @contextlib.contextmanager
-def files_of(table: TableState, snapshot_id: int) -> Iterator[None]:
-    """For the time in which live files of a snapshot are read, which a tag keeps as well.
+def files_of(table: TableState, snapshot_id: int, *, is_followed: bool = False) -> Iterator[None]:
+    """For the time in which files of a snapshot are read: live ones, which a tag keeps as well. is_followed: those of a
+    reader of changes, which no tag keeps.
 
-    A NotFoundError goes on as it is where the snapshot is gone, or does not name the file; else
-    it is a DamagedError.
+    A NotFoundError goes on as it is where the snapshot is gone, or does not name the file, or says to such a reader
+    that the snapshot has expired; else it is a DamagedError.
     """
     try:
         yield
     except NotFoundError as cause:
-        kept = _kept(table, snapshot_id) or _tagged(table, snapshot_id)
-        if kept is None:
-            raise
-        _check_named(table, kept, cause)
-        raise
-
-
-@contextlib.contextmanager
-def not_expired(table: TableState, snapshot_id: int) -> Iterator[None]:
-    """For the time in which a reader of changes reads files of a snapshot, which no tag keeps."""
-    try:
-        yield
-    except NotFoundError as cause:
         kept = _kept(table, snapshot_id)
-        if kept is None:
+        if kept is None and is_followed:
             raise expired(table.file_io, table.paths, snapshot_id) from cause
-        _check_named(table, kept, cause)
+        kept = kept or _tagged(table, snapshot_id)
+        if kept is not None:
+            _check_named(table, kept, cause)
         raise
 
 

@@ -33,11 +33,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 from widetable.arguments import LARGEST, flag, mapping, text, whole_number
 from widetable.errors import InvalidError
-from widetable.format.data_file_meta import DataFileMeta
+from widetable.read.change_plan import ChangeSplit
+from widetable.read.split import Split
 
 DEFAULT: Final = "default"
 LATEST_FULL: Final = "latest-full"
@@ -214,20 +215,13 @@ def first_offset(
     return Offset(start.snapshot_id, is_full=is_full, awaited=awaited)
 
 
-class Splits(Protocol):
-    """What a stream counts of a split."""
-
-    @property
-    def files(self) -> tuple[DataFileMeta, ...]: ...
-
-
 @dataclass(frozen=True)
 class Step:
     """One snapshot of a stream: its rows (is_full) or its changes, in splits of a fixed order."""
 
     snapshot_id: int
     is_full: bool
-    splits: Sequence[Splits]
+    splits: Sequence[ChangeSplit | Split]
     watermark: int | None = None
     barrier: int | None = None
 
@@ -324,7 +318,7 @@ class _Used:
         self._snapshots += 1
         return True
 
-    def takes(self, split: Splits) -> bool:
+    def takes(self, split: ChangeSplit | Split) -> bool:
         """Count a split, when it fits or is the first."""
         limits = self._limits
         rows = self._rows + sum(file.row_count for file in split.files)

@@ -13,7 +13,7 @@ import pytest
 import widetable as wt
 from tests.branched import create, put
 from widetable.read.arrow_rows import ArrowRows
-from widetable.read.change_read import ChangeRead
+from widetable.read.change_read import StreamRead
 
 MODES = pytest.mark.parametrize("mode", ["auto", "delta", "changelog", "diff"])
 
@@ -82,13 +82,13 @@ def test_nothing_is_read_before_it_is_asked_for_nor_beyond(
     table: wt.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found: list[int] = []
-    to_batches = ChangeRead.to_batches
+    to_batches = StreamRead.to_batches
 
-    def counted(one: ChangeRead, **how: Any) -> Any:
+    def counted(one: StreamRead, **how: Any) -> Any:
         found.append(one.split.snapshot_id)
         return to_batches(one, **how)
 
-    monkeypatch.setattr(ChangeRead, "to_batches", counted)
+    monkeypatch.setattr(StreamRead, "to_batches", counted)
     scan = table.scan_changes(0, 6)
     repr(scan)
     assert found == []
