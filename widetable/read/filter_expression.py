@@ -42,6 +42,7 @@ from widetable.read.predicate import (
     Opaque,
     Or,
     Truth,
+    unknown_column,
 )
 from widetable.schema import TableSchema
 from widetable.types import DataField, arrow_type
@@ -64,12 +65,7 @@ def parse_expression(expression: pc.Expression, schema: TableSchema) -> tuple[No
         return Opaque(names), frozenset(names)
     for name in parsed.columns():
         if name not in schema.by_name:
-            raise InvalidError(
-                f"column {name!r}",
-                found=f"a filter on it ({expression})",
-                expected=f"one of {', '.join(schema.names)}",
-                action="Correct the column's name in the filter.",
-            )
+            raise unknown_column(name, expression, schema)
     return _node(parsed, schema), frozenset(parsed.columns())
 
 

@@ -27,7 +27,19 @@ from sqlglot.errors import SqlglotError
 from widetable.errors import InvalidError
 from widetable.format.plain_value import TEXTS
 from widetable.read.literal import TimestampText, clock_of, day_of, literal
-from widetable.read.predicate import MIRRORED, And, Compare, In, IsNull, Like, Node, Not, Or, Truth
+from widetable.read.predicate import (
+    MIRRORED,
+    And,
+    Compare,
+    In,
+    IsNull,
+    Like,
+    Node,
+    Not,
+    Or,
+    Truth,
+    unknown_column,
+)
 from widetable.schema import TableSchema
 from widetable.types import DataField
 
@@ -106,12 +118,7 @@ class _Reader:
         name = ".".join(part.name for part in e.parts)
         found = self._schema.by_name.get(name)
         if found is None:
-            raise InvalidError(
-                f"column {name!r}",
-                found=f"a filter on it ({self._text!r})",
-                expected=f"one of {', '.join(self._schema.names)}",
-                action="Correct the column's name in the filter.",
-            )
+            raise unknown_column(name, repr(self._text), self._schema)
         return found
 
     def _value(self, e: Any) -> Any:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -29,6 +29,7 @@ import pyarrow.compute as pc
 from widetable.errors import InvalidError
 from widetable.format.plain_value import FLOATS, plain_column
 from widetable.read.literal import Comparable, grid_range, holds, is_grid, scalar_of
+from widetable.schema import TableSchema
 from widetable.types import DataField
 
 # Not pa.scalar: its first call imports pandas, half of the time that importing this package takes.
@@ -120,8 +121,8 @@ class Bound(NamedTuple):
     `values=False` where its value is null; the keys of a file have no nulls.
     """
 
-    lower: Comparable | None = None
-    upper: Comparable | None = None
+    lower: Comparable = None
+    upper: Comparable = None
     exact: bool = False
     nulls: bool = True
     values: bool = True
@@ -143,6 +144,10 @@ class Outcomes(NamedTuple):
 _ANY: Final = Outcomes(True, True)
 # The operator with its sides exchanged: 3 < k is k > 3.
 MIRRORED: Final = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+# What is true where the other is false, and false where it is true; null where it is.
+_NEGATED: Final = {"<>": "=", ">=": "<", "<=": ">"}
 
 
 @dataclass(frozen=True)
@@ -211,6 +216,16 @@ def columns_of(node: Node) -> Iterator[str]:
         yield node.column.name
 
 
+def unknown_column(name: str, given: object, schema: TableSchema) -> InvalidError:
+    """Of a filter, as it was given."""
+    return InvalidError(
+        f"column {name!r}",
+        found=f"a filter on it ({given})",
+        expected=f"one of {', '.join(schema.names)}",
+        action="Correct the column's name in the filter.",
+    )
+
+
 # Pruning
 
 
@@ -238,30 +253,33 @@ def _not_outcomes(node: Not, bounds: Mapping[str, Bound]) -> Outcomes:
     return Outcomes(part.false, part.true)
 
 
-def _compare_outcomes(node: Compare, bounds: Mapping[str, Bound]) -> Outcomes:
-    bound = bounds.get(node.column.name, UNKNOWN)
-    if not bound.values:
-        return Outcomes(False, False)
-    if bound.lower is None or bound.upper is None:
-        return _ANY
+def _of_known(
+    rule: Callable[[Any, Bound], Outcomes], *, null_is_false: bool = False
+) -> Callable[[Any, Mapping[str, Bound]], Outcomes]:
+    """A rule of a node's column where both of its bounds are known. null_is_false: the node may be false of a null."""
+
+    def outcomes_of(node: Any, bounds: Mapping[str, Bound]) -> Outcomes:
+        bound = bounds.get(node.column.name, UNKNOWN)
+        if not bound.values:
+            return Outcomes(False, null_is_false)
+        return _ANY if None in (bound.lower, bound.upper) else rule(node, bound)
+
+    return outcomes_of
+
+
+def _compare_outcomes(node: Compare, bound: Bound) -> Outcomes:
     value, lower, upper = node.value, bound.lower, bound.upper
-    if node.op in ("=", "<>"):
-        equal = Outcomes(lower <= value <= upper, not (bound.exact and lower == value))
-        return equal if node.op == "=" else Outcomes(equal.false, equal.true)
-    if node.op in ("<", ">="):
-        less = Outcomes(lower < value, upper >= value)
-        return less if node.op == "<" else Outcomes(less.false, less.true)
-    greater = Outcomes(upper > value, lower <= value)
-    return greater if node.op == ">" else Outcomes(greater.false, greater.true)
+    if node.op in _NEGATED:
+        negated = _compare_outcomes(replace(node, op=_NEGATED[node.op]), bound)
+        return Outcomes(negated.false, negated.true)
+    if node.op == "=":
+        return Outcomes(lower <= value <= upper, not (bound.exact and lower == value))
+    if node.op == "<":
+        return Outcomes(lower < value, upper >= value)
+    return Outcomes(upper > value, lower <= value)
 
 
-def _in_outcomes(node: In, bounds: Mapping[str, Bound]) -> Outcomes:
-    bound = bounds.get(node.column.name, UNKNOWN)
-    # Arrow's is_in is false for a null, SQL's is null: "may be false" must hold for both.
-    if not bound.values:
-        return Outcomes(False, True)
-    if bound.lower is None or bound.upper is None:
-        return _ANY
+def _in_outcomes(node: In, bound: Bound) -> Outcomes:
     inside = any(bound.lower <= value <= bound.upper for value in node.values)
     return Outcomes(inside, bound.nulls or not (bound.exact and inside))
 
@@ -271,16 +289,11 @@ def _null_outcomes(node: IsNull, bounds: Mapping[str, Bound]) -> Outcomes:
     return Outcomes(bound.nulls, bound.values)
 
 
-def _like_outcomes(node: Like, bounds: Mapping[str, Bound]) -> Outcomes:
+def _like_outcomes(node: Like, bound: Bound) -> Outcomes:
     """A match lies between the bounds, so its first bytes, the prefix, lie between theirs:
     prefix `ab`, values from `aax` to `abz`: `aa` <= `ab` <= `ab`. Texts compare as UTF-8 bytes,
     as files are sorted.
     """
-    bound = bounds.get(node.column.name, UNKNOWN)
-    if not bound.values:
-        return Outcomes(False, False)
-    if bound.lower is None or bound.upper is None:
-        return _ANY
     length = len(node.prefix)
     return Outcomes(bound.lower[:length] <= node.prefix <= bound.upper[:length], True)
 
@@ -289,10 +302,11 @@ _OUTCOMES: Final[dict[type, Callable[[Any, Mapping[str, Bound]], Outcomes]]] = {
     And: _and_outcomes,
     Or: _or_outcomes,
     Not: _not_outcomes,
-    Compare: _compare_outcomes,
-    In: _in_outcomes,
+    Compare: _of_known(_compare_outcomes),
+    # Arrow's is_in is false for a null, SQL's is null: "may be false" must hold for both.
+    In: _of_known(_in_outcomes, null_is_false=True),
     IsNull: _null_outcomes,
-    Like: _like_outcomes,
+    Like: _of_known(_like_outcomes),
     Truth: lambda node, bounds: Outcomes(node.value is True, node.value is False),
     Opaque: lambda node, bounds: _ANY,
 }
