@@ -17,32 +17,27 @@ rows came to it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from widetable.commit.barrier_state import DERIVED, BarrierState
 from widetable.errors import NotFoundError
 
 
+@dataclass(frozen=True)
 class ExactBarriers:
     """Of one table. ids: of its kept snapshots. state: the barriers as of one of them. end: the first snapshot that is
     complete up to a complete barrier.
     """
 
-    def __init__(
-        self,
-        ids: Sequence[int],
-        state: Callable[[int], BarrierState],
-        end: Callable[[int], int],
-        path: str,
-    ) -> None:
-        self._ids = ids
-        self._state = state
-        self._end = end
-        self._path = path
+    ids: Sequence[int]
+    state: Callable[[int], BarrierState]
+    end: Callable[[int], int]
+    path: str
 
     @property
     def has_all(self) -> bool:
         """Whether each barrier up to which the table is complete is exact now."""
-        return not self._ids or not _derived(self._state(self._ids[-1]))
+        return not self.ids or not _derived(self.state(self.ids[-1]))
 
     def at_most(self, barrier: int) -> int:
         """The newest exact one that is not after a complete barrier; 0 without one that is kept.
@@ -51,8 +46,8 @@ class ExactBarriers:
         the other jobs may have passed over that one. It goes down in each step, so it ends.
         """
         while barrier > 0:
-            end = self._end(barrier)
-            jobs = _derived(self._state(end))
+            end = self.end(barrier)
+            jobs = _derived(self.state(end))
             found = min((self._came_to(job, end, barrier) for job in jobs), default=barrier)
             if found == barrier:
                 return barrier
@@ -65,15 +60,15 @@ class ExactBarriers:
         if before == barrier:
             return
         raise NotFoundError(
-            f"barrier {barrier} of {self._path}",
+            f"barrier {barrier} of {self.path}",
             found=self._reason(barrier, before),
             expected="a barrier that each of its jobs came to",
             action=f"Read barrier {before}, or a later one." if before else "Read a later barrier.",
         )
 
     def _reason(self, barrier: int, before: int) -> str:
-        jobs = _derived(self._state(self._end(barrier)))
-        first = self._state(self._ids[0]).members
+        jobs = _derived(self.state(self.end(barrier)))
+        first = self.state(self.ids[0]).members
         if before:
             return f"one that {', '.join(jobs)} passed over behind {before}"
         if any(job in first and first[job].frontier > barrier for job in jobs):
@@ -83,7 +78,7 @@ class ExactBarriers:
     def between(self, after: int, last: int) -> list[int]:
         """The exact ones after a barrier, up to a complete one, ascending."""
         found: list[int] = []
-        interval = self._state(self._ids[-1]).interval if self._ids else 1
+        interval = self.state(self.ids[-1]).interval if self.ids else 1
         barrier = self.at_most(last)
         while barrier > after:
             found.append(barrier)
@@ -98,8 +93,8 @@ class ExactBarriers:
         ahead of the others is found in a few steps. One that left and joined again counts from
         there.
         """
-        for id in range(end, self._ids[0] - 1, -1):
-            member = self._state(id).members.get(job)
+        for id in range(end, self.ids[0] - 1, -1):
+            member = self.state(id).members.get(job)
             if member is None:
                 return 0
             if member.frontier <= barrier:

@@ -19,6 +19,7 @@ one. A condition on the key drops all records of a key or none.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -58,7 +59,7 @@ def read_bucket(
     section is reached, and closed when it is read, or the iterator is closed.
     """
     needed = tuple(dict.fromkeys([*columns, *(sorted(predicate.columns) if predicate else ())]))
-    bucket_read = _BucketRead(table, bucket, needed, predicate, use_threads=use_threads)
+    bucket_read = _BucketRead(table, bucket, needed, predicate, use_threads)
     with_filtered = table.schema.arrow_schema(needed)
     asked = table.schema.arrow_schema(columns)
     for section in _sections(table, files):
@@ -95,33 +96,24 @@ def _without_retractions(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Recor
         yield batch.filter(pa.array(~retracts)) if retracts.any() else batch
 
 
+@dataclass(frozen=True)
 class _BucketRead:
     """Opens the files of one bucket and gives their row batches."""
 
-    def __init__(
-        self,
-        table: TableState,
-        bucket: BucketId,
-        needed: Sequence[str],
-        predicate: Predicate | None,
-        *,
-        use_threads: bool,
-    ) -> None:
-        self._use_threads = use_threads
-        self._table = table
-        self._bucket = bucket
-        self._needed = needed
-        self._predicate = predicate
-        self._keys = [table.schema.field(name) for name in table.schema.trimmed_primary_key]
+    table: TableState
+    bucket: BucketId
+    needed: Sequence[str]
+    predicate: Predicate | None
+    use_threads: bool
 
     def raw(
         self, files: Sequence[DataFileMeta], columns: Sequence[str], batch_bytes: int
     ) -> Iterator[pa.RecordBatch]:
         """Rows as they stand in the files, one file after the other."""
         for file in files:
-            with self._table.opened(self._bucket, file, columns) as opened:
+            with self.table.opened(self.bucket, file, columns) as opened:
                 groups = self._wanted_groups(opened)
-                yield from opened.batches(batch_bytes, groups, use_threads=self._use_threads)
+                yield from opened.batches(batch_bytes, groups, use_threads=self.use_threads)
 
     def merged(self, runs: Sequence[SortedRun]) -> Iterator[pa.RecordBatch]:
         """Rows of overlapping runs, merged; retracted keys left out.
@@ -129,14 +121,14 @@ class _BucketRead:
         An engine may need more columns than are asked for, such as those that order a sequence
         group. The runs share one budget of memory.
         """
-        schema, engine = self._table.schema, self._table.engine
-        loaded = engine.needed_columns(schema, self._needed)
+        schema, engine = self.table.schema, self.table.engine
+        loaded = engine.needed_columns(schema, self.needed)
         inputs = [self.raw(run.files, loaded, BATCH_BYTES // len(runs)) for run in runs]
         return merge_runs(
             inputs,
             schema,
             engine,
-            self._needed,
+            self.needed,
             keep_deletes=False,
             batch_bytes=BATCH_BYTES,
             full_runs=sum(run.level > 0 for run in runs),
@@ -147,13 +139,14 @@ class _BucketRead:
 
         Safe in a merge too: all records of a key that is left out are left out, in every run.
         """
-        predicate = self._predicate
-        if predicate is None or predicate.columns.isdisjoint(key.name for key in self._keys):
+        schema, predicate = self.table.schema, self.predicate
+        if predicate is None or predicate.columns.isdisjoint(schema.trimmed_primary_key):
             return None
+        keys = [schema.field(name) for name in schema.trimmed_primary_key]
         return [
             index
             for index, found in enumerate(opened.row_group_key_ranges())
-            if predicate.may_match(_group_bounds(self._keys, found))
+            if predicate.may_match(_group_bounds(keys, found))
         ]
 
 

@@ -9,6 +9,7 @@ NotFoundError for a column that is not there, and what `arrow_rows`, `scan_plan`
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from itertools import chain
 from typing import Any, Final
 
@@ -51,13 +52,12 @@ class TableScan(ArrowRows):
         predicate: Predicate | None,
         *,
         rescaled: bool,
-        limit: int | None = None,
         barrier: BarrierView | None = None,
     ) -> None:
         """barrier: which files of later snapshots belong to it; its base is the snapshot.
 
         snapshot: None for a table without one. rescaled: whether partitions may have different
-        numbers of buckets (`scan_plan.plan`). limit: None for all rows.
+        numbers of buckets (`scan_plan.plan`).
         """
         schema = table.schema
         self._table = table
@@ -66,7 +66,7 @@ class TableScan(ArrowRows):
         self._columns = schema.chosen(columns)
         self._predicate = predicate
         self._rescaled = rescaled
-        self._limit = limit
+        self._limit: int | None = None
         self._barrier = barrier
 
     def __repr__(self) -> str:
@@ -129,16 +129,9 @@ class TableScan(ArrowRows):
         Of two limits the lower one counts.
         """
         rows = whole_number(rows, "rows", least=0)
-        return TableScan(
-            self._table,
-            self._live_files,
-            self._snapshot,
-            self._columns,
-            self._predicate,
-            rescaled=self._rescaled,
-            limit=rows if self._limit is None else min(rows, self._limit),
-            barrier=self._barrier,
-        )
+        found = copy(self)
+        found._limit = rows if self._limit is None else min(rows, self._limit)
+        return found
 
     def splits(self) -> list[Split]:
         """The buckets that have to be read, with their files."""
