@@ -16,8 +16,9 @@ for bytes that are no manifest or not the recorded one, and for a missing one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain, repeat
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from widetable.commit.manifest_cache import (
     MANIFEST_CACHE,
@@ -47,6 +48,7 @@ Buckets = frozenset[int]
 ManifestFilter = Callable[[ManifestFileMeta], bool]
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class LiveFiles:
     """partition_types: of the partition columns, in their order; none for unpartitioned tables.
     cache: of decoded files, by path, shared by all tables of the process. counted: whether counts
@@ -55,37 +57,26 @@ class LiveFiles:
     Threads may share it. In a pickle the cache is left out.
     """
 
-    def __init__(
-        self,
-        file_io: FileIO,
-        paths: TablePaths,
-        partition_types: Sequence[DataType],
-        cache: ManifestCache = MANIFEST_CACHE,
-        *,
-        counted: bool = True,
-    ) -> None:
-        self._file_io = file_io
-        self._paths = paths
-        self._partition_types: Final = tuple(partition_types)
-        self._cache = cache
-        self._counted = counted
+    file_io: FileIO
+    paths: TablePaths
+    partition_types: Sequence[DataType]
+    cache: ManifestCache = MANIFEST_CACHE
+    counted: bool = field(default=True, kw_only=True)
 
     def __getstate__(self) -> dict[str, object]:
-        return {name: value for name, value in self.__dict__.items() if name != "_cache"}
+        return {name: value for name, value in self.__dict__.items() if name != "cache"}
 
     def __setstate__(self, state: dict[str, object]) -> None:
         """With the cache of the process that it comes to."""
-        self.__dict__.update(state, _cache=MANIFEST_CACHE)
+        self.__dict__.update(state, cache=MANIFEST_CACHE)
 
     def uncounted(self) -> LiveFiles:
         """The same for an audit, which reports itself where files and rows are not as many as recorded."""
-        types, cache = self._partition_types, self._cache
-        return LiveFiles(self._file_io, self._paths, types, cache, counted=False)
+        return replace(self, counted=False)
 
     def of_branch(self, paths: TablePaths) -> LiveFiles:
         """The same for snapshots of another branch."""
-        types, cache = self._partition_types, self._cache
-        return LiveFiles(self._file_io, paths, types, cache, counted=self._counted)
+        return replace(self, paths=paths)
 
     def live_entries(
         self,
@@ -104,13 +95,13 @@ class LiveFiles:
         """
         if snapshot is None:
             return []
-        may_hold = manifest_pruner(self._partition_types, partitions, buckets)
+        may_hold = manifest_pruner(self.partition_types, partitions, buckets)
         found: list[ManifestEntry] = []
         for meta in self.manifests(snapshot):
             if may_hold(meta) and (manifest_filter is None or manifest_filter(meta)):
                 found.extend(_wanted(self.manifest(meta, snapshot), partitions, buckets))
         left = live(found)
-        if self._counted and partitions is None and buckets is None and manifest_filter is None:
+        if self.counted and partitions is None and buckets is None and manifest_filter is None:
             check_rows(snapshot, "live", left, snapshot.total_record_count)
         return self._marked(left, snapshot)
 
@@ -137,7 +128,7 @@ class LiveFiles:
         return [entry._replace(file=file) for entry, file in zip(entries, files, strict=True)]
 
     def _index(self, name: str, snapshot: Snapshot) -> DecodedIndex:
-        return self._held(name, snapshot, DecodedIndex, read_index_manifest, self._paths)
+        return self._held(name, snapshot, DecodedIndex, read_index_manifest, self.paths)
 
     def bucket_count(self, snapshot: Snapshot | None, partition: bytes) -> int | None:
         """Of a partition, which may have been made when the table had another number; None where it has no files."""
@@ -147,7 +138,7 @@ class LiveFiles:
     def delta_entries(self, snapshot: Snapshot) -> list[ManifestEntry]:
         """What this snapshot itself added and deleted, in order."""
         found = self._entries(snapshot.delta_manifest_list, snapshot)
-        if self._counted:
+        if self.counted:
             check_rows(snapshot, "added less deleted", found, snapshot.delta_record_count)
         return found
 
@@ -156,7 +147,7 @@ class LiveFiles:
         if snapshot.changelog_manifest_list is None:
             return []
         found = self._entries(snapshot.changelog_manifest_list, snapshot)
-        if self._counted:
+        if self.counted:
             check_rows(snapshot, "changelog", found, snapshot.changelog_record_count)
         return found
 
@@ -176,17 +167,17 @@ class LiveFiles:
         held = self._held(name, snapshot, DecodedList, read_manifest_list)
         size_bytes = snapshot.list_bytes.get(name)
         if size_bytes is not None:
-            check_size(self._paths.manifest(name), held, size_bytes, f"snapshot {snapshot.id}")
+            check_size(self.paths.manifest(name), held, size_bytes, f"snapshot {snapshot.id}")
         return held.metas
 
     def manifest(self, meta: ManifestFileMeta, snapshot: Snapshot) -> DecodedManifest:
         """The entries of a manifest, compared with what this list says of it. snapshot: that
         names the list.
         """
-        path = self._paths.manifest(meta.file_name)
+        path = self.paths.manifest(meta.file_name)
         held = self._held(meta.file_name, snapshot, DecodedManifest, read_manifest)
         check_size(path, held, meta.file_size, "its list")
-        if self._counted:
+        if self.counted:
             check_manifest(path, held, meta)
         return held
 
@@ -199,22 +190,22 @@ class LiveFiles:
         *more: TablePaths,
     ) -> D:
         """What was decoded of a file that the snapshot names. more: for what is made of it."""
-        path = self._paths.manifest(name)
-        held = self._cache.get(path)
+        path = self.paths.manifest(name)
+        held = self.cache.get(path)
         if not isinstance(held, kind):
             data = self._read(path, snapshot)
             held = kind(read(data, path), len(data), *more)
-            self._cache.put(path, held)
+            self.cache.put(path, held)
         return held
 
     def _read(self, path: str, snapshot: Snapshot) -> bytes:
         """Expiry removes a snapshot's file after its manifests are of no use: a missing manifest means either."""
         try:
-            data = self._file_io.read(path)
+            data = self.file_io.read(path)
         except NotFoundError as cause:
-            if not self._file_io.exists(self._paths.snapshot(snapshot.id)):
+            if not self.file_io.exists(self.paths.snapshot(snapshot.id)):
                 raise NotFoundError(
-                    self._paths.snapshot(snapshot.id),
+                    self.paths.snapshot(snapshot.id),
                     found="an expired snapshot",
                     expected="a snapshot that is still kept",
                     action="Read a newer snapshot, or a tag.",

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Any
 
 from widetable.commit.manifest_cache import (
     MANIFEST_CACHE,
@@ -30,42 +31,35 @@ from widetable.storage.leftover import delete_leftover
 from widetable.types import DataType
 
 
+@dataclass(frozen=True, eq=False)
 class ManifestWriter:
     """For one commit. The files are in `written` until the snapshot that names them is published."""
 
-    def __init__(
-        self,
-        file_io: FileIO,
-        paths: TablePaths,
-        partition_types: Sequence[DataType],
-        schema_id: int,
-        cache: ManifestCache = MANIFEST_CACHE,
-    ) -> None:
-        self._file_io = file_io
-        self._paths = paths
-        self._partition_types: Final = tuple(partition_types)
-        self._schema_id = schema_id
-        self._cache = cache
-        self.written: set[str] = set()
+    file_io: FileIO
+    paths: TablePaths
+    partition_types: Sequence[DataType]
+    schema_id: int
+    cache: ManifestCache = MANIFEST_CACHE
+    written: set[str] = field(default_factory=set, init=False)
 
     def manifest(self, entries: Sequence[ManifestEntry]) -> ManifestFileMeta:
         """A new manifest of these entries, at least one."""
         name, size_bytes = self._write("manifest", write_manifest(entries))
         decoded = DecodedManifest(entries, size_bytes)
-        self._cache.put(self._paths.manifest(name), decoded)
-        return summarize(name, decoded, self._schema_id, self._partition_types)
+        self.cache.put(self.paths.manifest(name), decoded)
+        return summarize(name, decoded, self.schema_id, self.partition_types)
 
     def manifest_list(self, metas: Sequence[ManifestFileMeta]) -> tuple[str, int]:
         """A new manifest list; its name and size in bytes."""
         name, size_bytes = self._write("manifest-list", write_manifest_list(metas))
-        self._cache.put(self._paths.manifest(name), DecodedList(metas, size_bytes))
+        self.cache.put(self.paths.manifest(name), DecodedList(metas, size_bytes))
         return name, size_bytes
 
     def index_file(self, data: bytes) -> tuple[str, int]:
         """A new index file; its name and size in bytes."""
         name = new_file_name("index")
         self.written.add(name)
-        self._file_io.write_new(self._paths.index(name), data)
+        self.file_io.write_new(self.paths.index(name), data)
         return name, len(data)
 
     def index_manifest(self, entries: Iterable[IndexEntry]) -> str:
@@ -78,14 +72,14 @@ class ManifestWriter:
         """
         for name in list(self.written if names is None else names):
             is_index = name.startswith("index-") and not name.startswith("index-manifest-")
-            place = self._paths.index if is_index else self._paths.manifest
-            delete_leftover(self._file_io, place(name))
+            place = self.paths.index if is_index else self.paths.manifest
+            delete_leftover(self.file_io, place(name))
             self.written.discard(name)
 
     def _write(self, prefix: str, data: bytes) -> tuple[str, int]:
         name = content_name(prefix, data)
         self.written.add(name)
-        self._file_io.write_new(self._paths.manifest(name), data)
+        self.file_io.write_new(self.paths.manifest(name), data)
         return name, len(data)
 
 
