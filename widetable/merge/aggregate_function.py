@@ -63,11 +63,14 @@ class Grouping(Enum):
 
 @dataclass(frozen=True)
 class AggregateColumn:
-    """A column with its function, and the options of both."""
+    """A column with its function, and the options of both. option: the key that says so; empty for a function that the
+    engine itself gives.
+    """
 
     schema: TableSchema
     field: DataField
     function: str
+    option: str = ""
 
     @property
     def name(self) -> str:

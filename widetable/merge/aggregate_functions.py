@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from widetable.merge.aggregate_function import IGNORE_RETRACT, Aggregate, AggregateColumn, Grouping
-from widetable.merge.aggregate_rules import aggregate_function
+from widetable.merge.aggregate_rules import aggregate_column
 from widetable.merge.choosing_functions import (
     ChoosingFunction,
     first_non_null_value,
@@ -63,7 +63,8 @@ def columns_of_aggregation(schema: TableSchema) -> dict[str, AggregateColumn]:
     """All columns of an `aggregation` table that a function fills: not the key, nor what orders records."""
     fixed = {*schema.primary_keys, *schema.sequence_fields}
     return {
-        field.name: AggregateColumn(schema, field, _function(schema, field.name))
+        field.name: aggregate_column(schema, field.name)
+        or AggregateColumn(schema, field, LAST_NON_NULL_VALUE)
         for field in schema.fields
         if field.name not in fixed
     }
@@ -79,11 +80,8 @@ def columns_of_groups(schema: TableSchema) -> dict[str, AggregateColumn]:
 
 def columns_of_group(schema: TableSchema, group: SequenceGroup) -> dict[str, AggregateColumn]:
     """The same of one sequence group."""
-    return {
-        name: AggregateColumn(schema, schema.field(name), found.function)
-        for name in group.protected
-        if (found := aggregate_function(schema, name)) is not None
-    }
+    found = {name: aggregate_column(schema, name) for name in group.protected}
+    return {name: column for name, column in found.items() if column is not None}
 
 
 def takes_back(column: AggregateColumn) -> bool:
@@ -97,8 +95,3 @@ def takes_back(column: AggregateColumn) -> bool:
 def refuses_retractions(column: AggregateColumn) -> bool:
     """Whether a retraction cannot be merged."""
     return not AGGREGATES[column.function].retracts and not column.get(IGNORE_RETRACT)
-
-
-def _function(schema: TableSchema, name: str) -> str:
-    found = aggregate_function(schema, name)
-    return LAST_NON_NULL_VALUE if found is None else found.function

@@ -6,7 +6,6 @@ Source: Paimon `FieldAggregators` and its factories. Wrong options are reported 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from widetable.derived_value import once_per_object
@@ -76,30 +75,22 @@ FUNCTIONS: Final[dict[str, tuple[str, _Test]]] = {
 REFUSED: Final = ("rbm32", "rbm64", "hll_sketch", "theta_sketch")
 
 
-@dataclass(frozen=True)
-class AggregateFunction:
-    """A function that reaches a column, and the option that says so."""
-
-    function: str
-    option: str
-
-
-def aggregate_function(schema: TableSchema, column: str) -> AggregateFunction | None:
-    """The function of a column, its own or the default one; None for keys and columns that order records."""
-    return _functions(schema).get(column)
+def aggregate_column(schema: TableSchema, column: str) -> AggregateColumn | None:
+    """A column with its function, its own or the default one; None for keys and columns that order records."""
+    return aggregate_columns(schema).get(column)
 
 
 @once_per_object
-def _functions(schema: TableSchema) -> dict[str, AggregateFunction]:
-    """Of the columns that have one. Few do, and merges ask for thousands of columns again and again."""
+def aggregate_columns(schema: TableSchema) -> dict[str, AggregateColumn]:
+    """Those that an option gives a function. Few do, and merges ask for thousands of columns again and again."""
     ordering = {name for group in schema.sequence_groups for name in group.sequence}
     without = {*schema.primary_keys, *schema.sequence_fields, *ordering}
     found = {}
-    for name in schema.names:
-        keys = (f"fields.{name}.aggregate-function", DEFAULT_FUNCTION_KEY)
+    for field in schema.fields:
+        keys = (f"fields.{field.name}.aggregate-function", DEFAULT_FUNCTION_KEY)
         key = next((key for key in keys if key in schema.options), None)
-        if key is not None and name not in without:
-            found[name] = AggregateFunction(schema.options[key], key)
+        if key is not None and field.name not in without:
+            found[field.name] = AggregateColumn(schema, field, schema.options[key], key)
     return found
 
 
@@ -119,47 +110,41 @@ def functions_are_known(schema: TableSchema) -> None:
 def functions_take_their_columns(schema: TableSchema) -> None:
     """Raises InvalidError for a function on a column of the wrong type, or without the options that it needs."""
     # Names were checked before (`functions_are_known`).
-    for field in schema.fields:
-        found = aggregate_function(schema, field.name)
-        if found is None:
-            continue
-        expected, takes = FUNCTIONS[found.function]
-        if not takes(field.type):
+    for column in aggregate_columns(schema).values():
+        expected, takes = FUNCTIONS[column.function]
+        if not takes(column.field.type):
             raise InvalidError(
-                f"option {found.option!r}",
-                found=f"{found.function!r} for the column {field.name!r} of type {field.type}",
+                f"option {column.option!r}",
+                found=f"{column.function!r} for the column {column.name!r} of type {column.field.type}",
                 expected=expected,
                 action="Use another function or another column.",
             )
-        _check_nested_key(schema, field.name, found.function)
-        _check_options(AggregateColumn(schema, field, found.function))
+        _check_nested_key(column)
+        _check_options(column)
 
 
-def _check_nested_key(schema: TableSchema, column: str, function: str) -> None:
+def _check_nested_key(column: AggregateColumn) -> None:
     """nested_partial_update needs a key of its rows, as do options that say something about such a key."""
-    if f"fields.{column}.nested-key" in schema.options:
+    options, prefix = column.schema.options, f"fields.{column.name}"
+    if f"{prefix}.nested-key" in options:
         return
-    needing = [
-        f"fields.{column}.{what}" for what in ("nested-sequence-field", "nested-key-null-strategy")
-    ]
-    for key in needing:
-        if key in schema.options or function == "nested_partial_update":
+    for key in (f"{prefix}.nested-sequence-field", f"{prefix}.nested-key-null-strategy"):
+        if key in options or column.function == "nested_partial_update":
             raise InvalidError(
-                f"option {key!r}" if key in schema.options else f"column {column!r}",
+                f"option {key!r}" if key in options else f"column {column.name!r}",
                 found="no nested-key",
-                expected=f"the option 'fields.{column}.nested-key'",
+                expected=f"the option '{prefix}.nested-key'",
                 action="Add it.",
             )
 
 
 def functions_are_honoured(schema: TableSchema) -> None:
     """Raises UnsupportedError for a function whose values only its library can read."""
-    for field in schema.fields:
-        found = aggregate_function(schema, field.name)
-        if found is not None and found.function in REFUSED:
+    for column in aggregate_columns(schema).values():
+        if column.function in REFUSED:
             raise UnsupportedError(
-                f"option {found.option!r}",
-                found=f"{found.function!r} for the column {field.name!r}",
+                f"option {column.option!r}",
+                found=f"{column.function!r} for the column {column.name!r}",
                 expected="a function that this version has: all but " + ", ".join(REFUSED),
                 action="Use another function, or another client.",
             )

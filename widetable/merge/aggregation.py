@@ -18,6 +18,7 @@ What is known makes a difference to retractions. `plan` has all records of a key
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -184,7 +185,7 @@ class _MergedKeys:
         self._collapses = collapses
         self.fold = Fold(window, keys, rows, starts, floor, steps, composes=collapses)
         without = np.where(retractions, SKIP, ADD).astype(np.int8)
-        self.without_retractions = self.fold.doing(without)
+        self.without_retractions = replace(self.fold, steps=without)
 
     def kinds(self) -> npt.NDArray[np.int8]:
         """int8[g]: +I; -D where the last record removed; the last record's where retractions stay."""

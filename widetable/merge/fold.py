@@ -17,7 +17,7 @@ Values only; folds are made per window and thrown away.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -55,9 +55,6 @@ class Fold:
     def column(self, name: str) -> pa.Array:
         """The values of a column that some piece has, by record."""
         return self.window.take(name, self.rows)
-
-    def doing(self, steps: Steps) -> Fold:
-        return replace(self, steps=steps)
 
     def indices(self, positions: Rows, *, or_last: bool) -> Rows:
         """int64[g] row numbers from int64[c] records; other keys are their only record. Where nothing was found: -1, or

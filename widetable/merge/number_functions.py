@@ -51,10 +51,7 @@ class Arithmetic:
     floats: _Loop
     decimals: Callable[[Fold, AggregateColumn, pa.Array], pa.Array]
     is_product: bool
-
-    @property
-    def retracts(self) -> bool:
-        return True
+    retracts: bool = True
 
     def grouping(self, column: AggregateColumn) -> Grouping:
         """Sums of integers are the same in any order, unless one on the way leaves the type."""

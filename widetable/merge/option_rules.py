@@ -21,7 +21,7 @@ from widetable.errors import InvalidError, UnsupportedError
 from widetable.merge.aggregate_function import IGNORE_RETRACT
 from widetable.merge.aggregate_functions import LAST_NON_NULL_VALUE, columns_of_aggregation
 from widetable.merge.aggregate_rules import (
-    aggregate_function,
+    aggregate_columns,
     functions_are_honoured,
     functions_are_known,
     functions_take_their_columns,
@@ -184,10 +184,8 @@ def removing_columns_are_sequences(schema: TableSchema) -> None:
 def functions_need_a_group(schema: TableSchema) -> None:
     """Only last_non_null_value, which is the default, may stand alone."""
     grouped = {name for _, name, _ in grouped_columns(schema)}
-    for name in schema.names:
-        found = aggregate_function(schema, name)
-        outside = name not in grouped and name not in schema.primary_keys
-        if found is not None and outside and found.function != LAST_NON_NULL_VALUE:
+    for name, found in aggregate_columns(schema).items():
+        if name not in grouped and found.function != LAST_NON_NULL_VALUE:
             raise _invalid(
                 found.option,
                 f"{found.function!r}, which reaches the column {name!r} outside all sequence groups",

@@ -12,7 +12,7 @@ where columns stand alone, but columns without nulls that the same pieces hold s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -241,7 +241,8 @@ def _fill(
     fold = Fold(window, contested.keys, rows, starts, floor, steps, composes=collapses)
     # For functions that retractions do nothing to. Composed ones are ADD by their step, so it
     # goes by the kind.
-    without = fold.doing(np.where(records.retractions, SKIP, steps).astype(np.int8))
+    passed_over = np.where(records.retractions, SKIP, steps).astype(np.int8)
+    without = replace(fold, steps=passed_over)
     for column in columns:
         if any(window.presence(column.name)):
             fill(sources, column, fold, without)

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 from widetable import options as opt
 from widetable.derived_value import once_per_object
-from widetable.merge.aggregate_function import NESTED_SEQUENCE, AggregateColumn, nested_fields
-from widetable.merge.aggregate_rules import aggregate_function
+from widetable.merge.aggregate_function import NESTED_SEQUENCE, nested_fields
+from widetable.merge.aggregate_rules import aggregate_columns
 from widetable.merge.key_order import check_order
 from widetable.schema import TableSchema
 from widetable.types import DataType
@@ -34,11 +34,7 @@ def _ordering(schema: TableSchema) -> Iterator[tuple[str, str, DataType]]:
     for group in schema.sequence_groups:
         for name in group.sequence:
             yield group.option, name, schema.field(name).type
-    for field in schema.fields:
-        found = aggregate_function(schema, field.name)
-        if found is None:
-            continue
-        column = AggregateColumn(schema, field, found.function)
+    for column in aggregate_columns(schema).values():
         for name in column.get(NESTED_SEQUENCE):
-            key = f"fields.{field.name}.{NESTED_SEQUENCE.key}"
+            key = f"fields.{column.name}.{NESTED_SEQUENCE.key}"
             yield key, name, nested_fields(column)[name].type

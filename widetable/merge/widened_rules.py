@@ -21,7 +21,7 @@ from itertools import chain
 from widetable.barrier_options import BARRIER_INTERVAL
 from widetable.derived_options import WidenOption, widen_options
 from widetable.errors import InvalidError
-from widetable.merge.aggregate_rules import aggregate_function
+from widetable.merge.aggregate_rules import aggregate_column
 from widetable.schema import TableSchema
 
 _REPLACES = "last_value"
@@ -48,7 +48,7 @@ def _check_columns(schema: TableSchema, widen: WidenOption) -> None:
     for name in (*widen.columns, widen.sequence):
         if not schema.field(name).type.nullable:
             raise _wrong(widen, f"the column {name!r} NOT NULL, which it widens", "a nullable one")
-        function = aggregate_function(schema, name)
+        function = aggregate_column(schema, name)
         if function is not None and function.function != _REPLACES:
             raise _wrong(
                 widen,
@@ -68,7 +68,7 @@ def _check_carried(schema: TableSchema, widen: WidenOption) -> None:
                 f"a column NOT NULL that each record carries ({name!r}), and {BARRIER_INTERVAL.key}",
                 "nullable columns besides the key",
             )
-        function = aggregate_function(schema, name)
+        function = aggregate_column(schema, name)
         if function is not None:
             raise _wrong(
                 widen,
