@@ -31,7 +31,7 @@ from widetable.format.bucket_id import MOST_DYNAMIC_BUCKETS, BucketId
 from widetable.kernels.bucket_hash import Hashes
 from widetable.options import TableOptions
 from widetable.schema import TableSchema
-from widetable.write.partition_rows import partition_numbers, partition_of
+from widetable.write.partition_rows import rows_by_partition
 
 Buckets: TypeAlias = npt.NDArray[np.int32]
 _NO_HASHES: Final = np.empty(0, np.int32)
@@ -153,14 +153,11 @@ class DynamicBuckets:
     def assign(self, row_batch: pa.RecordBatch) -> Buckets:
         """int32[n]: the bucket of each row."""
         hashes = key_hashes(row_batch, self._schema)
-        if not self._schema.partition_keys:
-            return self._of(partition_of(row_batch, 0, self._schema)).assign(hashes)
-        found = np.empty(row_batch.num_rows, np.int32)
-        numbers = partition_numbers(row_batch, self._schema)
-        for number in np.unique(numbers).tolist():
-            rows = np.flatnonzero(numbers == number)
-            partition = partition_of(row_batch, int(rows[0]), self._schema)
-            found[rows] = self._of(partition).assign(hashes[rows])
+        found = np.empty(len(hashes), np.int32)
+        for partition, rows in rows_by_partition(row_batch, self._schema):
+            if partition not in self._partitions:
+                self._partitions[partition] = self._load(partition)
+            found[rows] = self._partitions[partition].assign(hashes[rows])
         return found
 
     def new_hashes(self) -> Iterator[tuple[BucketId, Hashes]]:
@@ -172,8 +169,3 @@ class DynamicBuckets:
     def total_buckets(self, partition: bytes) -> int:
         """No number: they are dynamic."""
         return self._schema.num_buckets
-
-    def _of(self, partition: bytes) -> PartitionBuckets:
-        if partition not in self._partitions:
-            self._partitions[partition] = self._load(partition)
-        return self._partitions[partition]

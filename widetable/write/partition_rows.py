@@ -5,6 +5,8 @@ In: a row batch with the partition columns. Raises what BinaryRows raise.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -17,6 +19,19 @@ from widetable.schema import TableSchema
 def partition_numbers(row_batch: pa.RecordBatch, schema: TableSchema) -> npt.NDArray[np.int64]:
     """Equal numbers for rows of equal partition, int64[n] from 0."""
     return ranks([row_batch.column(name) for name in schema.partition_keys])
+
+
+def rows_by_partition(
+    row_batch: pa.RecordBatch, schema: TableSchema
+) -> Iterator[tuple[bytes, npt.NDArray[np.int64]]]:
+    """Each partition of a batch, and the numbers of its rows."""
+    if not schema.partition_keys:
+        yield EMPTY_ROW, np.arange(row_batch.num_rows)
+        return
+    numbers = partition_numbers(row_batch, schema)
+    for number in np.unique(numbers).tolist():
+        rows = np.flatnonzero(numbers == number)
+        yield partition_of(row_batch, int(rows[0]), schema), rows
 
 
 def partition_of(row_batch: pa.RecordBatch, row: int, schema: TableSchema) -> bytes:

@@ -20,7 +20,7 @@ from widetable.format.bucket_hash import bucket_ids
 from widetable.format.bucket_id import BucketId
 from widetable.kernels.bucket_hash import Hashes
 from widetable.schema import TableSchema
-from widetable.write.partition_rows import partition_numbers, partition_of
+from widetable.write.partition_rows import rows_by_partition
 
 
 class Places(Protocol):
@@ -55,14 +55,12 @@ class CountedBuckets:
 
     def assign(self, row_batch: pa.RecordBatch) -> npt.NDArray[np.int32]:
         """int32[n]: the bucket of each row, by the number of its partition."""
-        if not self._schema.partition_keys:
-            return self._bucket_ids(row_batch, partition_of(row_batch, 0, self._schema))
         found = np.empty(row_batch.num_rows, np.int32)
-        numbers = partition_numbers(row_batch, self._schema)
-        for number in np.unique(numbers).tolist():
-            rows = np.flatnonzero(numbers == number)
-            partition = partition_of(row_batch, int(rows[0]), self._schema)
-            found[rows] = self._bucket_ids(row_batch.take(pa.array(rows)), partition)
+        for partition, rows in rows_by_partition(row_batch, self._schema):
+            is_whole = len(rows) == row_batch.num_rows
+            part = row_batch if is_whole else row_batch.take(pa.array(rows))
+            counted = with_buckets(self._schema, self.total_buckets(partition))
+            found[rows] = bucket_ids(part, counted)
         return found
 
     def new_hashes(self) -> Iterator[tuple[BucketId, Hashes]]:
@@ -74,9 +72,6 @@ class CountedBuckets:
         if partition not in self._counts:
             self._counts[partition] = self._count(partition) or self._schema.num_buckets
         return self._counts[partition]
-
-    def _bucket_ids(self, rows: pa.RecordBatch, partition: bytes) -> npt.NDArray[np.int32]:
-        return bucket_ids(rows, with_buckets(self._schema, self.total_buckets(partition)))
 
 
 def with_buckets(schema: TableSchema, count: int) -> TableSchema:
