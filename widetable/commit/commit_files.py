@@ -41,14 +41,6 @@ class ListFile:
     manifests: tuple[ManifestFileMeta, ...]
 
 
-@dataclass(frozen=True)
-class _Folded:
-    """inputs: names of the manifests that `outputs` replace, in order."""
-
-    inputs: tuple[str, ...]
-    outputs: tuple[ManifestFileMeta, ...]
-
-
 class CommitFiles:
     """Of one commit. Every file it wrote is in `writer.written`.
 
@@ -67,7 +59,8 @@ class CommitFiles:
         self._delta_entries: tuple[ManifestEntry, ...] = ()
         self._changelog: ListFile | None = None
         self._base: ListFile | None = None
-        self._folded: _Folded | None = None
+        # Names of manifests, and those that replace them, both in order.
+        self._folded: tuple[list[str], tuple[ManifestFileMeta, ...]] | None = None
 
     def delta(self, entries: tuple[ManifestEntry, ...]) -> ListFile:
         """The list of what this commit adds and deletes: one manifest, none when there is nothing.
@@ -106,10 +99,11 @@ class CommitFiles:
         that of time, which `live` goes by: outputs stand where their inputs stood.
         """
         if self._folded is not None:
-            at = _position(self._folded.inputs, metas)
+            names, outputs = self._folded
+            at = _position(names, metas)
             if at is not None:
-                return metas[:at] + self._folded.outputs + metas[at + len(self._folded.inputs) :]
-            self._drop(None, self._folded.outputs)
+                return metas[:at] + outputs + metas[at + len(names) :]
+            self._drop(None, outputs)
             self._folded = None
         start = choose_fold(
             metas,
@@ -124,7 +118,7 @@ class CommitFiles:
             entry for meta in inputs for entry in self._live_files.manifest(meta, latest).entries
         )
         outputs = tuple(self.writer.manifest(part) for part in split_evenly(entries))
-        self._folded = _Folded(tuple(meta.file_name for meta in inputs), outputs)
+        self._folded = [meta.file_name for meta in inputs], outputs
         return metas[:start] + outputs
 
     def _list(self, manifests: tuple[ManifestFileMeta, ...]) -> ListFile:

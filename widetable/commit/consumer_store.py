@@ -66,31 +66,26 @@ class ConsumerStore:
 
     def idle(self, before_millis: int) -> list[str]:
         """Consumers whose last progress was recorded before that time (epoch), sorted by name."""
-        return [name for name, millis in self._entries() if millis < before_millis]
+        return [name for name, millis in self.times().items() if millis < before_millis]
 
     def times(self) -> dict[str, int]:
-        """When each consumer has last recorded progress, epoch milliseconds, by name."""
-        return dict(self._entries())
+        """When each consumer has last recorded progress, epoch milliseconds, by name; nothing of files that can be no
+        consumer's.
+        """
+        entries = self._file_io.list(self._paths.consumer_dir)
+        named = ((consumer_name(entry.name), entry.modified_millis) for entry in entries)
+        return {name: millis for name, millis in named if name is not None}
 
     def all(self) -> dict[str, int]:
         """Consumer to its next snapshot, sorted by name. One that cannot be read has none, and is logged."""
-        found, damaged = readable(self._names(), self.next_snapshot)
+        found, damaged = readable(self.times(), self.next_snapshot)
         for damage in damaged:
             pass_over(damage)
         return found
 
     def damaged(self) -> list[DamagedError]:
         """Consumers that cannot be read."""
-        return readable(self._names(), self.next_snapshot)[1]
-
-    def _names(self) -> list[str]:
-        return [name for name, _ in self._entries()]
-
-    def _entries(self) -> list[tuple[str, int]]:
-        """(name, time of the last progress), by name; nothing of files that can be no consumer's."""
-        entries = self._file_io.list(self._paths.consumer_dir)
-        named = ((consumer_name(entry.name), entry.modified_millis) for entry in entries)
-        return [(name, millis) for name, millis in named if name is not None]
+        return readable(self.times(), self.next_snapshot)[1]
 
     def _path(self, consumer_id: str) -> str:
         return self._paths.consumer(check_name(consumer_id, "consumer", len(CONSUMER_PREFIX)))
