@@ -14,7 +14,7 @@ import numpy as np
 
 from widetable.kernels.partial_update import last_marked
 from widetable.merge.fold import Mask
-from widetable.merge.key_order import KeyOrder
+from widetable.merge.key_order import lanes_of_sequence
 from widetable.merge.window import Window
 from widetable.row_kind import DELETE, is_retraction
 
@@ -32,7 +32,7 @@ def kept(window: Window, barriers: Mask) -> Mask | None:
 def between_sequences(window: Window) -> Mask:
     """Rows whose `sequence.field` is not that of the row before: a later commit may put one between them."""
     barriers = np.zeros(len(window.order), np.bool_)
-    lanes = KeyOrder(window.schema).sequence_lanes(window.pieces)
+    lanes = lanes_of_sequence(window.schema, window.pieces)
     if lanes is not None:
         lanes = lanes[window.order]
         barriers[1:] = (lanes[1:] != lanes[:-1]).any(axis=1)

@@ -10,7 +10,6 @@ then file order.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -31,37 +30,23 @@ Lanes: TypeAlias = npt.NDArray[np.uint64]
 _DOUBLED_MAX = 1 << 62
 
 
-@dataclass(frozen=True)
-class KeyOrder:
-    """The order of a table's rows. Lanes are comparable only among the row batches of one call.
-
-    They are freed of what all rows of the call have in common. So whoever compares rows of
-    several batches asks for all of them at once.
+def lanes_of_keys(schema: TableSchema, batches: Sequence[pa.RecordBatch]) -> Lanes:
+    """u64[n, L] of the key columns of all rows, batch after batch. Lanes are comparable only among the row batches of
+    one call: they are freed of what all of its rows have in common.
     """
+    return key_lanes(_laid_end_to_end(schema, batches, schema.trimmed_primary_key))
 
-    schema: TableSchema
 
-    @property
-    def key(self) -> tuple[str, ...]:
-        return self.schema.trimmed_primary_key
-
-    @property
-    def sequence(self) -> tuple[str, ...]:
-        return self.schema.sequence_fields
-
-    def key_lanes(self, batches: Sequence[pa.RecordBatch]) -> Lanes:
-        """u64[n, L] of the key columns of all rows, batch after batch."""
-        return key_lanes([_laid_end_to_end(self.schema, batches, name) for name in self.key])
-
-    def sequence_lanes(self, batches: Sequence[pa.RecordBatch]) -> Lanes | None:
-        """u64[n, L] of the `sequence.field`s; None in a table without them. A missing column is null."""
-        if not self.sequence:
-            return None
-        for name in self.sequence:
-            check_order(opt.SEQUENCE_FIELD.key, name, self.schema.field(name).type)
-        descending = self.schema.typed_options.get(opt.SEQUENCE_SORT_ORDER) == "descending"
-        columns = [_laid_end_to_end(self.schema, batches, name) for name in self.sequence]
-        return key_lanes(columns, descending=[descending] * len(columns))
+def lanes_of_sequence(schema: TableSchema, batches: Sequence[pa.RecordBatch]) -> Lanes | None:
+    """u64[n, L] of the `sequence.field`s; None in a table without them. A missing column is null."""
+    names = schema.sequence_fields
+    if not names:
+        return None
+    for name in names:
+        check_order(opt.SEQUENCE_FIELD.key, name, schema.field(name).type)
+    is_descending = schema.typed_options.get(opt.SEQUENCE_SORT_ORDER) == "descending"
+    columns = _laid_end_to_end(schema, batches, names)
+    return key_lanes(columns, descending=[is_descending] * len(columns))
 
 
 def check_order(option: str, name: str, kind: DataType) -> None:
@@ -85,10 +70,12 @@ def check_order(option: str, name: str, kind: DataType) -> None:
 
 
 def _laid_end_to_end(
-    schema: TableSchema, batches: Sequence[pa.RecordBatch], name: str
-) -> pa.ChunkedArray:
-    field = schema.arrow_schema([name]).field(0)
-    return pa.chunked_array([column_or_nulls(batch, field) for batch in batches], field.type)
+    schema: TableSchema, batches: Sequence[pa.RecordBatch], names: Sequence[str]
+) -> list[pa.ChunkedArray]:
+    return [
+        pa.chunked_array([column_or_nulls(batch, field) for batch in batches], field.type)
+        for field in schema.arrow_schema(names)
+    ]
 
 
 def arrival_keys(

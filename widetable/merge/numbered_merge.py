@@ -23,7 +23,6 @@ from widetable.kernels.arrow_buffers import fixed_values
 from widetable.kernels.key_lanes import key_lanes
 from widetable.merge.engine import MergeEngine, plan_of
 from widetable.merge.gather import gather
-from widetable.merge.key_order import KeyOrder
 from widetable.merge.window import window_of_runs
 from widetable.row_kind import is_retraction
 from widetable.schema import VALUE_KIND, TableSchema
@@ -64,7 +63,7 @@ def merge_numbered(
         rest = [pa.chunked_array([piece.column(name) for piece in pieces]) for name in below]
         lanes = key_lanes([pa.chunked_array([pa.array(numbers)]), *rest])
     full_runs = full_runs if engine.counts_newest_full_row(schema) else 0
-    window = window_of_runs(KeyOrder(schema), pieces, run_offsets, lanes, full_runs)
+    window = window_of_runs(schema, pieces, run_offsets, lanes, full_runs)
     plan = plan_of(window, engine, names)
     there = np.flatnonzero(~is_retraction(plan.kinds))
     rows = gather(window, plan.without_deletes(), names)

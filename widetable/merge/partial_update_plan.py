@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -124,7 +125,9 @@ class _Records:
         self.schema = window.schema
         self.rows = window.contested.rows
         self.starts = window.contested.starts
-        self._sequences: dict[SequenceGroup, Sequences] = {}
+        # By group; of these rows, not of `self`, which is let go with the plan.
+        rows = self.rows
+        self.sequences = cache(lambda group: sequences_of(window, group, rows))
         kinds = window.kinds[self.rows]
         self.retractions = is_retraction(kinds)
         self.deletes = kinds == DELETE
@@ -143,12 +146,6 @@ class _Records:
         if self.retractions.any() and not retractions_have_a_meaning(self.schema):
             row = int(self.rows[self.retractions.argmax()])
             raise meaningless_retraction(self.window.kinds[row], self.window.printed_key(row))
-
-    def sequences(self, group: SequenceGroup) -> Sequences:
-        found = self._sequences.get(group)
-        if found is None:
-            found = self._sequences[group] = sequences_of(self.window, group, self.rows)
-        return found
 
     def in_group(self, group: SequenceGroup) -> tuple[Rows, Rows, Mask, Mask, Mask, Lanes]:
         """What `sequence_winners` and `sequence_steps` go by."""

@@ -37,7 +37,7 @@ import pyarrow as pa
 from widetable.errors import DamagedError
 from widetable.format.row_budget import MOST_ROWS, row_bytes, rows_within
 from widetable.kernels.run_cut import first_disorder, rows_before_cut, rows_reached
-from widetable.merge.key_order import KeyOrder
+from widetable.merge.key_order import lanes_of_keys
 from widetable.merge.window import Window, window_of_runs
 from widetable.schema import TableSchema
 
@@ -60,12 +60,11 @@ def windows(
     are taken. batch_bytes: for the heads of all runs together, in memory. A run may hold a key
     several times.
     """
-    key_order = KeyOrder(schema)
     every = [_Run(number, run) for number, run in enumerate(runs)]
     for run in every:
         run.look_at_width()
     filled = [run for run in every if run.rows]
-    sleepers = _Sleepers(key_order, filled)
+    sleepers = _Sleepers(schema, filled)
     awake = sleepers.wake(len(filled) if len(filled) <= _FEW_RUNS else 1)
     while awake:
         rows = rows_within(batch_bytes, sum(run.row_bytes for run in awake))
@@ -75,7 +74,7 @@ def windows(
             rows = min(rows, awake[0].batch_rows)
         for run in awake:
             run.load(rows)
-        found = _Heads(key_order, awake, sleepers, len(every))
+        found = _Heads(schema, awake, sleepers, len(every))
         woken = sleepers.wake(found.reached)
         if woken:
             awake = sorted((*awake, *woken), key=lambda run: run.number)
@@ -95,16 +94,16 @@ class _Heads:
     """What is looked at before one window: the heads of the runs that are awake, and the first keys of the others."""
 
     def __init__(
-        self, key_order: KeyOrder, awake: Sequence[_Run], sleepers: _Sleepers, runs: int
+        self, schema: TableSchema, awake: Sequence[_Run], sleepers: _Sleepers, runs: int
     ) -> None:
         """runs: how many there are, with those that have ended."""
         self._runs = runs
-        self._key_order = key_order
+        self._schema = schema
         self._awake = awake
         seen = [run.seen_rows for run in awake]
         self._offsets = np.cumsum([0, *seen, sleepers.first_keys.num_rows])
         pieces = [piece for run in awake for piece in run.head(run.seen_rows)]
-        self._lanes = key_order.key_lanes([*pieces, sleepers.first_keys])
+        self._lanes = lanes_of_keys(schema, [*pieces, sleepers.first_keys])
         self._has_sleepers = sleepers.first_keys.num_rows > 0
         self._check_key_order()
 
@@ -141,7 +140,7 @@ class _Heads:
         for run, rows in zip(self._awake, counts, strict=True):
             run.drop(int(rows))
         run_offsets = np.concatenate([[0], np.cumsum(of_all)])
-        window = window_of_runs(self._key_order, taken, run_offsets, lanes, full_runs)
+        window = window_of_runs(self._schema, taken, run_offsets, lanes, full_runs)
         return window, run_offsets
 
     def _check_key_order(self) -> None:
@@ -159,16 +158,16 @@ class _Heads:
 class _Sleepers:
     """Runs of which nothing was taken, by their first key. first_keys: ascending."""
 
-    def __init__(self, key_order: KeyOrder, runs: Sequence[_Run]) -> None:
+    def __init__(self, schema: TableSchema, runs: Sequence[_Run]) -> None:
         rows = [run.head(1)[0] for run in runs]
         keys = {
             name: pa.chunked_array([row.column(name) for row in rows]).combine_chunks()
-            for name in (key_order.key if rows else ())
+            for name in (schema.trimmed_primary_key if rows else ())
         }
         self.first_keys = pa.RecordBatch.from_pydict(keys)
         self._runs: list[_Run] = []
         if rows:
-            lanes = key_order.key_lanes([self.first_keys])
+            lanes = lanes_of_keys(schema, [self.first_keys])
             order = np.lexsort(lanes.T[::-1])
             self.first_keys = self.first_keys.take(pa.array(order))
             self._runs = [runs[at] for at in order]

@@ -35,7 +35,6 @@ from widetable.format.row_budget import pieces
 from widetable.merge.changelog import changelog, changelog_rule
 from widetable.merge.engine import MergeEngine, collapse_plan_of, plan_of
 from widetable.merge.gather import gather
-from widetable.merge.key_order import KeyOrder
 from widetable.merge.plan import MergePlan, unmerged
 from widetable.merge.record_expiry import RecordExpiry
 from widetable.merge.run_windows import windows
@@ -175,7 +174,7 @@ def collapse(
         return []
     held = {name for batch in filled for name in batch.schema.names}
     names = tuple(name for name in schema.names if name in held)
-    window = window_of_arrivals(KeyOrder(schema), filled)
+    window = window_of_arrivals(schema, filled)
     layers = _layers(window, engine)
     return [gather(layer, collapse_plan_of(layer, engine, names), names) for layer in layers]
 

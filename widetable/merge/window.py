@@ -37,7 +37,7 @@ from widetable.kernels.arrow_buffers import fixed_values
 from widetable.kernels.merge_order import merge_order
 from widetable.kernels.patched_take import PatchChoice, take_patched
 from widetable.kernels.sort_order import group_starts, sort_order
-from widetable.merge.key_order import KeyOrder, Lanes, arrival_keys
+from widetable.merge.key_order import Lanes, arrival_keys, lanes_of_keys, lanes_of_sequence
 from widetable.merge.printed_key import printed_key
 from widetable.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 
@@ -202,7 +202,7 @@ class Window:
 
 
 def window_of_runs(
-    key_order: KeyOrder,
+    schema: TableSchema,
     pieces: Sequence[pa.RecordBatch],
     run_offsets: npt.NDArray[np.int64],
     lanes: Lanes,
@@ -214,7 +214,7 @@ def window_of_runs(
     run_offsets counts runs that have no row here, too: two equal offsets. pieces: of the runs
     end to end, any number of each.
     """
-    window = _window(key_order, pieces, lanes, run_offsets)
+    window = _window(schema, pieces, lanes, run_offsets)
     return window if full_runs < 2 else _of_newest(window, run_offsets, full_runs)
 
 
@@ -231,13 +231,13 @@ def _of_newest(window: Window, run_offsets: npt.NDArray[np.int64], full_runs: in
     return window if counts.all() else window.layer(counts)
 
 
-def window_of_arrivals(key_order: KeyOrder, batches: Sequence[pa.RecordBatch]) -> Window:
+def window_of_arrivals(schema: TableSchema, batches: Sequence[pa.RecordBatch]) -> Window:
     """A window of row batches in any order of keys."""
-    return _window(key_order, batches, key_order.key_lanes(batches), None)
+    return _window(schema, batches, lanes_of_keys(schema, batches), None)
 
 
 def _window(
-    key_order: KeyOrder,
+    schema: TableSchema,
     pieces: Sequence[pa.RecordBatch],
     key_lanes: Lanes,
     run_offsets: npt.NDArray[np.int64] | None,
@@ -245,7 +245,7 @@ def _window(
     kinds = _end_to_end(pieces, VALUE_KIND, np.dtype(np.int8))
     sequence_numbers = _end_to_end(pieces, SEQUENCE_NUMBER, np.dtype(np.int64))
     arrivals = arrival_keys(sequence_numbers, kinds)
-    sequence = key_order.sequence_lanes(pieces)
+    sequence = lanes_of_sequence(schema, pieces)
     lanes = key_lanes if sequence is None else np.concatenate([key_lanes, sequence], axis=1)
     order = (
         sort_order(lanes, arrivals)
@@ -253,7 +253,7 @@ def _window(
         else _merged(lanes, arrivals, run_offsets)
     )
     starts = group_starts(key_lanes, order)
-    return Window(key_order.schema, tuple(pieces), order, starts, kinds, sequence_numbers)
+    return Window(schema, tuple(pieces), order, starts, kinds, sequence_numbers)
 
 
 def _merged(

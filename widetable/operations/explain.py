@@ -26,7 +26,6 @@ import pyarrow as pa
 from widetable.errors import InvalidError
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.printed_value import printed_rows
-from widetable.merge.key_order import KeyOrder
 from widetable.merge.merge_reasons import (
     LEAVES,
     FilledColumn,
@@ -168,7 +167,7 @@ def _merged(
     lanes = np.zeros((len(stored), 1), np.uint64)
     is_full = state.engine.counts_newest_full_row(schema)
     full_runs = rows.levels if is_full else 0
-    window = window_of_runs(KeyOrder(schema), pieces, run_offsets, lanes, full_runs)
+    window = window_of_runs(schema, pieces, run_offsets, lanes, full_runs)
     return stored, merge_steps(window, state.engine, schema.names)
 
 

@@ -17,7 +17,6 @@ import pyarrow as pa
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import FILE_SOURCE_APPEND, DataFileMeta
 from widetable.merge.gather import gather
-from widetable.merge.key_order import KeyOrder
 from widetable.merge.plan import unmerged
 from widetable.merge.window import window_of_arrivals
 from widetable.write.discard import discard_files
@@ -71,7 +70,7 @@ class InputChangelog:
         if not records:
             return
         # Each record stays a row, in the window's order.
-        window = window_of_arrivals(KeyOrder(self._state.schema), records)
+        window = window_of_arrivals(self._state.schema, records)
         names = [name for name in self._state.schema.names if any(window.presence(name))]
         plan = unmerged(window, names, window.order)
         writer = RollingWriter(

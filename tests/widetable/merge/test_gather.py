@@ -10,7 +10,6 @@ from tests.bucket import row_batch
 from tests.widetable.merge.test_normal_form import record
 from widetable.merge.engine import engine_of
 from widetable.merge.gather import gather
-from widetable.merge.key_order import KeyOrder
 from widetable.merge.window import window_of_arrivals
 from widetable.new_schema import new_schema
 
@@ -33,6 +32,6 @@ def test_no_joined_column_is_kept(engine: str, kind: pa.DataType, function: str)
         },
     )
     batches = [row_batch(schema, [record("+I", 1, n, None)], schema.names, n) for n in range(3)]
-    window = window_of_arrivals(KeyOrder(schema), batches)
+    window = window_of_arrivals(schema, batches)
     assert gather(window, engine_of(schema).plan(window, schema.names), schema.names).num_rows == 1
     assert window._columns == {}

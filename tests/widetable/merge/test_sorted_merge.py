@@ -16,7 +16,7 @@ from tests.model import Record
 from widetable.errors import DamagedError
 from widetable.format.row_budget import BATCH_BYTES
 from widetable.merge.engine import engine_of
-from widetable.merge.key_order import KeyOrder
+from widetable.merge.key_order import lanes_of_keys
 from widetable.merge.sorted_merge import collapse, merge_runs
 from widetable.new_schema import new_schema
 from widetable.schema import TableSchema
@@ -275,14 +275,13 @@ def test_a_window_costs_what_the_runs_cost_that_meet_in_it(
     windows are made, as if only those that meet were there.
     """
     looked_at = 0
-    lanes_of = KeyOrder.key_lanes
 
-    def counted(order: KeyOrder, batches: Sequence[pa.RecordBatch]) -> Any:
+    def counted(schema: TableSchema, batches: Sequence[pa.RecordBatch]) -> Any:
         nonlocal looked_at
         looked_at += sum(batch.num_rows for batch in batches)
-        return lanes_of(order, batches)
+        return lanes_of_keys(schema, batches)
 
-    monkeypatch.setattr(KeyOrder, "key_lanes", counted)
+    monkeypatch.setattr("widetable.merge.run_windows.lanes_of_keys", counted)
     runs = [
         run_of(PLAIN, [(n * step + key, n, "") for key in range(100)], n * 100 + 1, batch_rows=100)
         for n in range(200)
