@@ -43,20 +43,16 @@ _ACTIONS: Final = {
 
 
 class Deltas:
-    """Of one table. path: for messages.
-
-    Threads may share it.
-    """
+    """Of one table. Threads may share it."""
 
     def __init__(
-        self, live_files: LiveFiles, schemas: SchemaStore, snapshots: SnapshotStore, path: str
+        self, live_files: LiveFiles, schemas: SchemaStore, snapshots: SnapshotStore
     ) -> None:
         schema = schemas.latest()
         self.live_files = live_files
         self.schemas = schemas
         self.snapshots = snapshots
         self.key_types = [schema.field(name).type for name in schema.trimmed_primary_key]
-        self.path = path
 
     def of(self, asked: CommitRequest, latest: Snapshot | None) -> tuple[ManifestEntry, ...]:
         """The entries for a snapshot after `latest`.
@@ -73,7 +69,7 @@ class Deltas:
         if conflict is not None:
             names = ", ".join(conflict.files[:5]) + (", .." if len(conflict.files) > 5 else "")
             raise ConflictError(
-                self.path,
+                self.live_files.paths.root,
                 found=f"{conflict.detail}: {names}",
                 expected=f"a commit of kind {asked.kind} that fits snapshot {latest.id if latest else 0}",
                 action=_ACTIONS[asked.kind],

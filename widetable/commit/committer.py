@@ -129,8 +129,8 @@ class Committer:
         self._partition_types = [schema.field(name).type for name in schema.partition_keys]
         self.live_files = LiveFiles(file_io, paths, self._partition_types)
         self.level0 = Level0Labels(self.live_files, self.last_commits.load)
-        self._deltas = Deltas(self.live_files, self.schemas, self.snapshots, paths.root)
-        self.indexes = IndexFiles(file_io, paths, self.live_files)
+        self._deltas = Deltas(self.live_files, self.schemas, self.snapshots)
+        self.indexes = IndexFiles(self.live_files)
 
     def append(
         self,

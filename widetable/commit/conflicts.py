@@ -100,10 +100,7 @@ def _overlap(
 
     def bounds(entry: ManifestEntry) -> tuple[Any, Any]:
         name, file = entry.file.file_name, entry.file
-        low, high = (
-            decode_row(file.min_key, key_types, name),
-            decode_row(file.max_key, key_types, name),
-        )
+        low, high = (decode_row(key, key_types, name) for key in (file.min_key, file.max_key))
         return order(low), order(high)
 
     for (bucket, level), entries in runs.items():

@@ -26,7 +26,6 @@ from widetable.format.deletion_vector import (
 )
 from widetable.format.index_manifest import DELETION_VECTORS, IndexEntry, VectorRange
 from widetable.paths import TablePaths
-from widetable.storage.file_io import FileIO
 from widetable.write.commit_message import CommitMessage
 
 
@@ -48,8 +47,6 @@ def next_entries(
     entries: Sequence[IndexEntry],
     gone: Collection[str],
     new: Mapping[BucketId, Mapping[str, bytes]],
-    file_io: FileIO,
-    paths: TablePaths,
     writer: ManifestWriter,
 ) -> list[IndexEntry]:
     """The entries with these vectors, and without those of data files that are gone. Others stay as they are.
@@ -65,7 +62,7 @@ def next_entries(
     left = [e for e in entries if e.kind != DELETION_VECTORS or e.bucket not in touched]
     for bucket in sorted(touched):
         vectors = {
-            vector.data_file: vector_bytes(file_io, _place(paths, entry, vector))
+            vector.data_file: vector_bytes(writer.file_io, _place(writer.paths, entry, vector))
             for entry in entries
             if entry.bucket == bucket
             for vector in entry.vectors

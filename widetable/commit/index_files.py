@@ -29,8 +29,6 @@ from widetable.errors import NotFoundError, UnsupportedError
 from widetable.format.index_manifest import DELETION_VECTORS, HASH, IndexEntry
 from widetable.format.manifest_entry import ADD, DELETE, ManifestEntry
 from widetable.format.snapshot import Snapshot
-from widetable.paths import TablePaths
-from widetable.storage.file_io import FileIO
 
 _KINDS: Final = (HASH, DELETION_VECTORS)
 
@@ -38,11 +36,9 @@ _KINDS: Final = (HASH, DELETION_VECTORS)
 class IndexFiles:
     """For one table; threads may share it."""
 
-    def __init__(self, file_io: FileIO, paths: TablePaths, live_files: LiveFiles) -> None:
-        self._file_io = file_io
-        self._paths = paths
+    def __init__(self, live_files: LiveFiles) -> None:
         self._live_files = live_files
-        self.hashes: Final = HashIndexes(file_io, paths)
+        self.hashes: Final = HashIndexes(live_files.file_io, live_files.paths)
 
     def next_manifest(
         self,
@@ -72,9 +68,7 @@ class IndexFiles:
         if asked.restores is not None:
             gone = vectors - {identity[3] for identity in asked.keeps}
         if marked or gone:
-            after = deletion_vectors.next_entries(
-                after, gone, marked, self._file_io, self._paths, writer
-            )
+            after = deletion_vectors.next_entries(after, gone, marked, writer)
         if tuple(after) == before and source is latest:
             return None if latest is None else latest.index_manifest
         self._check_kinds(after)
@@ -86,7 +80,7 @@ class IndexFiles:
     def _copied(self, entry: IndexEntry, writer: ManifestWriter) -> IndexEntry | None:
         """None for hashes that are missing: the next writer makes them anew (docs/decisions/0032)."""
         try:
-            data = self._file_io.read(self._paths.index(entry.file_name))
+            data = writer.file_io.read(writer.paths.index(entry.file_name))
         except NotFoundError:
             if entry.kind != HASH:
                 raise
@@ -98,7 +92,7 @@ class IndexFiles:
         other = next((entry.kind for entry in entries if entry.kind not in _KINDS), None)
         if other is not None:
             raise UnsupportedError(
-                self._paths.root,
+                self._live_files.paths.root,
                 found=f"an index of the kind {other!r}",
                 expected=f"indexes of the kinds {', '.join(_KINDS)}",
                 action="Write the table with another client.",

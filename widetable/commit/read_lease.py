@@ -48,16 +48,19 @@ _log = logging.getLogger("widetable")
 class ReadLease:
     """Made by `hold`. It runs out `duration_millis` after it was taken, moved or last renewed. Only for the process
     that took it: in a forked child it holds nothing. For one thread, besides the one that renews it.
+
+    snapshot_id: the first that is held. duration_millis: for which it is taken, and renewed. expires_millis: when it
+    runs out, epoch.
     """
 
     def __init__(
         self, file_io: FileIO, path: str, snapshot_id: int, duration_millis: int, clock: Clock
     ) -> None:
         self._path = path
-        self._snapshot_id = snapshot_id
-        self._duration_millis = duration_millis
+        self.snapshot_id = snapshot_id
+        self.duration_millis = duration_millis
         self._clock = clock
-        self._expires_millis = 0
+        self.expires_millis = 0
         self._file = LeaseFile(file_io, path)
         # A lease that nobody has any more holds nothing, at the end of the process neither.
         weakref.finalize(self, _let_go, self._file)
@@ -68,21 +71,6 @@ class ReadLease:
         return self._path.rpartition(_PREFIX)[2]
 
     @property
-    def snapshot_id(self) -> int:
-        """The first snapshot that is held."""
-        return self._snapshot_id
-
-    @property
-    def duration_millis(self) -> int:
-        """For which it is taken, and renewed."""
-        return self._duration_millis
-
-    @property
-    def expires_millis(self) -> int:
-        """When it runs out, epoch milliseconds."""
-        return self._expires_millis
-
-    @property
     def is_ours(self) -> bool:
         """Whether this process took it, and has not released it."""
         return self._file.is_ours
@@ -91,21 +79,21 @@ class ReadLease:
         """Hold only the snapshots from `snapshot_id` on, and renew. Going back is an InvalidError: what was let go
         may have expired.
         """
-        if snapshot_id < self._snapshot_id:
+        if snapshot_id < self.snapshot_id:
             raise InvalidError(
                 "snapshot_id",
-                found=f"{snapshot_id}, before {self._snapshot_id}",
+                found=f"{snapshot_id}, before {self.snapshot_id}",
                 expected="the held snapshot or a later one",
                 action="Take a new lease.",
             )
-        self._snapshot_id = snapshot_id
+        self.snapshot_id = snapshot_id
         return self.renew()
 
     def renew(self) -> bool:
         """Start the duration again. False when it had run out before: snapshots may have expired meanwhile, so look
         whether the next one is there.
         """
-        before_millis = self._expires_millis
+        before_millis = self.expires_millis
         now_millis = _now_millis(self._clock)
         return self._file.write(self._from_now) and now_millis < before_millis
 
@@ -113,17 +101,17 @@ class ReadLease:
         """Let go. May be called again."""
         LEASE_RENEWAL.stop(self)
         self._file.remove()
-        self._expires_millis = 0
+        self.expires_millis = 0
 
     def _from_now(self) -> bytes:
-        expires_millis = _now_millis(self._clock) + self._duration_millis
+        expires_millis = _now_millis(self._clock) + self.duration_millis
         held = {
-            "snapshot_id": self._snapshot_id,
+            "snapshot_id": self.snapshot_id,
             "expires_millis": expires_millis,
             "process": this_process(),
         }
         data = _NOTE.to_json(self._path, held)
-        self._expires_millis = expires_millis
+        self.expires_millis = expires_millis
         return data
 
 

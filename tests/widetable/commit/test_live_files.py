@@ -74,7 +74,7 @@ def test_a_compaction_reads_no_manifest_of_other_buckets(tmp_path: Path) -> None
     file_io = FaultyFileIO(IO)
     cold = committer(paths, file_io)
     cold.live_files = LiveFiles(file_io, paths, [], ManifestCache())
-    cold._deltas = Deltas(cold.live_files, cold.schemas, cold.snapshots, paths.root)
+    cold._deltas = Deltas(cold.live_files, cold.schemas, cold.snapshots)
     cold.compact([compacted([files[2]], [data_file("g2", level=5)], bucket=2)])
     assert file_io.count("read", "/manifest-") - file_io.count("read", "/manifest-list-") == 1
 
