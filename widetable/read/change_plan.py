@@ -63,13 +63,13 @@ def plan_changes(
     for.
     """
     entries = _entries(live_files, snapshot, producer)
-    splits = []
-    for bucket, files in _in_order(entries, schema):
-        # A compaction names its files in the order of events.
-        by_sequence = snapshot.commit_kind == COMMIT_KIND_APPEND
-        for group in _overlapping(files, schema):
-            splits.append(ChangeSplit(snapshot.id, bucket, group, by_sequence))
-    return tuple(splits)
+    # A compaction names its files in the order of events.
+    by_sequence = snapshot.commit_kind == COMMIT_KIND_APPEND
+    return tuple(
+        ChangeSplit(snapshot.id, bucket, group, by_sequence)
+        for bucket, files in _in_order(entries, schema)
+        for group in _overlapping(files, schema)
+    )
 
 
 def plan_rows(

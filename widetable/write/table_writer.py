@@ -123,7 +123,14 @@ class TableWriter:
             for bucket in self._buffer.buckets():
                 files = self._written.setdefault(bucket, [])
                 for run in self._buffer.take(bucket):
-                    files += self._writer(bucket).write_all(run)
+                    writer = RollingWriter(
+                        self._state,
+                        bucket,
+                        self._file_columns,
+                        level=0,
+                        file_source=FILE_SOURCE_APPEND,
+                    )
+                    files += writer.write_all(run)
             changelog = {} if self._changelog is None else self._changelog.finish()
         except BaseException:
             self.abort()
@@ -144,18 +151,15 @@ class TableWriter:
         return [
             CommitMessage(
                 *bucket,
-                self._total_buckets(bucket),
+                self._places.total_buckets(bucket.partition)
+                if self._places
+                else self._state.schema.num_buckets,
                 new_files=tuple(files.get(bucket, ())),
                 changelog_files=changelog.get(bucket, ()),
                 new_hashes=write_hash_index(hashes[bucket]) if bucket in hashes else b"",
             )
             for bucket in buckets
         ]
-
-    def _total_buckets(self, bucket: BucketId) -> int:
-        if self._places is None:
-            return self._state.schema.num_buckets
-        return self._places.total_buckets(bucket.partition)
 
     def abort(self) -> None:
         """Remove temporary files, and the files of `finish`: never after a commit of them was tried."""
@@ -192,10 +196,6 @@ class TableWriter:
                 self._state.bucket_dir(bucket)
                 self._seen.add(bucket)
             yield bucket, part
-
-    def _writer(self, bucket: BucketId) -> RollingWriter:
-        columns, source = self._file_columns, FILE_SOURCE_APPEND
-        return RollingWriter(self._state, bucket, columns, level=0, file_source=source)
 
     def _check_open(self) -> None:
         if not self._is_open:
