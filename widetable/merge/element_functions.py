@@ -31,7 +31,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from widetable.kernels.aggregate import LATE, RETRACT, SKIP
-from widetable.kernels.arrow_buffers import bitmap, valid_of
+from widetable.kernels.arrow_buffers import valid_of
 from widetable.kernels.gather import take
 from widetable.merge.aggregate_function import (
     COUNT_LIMIT,
@@ -135,19 +135,9 @@ def _gathered(records: pa.Array, rules: _Rules, folded: list[Elements | None]) -
     nulls = mask if any(row is None for row in folded) else None
     if pa.types.is_map(kind):
         parts = take(records.keys, chosen), take(records.items, chosen)
-        return _masked_map(pa.MapArray.from_arrays(offsets, *parts, type=kind), nulls)
+        return pa.MapArray.from_arrays(offsets, *parts, type=kind, mask=nulls)
     values = _rows(records.values, rules, chosen)
     return pa.ListArray.from_arrays(offsets, values, type=kind, mask=nulls)
-
-
-def _masked_map(maps: pa.Array, nulls: pa.Array | None) -> pa.Array:
-    if nulls is None:
-        return maps
-    buffers = [bitmap(~np.asarray(nulls)), maps.buffers()[1]]
-    entries = pa.StructArray.from_arrays(
-        [maps.keys, maps.items], fields=[maps.type.key_field, maps.type.item_field]
-    )
-    return pa.Array.from_buffers(maps.type, len(maps), buffers, children=[entries])
 
 
 def _rows(values: pa.Array, rules: _Rules, chosen: npt.NDArray[np.int64]) -> pa.Array:
