@@ -83,13 +83,10 @@ class Lease:
         held = _read(self.file_io, self.path) if self.is_ours else None
         return held is not None and held.owner == self.owner
 
-    def _publish(self) -> bool:
-        return self.file_io.publish(self.path, self._from_now())
-
     def _take_over(self, held: bytes | None) -> bool:
-        """From one that has let it go since, or of which this was read."""
+        """Where none is, for None, else from one of which this was read."""
         if held is None:
-            return self._publish()
+            return self.file_io.publish(self.path, self._from_now())
         return self.file_io.replace_if(self.path, held, self._from_now())
 
     def _from_now(self) -> bytes:
@@ -119,10 +116,10 @@ def try_lease(
     path = path or paths.lease
     clock = clock or SystemClock()
     lease = Lease(file_io, path, owner, duration_millis, clock, LeaseFile(file_io, path))
-    if lease._publish():
+    if lease._take_over(None):
         return lease
     found = if_there(file_io.read, path)
-    held = None if found is None else _held(found, path)
+    held = _held(found, path)
     if held is not None and held.owner == owner:
         return lease if lease.renew() else None
     if held is not None and held.is_in_force(path, clock):
@@ -169,13 +166,13 @@ def _kinds(paths: TablePaths) -> dict[str, str]:
 
 
 def _read(file_io: FileIO, path: str) -> _HeldLease | None:
+    return _held(if_there(file_io.read, path), path)
+
+
+def _held(found: bytes | None, path: str) -> _HeldLease | None:
     """None for a lease that is not there or cannot be read: it protects nobody."""
-    found = if_there(file_io.read, path)
-    return None if found is None else _held(found, path)
-
-
-def _held(found: bytes, path: str) -> _HeldLease | None:
-    """None for one that cannot be read."""
+    if found is None:
+        return None
     try:
         values = _NOTE.from_json(found, path)
     except DamagedError as damage:
