@@ -45,6 +45,8 @@ def _is_array_of_rows(kind: DataType) -> bool:
 
 
 _IS_NUMBER: Final = _is("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL")
+# Functions of binary sketches and bitmaps: known, and not honoured.
+REFUSED: Final = ("rbm32", "rbm64", "hll_sketch", "theta_sketch")
 # Function -> what its column must be, in words and as a test.
 FUNCTIONS: Final[dict[str, tuple[str, _Test]]] = {
     "last_value": ("any type", lambda kind: True),
@@ -52,27 +54,17 @@ FUNCTIONS: Final[dict[str, tuple[str, _Test]]] = {
     "first_value": ("any type", lambda kind: True),
     "first_non_null_value": ("any type", lambda kind: True),
     "first_not_null_value": ("any type", lambda kind: True),
-    "max": ("a type that has an order", _is_comparable),
-    "min": ("a type that has an order", _is_comparable),
-    "sum": ("a number", _IS_NUMBER),
-    "product": ("a number", _IS_NUMBER),
-    "bool_and": ("BOOLEAN", _is("BOOLEAN")),
-    "bool_or": ("BOOLEAN", _is("BOOLEAN")),
+    **dict.fromkeys(("max", "min"), ("a type that has an order", _is_comparable)),
+    **dict.fromkeys(("sum", "product"), ("a number", _IS_NUMBER)),
+    **dict.fromkeys(("bool_and", "bool_or"), ("BOOLEAN", _is("BOOLEAN"))),
     "listagg": ("STRING without a length", _is_unbounded_string),
     "collect": ("ARRAY", _is("ARRAY")),
     "merge_map": ("MAP", _is("MAP")),
     "merge_map_with_keytime": ("MAP of ROWs of two fields or more", _is_map_of_rows),
     "nested_update": ("ARRAY of ROWs", _is_array_of_rows),
     "nested_partial_update": ("ARRAY of ROWs", _is_array_of_rows),
-    "rbm32": ("VARBINARY", _is("VARBINARY")),
-    "rbm64": ("VARBINARY", _is("VARBINARY")),
-    "hll_sketch": ("VARBINARY", _is("VARBINARY")),
-    "theta_sketch": ("VARBINARY", _is("VARBINARY")),
+    **dict.fromkeys(REFUSED, ("VARBINARY", _is("VARBINARY"))),
 }
-
-
-# Functions of binary sketches and bitmaps: known, and not honoured.
-REFUSED: Final = ("rbm32", "rbm64", "hll_sketch", "theta_sketch")
 
 
 def aggregate_column(schema: TableSchema, column: str) -> AggregateColumn | None:
