@@ -45,6 +45,22 @@ def is_text(value: Any) -> bool:
     return type(value) is str
 
 
+def is_texts(value: Any) -> bool:
+    """A list of texts."""
+    return isinstance(value, list) and all(map(is_text, value))
+
+
+def is_pairs(second: Check) -> Check:
+    """A list of pairs: a text, and what passes the check."""
+    return lambda value: (
+        isinstance(value, list)
+        and all(
+            isinstance(pair, list) and len(pair) == 2 and is_text(pair[0]) and second(pair[1])
+            for pair in value
+        )
+    )
+
+
 def is_anything(value: Any) -> bool:
     """Also nothing."""
     return True

@@ -17,30 +17,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from widetable.commit.json_note import JsonNote, is_text, is_whole
+from widetable.commit.json_note import JsonNote, is_pairs, is_text, is_texts, is_whole
 from widetable.errors import ConflictError
 from widetable.paths import TablePaths, revision_dir, revision_note, revision_of, table_name
 from widetable.storage.file_io import FileIO
 
-
-def _is_names(value: Any) -> bool:
-    return isinstance(value, list) and all(map(is_text, value))
-
-
-def _is_targets(value: Any) -> bool:
-    return isinstance(value, list) and all(
-        isinstance(pair, list) and len(pair) == 2 and is_text(pair[0]) and is_whole(pair[1])
-        for pair in value
-    )
-
-
 _ACTION: Final = "Restore the file: until then nobody knows how the tables belong together."
 _NOTE: Final = JsonNote(
-    "note of a revision", {"table": is_text, "barrier": is_whole, "tables": _is_targets}, _ACTION
+    "note of a revision",
+    {"table": is_text, "barrier": is_whole, "tables": is_pairs(is_whole)},
+    _ACTION,
 )
-_ACTIVE: Final = JsonNote("end of a revision", {"tables": _is_names}, _ACTION)
+_ACTIVE: Final = JsonNote("end of a revision", {"tables": is_texts}, _ACTION)
 
 
 @dataclass(frozen=True)

@@ -20,12 +20,19 @@ StorageError.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from widetable.commit.barrier_state import DERIVED as DERIVED
 from widetable.commit.barrier_state import ROOT
 from widetable.commit.clock import Clock, SystemClock
-from widetable.commit.json_note import JsonNote, is_anything, is_text, is_whole
+from widetable.commit.json_note import (
+    JsonNote,
+    is_anything,
+    is_pairs,
+    is_text,
+    is_texts,
+    is_whole,
+)
 from widetable.commit.lease_file import LeaseFile
 from widetable.commit.lease_term import Force, LeaseTerm
 from widetable.commit.passed_over import pass_over
@@ -91,28 +98,14 @@ class RegisteredJob(NamedTuple):
     data: bytes
 
 
-def _is_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(map(is_text, value))
-
-
-def _is_sinks(value: Any) -> bool:
-    return isinstance(value, list) and all(
-        isinstance(sink, list)
-        and len(sink) == 2
-        and is_text(sink[0])
-        and (sink[1] is None or _is_texts(sink[1]))
-        for sink in value
-    )
-
-
 _NOTE: Final = JsonNote(
     "registration of a job",
     {
         "job": is_text,
         "kind": lambda value: value in (ROOT, DERIVED),
         "state": lambda value: value in (PENDING, RUNNING),
-        "sources": _is_texts,
-        "sinks": _is_sinks,
+        "sources": is_texts,
+        "sinks": is_pairs(lambda columns: columns is None or is_texts(columns)),
         "run": is_text,
         "expires_millis": is_whole,
         "process": is_anything,
