@@ -42,6 +42,4 @@ class Attempts:
     may_be_in: bool = False
 
     def __post_init__(self) -> None:
-        asked = self.asked
-        read_id, is_at_barrier = asked.read_snapshot_id or 0, asked.barrier is not None
-        self.untouched = Untouched(asked.messages, read_id, asked.by.user, retracted=is_at_barrier)
+        self.untouched = Untouched(self.asked)

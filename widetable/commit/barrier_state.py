@@ -50,6 +50,8 @@ COLUMNS: Final = "widetable.columns"
 BARRIER_BEGIN: Final = "widetable.barrier-begin"
 ROOT: Final = "root"
 DERIVED: Final = "derived"
+# Of the property, in its order, before the writers.
+_SAID: Final = ("interval", "revision", "frontier", "highest", "moved", "waiting", "left")
 _FORM: Final = '{"interval", "revision", "frontier", "highest", "moved", "waiting", "writers"}'
 # What waits at level 0 where nobody says it: a label that is lower than any. Snapshots of
 # versions before say nothing.
@@ -71,13 +73,8 @@ class Member:
 
     def to_json(self) -> dict[str, Any]:
         """Of the property."""
-        said = {
-            "frontier": self.frontier,
-            "last": self.last,
-            "kind": self.kind,
-            "run": self.run,
-        }
-        return {**said, "at": self.at} if self.kind == DERIVED else said
+        names = ("frontier", "last", "kind", "run", *(("at",) if self.kind == DERIVED else ()))
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True)
@@ -165,20 +162,9 @@ class BarrierState:
 
     def to_json(self) -> str:
         """The property."""
-        return json.dumps(
-            {
-                "interval": self.interval,
-                "revision": self.revision,
-                "frontier": self.frontier,
-                "highest": self.highest,
-                "moved": self.moved,
-                "waiting": self.waiting,
-                "left": self.left,
-                "writers": {name: member.to_json() for name, member in self.members.items()},
-            },
-            separators=(",", ":"),
-            ensure_ascii=False,
-        )
+        said = {name: getattr(self, name) for name in _SAID}
+        said["writers"] = {name: member.to_json() for name, member in self.members.items()}
+        return json.dumps(said, separators=(",", ":"), ensure_ascii=False)
 
     def _with_frontier(self) -> BarrierState:
         """As far as the slowest member, and never back: who joins does so at the frontier, and

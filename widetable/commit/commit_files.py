@@ -67,13 +67,11 @@ class CommitFiles:
 
         An overwrite may delete other files in another attempt, so entries are compared.
         """
-        if self._delta is not None and entries == self._delta_entries:
-            return self._delta
-        self._drop(self._delta, (self._delta.manifests if self._delta else ()))
-        self._delta = None
-        manifests = (self.writer.manifest(entries),) if entries else ()
-        self._delta = self._list(manifests)
-        self._delta_entries = entries
+        if self._delta is None or entries != self._delta_entries:
+            self._drop(self._delta, self._delta.manifests if self._delta else ())
+            self._delta = None
+            self._delta = self._list((self.writer.manifest(entries),) if entries else ())
+            self._delta_entries = entries
         return self._delta
 
     def changelog(self, entries: tuple[ManifestEntry, ...]) -> ListFile | None:

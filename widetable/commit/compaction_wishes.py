@@ -48,11 +48,11 @@ class CompactionWishes:
 
     def all(self) -> list[str]:
         """The paths of all notes: who compacts all that is due now answers them."""
-        return [self._path(entry) for entry in self._notes()]
+        return list(self._notes())
 
     def open(self) -> list[str]:
         """The paths of what anybody should do."""
-        return [self._path(entry) for entry in self._notes() if self._is_open(entry)]
+        return [path for path, entry in self._notes().items() if self._is_open(path, entry)]
 
     def is_there(self, path: str) -> bool:
         """False when it was answered."""
@@ -63,13 +63,15 @@ class CompactionWishes:
         for path in paths:
             self._file_io.delete(path)
 
-    def _notes(self) -> list[FileStatus]:
-        entries = self._file_io.list(self._paths.service_dir)
-        return [entry for entry in entries if entry.name.startswith(_NAME)]
+    def _notes(self) -> dict[str, FileStatus]:
+        """By path."""
+        folder = self._paths.service_dir
+        entries = (each for each in self._file_io.list(folder) if each.name.startswith(_NAME))
+        return {f"{folder}/{entry.name}": entry for entry in entries}
 
-    def _is_open(self, entry: FileStatus) -> bool:
+    def _is_open(self, path: str, entry: FileStatus) -> bool:
         try:
-            note = _NOTE.read(self._file_io, self._path(entry))
+            note = _NOTE.read(self._file_io, path)
         except DamagedError:
             return True
         if note is None:
@@ -79,6 +81,3 @@ class CompactionWishes:
             return True
         age_millis = self._clock.now_nanos() // 1_000_000 - entry.modified_millis
         return age_millis > _UNKNOWN_MILLIS and not would_be_seen(process)
-
-    def _path(self, entry: FileStatus) -> str:
-        return f"{self._paths.service_dir}/{entry.name}"

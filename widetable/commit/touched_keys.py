@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from widetable.commit.commit_request import CommitRequest
 from widetable.commit.committed import EXPIRED_ROWS, RESCALED, ROWS
 from widetable.commit.live_files import LiveFiles
 from widetable.commit.schema_store import SchemaStore
@@ -40,7 +41,6 @@ from widetable.lsm.key_bounds import bounds_of_files
 from widetable.merge.record_expiry import expires_records
 from widetable.row_kind import is_retraction
 from widetable.schema import VALUE_KIND
-from widetable.write.commit_message import CommitMessage
 from widetable.write.table_state import TableState
 
 TouchedFiles: TypeAlias = Mapping[BucketId, Sequence[DataFileMeta]]
@@ -63,8 +63,7 @@ def touched_files(
         if snapshot.commit_user == but_user or not _touches(snapshot, state):
             continue
         for entry in live_files.delta_entries(snapshot):
-            bucket = BucketId(entry.partition, entry.bucket)
-            found.setdefault(bucket, {})[entry.file.file_name] = entry.file
+            found.setdefault(entry.bucket_id, {})[entry.file.file_name] = entry.file
     return {bucket: tuple(files.values()) for bucket, files in found.items()}
 
 
@@ -149,18 +148,15 @@ def touched_among(
 
 class Untouched:
     """That nobody else wrote the keys of a commit since the snapshot that its rows were made from; asked again on every
-    attempt, each time only about what is new. user: of the commit. retracted: only what takes rows away counts; of rows
-    that are those of a barrier, as records of later ones are no news for them.
+    attempt, each time only about what is new. Of rows that are those of a barrier only what takes rows away counts, as
+    records of later ones are no news for them.
     """
 
-    def __init__(
-        self, messages: Sequence[CommitMessage], read_id: int, user: str, *, retracted: bool
-    ) -> None:
-        self._messages = [message for message in messages if message.new_files]
-        self._user = user
-        self._retracted = retracted
-        self._read_id = read_id
-        self._known_id = read_id
+    def __init__(self, asked: CommitRequest) -> None:
+        self._messages = [message for message in asked.messages if message.new_files]
+        self._user = asked.by.user
+        self._retracted = asked.barrier is not None
+        self._read_id = self._known_id = asked.read_snapshot_id or 0
 
     def check(self, state: TableState, live_files: LiveFiles, latest_id: int) -> None:
         """Raises ConflictError, and InvalidError for a snapshot that is yet to come."""
