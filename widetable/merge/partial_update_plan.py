@@ -49,22 +49,20 @@ def partial_update_plan(
     """One row per key, for these columns. collapses: of a commit's rows, which meet what is older later. Raises
     InvalidError for a retraction in a table that gives it no meaning.
     """
-    records = _Records(window)
+    records = _Records(window, collapses=collapses)
     records.check()
-    sources = SourceList()
     wanted = set(columns)
     grouped: set[str] = set()
     for group in window.schema.sequence_groups:
         grouped.update(group.columns)
         if not wanted.isdisjoint(group.columns):
             filled = columns_of_group(window.schema, group)
-            _pick_group(records, group, wanted - filled.keys(), sources)
-            asked = [column for name, column in filled.items() if name in wanted]
-            _fill(records, group, asked, sources, collapses=collapses)
-    _pick_plain(records, [name for name in columns if name not in grouped], sources)
+            _pick_group(records, group, wanted - filled.keys())
+            _fill(records, group, [each for name, each in filled.items() if name in wanted])
+    _pick_plain(records, [name for name in columns if name not in grouped])
     # The number of the first record: what was started after it still sorts after the row (docs/decisions/0007).
     numbers = window.sequence_numbers[window.first_rows]
-    return MergePlan(records.merged_kinds(), numbers, sources.sources())
+    return MergePlan(records.merged_kinds(), numbers, records.sources.sources())
 
 
 @dataclass(frozen=True)
@@ -117,11 +115,14 @@ class _Records:
     """The records of contested keys, in merge order, and what they are worth. Shapes: m records of c keys.
 
     rows int64[m]: their row numbers. retractions, deletes, adds bool[m]: by kind. What is dear
-    is found once per plan, when it is first asked for: the sequences of a group, the floor.
+    is found once per plan, when it is first asked for: the sequences of a group, the floor. sources: of the plan, as
+    far as it is made.
     """
 
-    def __init__(self, window: Window) -> None:
+    def __init__(self, window: Window, *, collapses: bool) -> None:
         self.window = window
+        self.collapses = collapses
+        self.sources = SourceList()
         self.schema = window.schema
         self.rows = window.contested.rows
         self.starts = window.contested.starts
@@ -200,9 +201,7 @@ class _Records:
         return indices
 
 
-def _pick_group(
-    records: _Records, group: SequenceGroup, wanted: set[str], sources: SourceList
-) -> None:
+def _pick_group(records: _Records, group: SequenceGroup, wanted: set[str]) -> None:
     """The columns of a group that no function fills: sequences from the record that was
     accepted last, values from the same, or null when that is a retraction. A NOT NULL column
     has the accepted record's value also then; where none was accepted, the last record's.
@@ -215,37 +214,30 @@ def _pick_group(
         if name not in wanted:
             continue
         if name in group.sequence:
-            sources.add(name, of_sequence)
+            records.sources.add(name, of_sequence)
         else:
             is_nullable = records.schema.field(name).type.nullable
-            sources.add(name, of_values if is_nullable else of_required)
+            records.sources.add(name, of_values if is_nullable else of_required)
 
 
-def _fill(
-    records: _Records,
-    group: SequenceGroup,
-    columns: Sequence[AggregateColumn],
-    sources: SourceList,
-    *,
-    collapses: bool,
-) -> None:
+def _fill(records: _Records, group: SequenceGroup, columns: Sequence[AggregateColumn]) -> None:
     """The columns of a group that functions fill."""
     if not columns:
         return
     window, contested = records.window, records.window.contested
-    steps = sequence_steps(*records.in_group(group), composes=collapses)
+    steps = sequence_steps(*records.in_group(group), composes=records.collapses)
     rows, starts, floor = records.rows, records.starts, records.floor
-    fold = Fold(window, contested.keys, rows, starts, floor, steps, composes=collapses)
+    fold = Fold(window, contested.keys, rows, starts, floor, steps, records.collapses)
     # For functions that retractions do nothing to. Composed ones are ADD by their step, so it
     # goes by the kind.
     passed_over = np.where(records.retractions, SKIP, steps).astype(np.int8)
     without = replace(fold, steps=passed_over)
     for column in columns:
         if any(window.presence(column.name)):
-            fill(sources, column, fold, without)
+            fill(records.sources, column, fold, without)
 
 
-def _pick_plain(records: _Records, columns: Sequence[str], sources: SourceList) -> None:
+def _pick_plain(records: _Records, columns: Sequence[str]) -> None:
     """Columns outside groups: the last value among the adds behind the last removal.
 
     A table of a thousand columns costs few passes: what decides for a column is which pieces
@@ -253,7 +245,7 @@ def _pick_plain(records: _Records, columns: Sequence[str], sources: SourceList) 
     that agree in all of this share the indices; one with nulls (`own_nulls`) agrees with no
     other.
     """
-    schema, window = records.schema, records.window
+    schema, window, sources = records.schema, records.window, records.sources
     shared: dict[tuple[object, ...], npt.NDArray[np.int64]] = {}
     for name in columns:
         presence = window.presence(name)
