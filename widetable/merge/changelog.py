@@ -86,17 +86,16 @@ def changelog(
     if not touched.any():
         return None
     before = _before(window, touched, is_new, engine, columns)
-    present_after = ~is_retraction(after.kinds)
     rows = _Images(window, before, after)
-    emitted = touched & (before.present | present_after)
+    emitted = touched & (before.present | rows.present)
     if rule.only_new:
-        emitted = touched & (before.present != present_after)
-    updated = np.flatnonzero(emitted & before.present & present_after)
+        emitted = touched & (before.present != rows.present)
+    updated = np.flatnonzero(emitted & before.present & rows.present)
     if rule.compared is not None and len(updated):
         emitted[updated[rows.are_equal(updated, rule.compared)]] = False
     keys = np.flatnonzero(emitted)
     new_kinds = after.kinds[keys] if rule.only_new else np.full(len(keys), INSERT, np.int8)
-    return rows.gather(keys, before.present[keys], present_after[keys], columns, new_kinds)
+    return rows.gather(keys, columns, new_kinds)
 
 
 def _any_per_key(window: Window, rows: Mask) -> Mask:
@@ -133,13 +132,14 @@ def _before(
 
 
 class _Images:
-    """Rows before and after, by where each column has its values from."""
+    """Rows before and after, by where each column has its values from. present bool[g]: keys that are there after."""
 
     def __init__(self, window: Window, before: _Before, after: MergePlan) -> None:
         self._window = window
         self._before = before
         self._before_of = _source_of_columns(before.plan)
         self._after_of = _source_of_columns(after)
+        self.present = ~is_retraction(after.kinds)
 
     def are_equal(self, keys: _Rows, columns: Sequence[str]) -> Mask:
         """bool[k]: whether all these columns have the same value before and after."""
@@ -163,16 +163,10 @@ class _Images:
         return equal
 
     def gather(
-        self,
-        keys: _Rows,
-        was: Mask,
-        now: Mask,
-        columns: Sequence[str],
-        new_kinds: npt.NDArray[np.int8],
+        self, keys: _Rows, columns: Sequence[str], new_kinds: npt.NDArray[np.int8]
     ) -> pa.RecordBatch | None:
-        """The rows of these keys. was, now: whether each has a row before, after; new_kinds: of those that have none
-        before.
-        """
+        """The rows of these keys. new_kinds: of those that have none before."""
+        was, now = self._before.present[keys], self.present[keys]
         # 1 or 2 rows per key. first: where those of each begin, with the row before if there is one.
         per_key = was.astype(np.int64) + now
         rows = int(per_key.sum())
