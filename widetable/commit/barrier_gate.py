@@ -13,23 +13,20 @@ from widetable.commit.barrier_step import Act, properties_after
 from widetable.commit.barrier_table import check_rows_stay, interval_of, no_writer
 from widetable.commit.commit_request import CommitRequest
 from widetable.commit.level0_labels import Level0Labels
-from widetable.format.snapshot import COMMIT_KIND_COMPACT, COMMIT_KIND_OVERWRITE, Snapshot
-from widetable.schema import TableSchema
+from widetable.commit.newest import Look
+from widetable.format.snapshot import COMMIT_KIND_COMPACT, COMMIT_KIND_OVERWRITE
 
 
 def barrier_properties(
-    asked: CommitRequest,
-    latest: Snapshot | None,
-    schema: TableSchema,
-    level0: Level0Labels,
-    path: str,
+    asked: CommitRequest, look: Look, level0: Level0Labels
 ) -> dict[str, str] | None:
-    """None when there is nothing to do. path: of the table, for messages.
+    """None when there is nothing to do. look: what it comes behind.
 
     Asked in each attempt anew: the label and the members depend on the snapshot that the commit
     comes behind. A revision is the only overwrite that passes; a compaction belongs to no writer,
     and only says what it moved.
     """
+    schema, latest, path = look.schema, look.latest, level0.path
     interval = schema.typed_options.get(BARRIER_INTERVAL)
     if interval is None:
         if asked.barrier is not None:

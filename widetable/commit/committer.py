@@ -273,8 +273,7 @@ class Committer:
                 )
             run.asked = run.asked.behind(latest)  # a rescaling asks for its messages anew
             delta, asked = self._deltas.of(run.asked, latest), run.asked
-            root = self._paths.root
-            said = barrier_properties(asked, latest, look.schema, self.level0, root)
+            said = barrier_properties(asked, look, self.level0)
             is_asked = delta or asked.properties or asked.restores or asked.barrier
             if said is None or not is_asked:
                 return self._not_committed(run, latest, None)

@@ -99,10 +99,11 @@ class Level0:
 
 
 class Level0Labels:
-    """Of one table. load: a snapshot by id, remembered ones too (`LastCommits.load`)."""
+    """Of one table, at `path`. load: a snapshot by id, remembered ones too (`LastCommits.load`)."""
 
     def __init__(self, live_files: LiveFiles, load: Load) -> None:
         self.load = load
+        self.path: Final = live_files.paths.root
         self._live_files = live_files
         self._last = Level0(None, {})
 

@@ -137,13 +137,18 @@ def pin_batch(
         moment = choose(clock)
         try:
             now_millis = clock.now_nanos() // 1_000_000
-            holds = _hold_others(file_io, batch, moment.pin, others, now_millis)
+            snapshots = {each.role: each for each in moment.pin.others if each.snapshot_id}
+            holds = [
+                hold_other(file_io, batch, each, snapshots[each.role], token, now_millis)
+                for each, token in ((other, uuid.uuid4().hex) for other in others)
+                if each.role in snapshots
+            ]
             data = pin_to_json(path, moment.pin, now_millis + duration_millis)
             if file_io.publish(path, data):
                 for each in (paths, *(other.paths for other in others)):
                     _remove_before(file_io, each, batch)
                 return moment.pin
-            for hold_path in holds:
+            for hold_path in filter(None, holds):
                 file_io.delete(hold_path)
         finally:
             moment.release()
@@ -209,22 +214,6 @@ def hold_newest(
             if look == _LOOKS - 1:
                 raise
     raise AssertionError("the last look returns or raises")
-
-
-def _hold_others(
-    file_io: FileIO,
-    batch: PinnedBatch,
-    pin: LookupPin,
-    others: Sequence[OtherTable],
-    now_millis: int,
-) -> list[str]:
-    snapshots = {snapshot.role: snapshot for snapshot in pin.others if snapshot.snapshot_id}
-    held = [
-        hold_other(file_io, batch, other, snapshots[other.role], uuid.uuid4().hex, now_millis)
-        for other in others
-        if other.role in snapshots
-    ]
-    return [path for path in held if path is not None]
 
 
 def _check_there(
