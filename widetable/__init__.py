@@ -55,7 +55,7 @@ if typing.TYPE_CHECKING:
     from widetable.operations.follow import ChangeFollower
     from widetable.operations.inspection import Inspection
     from widetable.operations.lookup_session import LookupSession
-    from widetable.operations.maintenance import MaintenanceResult
+    from widetable.operations.maintenance_result import MaintenanceResult
     from widetable.operations.orphans import OrphanResult
     from widetable.operations.partition_expiry import PartitionExpiryResult
     from widetable.operations.repair import RepairedFile, RepairResult

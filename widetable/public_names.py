@@ -57,7 +57,7 @@ HOMES: Final = {
     "KeyRecord": "operations.explanation",
     "LookupSession": "operations.lookup_session",
     "LostRows": "operations.salvage",
-    "MaintenanceResult": "operations.maintenance",
+    "MaintenanceResult": "operations.maintenance_result",
     "NotedRevision": "meta.noted_revision",
     "OrphanResult": "operations.orphans",
     "PartitionExpiryResult": "operations.partition_expiry",

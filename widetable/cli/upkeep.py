@@ -19,7 +19,7 @@ from widetable.cli.stop_signals import stop_on_signals
 from widetable.errors import InvalidError
 from widetable.format.human_units import size_text
 from widetable.operations.expiry import ExpiryResult
-from widetable.operations.maintenance import MaintenanceResult
+from widetable.operations.maintenance_result import MaintenanceResult
 from widetable.table import Table
 
 

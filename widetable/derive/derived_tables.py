@@ -39,6 +39,7 @@ from widetable.errors import (
 )
 from widetable.format.human_units import duration_text
 from widetable.operations.maintenance import INTERVAL_MILLIS, Derived
+from widetable.operations.maintenance_result import MaintenanceResult
 from widetable.operations.maintenance_rule import wait_millis
 from widetable.operations.open_table import OpenTable
 from widetable.schema import TableSchema
@@ -90,7 +91,12 @@ class DerivedTables:
         errors = tuple(failed.error for failed in self._failed.values())
         at_barriers = schema.typed_options.get(BARRIER_INTERVAL) is not None
         barriers = sum(at_barriers and isinstance(done, WidenRound) for done in rounds)
-        return Derived(sum(map(_rows, rounds)), errors, barriers)
+        done = MaintenanceResult(
+            derived_rows=sum(map(_rows, rounds)),
+            derived_failures=len(errors),
+            derived_barriers=barriers,
+        )
+        return Derived(done, errors)
 
     def _made(self, key: str, make: Callable[[], _Round]) -> _Round:
         before = self._failed.get(key)

@@ -14,10 +14,10 @@ from widetable.operations.maintenance import (
     INTERVAL_MILLIS,
     Compact,
     Maintainer,
-    MaintenanceResult,
     Upkeep,
     compact_here,
 )
+from widetable.operations.maintenance_result import MaintenanceResult
 from widetable.operations.open_table import OpenTable
 
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Final
@@ -27,6 +26,7 @@ from widetable.format.human_units import size_text
 from widetable.operations.automatic_tags import create_due_tags
 from widetable.operations.expiry import expire
 from widetable.operations.expiry_choice import retention_of
+from widetable.operations.maintenance_result import MaintenanceResult
 from widetable.operations.orphans import remove_orphans
 from widetable.operations.partition_expiry import expire_old
 from widetable.retention_options import PARTITION_EXPIRATION_CHECK_INTERVAL
@@ -38,24 +38,6 @@ _EXPIRY_MILLIS: Final = 10_000
 _IDLE_EXPIRY_MILLIS: Final = 300_000
 _ORPHANS_MILLIS: Final = 86_400_000
 _log = logging.getLogger("widetable")
-
-
-@dataclass(frozen=True)
-class Cleaned:
-    """snapshots, orphans: that went. files, bytes: that were freed with them."""
-
-    snapshots: int = 0
-    orphans: int = 0
-    files: int = 0
-    bytes: int = 0
-
-    def plus(self, other: Cleaned) -> Cleaned:
-        return Cleaned(
-            self.snapshots + other.snapshots,
-            self.orphans + other.orphans,
-            self.files + other.files,
-            self.bytes + other.bytes,
-        )
 
 
 class Cleaner:
@@ -79,11 +61,13 @@ class Cleaner:
         """Whether there is something to look for. latest_id: the newest snapshot."""
         return self._look_is_due(latest_id) or self._orphans_are_due()
 
-    def clean(self, state: TableState, latest_id: int | None, *, at_once: bool) -> Cleaned:
+    def clean(
+        self, state: TableState, latest_id: int | None, *, at_once: bool
+    ) -> MaintenanceResult:
         """Let go what is due, or (at once) all that may go. What one kind raises keeps no other from going: it may be
         what makes room; the first error is raised in the end.
         """
-        done, first = Cleaned(), None
+        done, first = MaintenanceResult(), None
         for step in self._due(latest_id, at_once=at_once):
             try:
                 done = done.plus(step(state))
@@ -97,7 +81,7 @@ class Cleaner:
 
     def _due(
         self, latest_id: int | None, *, at_once: bool
-    ) -> Iterator[Callable[[TableState], Cleaned]]:
+    ) -> Iterator[Callable[[TableState], MaintenanceResult]]:
         """In order: what partitions lose is kept by snapshots for a while."""
         if at_once or self._look_is_due(latest_id):
             self._seen_id = latest_id
@@ -121,11 +105,11 @@ class Cleaner:
     def _has_passed(self, since_millis: float | None, millis: int) -> bool:
         return since_millis is None or self._clock.monotonic_millis() - since_millis >= millis
 
-    def _tag(self, state: TableState) -> Cleaned:
+    def _tag(self, state: TableState) -> MaintenanceResult:
         create_due_tags(state)
-        return Cleaned()
+        return MaintenanceResult()
 
-    def _expire(self, state: TableState) -> Cleaned:
+    def _expire(self, state: TableState) -> MaintenanceResult:
         """With the tags that are due before. A table that may not be expired by its options is logged once."""
         if state.schema.id == self._refused_schema_id:
             return self._tag(state)
@@ -138,9 +122,11 @@ class Cleaner:
         if gone.ids:  # at the limit of one expiry, there is more
             self._looked_at_millis = None
         _log_freed(state, f"{len(gone.ids)} snapshots expired", gone.files, gone.bytes)
-        return Cleaned(snapshots=len(gone.ids), files=gone.files, bytes=gone.bytes)
+        return MaintenanceResult(
+            expired_snapshots=len(gone.ids), freed_files=gone.files, freed_bytes=gone.bytes
+        )
 
-    def _expire_partitions(self, state: TableState, *, at_once: bool) -> Cleaned:
+    def _expire_partitions(self, state: TableState, *, at_once: bool) -> MaintenanceResult:
         often = state.options.get(PARTITION_EXPIRATION_CHECK_INTERVAL)
         if at_once or self._has_passed(self._partitions_at_millis, often):
             self._partitions_at_millis = self._clock.monotonic_millis()
@@ -152,14 +138,14 @@ class Cleaner:
                 UnsupportedError,
             ) as error:  # options as another client takes them
                 _log.warning("partitions of %s do not expire: %s", state.paths.root, error)
-        return Cleaned()
+        return MaintenanceResult()
 
-    def _remove_orphans(self, state: TableState, older_than_millis: int) -> Cleaned:
+    def _remove_orphans(self, state: TableState, older_than_millis: int) -> MaintenanceResult:
         self._cleaned_at_millis = self._clock.monotonic_millis()  # one that fails comes as seldom
         found = remove_orphans(state, self._committer, older_than_millis, dry_run=False)
         files = len(found.paths)
         _log_freed(state, f"{files} orphans removed", files, found.bytes)
-        return Cleaned(orphans=files, files=files, bytes=found.bytes)
+        return MaintenanceResult(orphan_files=files, freed_files=files, freed_bytes=found.bytes)
 
 
 def _log_freed(state: TableState, what: str, files: int, size_bytes: int) -> None:

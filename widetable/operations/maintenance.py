@@ -23,10 +23,9 @@ import logging
 import os
 import socket
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from operator import add
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from widetable import options as opt
 from widetable.arguments import LONGEST_MILLIS, flag, whole_number
@@ -43,6 +42,7 @@ from widetable.not_pickled import not_pickled
 from widetable.operations.cleaner import Cleaner
 from widetable.operations.compaction import Compacted, compact_all
 from widetable.operations.held_lease import held_lease
+from widetable.operations.maintenance_result import MaintenanceResult
 from widetable.operations.maintenance_rule import (
     Answer,
     Compaction,
@@ -99,70 +99,10 @@ class Upkeep:
 
 
 class Derived(NamedTuple):
-    """What was done about all that is made of a table. rows: written. errors: of what failed. barriers: that wideners
-    have completed.
-    """
+    """What was done about all that is made of a table. errors: of what failed."""
 
-    rows: int = 0
+    result: MaintenanceResult = MaintenanceResult()
     errors: tuple[Exception, ...] = ()
-    barriers: int = 0
-
-    @property
-    def result(self) -> MaintenanceResult:
-        return MaintenanceResult(
-            derived_rows=self.rows,
-            derived_failures=len(self.errors),
-            derived_barriers=self.barriers,
-        )
-
-
-@dataclass(frozen=True)
-class MaintenanceResult:
-    """What was done, of one round or of all. waits: rounds in which another maintainer had the lease. failures: rounds
-    that failed. snapshot_id: of the last compaction. freed_files, freed_bytes: of expired snapshots and of orphans.
-    damaged_buckets: that were passed by in a round, at most. derived_rows: written to what is made of the table;
-    derived_failures: how much of it failed in a round, at most; derived_barriers: that its wideners completed.
-    """
-
-    __module__ = "widetable"
-
-    rounds: int = 0
-    compactions: int = 0
-    full_compactions: int = 0
-    expired_snapshots: int = 0
-    orphan_files: int = 0
-    waits: int = 0
-    failures: int = 0
-    snapshot_id: int | None = None
-    freed_files: int = 0
-    freed_bytes: int = 0
-    damaged_buckets: int = 0
-    derived_rows: int = 0
-    derived_failures: int = 0
-    derived_barriers: int = 0
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether there was nothing to do."""
-        return self == MaintenanceResult(rounds=self.rounds)
-
-    def plus(self, other: MaintenanceResult) -> MaintenanceResult:
-        mine, theirs = vars(self), vars(other)
-        return MaintenanceResult(
-            **{name: _COMBINED.get(name, add)(mine[name], theirs[name]) for name in mine}
-        )
-
-
-def _newer(before: int | None, after: int | None) -> int | None:
-    return before if after is None else after
-
-
-# How two rounds are one, where their numbers do not add up.
-_COMBINED: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
-    "snapshot_id": _newer,
-    "damaged_buckets": max,
-    "derived_failures": max,
-}
 
 
 class Maintainer:
@@ -250,16 +190,16 @@ class Maintainer:
         try:
             done = self._compacted_at_once(state, progress)
         except _SURVIVED:
-            cleaned = self._cleaned(state, progress, at_once=True)
+            cleaned = self._cleaner.clean(state, progress.latest_id, at_once=True)
             if not cleaned.freed_files:
                 raise
             done = self._compacted_at_once(state, progress).plus(cleaned)
         else:
-            done = done.plus(self._cleaned(state, progress, at_once=True))
+            done = done.plus(self._cleaner.clean(state, progress.latest_id, at_once=True))
         latest_id = self._committer.snapshots.latest_id()
         derived = self._derive(latest_id)
         done = done.plus(derived.result)
-        if derived.barriers:  # complete by now: what they let go
+        if derived.result.derived_barriers:  # complete by now: what they let go
             latest_id = self._committer.snapshots.latest_id()
             done = done.plus(self._compacted_at_once(state, Progress(latest_id, None, None, None)))
         for error in (*self._damage, *derived.errors):
@@ -285,8 +225,8 @@ class Maintainer:
         if done.waits or not (error or self._cleaner.is_due(progress.latest_id)):
             return done, error
         try:
-            at_once = isinstance(error, StorageError)
-            done = done.plus(self._cleaned(self._state_of(), progress, at_once=at_once))
+            state, at_once = self._state_of(), isinstance(error, StorageError)
+            done = done.plus(self._cleaner.clean(state, progress.latest_id, at_once=at_once))
         except _SURVIVED as failure:
             if error is None:
                 return done, failure
@@ -370,17 +310,6 @@ class Maintainer:
             full_compactions=int(is_full),
             snapshot_id=result.snapshot_id,
             damaged_buckets=len(done.damage),
-        )
-
-    def _cleaned(
-        self, state: TableState, progress: Progress, *, at_once: bool
-    ) -> MaintenanceResult:
-        found = self._cleaner.clean(state, progress.latest_id, at_once=at_once)
-        return MaintenanceResult(
-            expired_snapshots=found.snapshots,
-            orphan_files=found.orphans,
-            freed_files=found.files,
-            freed_bytes=found.bytes,
         )
 
     def _answer(self, error: BaseException) -> None:

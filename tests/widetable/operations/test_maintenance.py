@@ -20,7 +20,8 @@ from widetable.commit.clock import SystemClock
 from widetable.operations import maintenance
 from widetable.operations.cleaner import Cleaner
 from widetable.operations.compaction import Compacted
-from widetable.operations.maintenance import Maintainer, MaintenanceResult, Upkeep
+from widetable.operations.maintenance import Maintainer, Upkeep
+from widetable.operations.maintenance_result import MaintenanceResult
 from widetable.storage.local import LocalFileIO
 
 SCHEMA = pa.schema(
@@ -243,10 +244,10 @@ def test_what_may_not_expire_may_by_other_options(make: Callable[..., wt.Table])
     schema.write_text(json.dumps(body))
     table = wt.Table.open(table.path)
     cleaner = Cleaner(table._committer, SystemClock(), expires=True, older_than_millis=None)
-    assert cleaner.clean(table._state(), 3, at_once=True).snapshots == 0
+    assert cleaner.clean(table._state(), 3, at_once=True).expired_snapshots == 0
     schema.with_name("schema-1").write_text(json.dumps({**body, "id": 1, "options": kept}))
     table = wt.Table.open(table.path)
-    assert cleaner.clean(table._state(), 3, at_once=True).snapshots > 0
+    assert cleaner.clean(table._state(), 3, at_once=True).expired_snapshots > 0
 
 
 def test_a_note_of_an_append_that_waits_is_answered(make: Callable[..., wt.Table]) -> None:

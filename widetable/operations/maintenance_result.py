@@ -1,0 +1,60 @@
+"""What maintenance has done, of one round or of all that a maintainer has made.
+
+In: counts. Out: their sum, or whichever of two says more. Pure, raises nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from operator import add
+from typing import Any, Final
+
+
+@dataclass(frozen=True)
+class MaintenanceResult:
+    """What was done, of one round or of all. waits: rounds in which another maintainer had the lease. failures: rounds
+    that failed. snapshot_id: of the last compaction. freed_files, freed_bytes: of expired snapshots and of orphans.
+    damaged_buckets: that were passed by in a round, at most. derived_rows: written to what is made of the table;
+    derived_failures: how much of it failed in a round, at most; derived_barriers: that its wideners completed.
+    """
+
+    __module__ = "widetable"
+
+    rounds: int = 0
+    compactions: int = 0
+    full_compactions: int = 0
+    expired_snapshots: int = 0
+    orphan_files: int = 0
+    waits: int = 0
+    failures: int = 0
+    snapshot_id: int | None = None
+    freed_files: int = 0
+    freed_bytes: int = 0
+    damaged_buckets: int = 0
+    derived_rows: int = 0
+    derived_failures: int = 0
+    derived_barriers: int = 0
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there was nothing to do."""
+        return self == MaintenanceResult(rounds=self.rounds)
+
+    def plus(self, other: MaintenanceResult) -> MaintenanceResult:
+        mine, theirs = vars(self), vars(other)
+        return MaintenanceResult(
+            **{name: _COMBINED.get(name, add)(mine[name], theirs[name]) for name in mine}
+        )
+
+
+def _newer(before: int | None, after: int | None) -> int | None:
+    return before if after is None else after
+
+
+# How two rounds are one, where their numbers do not add up.
+_COMBINED: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
+    "snapshot_id": _newer,
+    "damaged_buckets": max,
+    "derived_failures": max,
+}
