@@ -18,6 +18,7 @@ import pyarrow as pa
 from widetable import options as opt
 from widetable.derive.derived_alteration import alter_options
 from widetable.derive.derived_audit import audit
+from widetable.derive.derived_state import doctor
 from widetable.derive.incremental import change_batches, changes, scan_changes
 from widetable.derive.index_lookup import lookup_index
 from widetable.derive.inspector import Inspector
@@ -32,7 +33,6 @@ from widetable.operations.branches import (
 from widetable.operations.changes import change_source
 from widetable.operations.compaction import compact
 from widetable.operations.delete import delete, delete_keys, drop_partitions
-from widetable.operations.doctor import doctor
 from widetable.operations.expiry import expire_snapshots
 from widetable.operations.explain import explain
 from widetable.operations.fast_forward import fast_forward

@@ -46,7 +46,7 @@ def _facts(found: Inspection) -> Iterator[tuple[str, str]]:
     backlog = found.backlog
     if backlog.files:
         age = backlog.oldest_age_millis
-        oldest = "" if age is None else f", the oldest for {duration_text(age)}"
+        oldest = "" if age is None else f", the oldest for at least {duration_text(age)}"
         text = f"{backlog.files} level-0 files in {backlog.buckets} buckets{oldest}"
         yield "waiting", f"{text}, {backlog.most_in_a_bucket} at most in one"
     if found.last_compaction_id is None:
@@ -70,17 +70,20 @@ def _facts(found: Inspection) -> Iterator[tuple[str, str]]:
 
 def _derived(made: DerivedState) -> str:
     """Of an index, a widening or a join: how far it is behind each of its sources, and its last round."""
+    name = made.option.partition(".")[2]
+    if made.error is not None:
+        return f"{name}: cannot be made"
     lags = [
         f"{name} never worked in" if behind is None else f"{behind} snapshots of {name} behind"
         for name, behind in made.behind.items()
     ]
-    text = f"{made.option.partition('.')[2]}: {', '.join(lags)}"
+    text = f"{name}: {', '.join(lags)}"
     if made.round is not None:
         text += f", round {made.round}"
     if made.rows is not None and made.duration_millis is not None:
         seconds = made.duration_millis / 1000
         text += f" of {_time(made.ended_millis)} wrote {made.rows} rows in {seconds:.1f} s"
-    return text if made.error is None else f"{text}, cannot be made"
+    return text
 
 
 def _time(millis: int | None) -> str:

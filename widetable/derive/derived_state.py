@@ -2,14 +2,15 @@
 
 How far is counted in snapshots of the sources: 0 is up to date, None never made, or nobody
 knows. What cannot be made, because its option does not fit any more, say, has its error, and so
-a warning. Raises what inspections raise.
+a warning, and a finding of the doctor's. Raises what inspections raise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from typing import Final
 
 from widetable import join_options
 from widetable.commit.committed import last_of, users_of
@@ -21,11 +22,15 @@ from widetable.derive.widen_commits import MILLIS, ROWS
 from widetable.derive.widen_progress import PIECES, last_round, user_of, widening_of
 from widetable.derive.widen_schema import check_one_interval, wanted_columns
 from widetable.derived_options import IndexOption, WidenOption, index_options, widen_options
-from widetable.errors import InvalidError, NotFoundError, UnsupportedError
+from widetable.errors import InvalidError, NotFoundError, UnsupportedError, WidetableError
 from widetable.format.snapshot import COMMIT_KIND_COMPACT
+from widetable.operations.doctor import doctor as doctor_of_table
+from widetable.operations.doctor_report import DoctorReport, of_error
 from widetable.operations.inspection import DerivedState, Inspection, inspect_table
 from widetable.operations.neighbour import name_of, neighbour
 from widetable.operations.open_table import OpenTable
+
+_NOT_MADE: Final = (InvalidError, UnsupportedError, NotFoundError)
 
 
 def inspect(table: OpenTable) -> Inspection:
@@ -37,27 +42,48 @@ def inspect(table: OpenTable) -> Inspection:
     return replace(found, derived=derived, warnings=(*found.warnings, *warnings))
 
 
-def _derived(table: OpenTable) -> Iterator[DerivedState]:
+def doctor(table: OpenTable, deep: bool = False) -> DoctorReport:
+    """Everything that is wrong with the table, each with what is concerned and what to do. Nothing is changed.
+
+    deep: read every live data file and every changelog file, instead of looking at their sizes, and merge the rows.
+    What cannot be looked at is a finding, not an error.
+    """
+    report = doctor_of_table(table, deep)
+    found = list(report.findings)
+    try:
+        for option, _, state in _makings(table):
+            try:
+                state()
+            except _NOT_MADE as error:
+                made = f"what option {option!r} of {table.path} makes"
+                found.append(of_error("upkeep", error, made))
+    except WidetableError as error:  # of the table's own options: one of the report, or as bad
+        found.append(of_error("options", error))
+    return replace(report, findings=tuple(dict.fromkeys(found)))
+
+
+def _makings(
+    table: OpenTable,
+) -> Iterator[tuple[str, tuple[str, ...], Callable[[], DerivedState]]]:
+    """(option, its sources, how far it has got)"""
     schema = table.schema
     for index in index_options(schema.options):
-        yield _state_of(index.key, (name_of(table),), partial(_indexed, table, index))
+        yield index.key, (name_of(table),), partial(_indexed, table, index)
     for widen in widen_options(schema.options):
-        sources = (name_of(table), widen.table)
-        yield _state_of(widen.key, sources, partial(_widened, table, widen))
+        yield widen.key, (name_of(table), widen.table), partial(_widened, table, widen)
     definition = definition_of(schema)
     if definition is not None:
         sources = (definition.left, definition.right)
-        yield _state_of(join_options.ON.key, sources, partial(_joined, table, definition))
+        yield join_options.ON.key, sources, partial(_joined, table, definition)
 
 
-def _state_of(
-    option: str, sources: Iterable[str], state: Callable[[], DerivedState]
-) -> DerivedState:
+def _derived(table: OpenTable) -> Iterator[DerivedState]:
     """With the error of one that cannot be made."""
-    try:
-        return state()
-    except (InvalidError, UnsupportedError, NotFoundError) as error:
-        return DerivedState(option, dict.fromkeys(sources), error=str(error))
+    for option, sources, state in _makings(table):
+        try:
+            yield state()
+        except _NOT_MADE as error:
+            yield DerivedState(option, dict.fromkeys(sources), error=str(error))
 
 
 def _indexed(base: OpenTable, option: IndexOption) -> DerivedState:

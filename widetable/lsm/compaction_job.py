@@ -4,9 +4,10 @@ In: two functions of the commit layer, which comes after this one: the live entr
 of messages that raises ConflictError when their input files are gone; and what runs the work of many buckets, here or
 elsewhere. Buckets are committed in groups, so that a large table makes progress and a lost race costs one group. A
 message that lost is dropped with its files: that hurts nobody (the compactor may lose), and so is one whose input files
-expired while it read them. A bucket with a damaged file is passed by and named in the result (`sick_buckets`); another
-error of a bucket keeps the others from nothing either, but is raised in the end. Raises ConflictError when a group lost
-in every round, and what compaction raises: DamagedError and NotFoundError only for what is not of a bucket, a schema.
+expired while it read them. A bucket with a damaged file, or with rows that cannot be merged, is passed by and named in
+the result (`sick_buckets`); another error of a bucket keeps the others from nothing either, but is raised in the end.
+Raises ConflictError when a group lost in every round, and what compaction raises: DamagedError and NotFoundError only
+for what is not of a bucket, a schema.
 
     two compactors   A plans f1 f2         B plans f1 f2, commits g       A commits h: ConflictError; h is removed
                      A plans what is live now: g, and what came meanwhile; at most `_MAX_ROUNDS` times
@@ -26,14 +27,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from widetable.errors import ConflictError, DamagedError, NotFoundError, StorageError
+from widetable.errors import ConflictError, NotFoundError, StorageError
 from widetable.format.bucket_id import BucketId, by_bucket
 from widetable.format.damaged_file import missing_file
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.lsm.bucket_plan import Plan, Scope, names_of, plan_bucket
 from widetable.lsm.compaction import RowsDone, compact_bucket
 from widetable.lsm.file_rows import Caches
-from widetable.lsm.sick_buckets import SICK_BUCKETS, SickBucket, is_of_bucket
+from widetable.lsm.sick_buckets import SICK_BUCKETS, BucketError, SickBucket, is_of_bucket
 from widetable.write.commit_message import CommitMessage
 from widetable.write.discard import discard
 from widetable.write.table_state import TableState
@@ -89,13 +90,12 @@ def one_by_one(
 
 
 def _is_of(state: TableState, work: BucketWork, error: Exception) -> bool:
-    """Whether the next bucket may well do better: damage of the bucket's files, one that is gone,
-    or a storage that refuses one of those that the plan reads. A full disk, or a wrong
-    configuration, is of all.
+    """Whether the next bucket may well do better: damage of the bucket's files, rows that cannot be merged, a file
+    that is gone, or a storage that refuses one of those that the plan reads. A full disk is of all.
     """
     if isinstance(error, StorageError):
         return any(name in error.subject for name in names_of(work.plan))
-    return isinstance(error, DamagedError | NotFoundError) and is_of_bucket(state, error)
+    return isinstance(error, BucketError | NotFoundError) and is_of_bucket(state, error)
 
 
 @dataclass
@@ -175,7 +175,7 @@ class CompactionJob:
     def _take(self, work: BucketWork, outcome: Outcome) -> None:
         if isinstance(outcome, NotFoundError) and is_of_bucket(self.state, outcome):
             self._lose_input(work, outcome)
-        elif isinstance(outcome, DamagedError) and is_of_bucket(self.state, outcome):
+        elif isinstance(outcome, BucketError) and is_of_bucket(self.state, outcome):
             self._pass_by(work, outcome)
         elif isinstance(outcome, Exception):
             if self._error is not None:
@@ -189,8 +189,8 @@ class CompactionJob:
                 self._commit_group()
                 self._group_began = time.monotonic()
 
-    def _pass_by(self, work: BucketWork, damage: DamagedError) -> None:
-        self.sick.append(SICK_BUCKETS.note(self.state, work.bucket, work.plan, damage))
+    def _pass_by(self, work: BucketWork, error: BucketError) -> None:
+        self.sick.append(SICK_BUCKETS.note(self.state, work.bucket, work.plan, error))
 
     def _lose_input(self, work: BucketWork, gone: NotFoundError) -> None:
         """Another compactor was faster, and an expiry took what it left. A file that is planned again is missing."""

@@ -1,7 +1,8 @@
-"""Buckets that cannot be compacted because a file is damaged: what this process remembers of them.
+"""Buckets that cannot be compacted because a file is damaged, or because rows of a key make no row (a sum that
+overflows): what this process remembers of them.
 
-    compaction met DamagedError ─► noted, with how the file lies on the storage ─► passed by, without reading
-    ─► the file changes, or a while goes by, or a compaction does without the file ─► compacted anew
+    compaction met the error ─► noted, with how the file lies on the storage ─► passed by, without reading
+    ─► the file or the schema changes, or a while goes by, or a compaction does without the file ─► compacted anew
 
 So one bucket's damage costs the others nothing, and a large sick bucket is not read in every round for nothing. Only
 facts are kept, no exception with its frames. Raises StorageError.
@@ -18,9 +19,9 @@ import threading
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
-from widetable.errors import DamagedError, NotFoundError
+from widetable.errors import DamagedError, InvalidError, NotFoundError
 from widetable.forked_child import SharedByThreads
 from widetable.format.bucket_id import BucketId
 from widetable.lsm.bucket_plan import Plan, names_of
@@ -34,23 +35,24 @@ _log = logging.getLogger("widetable")
 
 # Of each of some files of a bucket's directory: how it lies there, None when it does not.
 _Lie = dict[str, FileStatus | None]
+# Of a file; of rows that cannot be merged, which other buckets know nothing of.
+BucketError: TypeAlias = DamagedError | InvalidError
 
 
 @dataclass(frozen=True)
 class SickBucket:
     """The parts of the error of a bucket that was passed by."""
 
+    kind: type[BucketError]
     subject: str
     found: str
     expected: str
     action: str
 
     @property
-    def error(self) -> DamagedError:
+    def error(self) -> BucketError:
         """A new one each time: who raises it gives it frames."""
-        return DamagedError(
-            self.subject, found=self.found, expected=self.expected, action=self.action
-        )
+        return self.kind(self.subject, found=self.found, expected=self.expected, action=self.action)
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,7 @@ class _Noted:
 
     bucket: SickBucket
     files: _Lie
+    schema_id: int
     until_seconds: float
 
 
@@ -70,16 +73,18 @@ class SickBuckets(SharedByThreads):
         self._lock = threading.Lock()
 
     def note(
-        self, table: TableState, bucket: BucketId, plan: Plan, error: DamagedError
+        self, table: TableState, bucket: BucketId, plan: Plan, error: BucketError
     ) -> SickBucket:
         """Remember, and say in the log, that carrying out the plan met the error."""
         taken = names_of(plan)
         names = [name for name in taken if name in error.subject] or taken
-        sick = SickBucket(error.subject, error.found, error.expected, error.action)
+        sick = SickBucket(type(error), error.subject, error.found, error.expected, error.action)
         directory = table.bucket_dir(bucket)
         lie, until_seconds = _lie(table, directory, names), time.monotonic() + LOOK_AGAIN_SECONDS
         with self._lock:
-            self._noted[table.paths.root, directory] = _Noted(sick, lie, until_seconds)
+            self._noted[table.paths.root, directory] = _Noted(
+                sick, lie, table.schema.id, until_seconds
+            )
             while len(self._noted) > _MOST_BUCKETS:
                 self._noted.pop(next(iter(self._noted)))
         _log.warning(
@@ -108,7 +113,7 @@ class SickBuckets(SharedByThreads):
 
     def _holds(self, table: TableState, directory: str, noted: _Noted) -> bool:
         """Whether the files lie as they did a short while ago; forgets it otherwise."""
-        is_new = time.monotonic() < noted.until_seconds
+        is_new = time.monotonic() < noted.until_seconds and noted.schema_id == table.schema.id
         if is_new and _lie(table, directory, noted.files) == noted.files:
             return True
         key = table.paths.root, directory
@@ -121,7 +126,7 @@ class SickBuckets(SharedByThreads):
 SICK_BUCKETS: Final = SickBuckets()
 
 
-def is_of_bucket(table: TableState, error: DamagedError | NotFoundError) -> bool:
+def is_of_bucket(table: TableState, error: BucketError | NotFoundError) -> bool:
     """Whether only the bucket that was compacted has to do with what is wrong or gone: a schema is of all."""
     return not error.subject.startswith(table.paths.schema_dir)
 

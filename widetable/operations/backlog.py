@@ -6,6 +6,7 @@ what reading snapshots, consumers and leases raises.
 
     is_slow          more than 5 times the trigger of level-0 files in one bucket
     is_stuck         the oldest of them waits for more than a minute
+    awaits_changelog the same, where a commit makes its changelog at once
     is_untended      write-only, a bucket has been due for an hour, and nobody has the lease
     unattended_by    a changelog waits for a maintainer (`unattended`)
     is_far_behind    a consumer is 10 times as far behind as the snapshots that expiry keeps
@@ -143,6 +144,16 @@ def is_slow(backlog: Backlog, options: TableOptions) -> bool:
 def is_stuck(backlog: Backlog) -> bool:
     """Whether what waits has waited for longer than a compaction takes to come."""
     return (backlog.oldest_age_millis or 0) > _STUCK_MILLIS
+
+
+def awaits_changelog(backlog: Backlog, options: TableOptions) -> bool:
+    """Whether files wait for a changelog that their commits should have made at once."""
+    is_due_at_once = (
+        options.get(opt.CHANGELOG_PRODUCER) == "lookup"
+        and options.get(opt.LOOKUP_COMPACT) == "radical"
+        and not options.get(opt.WRITE_ONLY)
+    )
+    return is_due_at_once and is_stuck(backlog)
 
 
 def is_untended(backlog: Backlog, options: TableOptions, *, is_leased: bool) -> bool:

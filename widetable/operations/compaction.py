@@ -11,7 +11,8 @@ A note of who waits is looked up before the newest snapshot is, and removed afte
 snapshot has is done by then, and a note that comes later stays for the next.
 
 Raises ConflictError when other compactors were faster again and again, StorageError,
-what reading snapshots raises; a damaged file of one bucket costs the others nothing (`Compacted.damage`).
+what reading snapshots raises; a damaged file of one bucket, or rows of it that cannot be merged, cost the others
+nothing (`Compacted.damage`).
 """
 
 from __future__ import annotations
@@ -28,7 +29,6 @@ from widetable.arguments import flag
 from widetable.commit.committer import CommitResult, Committer
 from widetable.commit.compaction_wishes import CompactionWishes
 from widetable.commit.planned_from import PlannedFrom, planned_from
-from widetable.errors import DamagedError
 from widetable.format.bucket_id import BucketId, by_bucket
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
@@ -37,6 +37,7 @@ from widetable.lsm.compaction import RowsDone
 from widetable.lsm.compaction_job import CompactionJob, RunWorks, one_by_one
 from widetable.lsm.file_rows import Caches
 from widetable.lsm.levels import looks_up
+from widetable.lsm.sick_buckets import BucketError
 from widetable.operations.compaction_cut import CutScope, cut_scopes, entries_up_to, last_cut
 from widetable.operations.compaction_threads import wait_for_compactions
 from widetable.operations.held_lease import held_lease
@@ -58,15 +59,15 @@ class Compacted:
     """result: of the buckets that could be compacted. damage: why others were passed by."""
 
     result: CommitResult
-    damage: tuple[DamagedError, ...] = ()
+    damage: tuple[BucketError, ...] = ()
 
 
 def compact(table: OpenTable, full: bool = False) -> CommitResult:
     """Merge sorted runs: those that the universal rules pick, or with `full` all, into the bottom level.
 
     The rows of the table stay the same, but for those that `record-level.expire-time` lets go. Raises ConflictError
-    when other compactors were faster again and again; DamagedError when a bucket has a damaged file, after all others
-    are done.
+    when other compactors were faster again and again; DamagedError when a bucket has a damaged file, InvalidError when
+    rows of a key cannot be merged, after all others are done.
     """
     schema = table.schema
     check_writable(schema)

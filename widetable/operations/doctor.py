@@ -4,7 +4,8 @@
     snapshots    lost ones, gaps, torn ones; clocks that were wrong; commit users near the bound
     metadata     manifest lists and manifests of every kept snapshot: there, and of the recorded size
     files        live data files, their deletion vectors, all changelog files: there and of their size; deep: all
-                 that they hold
+                 that they hold, and whether the rows of each bucket can be merged
+    branches     the same of each branch, where main is asked, but for options and upkeep
     notes        consumers, tags, hints and leases that cannot be read
     upkeep       what is unwise: nobody compacts, consumers far behind, sizes of buckets (`upkeep_check`); files that
                  nothing names
@@ -18,6 +19,7 @@ expires while it is looked at is no finding. Nothing is changed. Raises nothing 
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -28,12 +30,13 @@ from widetable.arguments import flag
 from widetable.commit.committed import MANY_USERS, MAX_USERS, users_of
 from widetable.commit.committer import Committer
 from widetable.commit.snapshot_times import ahead
-from widetable.errors import NotFoundError, WidetableError
+from widetable.errors import InvalidError, NotFoundError, WidetableError
 from widetable.format.damaged_file import ACTION
 from widetable.format.human_units import size_text
 from widetable.format.snapshot import Snapshot
+from widetable.operations.branches import branch_names
 from widetable.operations.damaged_notes import damaged_notes
-from widetable.operations.doctor_report import DoctorFinding, DoctorReport, command_line
+from widetable.operations.doctor_report import DoctorFinding, DoctorReport, command_line, of_error
 from widetable.operations.file_damage import DamagedFile, damaged_files
 from widetable.operations.newest_snapshot import held_newest
 from widetable.operations.open_table import OpenTable
@@ -41,9 +44,14 @@ from widetable.operations.orphans import DAY_MILLIS, remove_orphans
 from widetable.operations.supported import check_readable, check_writable
 from widetable.operations.upkeep_check import upkeep_findings
 from widetable.operations.vector_check import vector_findings
+from widetable.paths import MAIN_BRANCH
 from widetable.read.expired import is_kept
+from widetable.read.scan_plan import plan
+from widetable.read.split import SplitRead
 from widetable.write.table_state import TableState
 
+# Of a branch, these checks would say what they say of main.
+_OF_MAIN: Final = ("options", "upkeep")
 _CHANGELOG: Final = (
     "Restore the file; else readers of changes that have yet to read this snapshot start anew with scan mode "
     "latest-full, under a new consumer id or checkpoint. Rows of the table are not concerned."
@@ -58,8 +66,8 @@ _MANIFEST: Final = (
 def doctor(table: OpenTable, deep: bool = False) -> DoctorReport:
     """Everything that is wrong with the table, each with what is concerned and what to do. Nothing is changed.
 
-    deep: read every live data file and every changelog file, instead of looking at their sizes. What cannot be
-    looked at is a finding, not an error.
+    deep: read every live data file and every changelog file, instead of looking at their sizes, and merge the rows.
+    What cannot be looked at is a finding, not an error.
     """
     return _Doctor(table._state(), table._committer, is_deep=flag(deep, "deep")).run()
 
@@ -80,7 +88,8 @@ class _Doctor:
             "options": (self._bucket_option, self._refused_options),
             "snapshots": (self._newest, self._gaps_and_clocks, self._users),
             "metadata": (self._metadata,),
-            "files": (self._live_files, self._changelogs),
+            "files": (self._live_files, self._merged_rows, self._changelogs),
+            "branches": (self._branches,),
             "notes": (self._notes,),
             "upkeep": (self._upkeep, self._orphans),
         }
@@ -99,7 +108,7 @@ class _Doctor:
         try:
             self.findings.extend(look())
         except WidetableError as error:
-            self.findings.append(_of_error(check, error))
+            self.findings.append(of_error(check, error))
 
     def _bucket_option(self) -> Iterator[DoctorFinding]:
         if opt.BUCKET.key in self.table.schema.options:
@@ -132,7 +141,7 @@ class _Doctor:
             except NotFoundError:  # expired since the directory was listed
                 continue
             except WidetableError as error:
-                self.findings.append(_of_error("snapshots", error))
+                self.findings.append(of_error("snapshots", error))
 
     def _gaps_and_clocks(self) -> Iterator[DoctorFinding]:
         for one, following in pairwise(self.committer.snapshots.ids()):
@@ -193,7 +202,7 @@ class _Doctor:
         subjects = {self.table.paths.manifest(name) for name, _ in wrong}
         for refusal, id in errors:
             if refusal.subject not in subjects:
-                yield _of_error("metadata", refusal, f"snapshot {id}")
+                yield of_error("metadata", refusal, f"snapshot {id}")
         for (name, size_bytes), ids in wrong.items():
             found = sizes.get(name)
             yield DoctorFinding(
@@ -225,6 +234,32 @@ class _Doctor:
             live_files = self.committer.live_files
             yield from vector_findings(self.table, live_files, latest, entries, deep=self.is_deep)
 
+    def _merged_rows(self) -> Iterator[DoctorFinding]:
+        """Not where a file is damaged, which says why."""
+        if not self.is_deep or any(found.check == "files" for found in self.findings):
+            return
+        state, live_files = self.table, self.committer.live_files
+        with held_newest(state, self.committer) as latest:
+            for split in plan(live_files, latest, state.schema, None, rescaled=True):
+                try:
+                    if split.needs_merge:
+                        deque(SplitRead(state, split, state.schema.names).to_batches(), maxlen=0)
+                except InvalidError as error:
+                    bucket = f"bucket {split.bucket.number}, which is neither read as a whole nor compacted"
+                    yield of_error("files", error, bucket)
+                except WidetableError:  # of a file that lies elsewhere, or was damaged just now
+                    continue
+
+    def _branches(self) -> Iterator[DoctorFinding]:
+        paths, file_io = self.table.paths, self.table.file_io
+        for name in branch_names(file_io, paths) if paths.branch == MAIN_BRANCH else ():
+            try:
+                report = doctor(OpenTable(paths.of_branch(name).root, file_io), self.is_deep)
+            except WidetableError as error:  # there is no schema to go by
+                yield of_error("branches", error, f"branch {name!r}")
+                continue
+            yield from (each for each in report.findings if each.check not in _OF_MAIN)
+
     def _changelogs(self) -> Iterator[DoctorFinding]:
         for snapshot in self._snapshots():
             try:
@@ -232,7 +267,7 @@ class _Doctor:
             except NotFoundError:  # expired since
                 continue
             except WidetableError as error:
-                yield _of_error("files", error, f"changelog of snapshot {snapshot.id}")
+                yield of_error("files", error, f"changelog of snapshot {snapshot.id}")
                 continue
             self.files += len(entries)
             found = damaged_files(
@@ -243,7 +278,7 @@ class _Doctor:
 
     def _notes(self) -> Iterator[DoctorFinding]:
         for damage in damaged_notes(self.table.file_io, self.table.paths):
-            yield _of_error("notes", damage, command=self._forgetting(damage.subject))
+            yield of_error("notes", damage, command=self._forgetting(damage.subject))
 
     def _forgetting(self, path: str) -> str:
         """The command that deletes a consumer or tag; empty for other notes."""
@@ -278,12 +313,4 @@ class _Doctor:
 def _of_file(file: DamagedFile, action: str, command: str = "") -> DoctorFinding:
     return DoctorFinding(
         "files", file.path, file.found, file.expected, file.concerned, action, command
-    )
-
-
-def _of_error(
-    check: str, error: WidetableError, concerned: str = "", command: str = ""
-) -> DoctorFinding:
-    return DoctorFinding(
-        check, error.subject, error.found, error.expected, concerned, error.action, command
     )

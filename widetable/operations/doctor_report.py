@@ -6,6 +6,8 @@ import shlex
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from widetable.errors import WidetableError
+
 
 def command_line(*words: str) -> str:
     """Of `widetable`, as a shell takes it."""
@@ -31,6 +33,15 @@ class DoctorFinding:
     def __str__(self) -> str:
         concerned = f" ({self.concerned})" if self.concerned else ""
         return f"{self.subject}: found {self.found}; expected {self.expected}{concerned}. {self.action}"
+
+
+def of_error(
+    check: str, error: WidetableError, concerned: str = "", command: str = ""
+) -> DoctorFinding:
+    """What a check met."""
+    return DoctorFinding(
+        check, error.subject, error.found, error.expected, concerned, error.action, command
+    )
 
 
 @dataclass(frozen=True)

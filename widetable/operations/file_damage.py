@@ -81,7 +81,8 @@ def damaged_files(
     """
     if not table.schema.primary_keys or OTHER_DIRECTORY in table.schema.options:
         return
-    met = [sick.error for sick in SICK_BUCKETS.of(table)]
+    errors = (sick.error for sick in SICK_BUCKETS.of(table))
+    met = [error for error in errors if isinstance(error, DamagedError)]
     look = _Look(table, snapshot_id, deep, is_changelog, met)
     placed = (entry for entry in entries if entry.bucket >= 0 and entry.file.external_path is None)
     for bucket, members in by_bucket(placed).items():

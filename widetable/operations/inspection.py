@@ -24,15 +24,14 @@ from widetable import options as opt
 from widetable.commit.lease import holder
 from widetable.commit.snapshot_holds import kept_snapshots
 from widetable.format.manifest_entry import ManifestEntry
-from widetable.lsm.levels import looks_up
 from widetable.operations.backlog import (
     Backlog,
     ConsumerLag,
+    awaits_changelog,
     backlog_of,
     consumer_lags,
     is_far_behind,
     is_slow,
-    is_stuck,
     is_untended,
     since_compaction,
     unattended_by,
@@ -211,12 +210,7 @@ def _backlog_warnings(state: TableState, backlog: Backlog, is_leased: bool) -> I
         yield f"{backlog.most_in_a_bucket} level-0 files in one bucket make reads slow: {who}"
     elif is_untended(backlog, options, is_leased=is_leased):
         yield f"{backlog.files} level-0 files wait for more than an hour: run widetable maintain {path}"
-    is_due_at_once = (
-        looks_up(options)
-        and options.get(opt.LOOKUP_COMPACT) == "radical"
-        and not options.get(opt.WRITE_ONLY)
-    )
-    if is_due_at_once and is_stuck(backlog):
+    if awaits_changelog(backlog, options):
         yield (
             f"{backlog.files} level-0 files wait for their changelog for more than a minute: see the log of the "
             f"writers, or run widetable maintain {path}"

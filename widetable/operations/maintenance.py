@@ -8,8 +8,8 @@ writers compact gets the lease for the compaction alone. Who does not get the le
 mistake are safe: commits are optimistic. A round that fails is logged and done again, later each time; what
 is due to go goes all the same, because it may be what makes room for the rest.
 
-A bucket with a damaged data file is passed by, logged, and looked at again later (`lsm/sick_buckets`); so is what is
-made of the table and fails (`derive/derived_tables`).
+A bucket with a damaged data file, or with rows that cannot be merged, is passed by, logged, and looked at again later
+(`lsm/sick_buckets`); so is what is made of the table and fails (`derive/derived_tables`).
 
 Raises what only the user can mend: InvalidError, UnsupportedError, NotFoundError for a table that is gone, DamagedError
 of the same file again and again that is none of a bucket; and with `once` every error, in the end those of buckets and
@@ -34,9 +34,10 @@ from widetable.commit.committer import Committer
 from widetable.commit.compaction_wishes import CompactionWishes
 from widetable.commit.lease import holder
 from widetable.commit.schema_store import SchemaStore
-from widetable.errors import DamagedError, NotFoundError, StorageError, WidetableError
+from widetable.errors import NotFoundError, StorageError, WidetableError
 from widetable.format.human_units import duration_text
 from widetable.lsm.bucket_plan import Scope
+from widetable.lsm.sick_buckets import BucketError
 from widetable.merge.record_expiry import look_interval_millis
 from widetable.not_pickled import not_pickled
 from widetable.operations.cleaner import Cleaner
@@ -149,7 +150,7 @@ class Maintainer:
         self._full_at_millis: float | None = None
         self._looked_at_millis: float | None = None
         self._failures = Failures()
-        self._damage: tuple[DamagedError, ...] = ()
+        self._damage: tuple[BucketError, ...] = ()
         self._damage_at_millis = 0.0
         self._has_begun = False
 

@@ -28,6 +28,7 @@ from widetable.operations.backlog import (
     Backlog,
     ConsumerLag,
     SinceCompaction,
+    awaits_changelog,
     backlog_of,
     consumer_lags,
     is_far_behind,
@@ -77,7 +78,7 @@ def _compaction(
     is_alone = is_untended(backlog, options, is_leased=is_leased) or (
         unattended is not None and is_stuck(backlog)
     )
-    if not is_slow(backlog, options) and not is_alone:
+    if not (is_slow(backlog, options) or is_alone or awaits_changelog(backlog, options)):
         return
     trigger = options.get(opt.NUM_SORTED_RUN_COMPACTION_TRIGGER)
     needs_maintainer = unattended is not None or (options.get(opt.WRITE_ONLY) and not is_leased)

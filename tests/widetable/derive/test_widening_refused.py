@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
+from tests.command_line import run
 from tests.widetable.derive.orders import (
     COMMON,
     DIM,
@@ -152,6 +153,12 @@ def test_a_column_that_the_dim_lost_is_named_with_it(tmp_path: Path) -> None:
         orders.round()
     (state,) = orders.fact.inspect().derived
     assert "does not have" in str(state.error)
+    (finding,) = orders.fact.doctor().findings
+    assert (finding.check, "does not have" in finding.found) == ("upkeep", True), finding
+    assert "option 'widen.cust'" in finding.concerned
+    said = run("inspect", orders.fact.path).stdout
+    assert "cust: cannot be made" in said
+    assert "never worked in" not in said
 
 
 def test_one_round_brings_out_what_its_widener_lets_go(tmp_path: Path) -> None:

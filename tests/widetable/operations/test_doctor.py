@@ -20,7 +20,8 @@ from tests.widetable.operations.damaged_table import (
     path_of,
     rows,
 )
-from widetable.operations import doctor
+from widetable.operations import backlog, doctor
+from widetable.operations.held_lease import held_lease
 
 
 @pytest.fixture
@@ -201,3 +202,38 @@ def test_many_commit_users_are_reported(table: wt.Table, monkeypatch: pytest.Mon
         table.write(rows("c", range(1)), f"run-{number}", 1)
     (users,) = found()
     assert "3 commit users" in users
+
+
+BRANCH_FILES = ["schema/schema-0", "snapshot/snapshot-1", "snapshot/snapshot-2"]
+
+
+@pytest.mark.parametrize("name", BRANCH_FILES)
+def test_what_is_wrong_with_a_branch_is_found_where_main_is_asked(
+    table: wt.Table, name: str
+) -> None:
+    table.create_tag("there", snapshot_id=1)
+    table.create_branch("side", tag="there")
+    wt.Table.open(table.path, branch="side").write(rows("b"))
+    assert table.doctor(deep=True).ok
+    path = Path(table.path, "branch/branch-side", name)
+    path.write_bytes(b"")
+    findings = table.doctor().findings
+    assert str(path) in {finding.subject for finding in findings}, findings
+    assert all("branch-side" in finding.subject for finding in findings), findings
+
+
+def test_files_that_wait_for_their_changelog_are_a_finding_as_they_are_a_warning(
+    table: wt.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table.alter_options({"write-only": "false"})
+    table.compact()
+    with held_lease(table._state()):
+        table.write(rows("b"))
+    assert table.doctor().ok
+    monkeypatch.setattr(backlog, "_STUCK_MILLIS", -1)
+    (finding,) = table.doctor().findings
+    assert (finding.check, "level-0 files" in finding.found) == ("upkeep", True)
+    assert any("wait for their changelog" in warning for warning in table.inspect().warnings)
+    monkeypatch.setattr(backlog, "_STUCK_MILLIS", 60_000)
+    table.compact()
+    assert table.doctor().ok

@@ -1,0 +1,97 @@
+"""Rows of one key that cannot be merged cost their own bucket and no other: a sum that overflows, found by a review."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.compute as pc
+import pytest
+
+import widetable as wt
+from widetable.lsm.sick_buckets import SICK_BUCKETS
+
+KEYS = list(range(20))
+FITS = {"id": KEYS, "s": [100] * len(KEYS)}
+OVERFLOWS = {"id": [1], "s": [100]}
+OTHERS = {"id": KEYS[2:], "s": [1] * len(KEYS[2:])}
+
+
+@pytest.fixture(autouse=True)
+def forgotten() -> Iterator[None]:
+    yield
+    SICK_BUCKETS._start_anew()
+
+
+@pytest.fixture(params=["none", "lookup", "full-compaction"])
+def table(tmp_path: Path, request: pytest.FixtureRequest) -> wt.Table:
+    made = wt.Catalog(str(tmp_path)).create_table(
+        "db.t",
+        {"id": "BIGINT", "s": "TINYINT"},
+        primary_key=["id"],
+        options={
+            "bucket": "4",
+            "merge-engine": "aggregation",
+            "fields.s.aggregate-function": "sum",
+            "changelog-producer": request.param,
+            "widetable.fsync": "false",
+        },
+    )
+    made.write(FITS)
+    assert made.write(OVERFLOWS).committed
+    for _ in range(3):
+        made.write(OTHERS)
+    return made
+
+
+def waiting(table: wt.Table) -> list[int]:
+    """Buckets with files of level 0."""
+    found = table.inspect.buckets().to_pylist()
+    return [row["bucket"] for row in found if row["level0_files"]]
+
+
+def test_the_other_buckets_are_compacted_before_it_is_raised(table: wt.Table) -> None:
+    for _ in range(2):  # known the second time
+        with pytest.raises(wt.InvalidError, match="the key id=1; expected a value of type TINYINT"):
+            table.compact(full=True)
+        assert len(waiting(table)) == 1
+    assert table.lookup([2]).to_pylist() == [{"id": 2, "s": 103}]
+
+
+def test_a_maintainer_goes_on_and_says_that_it_passes_it_by(table: wt.Table) -> None:
+    stop, rounds = threading.Event(), list[wt.MaintenanceResult]()
+
+    def on_round(done: wt.MaintenanceResult) -> None:
+        rounds.append(done)
+        if len(rounds) == 3:
+            stop.set()
+
+    done = table.maintain(interval_millis=0, stop=stop, on_round=on_round)
+    assert (done.failures, done.damaged_buckets) == (0, 1)
+    table.write(OTHERS)
+    with pytest.raises(
+        wt.InvalidError, match="id=1"
+    ):  # of a single run everything is raised, in the end
+        table.maintain(once=True)
+    if table.inspect().changelog_producer == "lookup":
+        assert len(waiting(table)) == 1
+        changes = table.changes(0, table.snapshots()[-1].id)
+        of_others = changes.filter(pc.field("id") == 2).to_pylist()
+        assert of_others[-1] == {"id": 2, "s": 104, "_row_kind": "+U"}
+
+
+def test_a_wider_type_mends_it_at_once(tmp_path: Path, table: wt.Table) -> None:
+    with pytest.raises(wt.InvalidError):
+        table.compact(full=True)
+    table = wt.Catalog(str(tmp_path)).alter_table("db.t", change_types={"s": "INT"})
+    assert table.compact(full=True).committed
+    assert waiting(table) == []
+    assert table.lookup([1]).to_pylist() == [{"id": 1, "s": 200}]
+
+
+def test_a_doctor_that_reads_everything_names_it(table: wt.Table) -> None:
+    (finding,) = [one for one in table.doctor(deep=True).findings if one.check == "files"]
+    assert "for the key id=1" in finding.found
+    assert "bucket 2, which is neither read as a whole nor compacted" in finding.concerned
+    assert "widetable alter --type" in finding.action
