@@ -42,6 +42,10 @@ _STREAM = "tests/spark/test_stream_position.py::test_"
 _ORC = _FORMAT + "test_orc_zones.py::test_"
 
 ANSWERS: Final[dict[str, tuple[str, ...]]] = {
+    "an option of a column that says nothing Paimon knows": (
+        "tests/widetable/test_rejections.py::test_options_of_columns_that_would_have_no_effect_are_refused",
+        "tests/widetable/test_rejections.py::test_in_a_table_of_another_client_they_stay_without_effect",
+    ),
     "whose group sequence is null, alone": (
         _NORMAL_FORM + "add_without_sequence_loses_what_the_group_protects",
     ),

@@ -38,7 +38,7 @@ from widetable.meta.job_claim import WriterClaim
 from widetable.meta.meta_service import linked
 from widetable.meta.revision import RevisionResult, revise
 from widetable.meta.topology import SCOPES, TABLES, TOPOLOGY, Topology
-from widetable.new_schema import arrow_schema, new_schema
+from widetable.new_schema import arrow_schema, changed_types, new_schema
 from widetable.operations.barrier_writer import BarrierWriter
 from widetable.operations.branches import branch_names
 from widetable.operations.compaction_threads import wait_for_compactions
@@ -52,7 +52,7 @@ from widetable.operations.session import (
 from widetable.operations.shown_barriers import ShownBarriers
 from widetable.operations.supported import check_changelog_producer
 from widetable.operations.table_copy import copy_table
-from widetable.option_checks import check_honoured, option_texts
+from widetable.option_checks import check_honoured, check_used, option_texts
 from widetable.options import TableOptions
 from widetable.paths import (
     DATABASE_SUFFIX,
@@ -147,6 +147,7 @@ class Catalog:
         )
         engine_of(new)  # first: what breaks a rule is wrong whether it is honoured or not
         check_honoured(new.options, made_here=True)
+        check_used(new.options, new.options)
         check_changelog_producer(new)
         check_ordered(new)
         check_record_expiry(new)
@@ -384,10 +385,7 @@ class Catalog:
             add_columns=tuple(arrow_schema(add_columns, "add_columns")),
             drop_columns=names(drop_columns, "drop_columns"),
             rename_columns=_texts(rename_columns, "rename_columns"),
-            change_types={
-                column.name: column
-                for column in arrow_schema(mapping(change_types, "change_types"), "change_types")
-            },
+            change_types=changed_types(mapping(change_types, "change_types"), "change_types"),
             change_nullability={
                 column: flag(nullable, "change_nullability")
                 for column, nullable in mapping(change_nullability, "change_nullability").items()

@@ -11,6 +11,21 @@ from typing import Final
 
 # columns is greedy: of `fields.a.b.aggregate-function` it is `a.b`, and what has no dot.
 FIELD_OPTION: Final = re.compile(r"^fields\.(?P<columns>.+)\.(?P<what>[^.]+)$")
+# What an option of columns may say; `merge/aggregate_function.py` reads most of them.
+FIELD_WORDS: Final = frozenset(
+    [
+        "sequence-group",
+        "aggregate-function",
+        "ignore-retract",
+        "distinct",
+        "list-agg-delimiter",
+        "nested-key",
+        "nested-sequence-field",
+        "nested-key-null-strategy",
+        "count-limit",
+        "ts-field",
+    ]
+)
 # Has the form of no option of columns: there is one dot.
 DEFAULT_FUNCTION_KEY: Final = "fields.default-aggregate-function"
 # Parsed in `derived_options`.

@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from widetable import options as opt
 from widetable.arguments import names, refused, text
-from widetable.errors import UnsupportedError
+from widetable.errors import InvalidError, UnsupportedError
 from widetable.option_checks import option_texts
 from widetable.schema import TableSchema
 from widetable.schema_rules import check_schema
@@ -99,6 +99,22 @@ def arrow_schema(value: Any, name: str) -> pa.Schema:
         ) from None
 
 
+def changed_types(value: Mapping[Any, Any], name: str) -> dict[str, pa.Field]:
+    """Types that columns are to have, given as for new ones. InvalidError for a text that says NULL, which is no type:
+    without it, the column stays as it is.
+    """
+    for column, kind in value.items():
+        words = kind.upper().split() if isinstance(kind, str) else []
+        if words[-1:] == ["NULL"] and words[-2:-1] != ["NOT"]:
+            raise InvalidError(
+                f"column {column!r}",
+                found=f"the type {kind!r}",
+                expected="a type alone, or one that is NOT NULL",
+                action="Let it have nulls by change_nullability, or --nullable.",
+            )
+    return {field.name: field for field in arrow_schema(value, name)}
+
+
 def _arrow_column(column: Any) -> Any:
     """What `pa.schema` takes. A type that was given as text goes along with its field.
 
@@ -107,6 +123,8 @@ def _arrow_column(column: Any) -> Any:
     """
     if isinstance(column, pa.Field):
         return column
+    if isinstance(column, str):  # of a frame, say, whose names have no types
+        raise TypeError
     name, kind = column
     if not isinstance(kind, str):
         return column

@@ -14,7 +14,7 @@ this version does not know cannot break a reader unless it changes which rows th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -22,12 +22,14 @@ import numpy as np
 
 from widetable.arguments import flag, mapping, text, whole_number
 from widetable.errors import InvalidError, UnsupportedError
-from widetable.field_options import DEFAULT_FUNCTION_KEY, DERIVED_OPTION, FIELD_OPTION
+from widetable.field_options import DEFAULT_FUNCTION_KEY, DERIVED_OPTION, FIELD_OPTION, FIELD_WORDS
 from widetable.join_options import check_join
 from widetable.options import (
+    BUCKET,
     BY_KEY,
     IGNORE_DELETE,
     IGNORE_UPDATE_BEFORE,
+    MERGE_ENGINE,
     OLD_KEYS,
     OPTIONS,
     TableOptions,
@@ -135,14 +137,16 @@ def check_honoured(options: Mapping[str, str], *, made_here: bool) -> None:
 
     Only keys are looked at; values are `check_values`'.
 
-    made_here: the options are being given to us (create, alter), so each must be declared in `OPTIONS` or be a
-    `fields.*` one: a mistyped name must not be silently without effect. Otherwise they stand in a table that another
-    client made, and options that change only other clients' habits are let through.
+    made_here: the options are being given to us (create, alter), so each must be declared in `OPTIONS`, or say of
+    columns what may be said: a mistyped name must not be silently without effect. Otherwise they stand in a table that
+    another client made, and options that change only other clients' habits are let through.
     """
     for key in options:
         known = is_known(key)
-        if not made_here:
-            known = known or key in _HARMLESS or key.startswith(_HARMLESS_PREFIXES)
+        if not made_here:  # Paimon's Java passes over what a column's option says wrong
+            is_of_column = FIELD_OPTION.match(key) is not None
+            is_harmless = key in _HARMLESS or key.startswith(_HARMLESS_PREFIXES)
+            known = known or is_of_column or is_harmless
         if not known:
             raise UnsupportedError(
                 f"option {key!r}",
@@ -158,7 +162,26 @@ def is_known(key: str) -> bool:
     """
     if key in BY_KEY or key in OLD_KEYS or key == DEFAULT_FUNCTION_KEY:
         return True
-    return any(pattern.match(key) for pattern in (FIELD_OPTION, DERIVED_OPTION))
+    of_column = FIELD_OPTION.match(key)
+    return DERIVED_OPTION.match(key) is not None or (
+        of_column is not None and of_column["what"] in FIELD_WORDS
+    )
+
+
+def check_used(given: Iterable[str], options: Mapping[str, str]) -> None:
+    """Raises InvalidError for one of the given options of columns when the table's engine takes records as a whole: a
+    merge engine that was forgotten. options: of the table.
+    """
+    engine = TableOptions(options).get(MERGE_ENGINE)
+    unused = (key for key in given if FIELD_OPTION.match(key) or key == DEFAULT_FUNCTION_KEY)
+    key = next(unused, None)
+    if key is not None and engine in ("deduplicate", "first-row"):
+        raise InvalidError(
+            f"option {key!r}",
+            found=f"the merge engine {engine!r}, which takes records as a whole",
+            expected=f"{MERGE_ENGINE.key} = partial-update or aggregation, which have options of columns",
+            action="Remove the option; or make the table with the other engine.",
+        )
 
 
 def check_alter(
@@ -179,7 +202,9 @@ def check_alter(
                 f"option {option.key!r}",
                 found=f"a change from {before!r} to {after!r}",
                 expected="the value that the table was made with",
-                action="Make a new table with the other value and copy the rows.",
+                action="Rescale the table: Table.rescale, or widetable rescale PATH BUCKETS."
+                if option.key == BUCKET.key
+                else "Make a new table with the other value and copy the rows.",
             )
     for option in (IGNORE_DELETE, IGNORE_UPDATE_BEFORE):
         # By whichever name. It may be removed, so what is absent counts as true.

@@ -161,9 +161,14 @@ def _check_bucket(schema: TableSchema) -> None:
     """All rows of a key must lie in one bucket, so what is hashed is of the key; but not of the partition, in which
     its values are all the same. `mod` takes the remainder of the one number that it is given.
     """
-    if schema.num_buckets != -1:
-        check_fixed_buckets(schema)
-    elif opt.BUCKET_KEY.key in schema.options:
+    if schema.num_buckets < 1 and schema.num_buckets != -1:
+        raise UnsupportedError(
+            f"option {opt.BUCKET.key!r}",
+            found=str(schema.num_buckets),
+            expected="a fixed number, 1 or more, or -1 for dynamic buckets",
+            action="Give one of these. A table with postponed buckets is altered by the client that made it.",
+        )
+    if schema.num_buckets == -1 and opt.BUCKET_KEY.key in schema.options:
         raise _invalid(
             f"option {opt.BUCKET_KEY.key!r}",
             "dynamic buckets (bucket = -1)",

@@ -8,10 +8,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 
 import widetable as wt
+from widetable.field_options import FIELD_WORDS
+from widetable.merge.aggregate_function import COLUMN_OPTIONS
 
 COLUMNS: dict[str, Any] = {
     "k": "BIGINT",
@@ -333,3 +336,81 @@ def test_what_is_accepted_although_it_is_odd(tmp_path: Path) -> None:
         )
         table.write({"f": [2], "v": [1]})
         assert table.scan().count() == 1
+
+
+# Found by a review: values were silently those of other rules.
+MISTYPED = [
+    {**FOLDS, "fields.a.aggregation-function": "sum"},
+    {**FOLDS, "fields.a.agg": "sum"},
+    {**FOLDS, "fields.a.ignore-retracts": "true"},
+    {**PARTIAL, "fields.g.sequence-groups": "a"},
+    {**PARTIAL, "fields.g.Sequence-Group": "a"},
+]
+UNUSED = [
+    {**engine, **option}
+    for engine in ({}, FIRST)
+    for option in (
+        {"fields.g.sequence-group": "a"},
+        {"fields.a.aggregate-function": "sum"},
+        {"fields.default-aggregate-function": "sum"},
+    )
+]
+
+
+@pytest.mark.parametrize("options", [*MISTYPED, *UNUSED], ids=str)
+def test_options_of_columns_that_would_have_no_effect_are_refused(
+    tmp_path: Path, options: dict[str, str]
+) -> None:
+    catalog, (*others, key) = wt.Catalog(tmp_path), options
+    refused = wt.InvalidError if options in UNUSED else wt.UnsupportedError
+    with pytest.raises(refused, match=key):
+        catalog.create_table("db.t", COLUMNS, primary_key=["k"], options=options)
+    engine = {other: options[other] for other in others}
+    catalog.create_table("db.t", COLUMNS, primary_key=["k"], options=engine)
+    with pytest.raises(refused, match=key):
+        catalog.alter_table("db.t", set_options={key: options[key]})
+    assert catalog.table("db.t").schema.id == 0
+
+
+@pytest.mark.parametrize("options", [*MISTYPED, *UNUSED], ids=str)
+def test_in_a_table_of_another_client_they_stay_without_effect(
+    tmp_path: Path, options: dict[str, str]
+) -> None:
+    catalog, given = wt.Catalog(tmp_path), dict(options)
+    key = list(given)[-1]
+    value = given.pop(key)
+    made = catalog.create_table("db.t", COLUMNS, primary_key=["k"], options=given)
+    path = Path(made.path, "schema/schema-0")
+    schema = json.loads(path.read_bytes())
+    path.write_text(json.dumps({**schema, "options": {**schema["options"], key: value}}))
+    table = catalog.table("db.t")
+    table.write({"k": [1], "a": [1]})
+    assert table.scan(["a"]).to_arrow().to_pylist() == [{"a": 1}]
+    catalog.alter_table("db.t", set_options={"write-only": "true"})
+
+
+def test_what_options_of_columns_may_say_is_what_is_read() -> None:
+    assert {"sequence-group", "aggregate-function", *(o.key for o in COLUMN_OPTIONS)} == FIELD_WORDS
+
+
+def test_another_number_of_buckets_is_given_by_rescaling(tmp_path: Path) -> None:
+    catalog = wt.Catalog(tmp_path)
+    catalog.create_table("db.t", COLUMNS, primary_key=["k"], options={"bucket": "1"})
+    with pytest.raises(wt.InvalidError, match="widetable rescale"):
+        catalog.alter_table("db.t", set_options={"bucket": "4"})
+    for number in ("0", "-2"):
+        with pytest.raises(wt.UnsupportedError, match=f"'bucket': found {number}; .*Give one of"):
+            catalog.create_table("db.n", COLUMNS, primary_key=["k"], options={"bucket": number})
+
+
+def test_a_frame_is_no_schema_and_a_text_no_map(tmp_path: Path) -> None:
+    catalog = wt.Catalog(tmp_path)
+    for frame in (pd.DataFrame({"id": [1]}), ["id", "ab"]):
+        with pytest.raises(wt.InvalidError, match="schema"):
+            catalog.create_table("db.t", frame, primary_key=["id"])
+    table = catalog.create_table("db.t", COLUMNS, primary_key=["k"])
+    for text in ("", b"", "ab"):
+        with pytest.raises(wt.InvalidError, match="'m'"):
+            table.write({"k": [1], "m": [text]})
+    table.write({"k": [1, 2], "m": [{}, [("x", 1)]]})
+    assert table.scan(["m"]).to_arrow()["m"].to_pylist() == [[], [("x", 1)]]

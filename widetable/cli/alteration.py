@@ -11,7 +11,7 @@ from widetable.cli.console import write_result
 from widetable.cli.option_words import once, options_of, pairs_of, typed_names_of
 from widetable.derive.derived_alteration import alter_table
 from widetable.errors import InvalidError
-from widetable.new_schema import arrow_schema
+from widetable.new_schema import arrow_schema, changed_types
 from widetable.operations.schema_change import SchemaChange
 from widetable.table import Table
 
@@ -44,7 +44,7 @@ def alter(
         add_columns=tuple(arrow_schema(typed_names_of(add, "--add"), "--add")),
         drop_columns=drop or (),
         rename_columns=pairs_of(rename, "--rename", "OLD=NEW"),
-        change_types={field.name: field for field in arrow_schema(types, "--type")},
+        change_types=changed_types(types, "--type"),
         change_nullability=once(nulls, "--nullable and --not-null"),
         change_comments={
             name: text or None for name, text in pairs_of(comment, "--comment", "NAME=TEXT").items()

@@ -131,6 +131,14 @@ def _check_once(change: ColumnChange) -> None:
     change v, add v.c          refused: v has another type   drop v.a, add v.a                   both
     add x, rename x (another)  both, unless x has a comment or place, too: of which is it?
     """
+    for path, asked in change.types.items():
+        if not asked.nullable and change.nullable.get(path):
+            raise InvalidError(
+                f"column {printed(path)!r}",
+                found="a type that is NOT NULL, and a change to nullable",
+                expected="one of them",
+                action="Leave one out.",
+            )
     added, dropped = {path for path, _ in change.added}, {*change.dropped}
     given = (change.renamed, change.types, change.nullable, change.comments, change.moves)
     kept = [path for paths in given for path in paths if path not in added]

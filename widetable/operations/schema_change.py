@@ -36,7 +36,7 @@ from widetable.operations.column_change import ColumnChange, changed_columns
 from widetable.operations.column_path import Path, parsed, path_of, printed
 from widetable.operations.function_change import check_functions
 from widetable.operations.value_order import keeps_order
-from widetable.option_checks import check_alter, check_honoured
+from widetable.option_checks import check_alter, check_honoured, check_used
 from widetable.retention_options import RECORD_LEVEL_TIME_FIELD
 from widetable.schema import TableSchema
 from widetable.schema_rules import check_schema
@@ -76,6 +76,7 @@ def changed_schema(
     _check_named_columns(schema, change, columns)
     _check_options_once(change)
     check_honoured(change.set_options, made_here=True)
+    check_used(change.set_options, schema.options)
     fields, highest = changed_columns(schema, columns)
     new = replace(
         schema,

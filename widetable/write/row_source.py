@@ -245,6 +245,9 @@ def _python_values(values: Any, name: str, field: DataField | None) -> _Values:
         raise refused(
             values, f"column {name!r}", f"a list, {MOST_NESTED} within each other at most"
         )
+    # Arrow takes an empty text for a map without entries.
+    if field and field.type.root == "MAP" and any(isinstance(each, _TEXTS) for each in values):
+        raise _no_column(values, name, "a text, which is no map")
     return python_array(values, field, is_pandas=is_pandas)
 
 

@@ -294,6 +294,13 @@ REFUSED: list[tuple[dict[str, Any], type[wt.WidetableError], str]] = [
     ({"change_types": {"v.b": "VARCHAR(9)"}}, wt.UnsupportedError, "'v.b'.*STRING.*VARCHAR"),
     ({"change_types": {"x.y": "BIGINT NOT NULL"}}, wt.InvalidError, "x.y.*to NOT NULL"),
     ({"change_types": {"x.y": "NO_TYPE"}}, wt.InvalidError, "'NO_TYPE'"),
+    ({"change_types": {"x.y": "BIGINT NULL"}}, wt.InvalidError, "x.y.*'BIGINT NULL'"),
+    ({"change_types": {"x.y": "int64 null "}}, wt.InvalidError, "x.y.*'int64 null '"),
+    (
+        {"change_types": {"x.y": "BIGINT NOT NULL"}, "change_nullability": {"x.y": True}},
+        wt.InvalidError,
+        "x.y.*NOT NULL, and a change to nullable",
+    ),
     ({"change_types": {"x.y": 1}}, wt.InvalidError, "change_types"),
     ({"change_types": {"v.a": pa.int8()}}, wt.UnsupportedError, "'v.a'.*INT.*TINYINT"),
     ({"change_types": {"ints.element": pa.int8()}}, wt.UnsupportedError, "'ints.element'"),
