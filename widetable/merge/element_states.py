@@ -25,25 +25,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 Elements: TypeAlias = list[int]
-
-
-class ElementState(Protocol):
-    """What one key has. given: numbers of elements."""
-
-    def add(self, given: Iterable[int]) -> None:
-        """Behind what stands."""
-
-    def late(self, given: Iterable[int]) -> None:
-        """As if it had come first."""
-
-    def retract(self, given: Iterable[int]) -> None:
-        """Take it back."""
-
-    def elements(self) -> Iterable[int]:
-        """In their order."""
 
 
 class Collected:
@@ -100,6 +84,11 @@ class KeyedElements:
 
     def elements(self) -> Iterable[int]:
         return self._stored.values()
+
+
+# What one key has. given: numbers of elements. `add` puts them behind what stands, `late` as if they had come first,
+# `retract` takes them back; `elements` gives what is left in its order.
+ElementState: TypeAlias = Collected | KeyedElements
 
 
 class DistinctElements(KeyedElements):
@@ -161,12 +150,12 @@ class NestedColumn:
     most: int
 
 
-class NestedRows:
+class NestedRows(Collected):
     """nested_update without keys."""
 
     def __init__(self, rows: NestedColumn) -> None:
+        super().__init__(rows.values)
         self._rows = rows
-        self._stored: Elements = []
 
     def add(self, given: Iterable[int]) -> None:
         room = max(0, self._rows.most - len(self._stored))
@@ -178,12 +167,8 @@ class NestedRows:
         self.add(stood)
 
     def retract(self, given: Iterable[int]) -> None:
-        values = self._rows.values
-        gone = {values[each] for each in given}
-        self._stored = [each for each in self._stored if values[each] not in gone]
-
-    def elements(self) -> Elements:
-        return self._stored
+        gone = {self._codes[each] for each in given}
+        self._stored = [each for each in self._stored if self._codes[each] not in gone]
 
 
 class NestedByKey(KeyedElements):
