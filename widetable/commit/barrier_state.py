@@ -39,7 +39,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Final
 
-from widetable.commit.committed import Load, before, damaged_property
+from widetable.commit.committed import Load, before, damaged_property, decimal
 from widetable.errors import InvalidError, NotFoundError
 from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
 
@@ -224,7 +224,7 @@ def label_of(snapshot: Snapshot, load: Load, interval: int) -> int | None:
     """The barrier that the records of a snapshot belong to; None when it brought none."""
     text = snapshot.properties.get(BARRIER)
     if text is not None:
-        return _number(text, snapshot.id)
+        return decimal(text, snapshot.id, BARRIER)
     if not is_foreign_commit(snapshot):
         return None
     return state_at(before(snapshot, load), load, interval).foreign_label
@@ -238,14 +238,7 @@ def columns_of(snapshot: Snapshot) -> frozenset[int] | None:
     text = snapshot.properties.get(COLUMNS)
     if text is None:
         return None
-    return frozenset(_number(id, snapshot.id, COLUMNS) for id in text.split(",") if id)
-
-
-def _number(text: str, snapshot_id: int, key: str = BARRIER) -> int:
-    try:
-        return int(text)
-    except ValueError as cause:
-        raise damaged_property(snapshot_id, key, text, "a decimal number") from cause
+    return frozenset(decimal(id, snapshot.id, COLUMNS) for id in text.split(",") if id)
 
 
 # A commit and the look before it, a session and its bisection ask for the same few snapshots.

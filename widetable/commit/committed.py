@@ -93,14 +93,7 @@ Users: TypeAlias = Mapping[str, Sequence[Any]]
 def highest_sequence_number(snapshot: Snapshot) -> int | None:
     """The highest sequence number that the table had at `snapshot`; None when whoever committed it did not say."""
     text = snapshot.properties.get(MAX_SEQUENCE_NUMBER)
-    if text is None:
-        return None
-    try:
-        return int(text)
-    except ValueError as cause:
-        raise damaged_property(
-            snapshot.id, MAX_SEQUENCE_NUMBER, text, "a decimal number"
-        ) from cause
+    return None if text is None else decimal(text, snapshot.id, MAX_SEQUENCE_NUMBER)
 
 
 def remembers(snapshot: Snapshot) -> bool:
@@ -237,10 +230,10 @@ def _parsed(text: str, key: str, snapshot_id: int) -> Users:
     """Kept for a moment: a write looks before it writes, and again when it commits."""
     try:
         body = json.loads(text)
+        if not isinstance(body, dict):
+            raise ValueError(text)
     except ValueError as cause:
         raise damaged_property(snapshot_id, key, text, _FORMS[key]) from cause
-    if not isinstance(body, dict):
-        raise damaged_property(snapshot_id, key, text, _FORMS[key])
     return body
 
 
@@ -265,6 +258,14 @@ def _is_entry(entry: Any) -> bool:
         return False
     numbers, digest = entry[:3], entry[3]
     return all(type(number) is int for number in numbers) and isinstance(digest, str | None)
+
+
+def decimal(text: str, snapshot_id: int, key: str) -> int:
+    """The number of a property of a snapshot."""
+    try:
+        return int(text)
+    except ValueError as cause:
+        raise damaged_property(snapshot_id, key, text, "a decimal number") from cause
 
 
 def damaged_property(snapshot_id: int, key: str, text: str, expected: str) -> DamagedError:

@@ -57,9 +57,7 @@ def readable(
         damages = {}
         for name in left:
             try:
-                value = read(name)
-            except NotFoundError:
-                continue
+                value = if_there(read, name)
             except DamagedError as damage:
                 damages[name] = damage
                 continue

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from widetable import options as opt
 from widetable.commit.parsed_back import parsed_back
+from widetable.commit.passed_over import if_there
 from widetable.errors import DamagedError, NotFoundError, StorageError
 from widetable.paths import DATABASE_SUFFIX, TablePaths, schema_id
 from widetable.schema import TableSchema, schema_from_json
@@ -102,11 +103,7 @@ class SchemaStore:
         try:
             return self._file_io.publish(path, data)
         except StorageError:
-            try:
-                published = self._file_io.read(path) == data
-            except NotFoundError:
-                published = False
-            if not published:
+            if if_there(self._file_io.read, path) != data:
                 raise
             return True
 

@@ -226,9 +226,7 @@ class SnapshotStore:
 
     def _hint(self, path: str) -> int | None:
         try:
-            return self._read_hint(path)
-        except NotFoundError:
-            return None
+            return if_there(self._read_hint, path)
         except DamagedError as damage:
             pass_over(damage)
             return None

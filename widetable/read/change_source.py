@@ -103,11 +103,10 @@ class ChangeSource:
         first, last = self.kept()
         if first is None or last is None:
             return None
-        try:
-            found = self._snapshots.by_timestamp(time_millis - 1).id + 1
-        except NotFoundError:
+        older = if_there(self._snapshots.by_timestamp, time_millis - 1)
+        if older is None:
             return first
-        return found if found <= last else None
+        return older.id + 1 if older.id < last else None
 
     def step(self, snapshot_id: int, is_full: bool) -> Step:
         """The rows (is_full) or the changes of a snapshot of this table. Kept for a while: planning looks more than
