@@ -84,18 +84,14 @@ class CommitFiles:
         """The list of all that was there before. reclaim: see `choose_fold`."""
         self._drop(self._base, ())  # of an attempt that lost
         self._base = None
-        metas = self._live_files.manifests(latest) if latest is not None else ()
-        if latest is not None:
-            metas = self._fold(metas, latest, reclaim=reclaim)
-        self._base = self._list(metas)
+        self._base = self._list(() if latest is None else self._fold(latest, reclaim=reclaim))
         return self._base
 
-    def _fold(
-        self, metas: tuple[ManifestFileMeta, ...], latest: Snapshot, *, reclaim: bool
-    ) -> tuple[ManifestFileMeta, ...]:
-        """The manifests with a stretch of them folded, where one is due. The order of entries stays
+    def _fold(self, latest: Snapshot, *, reclaim: bool) -> tuple[ManifestFileMeta, ...]:
+        """The manifests of a snapshot, with a stretch of them folded, where one is due. The order of entries stays
         that of time, which `live` goes by: outputs stand where their inputs stood.
         """
+        metas = self._live_files.manifests(latest)
         if self._folded is not None:
             names, outputs = self._folded
             at = _position(names, metas)

@@ -226,9 +226,18 @@ def _check_there(
     """Raises NotFoundError where a snapshot of the pin is gone, or is another one of the same number; InvalidError
     for a pin of other tables.
     """
+
+    def check(where: TablePaths, id: int, time_millis: int, schema_id: int | None = None) -> None:
+        try:
+            found = SnapshotStore(file_io, where).load(id)
+        except NotFoundError as cause:
+            raise pin_is_gone(str(batch), id, "which has expired", where) from cause
+        if found.time_millis != time_millis or schema_id not in (None, found.schema_id):
+            reason = "whose number another snapshot has since a rollback"
+            raise pin_is_gone(str(batch), id, reason, where)
+
     if pin.snapshot_id:
-        pinned = OtherSnapshot("", pin.snapshot_id, pin.time_millis)
-        _check_snapshot(file_io, paths, batch, pinned, pin.schema_id)
+        check(paths, pin.snapshot_id, pin.time_millis, pin.schema_id)
     paths_of = {other.role: other.paths for other in others}
     if set(paths_of) != {other.role for other in pin.others}:
         raise InvalidError(
@@ -239,24 +248,7 @@ def _check_there(
         )
     for other in pin.others:
         if other.snapshot_id:
-            _check_snapshot(file_io, paths_of[other.role], batch, other)
-
-
-def _check_snapshot(
-    file_io: FileIO,
-    paths: TablePaths,
-    batch: PinnedBatch,
-    pinned: OtherSnapshot,
-    schema_id: int | None = None,
-) -> None:
-    id = pinned.snapshot_id
-    try:
-        found = SnapshotStore(file_io, paths).load(id)
-    except NotFoundError as cause:
-        raise pin_is_gone(str(batch), id, "which has expired", paths) from cause
-    if found.time_millis != pinned.time_millis or schema_id not in (None, found.schema_id):
-        reason = "whose number another snapshot has since a rollback"
-        raise pin_is_gone(str(batch), id, reason, paths)
+            check(paths_of[other.role], other.snapshot_id, other.time_millis)
 
 
 def _check_first_run(file_io: FileIO, paths: TablePaths, batch: PinnedBatch) -> None:
