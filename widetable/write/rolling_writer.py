@@ -8,6 +8,7 @@ that was begun.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 import pyarrow as pa
@@ -29,6 +30,7 @@ _PIECES_PER_FILE: Final = 8
 _LARGE_FILE_BYTES: Final = 32 << 20
 
 
+@dataclass(eq=False)
 class RollingWriter:
     """columns: table columns to write, the same in all files. level, file_source: of all files. is_changelog: changelog
     files, in which keys may repeat. caches: where a cache of each file is built from memory; None: nowhere.
@@ -37,30 +39,16 @@ class RollingWriter:
     place only when the file is complete: a cache never says more than its file.
     """
 
-    def __init__(
-        self,
-        state: TableState,
-        bucket: BucketId,
-        columns: Sequence[str],
-        *,
-        level: int,
-        file_source: int,
-        is_changelog: bool = False,
-        caches: CacheWriters | None = None,
-    ) -> None:
-        self._is_changelog = is_changelog
-        self._caches = caches
-        self._cache: CacheWriter | None = None
-        self._state = state
-        self._bucket = bucket
-        self._columns = tuple(columns)
-        self._level = level
-        self._file_source = file_source
-        self._codec = state.options.get(opt.CHANGELOG_FILE_COMPRESSION) if is_changelog else None
-        self._target_file_size_bytes = state.options.get(opt.TARGET_FILE_SIZE)
-        self._key_columns = state.options.get(opt.LEVEL0_COLUMNS) == "all"
-        self._current: DataFileWriter | None = None
-        self._finished: list[DataFileMeta] = []
+    state: TableState
+    bucket: BucketId
+    columns: Sequence[str]
+    level: int = field(kw_only=True)
+    file_source: int = field(kw_only=True)
+    is_changelog: bool = field(default=False, kw_only=True)
+    caches: CacheWriters | None = field(default=None, kw_only=True)
+    _cache: CacheWriter | None = field(default=None, init=False)
+    _current: DataFileWriter | None = field(default=None, init=False)
+    _finished: list[DataFileMeta] = field(default_factory=list, init=False)
 
     def write(self, row_batch: pa.RecordBatch) -> None:
         """Add rows whose keys come after all that were written.
@@ -93,30 +81,33 @@ class RollingWriter:
 
     def abort(self) -> None:
         """Delete all files. Only while no commit of them was tried."""
-        if self._cache is not None:
-            self._cache.abort()
-            self._cache = None
-        if self._current is not None:
-            self._current.abort()
-            self._current = None
-        discard_files(self._state, self._bucket, self._finished)
+        for part in (self._cache, self._current):
+            if part is not None:
+                part.abort()
+        self._cache = self._current = None
+        discard_files(self.state, self.bucket, self._finished)
         self._finished.clear()
 
+    @property
+    def _target_file_size_bytes(self) -> int:
+        return self.state.options.get(opt.TARGET_FILE_SIZE)
+
     def _write_piece(self, piece: pa.RecordBatch) -> None:
+        options = self.state.options
         if self._current is None:
-            name = new_file_name("changelog" if self._is_changelog else "data", ".parquet")
-            path = self._state.data_file(self._bucket, name)
-            if self._caches is not None:
-                self._cache = self._caches.writer(self._state, path)
+            name = new_file_name("changelog" if self.is_changelog else "data", ".parquet")
+            path = self.state.data_file(self.bucket, name)
+            if self.caches is not None:
+                self._cache = self.caches.writer(self.state, path)
             self._current = DataFileWriter(
-                self._state.file_io,
+                self.state.file_io,
                 path,
-                self._state.schema,
-                self._columns,
-                self._state.options,
-                key_columns=self._key_columns,
-                repeated_keys=self._is_changelog,
-                codec=self._codec,
+                self.state.schema,
+                self.columns,
+                options,
+                key_columns=options.get(opt.LEVEL0_COLUMNS) == "all",
+                repeated_keys=self.is_changelog,
+                codec=options.get(opt.CHANGELOG_FILE_COMPRESSION) if self.is_changelog else None,
             )
         self._current.write(piece)
         if self._cache is not None:
@@ -126,7 +117,7 @@ class RollingWriter:
 
     def _close_current(self) -> None:
         if self._current is not None:
-            self._finished.append(self._current.close(self._level, self._file_source))
+            self._finished.append(self._current.close(self.level, self.file_source))
             self._current = None
         if self._cache is not None:
             self._cache.close(self._finished[-1])
