@@ -138,15 +138,13 @@ def holder(
     return held.owner, held.term.expires_millis
 
 
-def noted_leases(
-    file_io: FileIO, paths: TablePaths, clock: Clock | None = None
-) -> list[NotedLease]:
+def noted_leases(file_io: FileIO, paths: TablePaths) -> list[NotedLease]:
     """Leases on work, in force or not; those that cannot be read are left out."""
     found = []
     for kind, path in _kinds(paths).items():
         held = _read(file_io, path)
         if held is not None:
-            force = held.term.force(path, LONGEST_MILLIS, clock or SystemClock())
+            force = held.term.force(path, LONGEST_MILLIS, SystemClock())
             found.append(NotedLease(kind, path, held.owner, None, held.term.expires_millis, force))
     return found
 

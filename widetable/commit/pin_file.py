@@ -26,7 +26,9 @@ from widetable.commit.json_note import JsonNote, is_id, is_text, is_whole
 from widetable.commit.lease_term import Force, Held, NotedLease, held
 from widetable.errors import DamagedError
 from widetable.paths import TablePaths, lookup_pin_of
+from widetable.retention_options import LOOKUP_PIN_RETENTION
 from widetable.storage.file_io import FileIO
+from widetable.write.table_state import TableState
 
 # For how long a pin whose time is up stays as a mark.
 _MARK_MILLIS: Final = 365 * 86_400_000
@@ -109,29 +111,23 @@ def held_series(series: str) -> str:
     return _HOLD.sub("", series)
 
 
-def pinned_snapshots(
-    file_io: FileIO, paths: TablePaths, longest_millis: int, clock: Clock | None = None
-) -> list[int]:
-    """The snapshots that pins hold which are in force, ascending. longest_millis: for which one is made at most."""
-    found = noted_pins(file_io, paths, longest_millis, clock)
+def pinned_snapshots(table: TableState, clock: Clock | None = None) -> list[int]:
+    """The snapshots that pins hold which are in force, ascending."""
+    found = noted_pins(table, clock)
     return sorted(
         pin.snapshot_id for pin in found if pin.force is Force.IN_FORCE and pin.snapshot_id
     )
 
 
 def forget_pins(
-    file_io: FileIO,
-    paths: TablePaths,
-    longest_millis: int,
-    expired_for_millis: int,
-    clock: Clock | None = None,
+    table: TableState, expired_for_millis: int, clock: Clock | None = None
 ) -> list[str]:
     """Remove pins that stopped to hold at least so long ago, unreadable ones too, but no newest one of a join within
     a year; their paths.
     """
     clock = clock or SystemClock()
     now_millis = clock.now_nanos() // 1_000_000
-    pins = list(_pins(file_io, paths, longest_millis, clock))
+    pins = list(_pins(table, clock))
     newest: dict[str, int] = {}
     for series, batch_id, _ in pins:
         newest[series] = max(batch_id, newest.get(series, 0))
@@ -141,16 +137,14 @@ def forget_pins(
         least_millis = max(expired_for_millis, _MARK_MILLIS if is_mark else 0)
         if pin.ended_millis is None or now_millis - pin.ended_millis < least_millis:
             continue
-        if file_io.delete(pin.path):
+        if table.file_io.delete(pin.path):
             found.append(pin.path)
     return found
 
 
-def noted_pins(
-    file_io: FileIO, paths: TablePaths, longest_millis: int, clock: Clock | None = None
-) -> list[NotedLease]:
+def noted_pins(table: TableState, clock: Clock | None = None) -> list[NotedLease]:
     """All that can be read, in force or not. owner: the query and its join."""
-    found = _pins(file_io, paths, longest_millis, clock)
+    found = _pins(table, clock)
     return [pin.noted._replace(owner=series) for series, _, pin in found if pin.noted is not None]
 
 
@@ -188,12 +182,12 @@ def read_pin(file_io: FileIO, path: str) -> LookupPin | None:
     )
 
 
-def _pins(
-    file_io: FileIO, paths: TablePaths, longest_millis: int, clock: Clock | None
-) -> Iterator[tuple[str, int, Held]]:
+def _pins(table: TableState, clock: Clock | None) -> Iterator[tuple[str, int, Held]]:
     """(series, batch id, what the file says) of all."""
-    for path, series, batch_id, millis in pin_files(file_io, paths):
-        clock = clock or SystemClock()
+    file_io, clock = table.file_io, clock or SystemClock()
+    # For which a pin is made at most.
+    longest_millis = table.options.get(LOOKUP_PIN_RETENTION)
+    for path, series, batch_id, millis in pin_files(file_io, table.paths):
         found = held("pin", _NOTE, file_io, path, millis, longest_millis, clock)
         if found is not None:
             yield series, batch_id, found

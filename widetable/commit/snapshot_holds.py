@@ -6,7 +6,6 @@ are looked at first, then pins: who has released the lease has a pin. Raises Sto
 
 from __future__ import annotations
 
-from widetable import retention_options as retention
 from widetable.commit.clock import Clock
 from widetable.commit.lease_term import NotedLease
 from widetable.commit.pin_file import forget_pins, noted_pins, pinned_snapshots
@@ -16,20 +15,16 @@ from widetable.write.table_state import TableState
 
 def kept_snapshots(table: TableState, clock: Clock | None = None) -> list[int]:
     """The first snapshots that somebody still needs, ascending; all later ones are needed too."""
-    longest_millis = table.options.get(retention.LOOKUP_PIN_RETENTION)
     held = held_snapshots(table.file_io, table.paths, clock)
-    return sorted(held + pinned_snapshots(table.file_io, table.paths, longest_millis, clock))
+    return sorted(held + pinned_snapshots(table, clock))
 
 
-def noted_holds(table: TableState, clock: Clock | None = None) -> list[NotedLease]:
+def noted_holds(table: TableState) -> list[NotedLease]:
     """Leases and pins that can be read, in force or not."""
-    longest_millis = table.options.get(retention.LOOKUP_PIN_RETENTION)
-    leases = noted_read_leases(table.file_io, table.paths, clock)
-    return [*leases, *noted_pins(table.file_io, table.paths, longest_millis, clock)]
+    return [*noted_read_leases(table.file_io, table.paths), *noted_pins(table)]
 
 
 def forget_holds(table: TableState, expired_for_millis: int, clock: Clock | None = None) -> None:
     """Remove what stopped to hold at least so long ago, and is of no use."""
-    longest_millis = table.options.get(retention.LOOKUP_PIN_RETENTION)
     forget_expired(table.file_io, table.paths, expired_for_millis, clock)
-    forget_pins(table.file_io, table.paths, longest_millis, expired_for_millis, clock)
+    forget_pins(table, expired_for_millis, clock)

@@ -84,11 +84,11 @@ def pin(
 
 
 def pinned(table: wt.Table, clock: Any = None) -> list[int]:
-    return pinned_snapshots(IO, TablePaths(table.path), DAY, clock)
+    return pinned_snapshots(table._state(), clock)
 
 
 def forget(table: wt.Table, clock: Any) -> int:
-    return len(forget_pins(IO, TablePaths(table.path), DAY, 0, clock))
+    return len(forget_pins(table._state(), 0, clock))
 
 
 def file_of(table: wt.Table, batch_id: int, join: str = "0") -> Path:

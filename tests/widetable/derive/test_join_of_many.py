@@ -205,7 +205,7 @@ def test_killed_at_any_step_of_a_pin_the_next_try_has_a_pair_that_stays(
         move_on(dim)
         assert pinned(over(dim, IO), batch_id) == found
         assert len(rows_of(over(dim, IO), found)) == 2
-        held = pinned_snapshots(IO, TablePaths(index_of(dim).path), DAY)
+        held = pinned_snapshots(index_of(dim)._state())
         assert found.other_id(INDEX) >= held[0]
 
 
