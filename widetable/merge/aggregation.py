@@ -69,12 +69,11 @@ class Aggregation(MergeEngine):
     def check_columns(self, schema: TableSchema, columns: Collection[str]) -> None:
         """A batch without a column whose nulls count would set it to null."""
         super().check_columns(schema, columns)
-        counting = [
+        missing = [
             name
             for name, column in columns_of_aggregation(schema).items()
-            if column.function in _NULL_COUNTS
+            if column.function in _NULL_COUNTS and name not in columns
         ]
-        missing = [name for name in counting if name not in columns]
         if missing:
             expected = "all columns of the functions last_value and first_value, whose nulls count"
             raise missing_columns(columns, missing, expected)

@@ -20,6 +20,7 @@ Data files that no commit came to are orphans; the cleaning of orphans removes t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, Final
 
 import pyarrow as pa
@@ -91,7 +92,7 @@ class TableWriter:
             share = max(1, budget_bytes // _CHANGELOG_PART_OF_BUDGET)
             self._changelog = InputChangelog(state, self._file_columns, share)
         self._written: dict[BucketId, list[DataFileMeta]] = {}
-        self._seen: set[BucketId] = set()
+        self._check_place = cache(state.bucket_dir)
         self._is_open = True
 
     def write(self, data: Any) -> None:
@@ -189,12 +190,10 @@ class TableWriter:
 
     def _split(self, rows: pa.RecordBatch) -> Iterator[tuple[BucketId, pa.RecordBatch]]:
         """The rows by bucket. Raises for a partition that can have no directory, before it has a file.
-        `bucket_dir` is asked for the error alone, once for each bucket.
+        Asked for the error alone, once for each bucket.
         """
         for bucket, part in split_by_bucket(rows, self._state.schema, self._places):
-            if bucket not in self._seen:
-                self._state.bucket_dir(bucket)
-                self._seen.add(bucket)
+            self._check_place(bucket)
             yield bucket, part
 
     def _check_open(self) -> None:
