@@ -23,7 +23,6 @@ from typing import Any, Final
 
 from widetable import options as opt
 from widetable.merge.aggregate_functions import columns_of_aggregation, columns_of_groups
-from widetable.option import Option
 from widetable.schema import SequenceGroup, TableSchema
 
 TAKES: Final = "takes"
@@ -38,9 +37,11 @@ class MergedColumn:
     """A column before and after a record of this kind. values: of the columns that the record has. before, after: the
     number of the record that the column is from, None for none and where the key is not there. stored: of the record
     whose sequence counted before in the column's group, number and values; is_accepted: the record's sequence counts
-    there after it. is_there: the key, after it. number: of this record.
+    there after it. is_there: the key, after it. number: of this record. group: that has the column.
     """
 
+    schema: TableSchema
+    group: SequenceGroup | None
     name: str
     number: int
     kind: str
@@ -59,17 +60,47 @@ class MergedColumn:
             return LEAVES
         return CLEARS if self.after is None else RESTORES
 
+    @property
+    def reason(self) -> str:
+        """What made the effect."""
+        return next(text for fits, text in _RULES[self.effect] if fits(self)).format(case=self)
 
-def reason(schema: TableSchema, merged: MergedColumn) -> str:
-    """What made the effect."""
-    case = _Case(schema, merged, group_of(schema, merged.name))
-    return next(text for fits, text in _RULES[merged.effect] if fits(case)).format(case=case)
+    @property
+    def engine(self) -> str:
+        return self.schema.typed_options.get(opt.MERGE_ENGINE)
 
+    @property
+    def is_written(self) -> bool:
+        """Whether the record has the column, or anything of its group: then what it lacks of it is null."""
+        columns = () if self.group is None else self.group.columns
+        return not {self.name, *columns}.isdisjoint(self.values)
 
-def is_written(schema: TableSchema, column: str, values: Mapping[str, Any]) -> bool:
-    """Whether a record with these values has the column, or anything of its group: then what it lacks of it is null."""
-    group = group_of(schema, column)
-    return not {column, *(() if group is None else group.columns)}.isdisjoint(values)
+    @property
+    def retracts(self) -> bool:
+        return self.kind.startswith("-")
+
+    @property
+    def has_sequence(self) -> bool:
+        names = () if self.group is None else self.group.sequence
+        return any(self.values.get(name) is not None for name in names)
+
+    @property
+    def sequence(self) -> str:
+        assert self.group is not None
+        return _pairs(self.group.sequence, self.values)
+
+    @property
+    def kept(self) -> str:
+        """Of a retraction that leaves no row."""
+        return f", and its {self.sequence} is kept" if self.is_accepted else ""
+
+    @property
+    def standing(self) -> str:
+        assert self.group is not None
+        if self.stored is None:
+            return "nothing"
+        number, values = self.stored
+        return f"{_pairs(self.group.sequence, values)} of #{number}"
 
 
 def is_source(schema: TableSchema, column: str, values: Mapping[str, Any]) -> bool:
@@ -81,61 +112,12 @@ def is_source(schema: TableSchema, column: str, values: Mapping[str, Any]) -> bo
     group = group_of(schema, column)
     if group is not None:
         return any(values.get(name) is not None for name in group.sequence)
-    return column in values and not _is_partial(schema)
+    return column in values and schema.typed_options.get(opt.MERGE_ENGINE) != "partial-update"
 
 
 def group_of(schema: TableSchema, column: str) -> SequenceGroup | None:
     """The sequence group that has the column."""
     return next((group for group in schema.sequence_groups if column in group.columns), None)
-
-
-@dataclass(frozen=True)
-class _Case:
-    schema: TableSchema
-    merged: MergedColumn
-    group: SequenceGroup | None
-
-    def has(self, option: Option[Any]) -> bool:
-        return bool(self.schema.typed_options.get(option))
-
-    @property
-    def engine(self) -> str:
-        return self.schema.typed_options.get(opt.MERGE_ENGINE)
-
-    @property
-    def kind(self) -> str:
-        return self.merged.kind
-
-    @property
-    def retracts(self) -> bool:
-        return self.kind.startswith("-")
-
-    @property
-    def has_sequence(self) -> bool:
-        names = () if self.group is None else self.group.sequence
-        return any(self.merged.values.get(name) is not None for name in names)
-
-    @property
-    def sequence(self) -> str:
-        assert self.group is not None
-        return _pairs(self.group.sequence, self.merged.values)
-
-    @property
-    def kept(self) -> str:
-        """Of a retraction that leaves no row."""
-        return f", and its {self.sequence} is kept" if self.merged.is_accepted else ""
-
-    @property
-    def stored(self) -> str:
-        assert self.group is not None
-        if self.merged.stored is None:
-            return "nothing"
-        number, values = self.merged.stored
-        return f"{_pairs(self.group.sequence, values)} of #{number}"
-
-
-def _is_partial(schema: TableSchema) -> bool:
-    return bool(schema.typed_options.get(opt.MERGE_ENGINE) == "partial-update")
 
 
 def _pairs(names: Sequence[str], values: Mapping[str, Any]) -> str:
@@ -180,33 +162,30 @@ class FilledColumn:
 
 
 # A text names what it says of the case, as `str.format` finds it.
-_Rule = tuple[Callable[[_Case], bool], str]
+_Rule = tuple[Callable[[MergedColumn], object], str]
 
 _LEAVES: Final[tuple[_Rule, ...]] = (
     (
-        lambda case: case.retracts and case.has(opt.IGNORE_DELETE),
+        lambda case: case.retracts and case.schema.typed_options.get(opt.IGNORE_DELETE),
         f"{{case.kind}} is passed over: {opt.IGNORE_DELETE.key!r} is set",
     ),
-    (lambda case: not case.merged.is_there, "{case.kind}, and the row is not there{case.kept}"),
-    (
-        lambda case: not is_written(case.schema, case.merged.name, case.merged.values),
-        "written without this column",
-    ),
+    (lambda case: not case.is_there, "{case.kind}, and the row is not there{case.kept}"),
+    (lambda case: not case.is_written, "written without this column"),
     (lambda case: case.engine == "first-row", "{case.kind} comes after the first record"),
     (
         lambda case: case.group is not None and not case.has_sequence,
         "{case.sequence}: the group is passed over",
     ),
     (
-        lambda case: case.merged.is_accepted,
+        lambda case: case.is_accepted,
         "{case.kind} with {case.sequence} clears the group: it was empty",
     ),
-    (lambda case: case.group is not None, "late: {case.sequence} is below {case.stored}"),
+    (lambda case: case.group is not None, "late: {case.sequence} is below {case.standing}"),
     (lambda case: case.retracts, "{case.kind} changes nothing outside sequence groups"),
     (lambda case: True, "null leaves what is there"),
 )
 _CLEARS: Final[tuple[_Rule, ...]] = (
-    (lambda case: not case.merged.is_there, "{case.kind} removes the row{case.kept}"),
+    (lambda case: not case.is_there, "{case.kind} removes the row{case.kept}"),
     (
         lambda case: case.retracts and case.group is not None,
         "{case.kind} with {case.sequence} clears the group",
@@ -216,14 +195,14 @@ _CLEARS: Final[tuple[_Rule, ...]] = (
 _TAKES: Final[tuple[_Rule, ...]] = (
     (lambda case: case.engine == "first-row", "{case.kind} wins as a whole, as the first record"),
     (
-        lambda case: not _is_partial(case.schema),
+        lambda case: case.engine != "partial-update",
         "{case.kind} wins as a whole, as the last record",
     ),
     (
-        lambda case: case.merged.is_accepted and case.merged.stored is not None,
-        "{case.sequence} is not below {case.stored}",
+        lambda case: case.is_accepted and case.stored is not None,
+        "{case.sequence} is not below {case.standing}",
     ),
-    (lambda case: case.merged.is_accepted, "{case.sequence} is the first"),
+    (lambda case: case.is_accepted, "{case.sequence} is the first"),
     (
         lambda case: case.group is not None or case.retracts,
         "the last record, as a NOT NULL column has a value",
@@ -231,6 +210,6 @@ _TAKES: Final[tuple[_Rule, ...]] = (
     (lambda case: True, "the last value that is not null"),
 )
 _RESTORES: Final[tuple[_Rule, ...]] = (
-    (lambda case: True, "the row is there again, with what #{case.merged.after} has left"),
+    (lambda case: True, "the row is there again, with what #{case.after} has left"),
 )
 _RULES: Final = {LEAVES: _LEAVES, CLEARS: _CLEARS, TAKES: _TAKES, RESTORES: _RESTORES}

@@ -33,7 +33,6 @@ from widetable.merge.merge_reasons import (
     function_of,
     group_of,
     is_source,
-    reason,
 )
 from widetable.merge.merge_steps import MergeStep, merge_steps
 from widetable.merge.window import window_of_runs
@@ -212,6 +211,8 @@ class _Merged:
             if group is not None:
                 sequence_after = self._source(group.sequence[0], step)
             merged = MergedColumn(
+                schema,
+                group,
                 name,
                 number,
                 TEXTS[stored[step.row].values[VALUE_KIND]],
@@ -222,7 +223,7 @@ class _Merged:
                 sequence_after == number,
                 step.is_there,
             )
-            events.append(ColumnEvent(number, merged.effect, reason(schema, merged)))
+            events.append(ColumnEvent(number, merged.effect, merged.reason))
             before, stored_sequence = after, sequence_after
         value = None if before is None else self._of(before).get(name)
         return ExplainedColumn(name, value, before, tuple(events))
