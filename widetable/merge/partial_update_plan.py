@@ -12,8 +12,9 @@ where columns stand alone, but columns without nulls that the same pieces hold s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -65,12 +66,11 @@ def partial_update_plan(
     return MergePlan(records.merged_kinds(), numbers, records.sources.sources())
 
 
-@dataclass(frozen=True)
-class Sequences:
-    """A sequence group's order of some rows: lanes u64[m, L]; has_sequence bool[m]: not all of its columns are null."""
+class Sequences(NamedTuple):
+    """A sequence group's order of some rows: has_sequence bool[m]: not all of its columns are null; lanes u64[m, L]."""
 
-    lanes: Lanes
     has_sequence: npt.NDArray[np.bool_]
+    lanes: Lanes
 
 
 def sequences_of(window: Window, group: SequenceGroup, rows: npt.NDArray[np.int64]) -> Sequences:
@@ -84,7 +84,7 @@ def sequences_of(window: Window, group: SequenceGroup, rows: npt.NDArray[np.int6
     held = (name for name in group.sequence if any(window.presence(name)))
     columns = [window.take(name, rows) for name in held]
     lanes = key_lanes(columns) if columns else np.zeros((len(rows), 1), np.uint64)
-    return Sequences(lanes, has_sequence(columns, len(rows)))
+    return Sequences(has_sequence(columns, len(rows)), lanes)
 
 
 def retractions_have_a_meaning(schema: TableSchema) -> bool:
@@ -137,11 +137,6 @@ class _Records:
         self._removes_on_delete = self.schema.typed_options.get(opt.REMOVE_RECORD_ON_DELETE)
         self._removing_groups = removing_groups(self.schema)
 
-    @property
-    def counts(self) -> npt.NDArray[np.bool_]:
-        """Records that are not passed over altogether."""
-        return self.adds if self._ignores_deletes else np.ones(len(self.rows), np.bool_)
-
     def check(self) -> None:
         """Raises InvalidError for a retraction without a meaning. A record alone passes, as in Paimon."""
         if self.retractions.any() and not retractions_have_a_meaning(self.schema):
@@ -150,9 +145,9 @@ class _Records:
 
     def in_group(self, group: SequenceGroup) -> tuple[Rows, Rows, Mask, Mask, Mask, Lanes]:
         """What `sequence_winners` and `sequence_steps` go by."""
-        of_group = self.sequences(group)
-        order = of_group.has_sequence, of_group.lanes
-        return self.starts, self.floor, self.counts, self.adds, *order
+        # Records that are not passed over altogether.
+        counts = self.adds if self._ignores_deletes else np.ones(len(self.rows), np.bool_)
+        return self.starts, self.floor, counts, self.adds, *self.sequences(group)
 
     @derived_value
     def floor(self) -> npt.NDArray[np.int64]:

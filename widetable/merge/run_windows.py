@@ -127,18 +127,13 @@ class _Heads:
         self, counts: npt.NDArray[np.int64], full_runs: int
     ) -> tuple[Window, npt.NDArray[np.int64]]:
         """Their window. The rows are dropped from the heads."""
-        taken = [
-            piece
-            for run, rows in zip(self._awake, counts, strict=True)
-            for piece in run.head(int(rows))
-        ]
+        pairs = zip(self._awake, counts.tolist(), strict=True)
+        taken = [piece for run, rows in pairs for piece in run.take(rows)]
         firsts = self._offsets[: len(counts)]
         chosen = [np.arange(first, first + n) for first, n in zip(firsts, counts, strict=True)]
         lanes = self._lanes[np.concatenate(chosen)]
         of_all = np.zeros(self._runs, np.int64)
         of_all[[run.number for run in self._awake]] = counts
-        for run, rows in zip(self._awake, counts, strict=True):
-            run.drop(int(rows))
         run_offsets = np.concatenate([[0], np.cumsum(of_all)])
         window = window_of_runs(self._schema, taken, run_offsets, lanes, full_runs)
         return window, run_offsets
@@ -247,8 +242,9 @@ class _Run:
             rows -= batch.num_rows
         return pieces
 
-    def drop(self, rows: int) -> None:
-        """Forget merged rows. The next head is about twice as large as what this one gave."""
+    def take(self, rows: int) -> list[pa.RecordBatch]:
+        """The first rows, which are forgotten. The next head is about twice as large as what this one gave."""
+        taken = self.head(rows)
         self.rows -= rows
         self._head_rows = max(2 * rows, _SMALLEST_HEAD_ROWS)
         self._is_grown = False
@@ -256,8 +252,8 @@ class _Run:
             batch = self._loaded.popleft()
             if batch.num_rows > rows:
                 self._loaded.appendleft(batch.slice(rows))
-                return
-            rows -= batch.num_rows
+            rows = max(rows - batch.num_rows, 0)
+        return taken
 
     def grow(self) -> None:
         """Look further: the head is full of rows of one key."""
