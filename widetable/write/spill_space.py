@@ -87,15 +87,11 @@ class SpillSpace:
         self._files = 0
         self._finalizer: weakref.finalize[..., SpillSpace] | None = None
 
-    @contextlib.contextmanager
-    def new_file(self) -> Iterator[SpillFile]:
-        """A file to write runs to; closed afterwards."""
-        file = SpillFile(f"{self._make_directory()}/{self._files}.arrow")
+    def new_file(self) -> contextlib.closing[SpillFile]:
+        """A file to write runs to; closed behind the block that it is for."""
+        path = f"{self._make_directory()}/{self._files}.arrow"
         self._files += 1
-        try:
-            yield file
-        finally:
-            file.close()
+        return contextlib.closing(SpillFile(path))
 
     def remove(self) -> None:
         """Delete all files. Runs must not be read any more; the space may be used again."""
