@@ -24,9 +24,8 @@ from typing import Final
 from widetable.commit.clock import Clock, SystemClock
 from widetable.commit.json_note import JsonNote, is_anything, is_text, is_whole
 from widetable.commit.lease_file import LeaseFile
-from widetable.commit.lease_term import Force, LeaseTerm, NotedLease
+from widetable.commit.lease_term import Force, LeaseTerm, NotedLease, from_now
 from widetable.commit.passed_over import if_there, pass_over
-from widetable.commit.process_identity import this_process
 from widetable.errors import DamagedError
 from widetable.paths import TablePaths
 from widetable.storage.file_io import FileIO
@@ -90,12 +89,7 @@ class Lease:
         return self.file_io.replace_if(self.path, held, self._from_now())
 
     def _from_now(self) -> bytes:
-        expires_millis = self.clock.now_nanos() // 1_000_000 + self.duration_millis
-        held = {
-            "owner": self.owner,
-            "expires_millis": expires_millis,
-            "process": this_process(),
-        }
+        held = {"owner": self.owner, **from_now(self.duration_millis, self.clock)}
         return _NOTE.to_json(self.path, held)
 
 

@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 from widetable.commit.clock import Clock
 from widetable.commit.json_note import JsonNote
 from widetable.commit.passed_over import pass_over
-from widetable.commit.process_identity import has_ended
+from widetable.commit.process_identity import has_ended, this_process
 from widetable.errors import DamagedError
 from widetable.storage.file_io import FileIO
 
@@ -81,6 +81,12 @@ class LeaseTerm:
         if self.process is not None and has_ended(self.process):
             return Force.VOID
         return Force.IN_FORCE
+
+
+def from_now(duration_millis: int, clock: Clock) -> dict[str, Any]:
+    """What a note says of a lease that this process takes or renews now."""
+    expires_millis = clock.now_nanos() // 1_000_000 + duration_millis
+    return {"expires_millis": expires_millis, "process": this_process()}
 
 
 class Held(NamedTuple):

@@ -26,8 +26,7 @@ from widetable.commit.clock import Clock, SystemClock
 from widetable.commit.json_note import JsonNote, is_anything, is_id, is_whole
 from widetable.commit.lease_file import LeaseFile
 from widetable.commit.lease_renewal import LEASE_RENEWAL
-from widetable.commit.lease_term import Force, Held, NotedLease, held
-from widetable.commit.process_identity import this_process
+from widetable.commit.lease_term import Force, Held, NotedLease, from_now, held
 from widetable.commit.retired_snapshots import RetiredSnapshots
 from widetable.commit.snapshot_store import SnapshotStore
 from widetable.errors import DamagedError, InvalidError, NotFoundError, StorageError
@@ -104,14 +103,9 @@ class ReadLease:
         self.expires_millis = 0
 
     def _from_now(self) -> bytes:
-        expires_millis = _now_millis(self._clock) + self.duration_millis
-        held = {
-            "snapshot_id": self.snapshot_id,
-            "expires_millis": expires_millis,
-            "process": this_process(),
-        }
-        data = _NOTE.to_json(self._path, held)
-        self.expires_millis = expires_millis
+        said = {"snapshot_id": self.snapshot_id, **from_now(self.duration_millis, self._clock)}
+        data = _NOTE.to_json(self._path, said)
+        self.expires_millis = said["expires_millis"]
         return data
 
 

@@ -34,7 +34,7 @@ from widetable.commit.json_note import (
     is_whole,
 )
 from widetable.commit.lease_file import LeaseFile
-from widetable.commit.lease_term import Force, LeaseTerm
+from widetable.commit.lease_term import Force, LeaseTerm, from_now
 from widetable.commit.passed_over import pass_over
 from widetable.commit.process_identity import this_process
 from widetable.errors import DamagedError, NotFoundError
@@ -155,7 +155,6 @@ class WriterRegistration:
         return found is not None and found.job.run == self.job.run
 
     def _from_now(self) -> bytes:
-        expires_millis = self.clock.now_nanos() // 1_000_000 + self.duration_millis
         job = self.job
         values = {
             "job": job.name,
@@ -164,7 +163,7 @@ class WriterRegistration:
             "sources": job.sources,
             "sinks": [[sink.table, sink.columns] for sink in job.sinks],
             "run": job.run,
-            "expires_millis": expires_millis,
+            **from_now(self.duration_millis, self.clock),
             "process": self.process,
         }
         return _NOTE.to_json(self.path, values)
