@@ -18,6 +18,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from widetable.commit.snapshot_store import SnapshotStore
+from widetable.derived_value import derived_value
 from widetable.errors import DamagedError, NotFoundError, StorageError
 from widetable.format.snapshot import Snapshot, snapshot_from_json
 from widetable.paths import TablePaths, retired_snapshot_id
@@ -34,7 +35,6 @@ class RetiredSnapshots:
         self._paths = paths
         self._by: Final = uuid.uuid4().hex
         self._own: set[int] = set()
-        self._found: list[tuple[int, FileStatus]] | None = None
 
     def note(self, id: int) -> bool:
         """Make a note of a snapshot; False when it is not there any more.
@@ -47,8 +47,8 @@ class RetiredSnapshots:
             self._file_io.link(self._paths.snapshot(id), path)
         except NotFoundError:
             return False
-        for entry in self._of_others(id):
-            if self._file_io.read(self._path(entry)) != self._file_io.read(path):
+        for noted, entry in self._of_others:
+            if noted == id and self._file_io.read(self._path(entry)) != self._file_io.read(path):
                 self._remove(entry)  # of another life of this id: the table was rolled back since
         return True
 
@@ -115,11 +115,10 @@ class RetiredSnapshots:
             if noted == id:
                 self._remove(entry)
 
-    def _of_others(self, id: int) -> list[FileStatus]:
-        """Notes of a snapshot that others left, when this expiry began."""
-        if self._found is None:
-            self._found = [note for note in self._notes() if not note[1].name.endswith(self._by)]
-        return [entry for noted, entry in self._found if noted == id]
+    @derived_value
+    def _of_others(self) -> list[tuple[int, FileStatus]]:
+        """Notes that others left, when this expiry began."""
+        return [note for note in self._notes() if not note[1].name.endswith(self._by)]
 
     def _is_there(self, id: int) -> bool:
         return self._file_io.exists(self._paths.snapshot(id))

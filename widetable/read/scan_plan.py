@@ -98,18 +98,14 @@ def placed(entries: Sequence[ManifestEntry]) -> dict[BucketId, list[ManifestEntr
     reads them before. Raises UnsupportedError for a file that this version cannot place.
     """
     for entry in entries:
-        _check(entry)
+        if entry.file.external_path is not None:
+            raise UnsupportedError(
+                f"data file {entry.file.file_name!r}",
+                found=f"the external path {entry.file.external_path!r}",
+                expected="a file inside the table's directory",
+                action="Read the table with another client.",
+            )
     return by_bucket(entry for entry in entries if entry.bucket != POSTPONED)
-
-
-def _check(entry: ManifestEntry) -> None:
-    if entry.file.external_path is not None:
-        raise UnsupportedError(
-            f"data file {entry.file.file_name!r}",
-            found=f"the external path {entry.file.external_path!r}",
-            expected="a file inside the table's directory",
-            action="Read the table with another client.",
-        )
 
 
 def bucket_order(schema: TableSchema) -> Callable[[BucketId], Any]:

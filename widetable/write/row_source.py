@@ -235,7 +235,10 @@ def _python_values(values: Any, name: str, field: DataField | None) -> _Values:
     is_pandas = _is_of(values, "pandas", *_PANDAS_VALUES)
     if is_pandas or isinstance(values, np.ndarray):
         if values.dtype != object:
-            return _typed(values, is_pandas=is_pandas)
+            if isinstance(values, np.ndarray) and values.ndim == 2:
+                flat = pa.array(values.reshape(-1))
+                return pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
+            return pa.array(values, from_pandas=is_pandas)
         values = values.tolist()
     elif isinstance(values, (*_TEXTS, Mapping)) or not isinstance(values, Iterable):
         raise _no_column(values, name)
@@ -249,12 +252,6 @@ def _python_values(values: Any, name: str, field: DataField | None) -> _Values:
     if field and field.type.root == "MAP" and any(isinstance(each, _TEXTS) for each in values):
         raise _no_column(values, name, "a text, which is no map")
     return python_array(values, field, is_pandas=is_pandas)
-
-
-def _typed(values: Any, *, is_pandas: bool) -> _Values:
-    if isinstance(values, np.ndarray) and values.ndim == 2:
-        return pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), values.shape[1])
-    return pa.array(values, from_pandas=is_pandas)
 
 
 def _is_shallow(values: Sequence[Any]) -> bool:
