@@ -46,7 +46,7 @@ def _is_partitions(value: Any) -> bool:
     if value is None:
         return True
     try:
-        return is_text(value) and bool(bytes.fromhex(value.replace(",", "")) or True)
+        return is_text(value) and bool([bytes.fromhex(row) for row in value.split(",")])
     except ValueError:
         return False
 

@@ -418,6 +418,7 @@ def test_another_snapshot_of_the_same_number_is_not_taken(table: wt.Table) -> No
     [
         *(each for each in GARBAGE if not each.isdigit()),
         b'{"snapshot_id": 2, "schema_id": 0, "time_millis": 0, "partitions": "xy", "expires_millis": 9}',
+        b'{"snapshot_id": 2, "schema_id": 0, "time_millis": 0, "partitions": "a,bcd", "expires_millis": 9}',
         b'{"snapshot_id": -1, "schema_id": 0, "time_millis": 0, "partitions": null, "expires_millis": 9}',
     ],
 )
