@@ -28,7 +28,7 @@ from tests.widetable.format.data_files import IO, write
 from tests.widetable.format.foreign_files import write_avro, write_orc
 from widetable.format.data_file_reader import open_data_file
 from widetable.format.row_batch import row_batch_schema
-from widetable.new_schema import new_schema
+from widetable.new_schema import changed_types, new_schema
 from widetable.operations.schema_change import SchemaChange, changed_schema
 from widetable.types import DataType
 
@@ -68,7 +68,9 @@ def test_a_file_of_any_format_is_read_after_any_changes(
     newer = schema
     for step in range(12):
         change = drawn_change(rng, table)
-        newer, table = changed_schema(newer, SchemaChange(**change.alter)), change.table
+        types = changed_types(change.alter.get("change_types", {}), "change_types")
+        asked = SchemaChange(**{**change.alter, "change_types": types})
+        newer, table = changed_schema(newer, asked), change.table
         with open_data_file(IO, str(path), meta, newer, schema) as file:
             found = pa.Table.from_batches(file.batches(2_000), file.schema)
         found.validate(full=True)

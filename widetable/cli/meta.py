@@ -26,6 +26,7 @@ from widetable.commit.writer_registration import Job
 from widetable.errors import InvalidError
 from widetable.meta.meta_service import MetaAnswers, ServiceSession, meta_package, service_client
 from widetable.meta.revision import RevisionResult
+from widetable.operations.inspected_frame import frame_schema
 from widetable.operations.session import REPEATABLE_READ, Session
 
 _Row = dict[str, Any]
@@ -33,46 +34,21 @@ _HOST: Final = "127.0.0.1"
 _PORT: Final = 9096
 # How many of NAME and WRITER stand with an action. 2: both.
 _NAMES: Final = {"lineage": 1, "barriers": 1, "read": 1, "leave": 2, "drop-job": 1, "revise": 1}
-# Columns of what people see, by their Arrow types: `frame_lines` prints by them. JSON has more: all fields.
-_TEXTS: Final = pa.list_(pa.string())
-_JOBS: Final = {
-    "job": pa.string(),
-    "kind": pa.string(),
-    "state": pa.string(),
-    "sources": _TEXTS,
-    "sinks": _TEXTS,
-}
-_TABLES: Final = {
-    "table": pa.string(),
-    "layer": pa.int64(),
-    "type": pa.string(),
-    "barrier": pa.int64(),
-    "common_barrier": pa.int64(),
-    "freshness_millis": pa.int64(),
-    "missing": _TEXTS,
-}
-_REVISED: Final = {
-    "table": pa.string(),
-    "barrier": pa.int64(),
-    "to": pa.int64(),
-    "commits": pa.int64(),
-    "records": pa.int64(),
-}
-_LINEAGE: Final = {"direction": pa.string(), "table": pa.string(), "written_by": _TEXTS}
-_BARRIERS: Final = {
-    "barrier": pa.int64(),
-    "is_complete": pa.bool_(),
-    "is_exact": pa.bool_(),
-    "base_id": pa.int64(),
-    "extra_files": pa.int64(),
-    "hidden_files": pa.int64(),
-    "snapshot_id": pa.int64(),
-    "changelog_snapshot_id": pa.int64(),
-    "missing": _TEXTS,
-}
-
-
-_READ: Final = {"table": pa.string(), "snapshot_id": pa.int64()}
+# Columns of what people see: `frame_lines` prints by their types. JSON has more: all fields.
+_JOBS: Final = frame_schema("job string?, kind string?, state string?, sources list?, sinks list?")
+_TABLES: Final = frame_schema(
+    "table string?, layer int64?, type string?, barrier int64?, common_barrier int64?, freshness_millis int64?, "
+    "missing list?"
+)
+_REVISED: Final = frame_schema(
+    "table string?, barrier int64?, to int64?, commits int64?, records int64?"
+)
+_LINEAGE: Final = frame_schema("direction string?, table string?, written_by list?")
+_BARRIERS: Final = frame_schema(
+    "barrier int64?, is_complete bool?, is_exact bool?, base_id int64?, extra_files int64?, hidden_files int64?, "
+    "snapshot_id int64?, changelog_snapshot_id int64?, missing list?"
+)
+_READ: Final = frame_schema("table string?, snapshot_id int64?")
 
 
 class _Answerer(NamedTuple):
@@ -312,11 +288,10 @@ def _revise(asked: _Answerer, given: _MetaWords) -> None:
     write_result(given.format, found.to_dict(), [*_lines(_REVISED, rows), "", said])
 
 
-def _lines(columns: dict[str, pa.DataType], rows: Iterable[_Row]) -> list[str]:
+def _lines(columns: pa.Schema, rows: Iterable[_Row]) -> list[str]:
     """As `frame_lines`; rows may have more than the columns."""
-    given = list(rows)
-    arrays = [pa.array([row[name] for row in given], kind) for name, kind in columns.items()]
-    return list(frame_lines(pa.Table.from_arrays(arrays, names=list(columns))))
+    shown = [{name: row[name] for name in columns.names} for row in rows]
+    return list(frame_lines(pa.Table.from_pylist(shown, columns)))
 
 
 # Those that a service answers, too.

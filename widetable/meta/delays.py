@@ -32,29 +32,15 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 
 from widetable.commit.writer_registration import DERIVED, Job
-from widetable.operations.inspected_frame import TIME, frame_of_rows
+from widetable.operations.inspected_frame import frame_of_rows, frame_schema
 
-_TABLES: Final = pa.schema(
-    [
-        pa.field("barrier", pa.int64(), nullable=False),
-        pa.field("table", pa.string(), nullable=False),
-        pa.field("written_delay_millis", pa.int64(), nullable=False),
-        pa.field("changes_delay_millis", pa.int64()),
-        pa.field("path", pa.list_(pa.string()), nullable=False),
-        pa.field("slowest_job", pa.string()),
-    ]
+_TABLES: Final = frame_schema(
+    "barrier int64, table string, written_delay_millis int64, changes_delay_millis int64?, path list, "
+    "slowest_job string?"
 )
-_JOBS: Final = pa.schema(
-    [
-        pa.field("barrier", pa.int64(), nullable=False),
-        pa.field("job", pa.string(), nullable=False),
-        pa.field("last_source", pa.string()),
-        pa.field("begin_time", TIME),
-        pa.field("end_time", TIME, nullable=False),
-        pa.field("wait_millis", pa.int64()),
-        pa.field("cost_millis", pa.int64()),
-        pa.field("share_millis", pa.int64()),
-    ]
+_JOBS: Final = frame_schema(
+    "barrier int64, job string, last_source string?, begin_time time?, end_time time, wait_millis int64?, "
+    "cost_millis int64?, share_millis int64?"
 )
 
 

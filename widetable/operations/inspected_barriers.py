@@ -15,19 +15,12 @@ import pyarrow as pa
 
 from widetable.barrier_options import BARRIER_INTERVAL
 from widetable.operations.barrier_scan import barrier_views
-from widetable.operations.inspected_frame import frame_of_rows
+from widetable.operations.inspected_frame import frame_of_rows, frame_schema
 from widetable.operations.open_table import OpenTable
 
-BARRIERS: Final = pa.schema(
-    [
-        pa.field("writer", pa.string(), nullable=False),
-        pa.field("kind", pa.string(), nullable=False),
-        pa.field("complete_barrier", pa.int64(), nullable=False),
-        pa.field("last_barrier", pa.int64(), nullable=False),
-        pa.field("table_barrier", pa.int64(), nullable=False),
-        pa.field("is_slowest", pa.bool_(), nullable=False),
-        pa.field("run", pa.string(), nullable=False),
-    ]
+BARRIERS: Final = frame_schema(
+    "writer string, kind string, complete_barrier int64, last_barrier int64, table_barrier int64, is_slowest bool, "
+    "run string"
 )
 
 

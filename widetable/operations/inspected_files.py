@@ -35,7 +35,7 @@ from widetable.lsm.bucket_plan import Scope, plan_bucket
 from widetable.lsm.levels import levels_of
 from widetable.merge.engine import engine_of
 from widetable.operations.compaction_cut import entries_up_to, last_cut
-from widetable.operations.inspected_frame import LOCAL_TIME, frame_of_columns, frame_of_rows
+from widetable.operations.inspected_frame import frame_of_columns, frame_of_rows, frame_schema
 from widetable.operations.newest_snapshot import newest_files
 from widetable.operations.open_table import OpenTable
 from widetable.operations.snapshot_choice import choose_snapshot
@@ -46,80 +46,27 @@ _SOURCES: Final[dict[int | None, str]] = {
     FILE_SOURCE_APPEND: "append",
     FILE_SOURCE_COMPACT: "compact",
 }
-_PLACE: Final = (
-    pa.field("partition", pa.string(), nullable=False),
-    pa.field("bucket", pa.int32(), nullable=False),
+FILES: Final = frame_schema(
+    "partition string, bucket int32, total_buckets int32, level int32, file_name string, path string, "
+    "format string, size_bytes int64, rows int64, delete_records int64?, deleted_rows int64?, schema_id int64, "
+    "min_key string?, max_key string?, min_sequence_number int64, max_sequence_number int64, "
+    "creation_time local_time?, source string?, write_columns list?"
 )
-_SUMS: Final = (
-    pa.field("files", pa.int64(), nullable=False),
-    pa.field("rows", pa.int64(), nullable=False),
-    pa.field("size_bytes", pa.int64(), nullable=False),
-    ("deleted_rows", pa.int64()),
+MANIFESTS: Final = frame_schema(
+    "list string, file_name string, size_bytes int64, added_files int64, deleted_files int64, schema_id int64, "
+    "min_bucket int32?, max_bucket int32?, min_level int32?, max_level int32?"
 )
-FILES: Final = pa.schema(
-    [
-        *_PLACE,
-        pa.field("total_buckets", pa.int32(), nullable=False),
-        pa.field("level", pa.int32(), nullable=False),
-        pa.field("file_name", pa.string(), nullable=False),
-        pa.field("path", pa.string(), nullable=False),
-        pa.field("format", pa.string(), nullable=False),
-        pa.field("size_bytes", pa.int64(), nullable=False),
-        pa.field("rows", pa.int64(), nullable=False),
-        ("delete_records", pa.int64()),
-        ("deleted_rows", pa.int64()),
-        pa.field("schema_id", pa.int64(), nullable=False),
-        ("min_key", pa.string()),
-        ("max_key", pa.string()),
-        pa.field("min_sequence_number", pa.int64(), nullable=False),
-        pa.field("max_sequence_number", pa.int64(), nullable=False),
-        ("creation_time", LOCAL_TIME),
-        ("source", pa.string()),
-        ("write_columns", pa.list_(pa.string())),
-    ]
-)
-MANIFESTS: Final = pa.schema(
-    [
-        pa.field("list", pa.string(), nullable=False),
-        pa.field("file_name", pa.string(), nullable=False),
-        pa.field("size_bytes", pa.int64(), nullable=False),
-        pa.field("added_files", pa.int64(), nullable=False),
-        pa.field("deleted_files", pa.int64(), nullable=False),
-        pa.field("schema_id", pa.int64(), nullable=False),
-        ("min_bucket", pa.int32()),
-        ("max_bucket", pa.int32()),
-        ("min_level", pa.int32()),
-        ("max_level", pa.int32()),
-    ]
-)
-PARTITIONS: Final = pa.schema(
-    [
-        _PLACE[0],
-        pa.field("total_buckets", pa.int32(), nullable=False),
-        pa.field("buckets", pa.int64(), nullable=False),
-        *_SUMS,
-        ("newest_file_time", LOCAL_TIME),
-    ]
+PARTITIONS: Final = frame_schema(
+    "partition string, total_buckets int32, buckets int64, files int64, rows int64, size_bytes int64, "
+    "deleted_rows int64?, newest_file_time local_time?"
 )
 LEVEL: Final = pa.struct(
-    [
-        ("level", pa.int32()),
-        ("files", pa.int64()),
-        ("rows", pa.int64()),
-        ("size_bytes", pa.int64()),
-    ]
+    list(frame_schema("level int32?, files int64?, rows int64?, size_bytes int64?"))
 )
-BUCKETS: Final = pa.schema(
-    [
-        *_PLACE,
-        pa.field("total_buckets", pa.int32(), nullable=False),
-        *_SUMS,
-        ("runs", pa.int64()),
-        pa.field("level0_files", pa.int64(), nullable=False),
-        pa.field("levels", pa.list_(LEVEL), nullable=False),
-        ("due_files", pa.int64()),
-        ("due_bytes", pa.int64()),
-    ]
+BUCKETS: Final = frame_schema(
+    "partition string, bucket int32, total_buckets int32, files int64, rows int64, size_bytes int64, "
+    "deleted_rows int64?, runs int64?, level0_files int64, levels levels, due_files int64?, due_bytes int64?",
+    levels=pa.list_(LEVEL),
 )
 # (snapshot id, tag) of what is looked at: one of them at most, none for the newest snapshot.
 Choice = tuple[int | None, str | None]
@@ -266,7 +213,7 @@ def _bucket(
 
 
 def _sums(files: Sequence[DataFileMeta]) -> tuple[int, int, int, int | None]:
-    """(files, rows, size_bytes, deleted_rows), as in `_SUMS`."""
+    """(files, rows, size_bytes, deleted_rows)"""
     deleted = [_deleted(file) for file in files]
     known = [rows for rows in deleted if rows is not None]
     return (

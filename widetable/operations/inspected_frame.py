@@ -17,7 +17,23 @@ from widetable.errors import DamagedError
 TIME: Final = pa.timestamp("ms", "UTC")
 # Wall clock of whoever wrote it.
 LOCAL_TIME: Final = pa.timestamp("ms")
-TEXTS: Final = pa.map_(pa.string(), pa.string())
+# Types of columns, besides those that Arrow has names for.
+_TYPES: Final = {
+    "time": TIME,
+    "local_time": LOCAL_TIME,
+    "list": pa.list_(pa.string()),
+    "map": pa.map_(pa.string(), pa.string()),
+}
+
+
+def frame_schema(columns: str, /, **more: pa.DataType) -> pa.Schema:
+    """columns: `name type` between commas; a type with a `?` may be null. more: types that only this schema has."""
+    fields, types = [], _TYPES | more
+    for name, kind in (column.split() for column in columns.split(",")):
+        alias = kind.removesuffix("?")
+        found = types[alias] if alias in types else pa.type_for_alias(alias)
+        fields.append(pa.field(name, found, nullable=alias != kind))
+    return pa.schema(fields)
 
 
 def frame_of_rows(schema: pa.Schema, rows: Iterable[Sequence[Any]], subject: str) -> pa.Table:

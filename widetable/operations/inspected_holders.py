@@ -11,29 +11,15 @@ import pyarrow as pa
 
 from widetable.commit.lease import noted_leases
 from widetable.commit.snapshot_holds import noted_holds
-from widetable.operations.inspected_frame import TIME, frame_of_rows
+from widetable.operations.inspected_frame import frame_of_rows, frame_schema
 from widetable.operations.lookup_caches import complete_caches
 from widetable.operations.open_table import OpenTable
 
-LEASES: Final = pa.schema(
-    [
-        pa.field("kind", pa.string(), nullable=False),
-        ("owner", pa.string()),
-        ("snapshot_id", pa.int64()),
-        pa.field("expire_time", TIME, nullable=False),
-        pa.field("state", pa.string(), nullable=False),
-        pa.field("path", pa.string(), nullable=False),
-    ]
+LEASES: Final = frame_schema(
+    "kind string, owner string?, snapshot_id int64?, expire_time time, state string, path string"
 )
-CACHES: Final = pa.schema(
-    [
-        pa.field("data_file", pa.string(), nullable=False),
-        pa.field("schema_id", pa.int64(), nullable=False),
-        pa.field("rows", pa.int64(), nullable=False),
-        pa.field("size_bytes", pa.int64(), nullable=False),
-        pa.field("last_used_time", TIME, nullable=False),
-        pa.field("path", pa.string(), nullable=False),
-    ]
+CACHES: Final = frame_schema(
+    "data_file string, schema_id int64, rows int64, size_bytes int64, last_used_time time, path string"
 )
 
 

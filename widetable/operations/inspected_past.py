@@ -18,80 +18,36 @@ from widetable.commit.passed_over import pass_over, readable
 from widetable.format.snapshot import Snapshot, Tag
 from widetable.operations.branches import branches as branch_names
 from widetable.operations.history import snapshots as kept_snapshots
-from widetable.operations.inspected_frame import LOCAL_TIME, TEXTS, TIME, frame_of_rows
+from widetable.operations.inspected_frame import frame_of_rows, frame_schema
 from widetable.operations.open_table import OpenTable
 from widetable.option_checks import is_known
 from widetable.options_doc import default_text
 from widetable.type_text import text_of
 
-SNAPSHOTS: Final = pa.schema(
-    [
-        pa.field("snapshot_id", pa.int64(), nullable=False),
-        pa.field("schema_id", pa.int64(), nullable=False),
-        pa.field("commit_kind", pa.string(), nullable=False),
-        pa.field("commit_user", pa.string(), nullable=False),
-        pa.field("commit_identifier", pa.int64(), nullable=False),
-        pa.field("time", TIME, nullable=False),
-        pa.field("total_records", pa.int64(), nullable=False),
-        pa.field("delta_records", pa.int64(), nullable=False),
-        ("changelog_records", pa.int64()),
-        ("watermark_millis", pa.int64()),
-        pa.field("base_manifest_list", pa.string(), nullable=False),
-        pa.field("delta_manifest_list", pa.string(), nullable=False),
-        ("changelog_manifest_list", pa.string()),
-        ("index_manifest", pa.string()),
-        pa.field("properties", TEXTS, nullable=False),
-    ]
+SNAPSHOTS: Final = frame_schema(
+    "snapshot_id int64, schema_id int64, commit_kind string, commit_user string, commit_identifier int64, "
+    "time time, total_records int64, delta_records int64, changelog_records int64?, watermark_millis int64?, "
+    "base_manifest_list string, delta_manifest_list string, changelog_manifest_list string?, "
+    "index_manifest string?, properties map"
 )
 COLUMN: Final = pa.struct(
-    [("id", pa.int32()), ("name", pa.string()), ("type", pa.string()), ("comment", pa.string())]
+    list(frame_schema("id int32?, name string?, type string?, comment string?"))
 )
-SCHEMAS: Final = pa.schema(
-    [
-        pa.field("schema_id", pa.int64(), nullable=False),
-        pa.field("time", TIME, nullable=False),
-        pa.field("columns", pa.list_(COLUMN), nullable=False),
-        pa.field("primary_key", pa.list_(pa.string()), nullable=False),
-        pa.field("partition_by", pa.list_(pa.string()), nullable=False),
-        pa.field("options", TEXTS, nullable=False),
-        ("comment", pa.string()),
-    ]
+SCHEMAS: Final = frame_schema(
+    "schema_id int64, time time, columns columns, primary_key list, partition_by list, options map, "
+    "comment string?",
+    columns=pa.list_(COLUMN),
 )
-OPTIONS: Final = pa.schema(
-    [
-        pa.field("key", pa.string(), nullable=False),
-        ("value", pa.string()),
-        ("default", pa.string()),
-        pa.field("is_known", pa.bool_(), nullable=False),
-    ]
+OPTIONS: Final = frame_schema("key string, value string?, default string?, is_known bool")
+TAGS: Final = frame_schema(
+    "tag string, snapshot_id int64, schema_id int64, time time, total_records int64, create_time local_time?, "
+    "expire_time local_time?"
 )
-TAGS: Final = pa.schema(
-    [
-        pa.field("tag", pa.string(), nullable=False),
-        pa.field("snapshot_id", pa.int64(), nullable=False),
-        pa.field("schema_id", pa.int64(), nullable=False),
-        pa.field("time", TIME, nullable=False),
-        pa.field("total_records", pa.int64(), nullable=False),
-        ("create_time", LOCAL_TIME),
-        ("expire_time", LOCAL_TIME),
-    ]
+BRANCHES: Final = frame_schema(
+    "branch string, path string, schema_id int64?, snapshot_id int64?, time time?"
 )
-BRANCHES: Final = pa.schema(
-    [
-        pa.field("branch", pa.string(), nullable=False),
-        pa.field("path", pa.string(), nullable=False),
-        ("schema_id", pa.int64()),
-        ("snapshot_id", pa.int64()),
-        ("time", TIME),
-    ]
-)
-CONSUMERS: Final = pa.schema(
-    [
-        pa.field("consumer", pa.string(), nullable=False),
-        pa.field("next_snapshot_id", pa.int64(), nullable=False),
-        pa.field("snapshots_behind", pa.int64(), nullable=False),
-        pa.field("time", TIME),
-    ]
+CONSUMERS: Final = frame_schema(
+    "consumer string, next_snapshot_id int64, snapshots_behind int64, time time?"
 )
 
 
