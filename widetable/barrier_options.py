@@ -12,15 +12,13 @@ barrier that is complete must mean the same in each of its snapshots.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-from widetable.option import Option
+from widetable.option import Option, declared_in
 
-BARRIER_INTERVAL: Final = Option[int | None](
+BARRIER_INTERVAL: Final = Option[int | None].duration(
     "widetable.barrier-interval",
-    "duration",
     None,
-    "milliseconds",
     "The table is under barriers, moments that are multiples of this: its writers say to which barrier their records "
     "belong and when they have all of it, and the table can be read as of a barrier.",
     immutable=True,
@@ -35,16 +33,10 @@ BARRIERS_KEPT: Final = Option[int](
     "Expiry keeps what is needed to read the newest complete barrier and those of so many intervals before it: a "
     "session over several tables reads the newest one that all have.",
 )
-BARRIER_STAGE: Final = Option[bool](
+BARRIER_STAGE: Final = Option[bool].flag(
     "widetable.barrier-stage",
-    "boolean",
     False,
-    "",
     "A writer notes each commit that completes a barrier before it is published: a session at ReadCommitted shows it "
     "as soon as all of its tables have, or note, the barrier. One more request for each such commit.",
 )
-BARRIER_OPTIONS: Final[tuple[Option[Any], ...]] = (
-    BARRIER_INTERVAL,
-    BARRIERS_KEPT,
-    BARRIER_STAGE,
-)
+BARRIER_OPTIONS: Final = declared_in(globals())

@@ -16,34 +16,28 @@ from typing import Any, Final
 from widetable.errors import InvalidError
 from widetable.option import Option
 
-LEFT: Final = Option[str | None](
+LEFT: Final = Option[str | None].text(
     "join.left",
-    "text",
     None,
-    "",
     "`db.name` of the left table, in the same warehouse, of the join whose rows this table holds (see "
     "docs/join-two-streams-without-state.md). Only the join writes such a table.",
     immutable=True,
 )
-RIGHT: Final = Option[str | None](
-    "join.right", "text", None, "", "`db.name` of the right table of the join.", immutable=True
+RIGHT: Final = Option[str | None].text(
+    "join.right", None, "`db.name` of the right table of the join.", immutable=True
 )
-ON: Final = Option[tuple[str, ...]](
+ON: Final = Option[tuple[str, ...]].names(
     "join.on",
-    "names",
     (),
-    "",
     "Columns that are equal in both tables of the join, as `left=right`.",
     immutable=True,
 )
-HOW: Final = Option[str](
+HOW: Final = Option[str].enum(
     "join.how",
-    "enum",
     "inner",
-    "",
+    ("inner", "left"),
     "`inner`: rows that have a match; `left`: all rows of the left table, with nulls where there is none.",
     immutable=True,
-    choices=("inner", "left"),
 )
 MAX_MATCHES: Final = Option[int](
     "join.max-matches",
@@ -54,11 +48,9 @@ MAX_MATCHES: Final = Option[int](
     least=1,
 )
 
-INDEX_OF: Final = Option[str | None](
+INDEX_OF: Final = Option[str | None].text(
     "widetable.index-of",
-    "text",
     None,
-    "",
     "`db.name` of the table that this one is an index of. Set by the maintainer that makes the index (option "
     "`index.<columns>` of that table), which is its only writer.",
     immutable=True,

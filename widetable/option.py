@@ -48,6 +48,44 @@ class Option(Generic[T]):
     least: int = 0
     most: int | None = None
 
+    @classmethod
+    def flag(cls, key: str, default: T, sentence: str, *, immutable: bool = False) -> Option[T]:
+        """True or false."""
+        return cls(key, "boolean", default, "", sentence, immutable)
+
+    @classmethod
+    def text(cls, key: str, default: T, sentence: str, *, immutable: bool = False) -> Option[T]:
+        """A text that is taken as it stands."""
+        return cls(key, "text", default, "", sentence, immutable)
+
+    @classmethod
+    def names(cls, key: str, default: T, sentence: str, *, immutable: bool = False) -> Option[T]:
+        """Names between commas, trimmed."""
+        return cls(key, "names", default, "", sentence, immutable)
+
+    @classmethod
+    def enum(
+        cls,
+        key: str,
+        default: T,
+        choices: tuple[str, ...],
+        sentence: str,
+        *,
+        immutable: bool = False,
+    ) -> Option[T]:
+        """One of the choices."""
+        return cls(key, "enum", default, "", sentence, immutable, choices)
+
+    @classmethod
+    def duration(cls, key: str, default: T, sentence: str, **more: Any) -> Option[T]:
+        """A time, in milliseconds. more: immutable, least, most."""
+        return cls(key, "duration", default, "milliseconds", sentence, **more)
+
+    @classmethod
+    def memory_size(cls, key: str, default: T, sentence: str, **more: Any) -> Option[T]:
+        """A number of bytes. more: as of a duration."""
+        return cls(key, "memory size", default, "bytes", sentence, **more)
+
     @property
     def range(self) -> tuple[int, int] | None:
         """(smallest, largest) value; None for options that are no numbers."""
@@ -147,6 +185,11 @@ _PARSERS: Final[dict[str, Callable[[str], Any]]] = {
     "untrimmed names": _raw_names,
     "text": str,
 }
+
+
+def declared_in(module: Mapping[str, Any]) -> tuple[Option[Any], ...]:
+    """All options of a module, in the order of their declarations. module: its globals."""
+    return tuple(value for value in module.values() if isinstance(value, Option))
 
 
 def parse_value(option: Option[T], text: str) -> T:

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 from widetable.barrier_options import BARRIER_OPTIONS
 from widetable.join_options import OPTIONS_OF_MADE
-from widetable.option import Option, parse_value
+from widetable.option import Option, declared_in, parse_value
 from widetable.retention_options import RETENTION_OPTIONS
 from widetable.tag_options import TAG_OPTIONS
 
@@ -45,70 +45,56 @@ DYNAMIC_BUCKET_MAX_BUCKETS: Final = Option[int](
     "Most dynamic buckets of a partition; when all are full, they get more than their number of keys. -1: no limit.",
     least=-1,
 )
-BUCKET_KEY: Final = Option[tuple[str, ...]](
+BUCKET_KEY: Final = Option[tuple[str, ...]].names(
     "bucket-key",
-    "names",
     (),
-    "",
     "Columns that are hashed, in this order; by default the primary key without the partition columns.",
     immutable=True,
 )
-BUCKET_FUNCTION: Final = Option[str](
+BUCKET_FUNCTION: Final = Option[str].enum(
     "bucket-function.type",
-    "enum",
     "default",
-    "",
+    ("default", "mod"),
     "`default` hashes the bucket key (Murmur3 of its BinaryRow), `mod` takes the remainder of a single INT or BIGINT.",
     immutable=True,
-    choices=("default", "mod"),
 )
-NULL_TO_NOT_NULL_DISABLED: Final = Option[bool](
-    "alter-column-null-to-not-null.disabled", "boolean", True, "", "No column becomes NOT NULL."
+NULL_TO_NOT_NULL_DISABLED: Final = Option[bool].flag(
+    "alter-column-null-to-not-null.disabled", True, "No column becomes NOT NULL."
 )
-MERGE_ENGINE: Final = Option[str](
+MERGE_ENGINE: Final = Option[str].enum(
     "merge-engine",
-    "enum",
     "deduplicate",
-    "",
+    ("deduplicate", "partial-update", "aggregation", "first-row"),
     "What rows of equal key become: the last one, the last value of each column, what a function of each column makes "
     "of them, the first one.",
     immutable=True,
-    choices=("deduplicate", "partial-update", "aggregation", "first-row"),
 )
-IGNORE_DELETE: Final = Option[bool](
-    "ignore-delete", "boolean", False, "", "Drop -U and -D records before they are written."
+IGNORE_DELETE: Final = Option[bool].flag(
+    "ignore-delete", False, "Drop -U and -D records before they are written."
 )
-IGNORE_UPDATE_BEFORE: Final = Option[bool](
-    "ignore-update-before", "boolean", False, "", "Drop -U records before they are written."
+IGNORE_UPDATE_BEFORE: Final = Option[bool].flag(
+    "ignore-update-before", False, "Drop -U records before they are written."
 )
-SEQUENCE_FIELD: Final = Option[tuple[str, ...]](
+SEQUENCE_FIELD: Final = Option[tuple[str, ...]].names(
     "sequence.field",
-    "names",
     (),
-    "",
     "Columns that order the records of a key, the last wins; ties go by arrival. Null sorts first.",
 )
-SEQUENCE_SORT_ORDER: Final = Option[str](
+SEQUENCE_SORT_ORDER: Final = Option[str].enum(
     "sequence.field.sort-order",
-    "enum",
     "ascending",
-    "",
+    ("ascending", "descending"),
     "`descending` lets the smallest value of `sequence.field` win; null still sorts first.",
-    choices=("ascending", "descending"),
 )
-ROWKIND_FIELD: Final = Option[str | None](
+ROWKIND_FIELD: Final = Option[str | None].text(
     "rowkind.field",
-    "text",
     None,
-    "",
     "A STRING column that holds the row kind (+I, -U, +U, -D, any case); it stays a column.",
     immutable=True,
 )
-REMOVE_RECORD_ON_DELETE: Final = Option[bool](
+REMOVE_RECORD_ON_DELETE: Final = Option[bool].flag(
     "partial-update.remove-record-on-delete",
-    "boolean",
     False,
-    "",
     "A -D removes the whole row (partial-update without sequence groups).",
     immutable=True,
 )
@@ -120,70 +106,54 @@ REMOVE_RECORD_ON_SEQUENCE_GROUP: Final = Option[tuple[str, ...]](
     "Sequence columns; a -D that one of their groups accepts removes the whole row. Blanks count as part of a name.",
     immutable=True,
 )
-AGGREGATION_REMOVE_RECORD_ON_DELETE: Final = Option[bool](
+AGGREGATION_REMOVE_RECORD_ON_DELETE: Final = Option[bool].flag(
     "aggregation.remove-record-on-delete",
-    "boolean",
     False,
-    "",
     "A -D removes the whole row (aggregation); what is written after it begins anew.",
     immutable=True,
 )
-ABSENT_GROUP_COLUMNS: Final = Option[str](
+ABSENT_GROUP_COLUMNS: Final = Option[str].enum(
     "widetable.absent-group-columns",
-    "enum",
     "error",
-    "",
+    ("error", "null"),
     "What a batch means that has the sequence of a sequence group but not all columns of it, as that of a writer from "
     "before a column joined the group. `error`: it is refused. `null`: such a column is null in each of its records, "
     "and as a newer record overwrites all columns of its group, these nulls overwrite what others wrote there.",
-    choices=("error", "null"),
 )
-CHANGELOG_PRODUCER: Final = Option[str](
+CHANGELOG_PRODUCER: Final = Option[str].enum(
     "changelog-producer",
-    "enum",
     "none",
-    "",
+    ("none", "input", "lookup", "full-compaction"),
     "Which changelog the table keeps: `none`; `input`, the records as they were written; `lookup`, full rows before "
     "and after each commit; `full-compaction`, full rows before and after each full compaction.",
-    choices=("none", "input", "lookup", "full-compaction"),
 )
-ROW_DEDUPLICATE: Final = Option[bool](
+ROW_DEDUPLICATE: Final = Option[bool].flag(
     "changelog-producer.row-deduplicate",
-    "boolean",
     False,
-    "",
     "No -U and +U for a row that stays as it was (`lookup` and `full-compaction`).",
 )
-ROW_DEDUPLICATE_IGNORE_FIELDS: Final = Option[tuple[str, ...]](
+ROW_DEDUPLICATE_IGNORE_FIELDS: Final = Option[tuple[str, ...]].names(
     "changelog-producer.row-deduplicate-ignore-fields",
-    "names",
     (),
-    "",
     "Columns that `changelog-producer.row-deduplicate` does not compare.",
 )
-LOOKUP_WAIT: Final = Option[bool](
+LOOKUP_WAIT: Final = Option[bool].flag(
     "lookup-wait",
-    "boolean",
     True,
-    "",
     "A write returns when its changelog, unless of a large barrier, is committed; false: a thread makes it afterwards.",
 )
-INLINE_COMPACTION_SIZE: Final = Option[int](
+INLINE_COMPACTION_SIZE: Final = Option[int].memory_size(
     "widetable.inline-compaction-size",
-    "memory size",
     16 << 20,
-    "bytes",
     "How much of a bucket's older levels a commit with the producer `lookup` rewrites before it returns, or, in a "
     "table under barriers, of all that is due, 1 mb at most; more is left to a thread of the writer: commits go on.",
 )
-LOOKUP_COMPACT: Final = Option[str](
+LOOKUP_COMPACT: Final = Option[str].enum(
     "lookup-compact",
-    "enum",
     "radical",
-    "",
+    ("radical", "gentle"),
     "`radical`: every commit's rows move up, with their changelog, at once; "
     "`gentle`: when `lookup-compact.max-interval` level-0 files of a bucket wait.",
-    choices=("radical", "gentle"),
 )
 LOOKUP_COMPACT_MAX_INTERVAL: Final = Option[int | None](
     "lookup-compact.max-interval",
@@ -194,57 +164,41 @@ LOOKUP_COMPACT_MAX_INTERVAL: Final = Option[int | None](
     "never less than it.",
     least=1,
 )
-LOOKUP_STRATEGY: Final = Option[str](
+LOOKUP_STRATEGY: Final = Option[str].enum(
     "widetable.lookup-strategy",
-    "enum",
     "auto",
-    "",
+    ("auto", "scan", "lookup"),
     "How rows are found by key: `lookup` through local caches, `scan` through the data files, `auto` by cost per file.",
-    choices=("auto", "scan", "lookup"),
 )
-LOOKUP_CACHE_MAX_DISK_SIZE: Final = Option[int](
+LOOKUP_CACHE_MAX_DISK_SIZE: Final = Option[int].memory_size(
     "lookup.cache-max-disk-size",
-    "memory size",
     10 << 30,
-    "bytes",
     "Local disk that lookup caches of a host may take; the longest unused go first. 0: no caches.",
 )
-LOOKUP_CACHE_MAX_MEMORY_SIZE: Final = Option[int](
+LOOKUP_CACHE_MAX_MEMORY_SIZE: Final = Option[int].memory_size(
     "lookup.cache-max-memory-size",
-    "memory size",
     256 << 20,
-    "bytes",
     "Memory for index blocks of lookup caches, per process.",
 )
-LOOKUP_CACHE_FILE_RETENTION: Final = Option[int](
+LOOKUP_CACHE_FILE_RETENTION: Final = Option[int].duration(
     "lookup.cache-file-retention",
-    "duration",
     3_600_000,
-    "milliseconds",
     "A lookup cache that nobody used for so long is removed.",
 )
-WRITE_ONLY: Final = Option[bool](
+WRITE_ONLY: Final = Option[bool].flag(
     "write-only",
-    "boolean",
     False,
-    "",
     "Writers only append; compaction is left to `table.compact()` or a maintainer.",
 )
-DELETION_VECTORS_ENABLED: Final = Option[bool](
+DELETION_VECTORS_ENABLED: Final = Option[bool].flag(
     "deletion-vectors.enabled",
-    "boolean",
     False,
-    "",
     "Compactions mark the older rows of their keys as deleted, so that rows above level 0 need not be merged when they "
     "are read.",
     immutable=True,
 )
-DELETION_VECTORS_BITMAP64: Final = Option[bool](
-    "deletion-vectors.bitmap64",
-    "boolean",
-    False,
-    "",
-    "Deletion vectors hold 64-bit row numbers.",
+DELETION_VECTORS_BITMAP64: Final = Option[bool].flag(
+    "deletion-vectors.bitmap64", False, "Deletion vectors hold 64-bit row numbers."
 )
 NUM_SORTED_RUN_COMPACTION_TRIGGER: Final = Option[int](
     "num-sorted-run.compaction-trigger",
@@ -277,29 +231,20 @@ SIZE_RATIO: Final = Option[int](
     "%",
     "How much larger the next run may be and still be taken into a compaction.",
 )
-TARGET_FILE_SIZE: Final = Option[int](
-    "target-file-size",
-    "memory size",
-    128 << 20,
-    "bytes",
-    "A data file is closed when it has reached this size.",
-    least=1,
+TARGET_FILE_SIZE: Final = Option[int].memory_size(
+    "target-file-size", 128 << 20, "A data file is closed when it has reached this size.", least=1
 )
-WRITE_BUFFER_SIZE: Final = Option[int](
+WRITE_BUFFER_SIZE: Final = Option[int].memory_size(
     "write-buffer-size",
-    "memory size",
     256 << 20,
-    "bytes",
     "Memory that a writer, and a compaction, may fill with rows before it spills or goes key range by key range.",
     least=1 << 10,
 )
-FILE_COMPRESSION: Final = Option[str](
+FILE_COMPRESSION: Final = Option[str].enum(
     "file.compression",
-    "enum",
     "zstd",
-    "",
+    ("zstd", "snappy", "lz4", "gzip", "none"),
     "Codec of Parquet data files.",
-    choices=("zstd", "snappy", "lz4", "gzip", "none"),
 )
 FILE_COMPRESSION_ZSTD_LEVEL: Final = Option[int](
     "file.compression.zstd-level",
@@ -310,35 +255,27 @@ FILE_COMPRESSION_ZSTD_LEVEL: Final = Option[int](
     least=1,
     most=22,
 )
-CHANGELOG_FILE_COMPRESSION: Final = Option[str | None](
+CHANGELOG_FILE_COMPRESSION: Final = Option[str | None].enum(
     "changelog-file.compression",
-    "enum",
     None,
-    "",
+    ("zstd", "snappy", "lz4", "gzip", "none"),
     "Codec of changelog files; by default that of data files.",
-    choices=("zstd", "snappy", "lz4", "gzip", "none"),
 )
-FILE_FORMAT: Final = Option[str](
+FILE_FORMAT: Final = Option[str].enum(
     "file.format",
-    "enum",
     "parquet",
-    "",
+    ("parquet",),
     "Format of data files that are written; ORC and Avro are read.",
-    choices=("parquet",),
 )
-ORC_LEGACY_INSTANTS: Final = Option[bool](
+ORC_LEGACY_INSTANTS: Final = Option[bool].flag(
     "orc.timestamp-ltz.legacy.type",
-    "boolean",
     True,
-    "",
     "ORC files that Java wrote hold a TIMESTAMP WITH LOCAL TIME ZONE as the instant at which clocks in the writer's "
     "zone show it; false: as it is. Of a file it means what it was in the schema that the file was written with.",
 )
-MANIFEST_TARGET_FILE_SIZE: Final = Option[int](
+MANIFEST_TARGET_FILE_SIZE: Final = Option[int].memory_size(
     "manifest.target-file-size",
-    "memory size",
     8 << 20,
-    "bytes",
     "A manifest of this size is not merged any more.",
     least=1 << 10,
 )
@@ -350,27 +287,21 @@ MANIFEST_MERGE_MIN_COUNT: Final = Option[int](
     "So many small manifests of like size in a row are merged into one.",
     least=1,
 )
-PARTITION_DEFAULT_NAME: Final = Option[str](
+PARTITION_DEFAULT_NAME: Final = Option[str].text(
     "partition.default-name",
-    "text",
     "__DEFAULT_PARTITION__",
-    "",
     "Directory value of a null or blank partition value.",
     immutable=True,
 )
-PARTITION_LEGACY_NAME: Final = Option[bool](
+PARTITION_LEGACY_NAME: Final = Option[bool].flag(
     "partition.legacy-name",
-    "boolean",
     True,
-    "",
     "Directory value of a DATE is its day number; false: its ISO text.",
     immutable=True,
 )
-DYNAMIC_PARTITION_OVERWRITE: Final = Option[bool](
+DYNAMIC_PARTITION_OVERWRITE: Final = Option[bool].flag(
     "dynamic-partition-overwrite",
-    "boolean",
     True,
-    "",
     "An overwrite replaces only the partitions that the data has; false: the table.",
 )
 COMMIT_MAX_RETRIES: Final = Option[int](
@@ -380,21 +311,17 @@ COMMIT_MAX_RETRIES: Final = Option[int](
     "tries",
     "How often an overwrite that lost the race is tried again. Appends and compactions have no limit but the timeout.",
 )
-COMMIT_TIMEOUT: Final = Option[int | None](
+COMMIT_TIMEOUT: Final = Option[int | None].duration(
     "commit.timeout",
-    "duration",
     None,
-    "milliseconds",
     "How long a commit is tried again after lost races; by default without end.",
 )
-LEVEL0_COLUMNS: Final = Option[str](
+LEVEL0_COLUMNS: Final = Option[str].enum(
     "widetable.level0-columns",
-    "enum",
     "written",
-    "",
+    ("written", "all"),
     "`written`: level-0 files hold only the key and the written columns (readers from Paimon 1.2 on); "
     "`all`: every column and the `_KEY_` columns (older readers).",
-    choices=("written", "all"),
 )
 WIDEN_PIECE_ROWS: Final = Option[int](
     "widetable.widen-piece-rows",
@@ -404,17 +331,15 @@ WIDEN_PIECE_ROWS: Final = Option[int](
     "How many rows a widener (`widen.<column>`) writes in one commit.",
     least=1,
 )
-FSYNC: Final = Option[bool](
+FSYNC: Final = Option[bool].flag(
     "widetable.fsync",
-    "boolean",
     True,
-    "",
     "Data, manifests and snapshots are forced to the disk before they are published; "
     "false: left to the operating system.",
 )
 # All of the above, in that order, and those that have a module of their own.
 OPTIONS: Final[tuple[Option[Any], ...]] = (
-    *(value for value in tuple(globals().values()) if isinstance(value, Option)),
+    *declared_in(globals()),
     *RETENTION_OPTIONS,
     *TAG_OPTIONS,
     *BARRIER_OPTIONS,

@@ -14,9 +14,9 @@ also beyond `snapshot.num-retained.max`.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-from widetable.option import Option
+from widetable.option import Option, declared_in
 
 SNAPSHOT_NUM_RETAINED_MIN: Final = Option[int](
     "snapshot.num-retained.min",
@@ -34,11 +34,9 @@ SNAPSHOT_NUM_RETAINED_MAX: Final = Option[int](
     "Expiry keeps at most so many snapshots, however young.",
     least=1,
 )
-SNAPSHOT_TIME_RETAINED: Final = Option[int](
+SNAPSHOT_TIME_RETAINED: Final = Option[int].duration(
     "snapshot.time-retained",
-    "duration",
     3_600_000,
-    "milliseconds",
     "Expiry keeps snapshots that were the newest one within this time.",
 )
 SNAPSHOT_EXPIRE_LIMIT: Final = Option[int](
@@ -49,53 +47,40 @@ SNAPSHOT_EXPIRE_LIMIT: Final = Option[int](
     "Snapshots that one expiry removes at most.",
     least=1,
 )
-CONSUMER_EXPIRATION_TIME: Final = Option[int | None](
+CONSUMER_EXPIRATION_TIME: Final = Option[int | None].duration(
     "consumer.expiration-time",
-    "duration",
     None,
-    "milliseconds",
     "A consumer that made no progress for so long is forgotten; by default never.",
 )
 # A stream that was down for less than this still finds its last commit, so it writes no batch twice (0005).
-COMMIT_USER_RETENTION: Final = Option[int](
+COMMIT_USER_RETENTION: Final = Option[int].duration(
     "widetable.commit-user-retention",
-    "duration",
     604_800_000,
-    "milliseconds",
     "A commit user is not forgotten before its last commit is so old; then only where there are more than 10,000.",
 )
-LOOKUP_PIN_RETENTION: Final = Option[int](
+LOOKUP_PIN_RETENTION: Final = Option[int].duration(
     "widetable.lookup-pin-retention",
-    "duration",
     86_400_000,
-    "milliseconds",
     "For so long expiry keeps the snapshot that a micro-batch of a lookup join has pinned, unless the query's second "
     "batch after it is there. A batch that is replayed later may find it expired, and fails.",
     least=1,
 )
-PARTITION_EXPIRATION_TIME: Final = Option[int | None](
+PARTITION_EXPIRATION_TIME: Final = Option[int | None].duration(
     "partition.expiration-time",
-    "duration",
     None,
-    "milliseconds",
     "Partitions that are older go, with all their rows; by default none does.",
     least=1,
 )
-PARTITION_EXPIRATION_STRATEGY: Final = Option[str](
+PARTITION_EXPIRATION_STRATEGY: Final = Option[str].enum(
     "partition.expiration-strategy",
-    "enum",
     "values-time",
-    "",
+    ("values-time", "update-time"),
     "How old a partition is: by the time that its values say, or by when its newest file was written.",
-    choices=("values-time", "update-time"),
 )
-PARTITION_EXPIRATION_CHECK_INTERVAL: Final = Option[int](
+PARTITION_EXPIRATION_CHECK_INTERVAL: Final = Option[int].duration(
     "partition.expiration-check-interval",
-    "duration",
     3_600_000,
-    "milliseconds",
     "How often a maintainer looks for partitions that are too old.",
-    least=0,
 )
 PARTITION_EXPIRATION_MAX_NUM: Final = Option[int](
     "partition.expiration-max-num",
@@ -105,53 +90,29 @@ PARTITION_EXPIRATION_MAX_NUM: Final = Option[int](
     "So many partitions go at once at most, the oldest first.",
     least=1,
 )
-PARTITION_TIMESTAMP_PATTERN: Final = Option[str | None](
+PARTITION_TIMESTAMP_PATTERN: Final = Option[str | None].text(
     "partition.timestamp-pattern",
-    "text",
     None,
-    "",
     "How the values of a partition make a time, such as `$day $hour:00:00`; by default the first value.",
 )
-PARTITION_TIMESTAMP_FORMATTER: Final = Option[str | None](
+PARTITION_TIMESTAMP_FORMATTER: Final = Option[str | None].text(
     "partition.timestamp-formatter",
-    "text",
     None,
-    "",
     "How that time is written: `y`, `M`, `d`, `H`, `m`, `s` and `'text'`; by default `yyyy-MM-dd HH:mm:ss` or "
     "`yyyy-MM-dd`.",
 )
-RECORD_LEVEL_EXPIRE_TIME: Final = Option[int | None](
+RECORD_LEVEL_EXPIRE_TIME: Final = Option[int | None].duration(
     "record-level.expire-time",
-    "duration",
     None,
-    "milliseconds",
     "Rows whose `record-level.time-field` is older go when a compaction takes all of their bucket; a maintainer sees "
     "to that, a tenth of this time later at most. By default none does.",
     least=1000,
 )
-RECORD_LEVEL_TIME_FIELD: Final = Option[str | None](
+RECORD_LEVEL_TIME_FIELD: Final = Option[str | None].text(
     "record-level.time-field",
-    "text",
     None,
-    "",
     "The column that says how old a row is: seconds as INT or BIGINT, milliseconds as BIGINT, or a TIMESTAMP. A row "
     "without a value stays.",
 )
 
-RETENTION_OPTIONS: Final[tuple[Option[Any], ...]] = (
-    SNAPSHOT_NUM_RETAINED_MIN,
-    SNAPSHOT_NUM_RETAINED_MAX,
-    SNAPSHOT_TIME_RETAINED,
-    SNAPSHOT_EXPIRE_LIMIT,
-    CONSUMER_EXPIRATION_TIME,
-    COMMIT_USER_RETENTION,
-    LOOKUP_PIN_RETENTION,
-    PARTITION_EXPIRATION_TIME,
-    PARTITION_EXPIRATION_STRATEGY,
-    PARTITION_EXPIRATION_CHECK_INTERVAL,
-    PARTITION_EXPIRATION_MAX_NUM,
-    PARTITION_TIMESTAMP_PATTERN,
-    PARTITION_TIMESTAMP_FORMATTER,
-    RECORD_LEVEL_EXPIRE_TIME,
-    RECORD_LEVEL_TIME_FIELD,
-)
+RETENTION_OPTIONS: Final = declared_in(globals())
