@@ -174,6 +174,16 @@ def check_branch(value: Any) -> str:
     return name
 
 
+class _FixedPath:
+    """An attribute of `TablePaths`: what has one name in every table. shared: by all of its branches."""
+
+    def __init__(self, below: str, *, shared: bool = False) -> None:
+        self._below, self._shared = below, shared
+
+    def __get__(self, paths: TablePaths, owner: type) -> str:
+        return f"{paths.shared_root if self._shared else paths.root}/{self._below}"
+
+
 @dataclass(frozen=True)
 class TablePaths:
     """Paths of the table at `root`, or of the branch whose directory is `root`:
@@ -187,6 +197,38 @@ class TablePaths:
 
     root: str
 
+    schema_dir = _FixedPath("schema")
+    snapshot_dir = _FixedPath("snapshot")
+    latest_hint = _FixedPath(f"snapshot/{LATEST}")
+    earliest_hint = _FixedPath(f"snapshot/{EARLIEST}")
+    tag_dir = _FixedPath("tag")
+    # Copies of expired snapshots whose changelog is kept longer (written by other clients).
+    changelog_dir = _FixedPath("changelog")
+    consumer_dir = _FixedPath("consumer")
+    manifest_dir = _FixedPath("manifest", shared=True)
+    index_dir = _FixedPath("index", shared=True)
+    statistics_dir = _FixedPath("statistics", shared=True)
+    branch_dir = _FixedPath(BRANCHES, shared=True)
+    # Leases and notes of running services; other clients leave our names alone.
+    service_dir = _FixedPath("service")
+    # Which life of a branch this is (ours, as all that follow).
+    branch_mark = _FixedPath("service/widetable-branch")
+    # The compaction lease.
+    lease = _FixedPath("service/widetable-compaction-lease")
+    # The lease on compacting older levels behind commits.
+    old_levels_lease = _FixedPath("service/widetable-old-levels-lease")
+    # The lease on a partition that gets other buckets, which compactions leave alone.
+    rescale_lease = _FixedPath("service/widetable-rescale-lease")
+    # The lease on keeping a table that holds a join.
+    join_lease = _FixedPath("service/widetable-join-lease")
+    # The mark of a table that has had a snapshot.
+    had_snapshots = _FixedPath("service/widetable-had-snapshots")
+    # What the last expired snapshot of ours remembered.
+    last_commits = _FixedPath("service/widetable-last-commits")
+    # Empty files at which commits of a machine wait for each other, and writes for who makes their changelog.
+    commit_turn = _FixedPath("service/widetable-commit-turn")
+    compaction_turn = _FixedPath("service/widetable-compaction-turn")
+
     @derived_value
     def shared_root(self) -> str:
         match = _BRANCH_DIR.match(self.root)
@@ -198,65 +240,24 @@ class TablePaths:
         match = _BRANCH_DIR.match(self.root)
         return match[2] if match else MAIN_BRANCH
 
-    @property
-    def schema_dir(self) -> str:
-        return f"{self.root}/schema"
-
-    @property
-    def snapshot_dir(self) -> str:
-        return f"{self.root}/snapshot"
-
-    @property
-    def manifest_dir(self) -> str:
-        return f"{self.shared_root}/manifest"
-
     def schema(self, schema_id: int) -> str:
         return f"{self.schema_dir}/schema-{schema_id}"
 
     def snapshot(self, snapshot_id: int) -> str:
         return f"{self.snapshot_dir}/snapshot-{snapshot_id}"
 
-    @property
-    def latest_hint(self) -> str:
-        return f"{self.snapshot_dir}/{LATEST}"
-
-    @property
-    def earliest_hint(self) -> str:
-        return f"{self.snapshot_dir}/{EARLIEST}"
-
     def manifest(self, name: str) -> str:
         """Manifests, manifest lists and index manifests."""
         return f"{self.manifest_dir}/{self._plain(name)}"
 
-    @property
-    def index_dir(self) -> str:
-        return f"{self.shared_root}/index"
-
     def index(self, name: str) -> str:
         return f"{self.index_dir}/{self._plain(name)}"
-
-    @property
-    def statistics_dir(self) -> str:
-        return f"{self.shared_root}/statistics"
 
     def statistics(self, name: str) -> str:
         return f"{self.statistics_dir}/{self._plain(name)}"
 
-    @property
-    def tag_dir(self) -> str:
-        return f"{self.root}/tag"
-
     def tag(self, name: str) -> str:
         return f"{self.tag_dir}/{TAG_PREFIX}{self._plain(name)}"
-
-    @property
-    def changelog_dir(self) -> str:
-        """Copies of expired snapshots whose changelog is kept longer (written by other clients)."""
-        return f"{self.root}/changelog"
-
-    @property
-    def branch_dir(self) -> str:
-        return f"{self.shared_root}/{BRANCHES}"
 
     def of_branch(self, name: str) -> TablePaths:
         """Of another branch of the same table, or of main."""
@@ -264,42 +265,8 @@ class TablePaths:
             return TablePaths(self.shared_root)
         return TablePaths(f"{self.branch_dir}/{BRANCH_PREFIX}{self._plain(name)}")
 
-    @property
-    def branch_mark(self) -> str:
-        """Which life of a branch this is (ours)."""
-        return f"{self.service_dir}/widetable-branch"
-
-    @property
-    def consumer_dir(self) -> str:
-        return f"{self.root}/consumer"
-
     def consumer(self, consumer_id: str) -> str:
         return f"{self.consumer_dir}/{CONSUMER_PREFIX}{self._plain(consumer_id)}"
-
-    @property
-    def lease(self) -> str:
-        """The compaction lease (ours; other clients never look there)."""
-        return f"{self.service_dir}/widetable-compaction-lease"
-
-    @property
-    def old_levels_lease(self) -> str:
-        """The lease on compacting older levels behind commits (ours)."""
-        return f"{self.service_dir}/widetable-old-levels-lease"
-
-    @property
-    def rescale_lease(self) -> str:
-        """The lease on a partition that gets other buckets, which compactions leave alone (ours)."""
-        return f"{self.service_dir}/widetable-rescale-lease"
-
-    @property
-    def join_lease(self) -> str:
-        """The lease on keeping a table that holds a join (ours)."""
-        return f"{self.service_dir}/widetable-join-lease"
-
-    @property
-    def service_dir(self) -> str:
-        """Leases and notes of running services; other clients leave our names alone."""
-        return f"{self.root}/service"
 
     def read_lease(self, name: str) -> str:
         """A lease of a reader (ours)."""
@@ -312,26 +279,6 @@ class TablePaths:
     def job_file(self, name: str) -> str:
         """One of a job that writes into the table, as `job_names` names it (ours)."""
         return f"{self.service_dir}/{name}"
-
-    @property
-    def had_snapshots(self) -> str:
-        """The mark of a table that has had a snapshot (ours)."""
-        return f"{self.service_dir}/widetable-had-snapshots"
-
-    @property
-    def last_commits(self) -> str:
-        """What the last expired snapshot of ours remembered (ours)."""
-        return f"{self.service_dir}/widetable-last-commits"
-
-    @property
-    def commit_turn(self) -> str:
-        """An empty file at which the commits of a machine wait for each other (ours)."""
-        return f"{self.service_dir}/widetable-commit-turn"
-
-    @property
-    def compaction_turn(self) -> str:
-        """An empty file at which writes of a machine wait for who makes their changelog (ours)."""
-        return f"{self.service_dir}/widetable-compaction-turn"
 
     def retired_snapshot(self, snapshot_id: int, by: str = "") -> str:
         """The note of a snapshot that expiry works from (ours). by: which expiry made it."""
