@@ -81,30 +81,16 @@ INDEX_MANIFEST_SCHEMA: Final[Schema] = record_schema(
     ],
     root=True,
 )
+# Those between the head and the path are of IndexEntry, in its order.
+_NAMES: Final = tuple(member["name"] for member in INDEX_MANIFEST_SCHEMA["fields"])
 _VECTOR_FIELDS: Final = tuple(member["name"] for member in _VECTOR["fields"])
 _NAMES_SCHEMA: Final[Schema] = record_schema("record", [_NAME], root=True)
 
 
 def write_index_manifest(entries: Iterable[IndexEntry]) -> bytes:
     """An index manifest of these entries."""
-    return write_avro(
-        INDEX_MANIFEST_SCHEMA,
-        (
-            {
-                "_VERSION": _VERSION,
-                "_KIND": ADD,
-                "_PARTITION": entry.bucket.partition,
-                "_BUCKET": entry.bucket.number,
-                "_INDEX_TYPE": entry.kind,
-                "_FILE_NAME": entry.file_name,
-                "_FILE_SIZE": entry.file_size,
-                "_ROW_COUNT": entry.row_count,
-                "_DELETIONS_VECTORS_RANGES": _ranges(entry),
-                "_EXTERNAL_PATH": None,
-            }
-            for entry in entries
-        ),
-    )
+    rows = ((_VERSION, ADD, *entry.bucket, *entry[1:-1], _ranges(entry), None) for entry in entries)
+    return write_avro(INDEX_MANIFEST_SCHEMA, (dict(zip(_NAMES, row, strict=True)) for row in rows))
 
 
 def _ranges(entry: IndexEntry) -> list[dict[str, Any]] | None:

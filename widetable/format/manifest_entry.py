@@ -1,17 +1,16 @@
 """One line of a manifest: a data file is added to a bucket, or taken from it.
 
-Source: Paimon `ManifestEntry`, `FileEntry.mergeEntries`; format.md section 4. Records are the
-dictionaries that Avro encodes; `manifest_file` reads them back. `combine` raises DamagedError.
+Source: Paimon `ManifestEntry`, `FileEntry.mergeEntries`; format.md section 4. `manifest_file` writes and reads
+them. `combine` raises DamagedError.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from widetable.errors import DamagedError
 from widetable.format.bucket_id import BucketId
-from widetable.format.column_stats import Stats
 from widetable.format.data_file_meta import DataFileMeta
 
 # On disk: never change (Paimon `FileKind`, `ManifestEntrySerializer` version).
@@ -20,7 +19,6 @@ DELETE: Final = 1
 ENTRY_VERSION: Final = 2
 
 Identity: TypeAlias = tuple[bytes, int, int, str, tuple[str, ...], bytes | None, str | None]
-Record: TypeAlias = dict[str, Any]
 
 
 class ManifestEntry(NamedTuple):
@@ -87,52 +85,3 @@ def combine(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
         else:
             left[identity] = entry
     return list(left.values())
-
-
-def to_record(entry: ManifestEntry) -> Record:
-    """The Avro record of an entry."""
-    file = entry.file
-    return {
-        "_VERSION": ENTRY_VERSION,
-        "_KIND": entry.kind,
-        "_PARTITION": entry.partition,
-        "_BUCKET": entry.bucket,
-        "_TOTAL_BUCKETS": entry.total_buckets,
-        "_FILE": {
-            "_FILE_NAME": file.file_name,
-            "_FILE_SIZE": file.file_size,
-            "_ROW_COUNT": file.row_count,
-            "_MIN_KEY": file.min_key,
-            "_MAX_KEY": file.max_key,
-            "_KEY_STATS": stats_to_record(file.key_stats),
-            "_VALUE_STATS": stats_to_record(file.value_stats),
-            "_MIN_SEQUENCE_NUMBER": file.min_sequence_number,
-            "_MAX_SEQUENCE_NUMBER": file.max_sequence_number,
-            "_SCHEMA_ID": file.schema_id,
-            "_LEVEL": file.level,
-            "_EXTRA_FILES": file.extra_files,
-            "_CREATION_TIME": file.creation_time_millis,
-            "_DELETE_ROW_COUNT": file.delete_row_count,
-            "_EMBEDDED_FILE_INDEX": file.embedded_index,
-            "_FILE_SOURCE": file.file_source,
-            "_VALUE_STATS_COLS": _as_list(file.value_stats_cols),
-            "_EXTERNAL_PATH": file.external_path,
-            "_FIRST_ROW_ID": file.first_row_id,
-            "_WRITE_COLS": _as_list(file.write_cols),
-            "_WRITE_COLS_SEQUENCES": _as_list(file.write_cols_sequences),
-        },
-    }
-
-
-def stats_to_record(stats: Stats) -> Record:
-    """The Avro record of stats."""
-    return {
-        "_MIN_VALUES": stats.min_values,
-        "_MAX_VALUES": stats.max_values,
-        "_NULL_COUNTS": list(stats.null_counts),
-    }
-
-
-def _as_list(items: tuple[Any, ...] | None) -> list[Any] | None:
-    # Not the tuple itself: in a union Avro's encoder takes a tuple for (branch name, value).
-    return None if items is None else list(items)

@@ -13,13 +13,13 @@ from itertools import starmap
 from typing import Any, Final
 
 from widetable.errors import DamagedError
-from widetable.format.avro_file import Columns, read_avro, write_avro
+from widetable.format.avro_file import Columns, Record, read_avro, write_avro
 from widetable.format.avro_nodes import Schema
 from widetable.format.avro_schema import array, field, nullable
 from widetable.format.collector_pause import collector_paused
 from widetable.format.column_stats import Stats
 from widetable.format.data_file_meta import DataFileMeta
-from widetable.format.manifest_entry import ADD, DELETE, ManifestEntry, to_record
+from widetable.format.manifest_entry import ADD, DELETE, ENTRY_VERSION, ManifestEntry
 
 _NAMESPACE: Final = "org.apache.paimon.avro.generated"
 
@@ -104,11 +104,31 @@ MANIFEST_SCHEMA: Final = record_schema(
     ],
     root=True,
 )
+# DataFileMeta and ManifestEntry have their fields in the order of these; `deleted`, its last, is none of manifests.
+_FILE_NAMES: Final = tuple(member["name"] for member in _FILE_FIELDS)
+_ENTRY_NAMES: Final = tuple(member["name"] for member in MANIFEST_SCHEMA["fields"])
+# Not the tuple itself: in a union Avro's encoder takes a tuple for (branch name, value).
+_NULLABLE_LISTS: Final = ("_VALUE_STATS_COLS", "_WRITE_COLS", "_WRITE_COLS_SEQUENCES")
+
+
+def stats_to_record(stats: Stats) -> Record:
+    """The Avro record of stats."""
+    low, high, counts = stats
+    return {"_MIN_VALUES": low, "_MAX_VALUES": high, "_NULL_COUNTS": list(counts)}
+
+
+def _to_record(entry: ManifestEntry) -> Record:
+    file = dict(zip(_FILE_NAMES, entry.file, strict=False))
+    for name in ("_KEY_STATS", "_VALUE_STATS"):
+        file[name] = stats_to_record(file[name])
+    for name in _NULLABLE_LISTS:
+        file[name] = None if file[name] is None else list(file[name])
+    return dict(zip(_ENTRY_NAMES, (ENTRY_VERSION, *entry[:-1], file), strict=True))
 
 
 def write_manifest(entries: Iterable[ManifestEntry]) -> bytes:
     """A manifest with these entries, in this order."""
-    return write_avro(MANIFEST_SCHEMA, map(to_record, entries))
+    return write_avro(MANIFEST_SCHEMA, map(_to_record, entries))
 
 
 def read_manifest(data: bytes, subject: str) -> list[ManifestEntry]:
@@ -137,10 +157,9 @@ def _entries(data: bytes, subject: str) -> list[ManifestEntry]:
 
 
 def _files(columns: Columns) -> Iterator[DataFileMeta]:
-    """DataFileMeta takes its fields in the order of `_FILE_FIELDS`."""
     values: list[Iterable[Any]] = []
-    for member in _FILE_FIELDS:
-        path = f"_FILE.{member['name']}"
+    for name in _FILE_NAMES:
+        path = f"_FILE.{name}"
         values.append(columns[path] if path in columns else read_stats(columns, path))
     return starmap(DataFileMeta, zip(*values, strict=True))
 

@@ -14,12 +14,13 @@ from typing import Final
 
 from widetable.format.avro_file import Record, read_avro, write_avro
 from widetable.format.avro_schema import field, nullable
-from widetable.format.manifest_entry import ENTRY_VERSION, stats_to_record
+from widetable.format.manifest_entry import ENTRY_VERSION
 from widetable.format.manifest_file import (
     ManifestFileMeta,
     read_stats,
     record_schema,
     stats_schema,
+    stats_to_record,
 )
 
 # On disk: never change.
