@@ -6,8 +6,8 @@ found by the file's own schema; `column_cast` makes them what the column is.
 Avro has no checksums but for those of the codecs snappy and zstandard, and does not count its rows: they are counted
 when they are read. Raises as `stored_file` says.
 
-Memory: plain bytes of blocks until they are batch_bytes / 8, but one whole block at least, then
-batches of about batch_bytes of Arrow out of them. A writer's block is some 64,000 bytes, so for
+Memory: plain bytes of blocks until they are an eighth of the budget, but one whole block at least, then
+batches of about the budget of Arrow out of them. A writer's block is some 64,000 bytes, so for
 each batch several blocks go together; one that is larger is cut into several batches.
 """
 
@@ -23,7 +23,7 @@ from widetable.errors import DamagedError
 from widetable.format.avro_arrays import Place, avro_fields, read_rows
 from widetable.format.avro_container import SYNC_BYTES, AvroCursor, AvroHeader, read_header
 from widetable.format.footer_seal import Seal
-from widetable.format.key_range import KeyRange, whole_file_range
+from widetable.format.key_range import KeyRange
 from widetable.format.row_budget import RowBudget, rows_within
 from widetable.format.stored_file import FileToOpen
 from widetable.kernels.arrow_buffers import frozen
@@ -61,22 +61,16 @@ class AvroDataFile:
         """It is read whole."""
 
     def batches(
-        self,
-        group: int,
-        names: Sequence[str],
-        batch_bytes: int,
-        budget: RowBudget,
-        *,
-        use_threads: bool,
+        self, group: int, names: Sequence[str], budget: RowBudget, *, use_threads: bool
     ) -> Iterator[pa.RecordBatch]:
-        for records, data in self._blocks(max(batch_bytes // _SWELLS, 1)):
+        for records, data in self._blocks(max(budget.budget_bytes // _SWELLS, 1)):
             place = Place(frozen(np.frombuffer(data, np.uint8)), self._nodes, self._file.path)
             # How wide rows become: all their bytes, as if they were texts, and a fixed part per
             # column.
             width = len(data) / records + _FIELD_BYTES * len(names)
             at = done = 0
             while done < records:
-                count = min(records - done, budget.rows, rows_within(batch_bytes, width))
+                count = min(records - done, budget.rows, rows_within(budget.budget_bytes, width))
                 batch, at = read_rows(place, at, count, self._fields, names)
                 done += count
                 yield batch
@@ -85,8 +79,7 @@ class AvroDataFile:
                 place.fail(f"{len(data) - at} bytes behind {records} records")
 
     def key_ranges(self, keys: Sequence[DataField]) -> list[KeyRange]:
-        file = self._file
-        return [whole_file_range(file.meta, keys, file.schema, file.path)]
+        return [self._file.key_range(keys)]
 
     def close(self) -> None:
         """Nothing is held but the source."""

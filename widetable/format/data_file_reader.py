@@ -122,9 +122,7 @@ class DataFile:
             self._stored.expect(groups, self._names)
         for group in groups:
             at, end = starts[group], starts[group + 1]
-            found = self._stored.batches(
-                group, self._names, batch_bytes, budget, use_threads=use_threads
-            )
+            found = self._stored.batches(group, self._names, budget, use_threads=use_threads)
             while True:
                 with mapped_errors(self._path):
                     batch = next(found, None)

@@ -28,7 +28,7 @@ from pyarrow import orc
 
 from widetable.format import orc_tail
 from widetable.format.footer_seal import Seal
-from widetable.format.key_range import KeyRange, whole_file_range
+from widetable.format.key_range import KeyRange
 from widetable.format.orc_streams import DIRECT_V2, NANOS, check_streams, numbers_of
 from widetable.format.orc_tail import OrcTail, StripeFooter, read_tail
 from widetable.format.orc_values import Mending, far_times, mended_values
@@ -89,13 +89,7 @@ class OrcDataFile:
         """Stripes are read whole, one after the other."""
 
     def batches(
-        self,
-        group: int,
-        names: Sequence[str],
-        batch_bytes: int,
-        budget: RowBudget,
-        *,
-        use_threads: bool,
+        self, group: int, names: Sequence[str], budget: RowBudget, *, use_threads: bool
     ) -> Iterator[pa.RecordBatch]:
         stripe = self._tail.stripes[group]
         if not stripe.rows:
@@ -125,11 +119,10 @@ class OrcDataFile:
         # The batch holds what it needs; anything else would stay as long as the caller keeps
         # the iterator.
         del rows, arrays
-        yield from pieces(batch, batch_bytes, budget.rows)
+        yield from pieces(batch, budget.budget_bytes, budget.rows)
 
     def key_ranges(self, keys: Sequence[DataField]) -> list[KeyRange]:
-        file = self._file
-        whole = whole_file_range(file.meta, keys, file.schema, file.path)
+        whole = self._file.key_range(keys)
         return [KeyRange(rows, whole.minima, whole.maxima) for rows in self.group_rows]
 
     def close(self) -> None:

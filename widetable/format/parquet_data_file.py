@@ -75,16 +75,10 @@ class ParquetDataFile:
             self._file.source.expect([each for found in chunks for each in found])
 
     def batches(
-        self,
-        group: int,
-        names: Sequence[str],
-        batch_bytes: int,
-        budget: RowBudget,
-        *,
-        use_threads: bool,
+        self, group: int, names: Sequence[str], budget: RowBudget, *, use_threads: bool
     ) -> Iterator[pa.RecordBatch]:
         # For the whole group: pyarrow's iterator takes the number once.
-        rows = min(budget.rows, self._rows_at_once(group, names, batch_bytes))
+        rows = min(budget.rows, self._rows_at_once(group, names, budget.budget_bytes))
         found = self._parquet.iter_batches(
             rows, row_groups=[group], columns=names, use_threads=use_threads
         )
@@ -96,8 +90,7 @@ class ParquetDataFile:
             yield batch
 
     def key_ranges(self, keys: Sequence[DataField]) -> list[KeyRange]:
-        file = self._file
-        return row_group_key_ranges(self._parquet, file.meta, keys, file.schema, file.path)
+        return row_group_key_ranges(self._parquet, self._file, keys)
 
     def close(self) -> None:
         self._parquet.close()

@@ -13,19 +13,15 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from widetable.format.data_file_meta import DataFileMeta
-from widetable.format.key_range import KeyRange, is_bounded, whole_file_range
+from widetable.format.key_range import KeyRange, is_bounded
 from widetable.format.plain_value import PlainValue
+from widetable.format.stored_file import FileToOpen
 from widetable.schema import TableSchema, file_column
 from widetable.types import DataField, DataType, arrow_type
 
 
 def row_group_key_ranges(
-    parquet: pq.ParquetFile,
-    meta: DataFileMeta,
-    keys: Sequence[DataField],
-    file_schema: TableSchema,
-    path: str,
+    parquet: pq.ParquetFile, file: FileToOpen, keys: Sequence[DataField]
 ) -> list[KeyRange]:
     """One range per row group, in file order. keys: the trimmed key of the current schema.
 
@@ -35,8 +31,8 @@ def row_group_key_ranges(
     """
     metadata = parquet.metadata
     if metadata.num_row_groups == 1:
-        return [whole_file_range(meta, keys, file_schema, path)]
-    indices = [_leaf(parquet, key, file_schema) for key in keys]
+        return [file.key_range(keys)]
+    indices = [_leaf(parquet, key, file.schema) for key in keys]
     ranges = []
     for group_index in range(metadata.num_row_groups):
         group = metadata.row_group(group_index)

@@ -63,7 +63,7 @@ class RowBudget:
     def __init__(
         self, budget_bytes: int, first_rows: int = MOST_ROWS, most_rows: int = MOST_ROWS
     ) -> None:
-        self._budget_bytes = budget_bytes
+        self.budget_bytes: Final = budget_bytes
         self._row_bytes = 0.0
         self._most_rows = first_rows
         self._limit_rows: Final = most_rows
@@ -71,12 +71,12 @@ class RowBudget:
     @property
     def rows(self) -> int:
         """Of the next piece."""
-        return rows_within(self._budget_bytes, self._row_bytes, self._most_rows)
+        return rows_within(self.budget_bytes, self._row_bytes, self._most_rows)
 
     def expect(self, row_bytes: float) -> None:
         """Rows of this width, as long as none were seen."""
         if not self._row_bytes:
-            self._most_rows = rows_within(self._budget_bytes, row_bytes, self._limit_rows)
+            self._most_rows = rows_within(self.budget_bytes, row_bytes, self._limit_rows)
 
     def saw(self, rows: pa.RecordBatch | pa.Table, count: int | None = None) -> None:
         """Learn from a piece. count: what it is counted in, where that is not rows."""

@@ -15,10 +15,11 @@ from typing import Protocol
 import pyarrow as pa
 
 from widetable.errors import DamagedError
+from widetable.format.binary_row import decode_row
 from widetable.format.damaged_file import damaged_file
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.footer_seal import Seal
-from widetable.format.key_range import KeyRange
+from widetable.format.key_range import KeyRange, is_bounded
 from widetable.format.row_budget import RowBudget
 from widetable.schema import TableSchema
 from widetable.types import DataField
@@ -57,6 +58,16 @@ class FileToOpen:
                 "columns of the schema that the file was written with",
             )
 
+    def key_range(self, keys: Sequence[DataField]) -> KeyRange:
+        """What holds the keys of all rows, as the meta says. keys: the trimmed key of the current schema."""
+        if not all(is_bounded(key, self.schema) for key in keys):
+            unknown = (None,) * len(keys)
+            return KeyRange(self.meta.row_count, unknown, unknown)
+        types, stats = [key.type for key in keys], self.meta.key_stats
+        minima = decode_row(stats.min_values, types, f"_KEY_STATS of {self.path}")
+        maxima = decode_row(stats.max_values, types, f"_KEY_STATS of {self.path}")
+        return KeyRange(self.meta.row_count, minima, maxima)
+
     def damaged(self, found: str, expected: str) -> DamagedError:
         """The error for this file."""
         return damaged_file(self.path, found, expected)
@@ -85,16 +96,10 @@ class StoredFile(Protocol):
         ...
 
     def batches(
-        self,
-        group: int,
-        names: Sequence[str],
-        batch_bytes: int,
-        budget: RowBudget,
-        *,
-        use_threads: bool,
+        self, group: int, names: Sequence[str], budget: RowBudget, *, use_threads: bool
     ) -> Iterator[pa.RecordBatch]:
-        """All rows of a group in file order; the columns of these names at least. budget: what rows were wide so far;
-        batches of about batch_bytes. use_threads: ORC and Avro decode in the caller's thread.
+        """All rows of a group in file order; the columns of these names at least. budget: what rows were wide so far,
+        and how many bytes a batch has at most, about. use_threads: ORC and Avro decode in the caller's thread.
         """
         ...
 
