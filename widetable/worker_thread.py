@@ -43,9 +43,9 @@ class Task(Generic[R]):
     def is_done(self) -> bool:
         return self._done.is_set()
 
-    def wait(self) -> None:
-        """Returns when it is done, with or without an error."""
-        self._done.wait()
+    def wait(self, seconds: float | None = None) -> bool:
+        """Until it is done, with or without an error, or the time is over; whether it is done."""
+        return self._done.wait(seconds)
 
     def result(self) -> R:
         """Waits for it; raises its error, the same object each time. Never ends for a task that nobody runs."""

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 from widetable.errors import InvalidError, NotFoundError, UnsupportedError
+from widetable.storage.local_turn import turn_of_name
 
 
 def no_object(path: str) -> NotFoundError:
@@ -30,14 +32,35 @@ def taken_key(path: str) -> InvalidError:
     return InvalidError(path, found="an object", expected="none yet", action="Use a new name.")
 
 
-def no_move(target: str) -> UnsupportedError:
-    """A directory gets no other name: it has none."""
-    return UnsupportedError(
-        target,
-        found="an object store, where no directory gets another name",
-        expected="a storage with directories",
-        action="Copy the table to a local disk, or write its rows to a new table.",
-    )
+class FlatKeys:
+    """The part of a FileIO that all stores of keys have alike: an object that was closed is durable, and there are no
+    directories. _root: the URL of the bucket.
+    """
+
+    _root: str
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._root!r})"
+
+    def sync(self, path: str) -> None:
+        """What was closed is durable."""
+
+    def delete_empty_dir(self, path: str) -> bool:
+        return False
+
+    def moves_dirs(self) -> bool:
+        return False
+
+    def move_dir(self, source: str, target: str) -> bool:
+        raise UnsupportedError(
+            target,
+            found="an object store, where no directory gets another name",
+            expected="a storage with directories",
+            action="Copy the table to a local disk, or write its rows to a new table.",
+        )
+
+    def turn(self, path: str) -> AbstractContextManager[bool]:
+        return turn_of_name(path)
 
 
 def check_exclusive(

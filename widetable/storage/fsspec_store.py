@@ -20,7 +20,6 @@ import random
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
@@ -37,8 +36,7 @@ from widetable.errors import (
 )
 from widetable.storage.far_output import FarOutput
 from widetable.storage.file_io import FileStatus
-from widetable.storage.flat_keys import check_exclusive, no_move, no_object, taken_key
-from widetable.storage.local_turn import turn_of_name
+from widetable.storage.flat_keys import FlatKeys, check_exclusive, no_object, taken_key
 from widetable.storage.path_below import path_below
 from widetable.storage.ranged_input import file_of_size
 from widetable.storage.replace_in_steps import replace_in_steps
@@ -66,7 +64,7 @@ _TIMES: Final = ("LastModified", "last_modified", "updated", "mtime")
 _EXCLUSIVE: Final[WeakKeyDictionary[Any, set[str]]] = WeakKeyDictionary()
 
 
-class FsspecFileIO:
+class FsspecFileIO(FlatKeys):
     """Of one bucket. root: the beginning of each path, a URL. bucket: its name on the file system. Picklable as far as
     the file system is.
     """
@@ -76,9 +74,6 @@ class FsspecFileIO:
 
     def __reduce__(self) -> tuple[object, ...]:
         return FsspecFileIO, (self._served, self._root, self._bucket)
-
-    def __repr__(self) -> str:
-        return f"FsspecFileIO({self._root!r})"
 
     def beside(self, url: str) -> tuple[FsspecFileIO, str] | None:
         """Of a URL in this bucket: the storage by which the same file system asks it, and the path; None for one
@@ -162,9 +157,6 @@ class FsspecFileIO:
         self._copy(source, target)
         return True
 
-    def sync(self, path: str) -> None:
-        """What was closed is durable."""
-
     def exists(self, path: str) -> bool:
         """A first byte is asked for: of what is not there `info` lists what is below it."""
         try:
@@ -228,18 +220,6 @@ class FsspecFileIO:
         below = [each for each in below if each.startswith(f"{path}/")]
         in_threads(self._remove, below, _DELETES_AT_ONCE)
         return bool(below)
-
-    def delete_empty_dir(self, path: str) -> bool:
-        return False
-
-    def moves_dirs(self) -> bool:
-        return False
-
-    def move_dir(self, source: str, target: str) -> bool:
-        raise no_move(target)
-
-    def turn(self, path: str) -> AbstractContextManager[bool]:
-        return turn_of_name(path)
 
     def _copy(self, source: str, target: str) -> None:
         """Part by part. One that breaks off is thrown away: what was written would be taken for all of it."""

@@ -23,6 +23,7 @@ from typing import Any, Final, TypeVar
 from widetable.errors import InvalidError, NotFoundError, StorageError, UnsupportedError
 from widetable.storage.path_below import path_below
 from widetable.storage.store_client import check_not_forked
+from widetable.worker_thread import Task
 
 T = TypeVar("T")
 
@@ -104,25 +105,12 @@ class HdfsClient:
         finds out by a call of its own (`hdfs._renamed`). Interrupts come through, as only the
         thread waits in the client.
         """
-        results: list[T] = []
-        errors: list[BaseException] = []
-        is_done = threading.Event()
-
-        def work() -> None:
-            try:
-                results.append(ask())
-            except BaseException as error:  # noqa: BLE001
-                errors.append(error)
-            finally:
-                is_done.set()
-
-        threading.Thread(target=work, name="widetable-hdfs", daemon=True).start()
-        if not is_done.wait(_PATIENCE_SECONDS):
+        task = Task(ask)
+        threading.Thread(target=task.run, name="widetable-hdfs", daemon=True).start()
+        if not task.wait(_PATIENCE_SECONDS):
             raise _refused(path, f"no answer for {_PATIENCE_SECONDS:g} s", _ACTION)
-        if errors:
-            with mapped_errors(path):
-                raise errors[0]
-        return results[0]
+        with mapped_errors(path):
+            return task.result()
 
 
 @contextlib.contextmanager

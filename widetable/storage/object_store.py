@@ -31,7 +31,6 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any, Final, TypeVar, cast
 
@@ -41,8 +40,7 @@ from widetable.errors import InvalidError, NotFoundError, StorageError
 from widetable.storage.bucket import SCHEMES, bucket_of
 from widetable.storage.far_output import FarOutput
 from widetable.storage.file_io import FileStatus
-from widetable.storage.flat_keys import check_exclusive, no_move, taken_key
-from widetable.storage.local_turn import turn_of_name
+from widetable.storage.flat_keys import FlatKeys, check_exclusive, taken_key
 from widetable.storage.path_below import path_below
 from widetable.storage.ranged_input import RangedFile, RangedInput
 from widetable.storage.replace_in_steps import holds
@@ -60,7 +58,7 @@ _SMALL_BYTES: Final = 8 << 20
 _PAUSES_SECONDS: Final = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8)
 
 
-class ObjectStoreFileIO:
+class ObjectStoreFileIO(FlatKeys):
     """Of one bucket. root: its URL, such as `s3://bucket`. options: None: as the environment says. Picklable.
 
     Threads may share it. Those of one bucket and the same options share a client
@@ -75,9 +73,6 @@ class ObjectStoreFileIO:
 
     def __reduce__(self) -> tuple[object, ...]:
         return ObjectStoreFileIO, (self._root, self._options)
-
-    def __repr__(self) -> str:
-        return f"ObjectStoreFileIO({self._root!r})"
 
     def beside(self, url: str) -> tuple[ObjectStoreFileIO, str] | None:
         """Of a URL in this bucket: the storage by which it is asked as this one is, and the path; None for one
@@ -177,9 +172,6 @@ class ObjectStoreFileIO:
             return True
         return self.publish(target, self.read(source))
 
-    def sync(self, path: str) -> None:
-        """What was closed is durable."""
-
     def exists(self, path: str) -> bool:
         try:
             self._head(path)
@@ -236,18 +228,6 @@ class ObjectStoreFileIO:
 
         self._answered(path, delete_pages)
         return was_there
-
-    def delete_empty_dir(self, path: str) -> bool:
-        return False
-
-    def moves_dirs(self) -> bool:
-        return False
-
-    def move_dir(self, source: str, target: str) -> bool:
-        raise no_move(target)
-
-    def turn(self, path: str) -> AbstractContextManager[bool]:
-        return turn_of_name(path)
 
     def _answered(self, path: str, ask: Callable[[], T]) -> T:
         """What may be done twice, begun anew: obstore asks again where there was no answer, not where one was cut, be
