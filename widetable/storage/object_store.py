@@ -31,7 +31,6 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
 from typing import Any, Final, TypeVar, cast
 
 import pyarrow as pa
@@ -85,12 +84,9 @@ class ObjectStoreFileIO(FlatKeys):
         return (ObjectStoreFileIO(bucket.root, self._options), path) if is_same else None
 
     def read(self, path: str) -> bytes:
-        client, key = self._client, self._key(path)
-        return self._answered(path, lambda: bytes(client.obs.get(client.store, key).bytes()))
+        return self._answered(path, lambda obs, store, key: bytes(obs.get(store, key).bytes()))
 
     def open_input(self, path: str) -> pa.NativeFile:
-        obs, key = self._client.obs, self._key(path)
-
         # The size comes with the tail, so opening is one request; Azure has no ranges from the
         # end, and is asked for it.
         def tail(size: int) -> tuple[bytes, int]:
@@ -98,8 +94,8 @@ class ObjectStoreFileIO(FlatKeys):
             start = max(0, self.size(path) - size) if has_no_tails else None
             of = {"suffix": size} if start is None else {"offset": start}
 
-            def ask() -> tuple[bytes, int]:
-                found = obs.get(self._client.store, key, options={"range": of})
+            def ask(obs: Any, store: Any, key: str) -> tuple[bytes, int]:
+                found = obs.get(store, key, options={"range": of})
                 return bytes(found.bytes()), int(found.meta["size"])
 
             try:
@@ -110,9 +106,8 @@ class ObjectStoreFileIO(FlatKeys):
                 return b"", 0  # stores have no range of an empty object
 
         def range_of(start: int, end: int) -> bytes:
-            store = self._client.store
             return self._answered(
-                path, lambda: bytes(obs.get_range(store, key, start=start, end=end))
+                path, lambda obs, store, key: bytes(obs.get_range(store, key, start=start, end=end))
             )
 
         return RangedFile(RangedInput(tail, range_of))
@@ -139,15 +134,13 @@ class ObjectStoreFileIO(FlatKeys):
         return self._put_new(path, data)
 
     def replace(self, path: str, data: bytes, *, durable: bool = True) -> None:
-        client, key = self._client, self._key(path)
-        self._answered(path, lambda: client.obs.put(client.store, key, data))
+        self._answered(path, lambda obs, store, key: obs.put(store, key, data))
 
     def replace_if(self, path: str, held: bytes, data: bytes) -> bool:
         """On the condition that it has not changed since the look (`If-Match`)."""
-        client, key = self._client, self._key(path)
 
-        def ask() -> tuple[bool, dict[str, Any]]:
-            found = client.obs.get(client.store, key)
+        def ask(obs: Any, store: Any, key: str) -> tuple[bool, dict[str, Any]]:
+            found = obs.get(store, key)
             return bytes(found.bytes()) == held, found.meta
 
         try:
@@ -167,8 +160,8 @@ class ObjectStoreFileIO(FlatKeys):
         if replace or self.size(source) > _SMALL_BYTES:
             if not replace and self.exists(target):
                 return False
-            client, keys = self._client, (self._key(source), self._key(target))
-            self._answered(source, lambda: client.obs.copy(client.store, *keys, overwrite=True))
+            to = self._key(target)
+            self._answered(source, lambda obs, store, key: obs.copy(store, key, to, overwrite=True))
             return True
         return self.publish(target, self.read(source))
 
@@ -183,18 +176,17 @@ class ObjectStoreFileIO(FlatKeys):
         return int(self._head(path)["size"])
 
     def list(self, path: str) -> list[FileStatus]:
-        key, client = self._key(path), self._client
-        prefix = f"{key}/" if key else None
+        key = self._key(path)
+        below = f"{key}/" if key else ""
         found = self._answered(
-            path, lambda: client.obs.list_with_delimiter(client.store, prefix=prefix)
+            path, lambda obs, store, _: obs.list_with_delimiter(store, prefix=below or None)
         )
-        below = len(key) + 1 if key else 0
         entries = [
-            FileStatus(prefix[below:].rstrip("/"), True, 0, 0, 0)
+            FileStatus(prefix[len(below) :].rstrip("/"), True, 0, 0, 0)
             for prefix in found["common_prefixes"]
         ]
         for one in found["objects"]:
-            name, millis = one["path"][below:], _millis(one["last_modified"])
+            name, millis = one["path"][len(below) :], int(one["last_modified"].timestamp() * 1000)
             if name:  # some tools put an empty object in the place of a directory
                 entries.append(FileStatus(name, False, one["size"], millis, millis))
         return sorted(entries, key=lambda entry: entry.name)
@@ -203,9 +195,8 @@ class ObjectStoreFileIO(FlatKeys):
         """S3 does not say whether there was anything: it is asked before."""
         if not self.exists(path):
             return False
-        client, key = self._client, self._key(path)
         try:
-            self._answered(path, lambda: client.obs.delete(client.store, key))
+            self._answered(path, lambda obs, store, key: obs.delete(store, key))
         except NotFoundError:
             return False
         return True
@@ -218,25 +209,26 @@ class ObjectStoreFileIO(FlatKeys):
         return asked
 
     def delete_dir(self, path: str) -> bool:
-        prefix, client, was_there = f"{self._key(path)}/", self._client, False
+        was_there = False
 
-        def delete_pages() -> None:
+        def delete_pages(obs: Any, store: Any, key: str) -> None:
             nonlocal was_there
-            for page in client.obs.list(client.store, prefix=prefix):
+            for page in obs.list(store, prefix=f"{key}/"):
                 was_there = True
                 self._delete_all([one["path"] for one in cast("Sequence[dict[str, Any]]", page)])
 
         self._answered(path, delete_pages)
         return was_there
 
-    def _answered(self, path: str, ask: Callable[[], T]) -> T:
+    def _answered(self, path: str, ask: Callable[[Any, Any, str], T]) -> T:
         """What may be done twice, begun anew: obstore asks again where there was no answer, not where one was cut, be
         it a list or what is said of an object that is not there.
         """
+        key = self._key(path)
         for tries_left in reversed(range(_ANSWER_TRIES)):
             try:
                 with self._client.mapped_errors(path):
-                    return ask()
+                    return ask(self._client.obs, self._client.store, key)
             except StorageError as refusal:
                 if not tries_left or "response body" not in refusal.found:
                     raise
@@ -244,9 +236,8 @@ class ObjectStoreFileIO(FlatKeys):
 
     def _delete_all(self, keys: Sequence[str]) -> None:
         """S3 takes them at once; other stores mind those that somebody else has deleted."""
-        client = self._client
         try:
-            self._answered(self._root, lambda: client.obs.delete(client.store, keys))
+            self._answered(self._root, lambda obs, store, _: obs.delete(store, keys))
         except NotFoundError:
             for key in keys:
                 self.delete(f"{self._root}/{key}")
@@ -278,14 +269,7 @@ class ObjectStoreFileIO(FlatKeys):
         raise AssertionError("the last try returns or raises")
 
     def _head(self, path: str) -> dict[str, Any]:
-        with self._client.mapped_errors(path):
-            return cast(
-                "dict[str, Any]", self._client.obs.head(self._client.store, self._key(path))
-            )
+        return self._answered(path, lambda obs, store, key: obs.head(store, key))
 
     def _key(self, path: str) -> str:
         return path_below(self._root, path)[1:]
-
-
-def _millis(time: datetime) -> int:
-    return int(time.timestamp() * 1000)
