@@ -22,6 +22,7 @@ from typing import Any, Final, NoReturn, TypeAlias
 import numpy as np
 
 from widetable.errors import DamagedError
+from widetable.format.damaged_file import damaged_bytes
 from widetable.kernels.avro_records import (
     NODE_ARRAY,
     NODE_BYTES,
@@ -200,9 +201,4 @@ def _short(name: str) -> str:
 
 def avro_damage(subject: str, found: str) -> DamagedError:
     """The error for bytes that are no such file."""
-    return DamagedError(
-        subject,
-        found=found,
-        expected="an Avro file as Paimon writes them",
-        action="Restore the file, or go back to an older snapshot.",
-    )
+    return damaged_bytes(subject, found, "an Avro file as Paimon writes them")

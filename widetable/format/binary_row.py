@@ -30,7 +30,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from widetable.errors import DamagedError, InvalidError, UnsupportedError
+from widetable.errors import InvalidError, UnsupportedError
+from widetable.format.damaged_file import damaged_bytes
 from widetable.format.plain_value import PlainValue, plain_column
 from widetable.kernels.binary_rows import BinaryRows, Layout, encode_binary_rows
 from widetable.types import DataType, timestamp_unit
@@ -143,7 +144,9 @@ def decode_row(
     arity = len(types)
     header = (arity + 71) // 64 * 8
     if len(data) < 4 + header + 8 * arity or int.from_bytes(data[:4], "big") != arity:
-        raise _damaged(subject, f"{len(data)} bytes {data[:8].hex()}..", f"a row of {arity} fields")
+        raise damaged_bytes(
+            subject, f"{len(data)} bytes {data[:8].hex()}..", f"a row of {arity} fields"
+        )
     row = data[4:]
     values: list[PlainValue] = []
     for index, kind in enumerate(types):
@@ -153,7 +156,7 @@ def decode_row(
         try:
             values.append(_DECODERS[layout_of(kind)](row, header + 8 * index, kind))
         except (ValueError, OverflowError, struct.error) as cause:
-            raise _damaged(
+            raise damaged_bytes(
                 subject, f"field {index} that does not decode: {cause}", f"a {kind}"
             ) from cause
     return tuple(values)
@@ -206,10 +209,6 @@ def _within_precision(unscaled: int, kind: DataType) -> int:
     return unscaled
 
 
-def _compact_timestamp(row: bytes, at: int, kind: DataType) -> Any:
-    return struct.unpack_from("<q", row, at)[0]
-
-
 def _wide_timestamp(row: bytes, at: int, kind: DataType) -> Any:
     """The two numbers come back as one, in the type's Arrow unit. Digits that the type does not
     have are cut off: a writer that follows the type wrote zeros there.
@@ -234,15 +233,6 @@ _DECODERS: Final[dict[Layout, Callable[[bytes, int, DataType], Any]]] = {
     Layout.BYTES: _bytes,
     Layout.DECIMAL_COMPACT: _compact_decimal,
     Layout.DECIMAL_WIDE: _wide_decimal,
-    Layout.TIMESTAMP_COMPACT: _compact_timestamp,
+    Layout.TIMESTAMP_COMPACT: _fixed("q"),
     Layout.TIMESTAMP_WIDE: _wide_timestamp,
 }
-
-
-def _damaged(subject: str, found: str, expected: str) -> DamagedError:
-    return DamagedError(
-        subject,
-        found=found,
-        expected=expected,
-        action="Restore the file, or go back to an older snapshot.",
-    )

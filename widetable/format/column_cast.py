@@ -29,6 +29,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from widetable.errors import DamagedError, UnsupportedError
+from widetable.format.damaged_file import damaged_bytes
 from widetable.format.printed_value import printed
 from widetable.kernels.arrow_buffers import is_bytes
 from widetable.types import MAX_LENGTH, DataField, DataType, arrow_type
@@ -311,7 +312,7 @@ def _row_cast(found: pa.DataType, stored: DataType, wanted: DataType, subject: s
     for f, old in zip(wanted.fields, before, strict=True):
         index = -1 if old is None else found.get_field_index(old.name)
         if old is not None and index < 0:
-            raise _missing(old.name, stored, subject)
+            raise damaged_bytes(subject, f"no field {old.name!r}", f"all fields of {stored}")
         forbids_null |= not f.type.nullable and (old is None or old.type.nullable)
         cast = None
         if old is not None:
@@ -388,22 +389,9 @@ def null_before(subject: str, found: str) -> UnsupportedError:
     )
 
 
-def _missing(name: str, kind: DataType, subject: str) -> DamagedError:
-    return DamagedError(
-        subject,
-        found=f"no field {name!r}",
-        expected=f"all fields of {kind}",
-        action="Restore the file, or go back to an older snapshot.",
-    )
-
-
 def _another_type(found: pa.DataType, stored: DataType, subject: str) -> DamagedError:
-    return DamagedError(
-        subject,
-        found=f"values of the Arrow type {found}",
-        expected=f"values of {stored}, the column's type in the file's schema",
-        action="Restore the file, or go back to an older snapshot.",
-    )
+    expected = f"values of {stored}, the column's type in the file's schema"
+    return damaged_bytes(subject, f"values of the Arrow type {found}", expected)
 
 
 def _not_allowed(old: DataType, new: DataType, subject: str) -> UnsupportedError:

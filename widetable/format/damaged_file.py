@@ -1,4 +1,5 @@
-"""What is said of a data file that is not what a snapshot names: one place for the words, and for whose fault it is.
+"""What is said of a file, or a part of one, that is not what a snapshot names: one place for the words, and for whose
+fault it is.
 
 In: the path and what was found. Out: a DamagedError; raises nothing.
 """
@@ -19,6 +20,12 @@ ACTION: Final = (
 def damaged_file(subject: str, found: str, expected: str) -> DamagedError:
     """A file whose bytes are wrong. subject: the path, or something in it and the path."""
     return DamagedError(subject, found=found, expected=expected, action=ACTION)
+
+
+def damaged_bytes(subject: str, found: str, expected: str) -> DamagedError:
+    """Of what is smaller than a file, or says what files there are."""
+    action = "Restore the file, or go back to an older snapshot."
+    return DamagedError(subject, found=found, expected=expected, action=action)
 
 
 def missing_file(paths: TablePaths, path: str, named_by: str) -> DamagedError:

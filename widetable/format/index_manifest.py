@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from widetable.errors import DamagedError, UnsupportedError
+from widetable.errors import UnsupportedError
 from widetable.format.avro_file import read_avro, write_avro
 from widetable.format.avro_nodes import Schema
 from widetable.format.avro_schema import array, field, nullable
 from widetable.format.bucket_id import BucketId
+from widetable.format.damaged_file import damaged_bytes
 from widetable.format.manifest_entry import ADD
 from widetable.format.manifest_file import record_schema
 
@@ -133,12 +134,8 @@ def _check_heads(columns: Mapping[str, Sequence[Any]], subject: str) -> None:
             action="Read the table with a newer version of this package.",
         )
     if kinds:
-        raise DamagedError(
-            subject,
-            found=f"an entry of kind {kinds.pop()}",
-            expected=f"live entries only, of kind {ADD}",
-            action="Restore the file, or go back to an older snapshot.",
-        )
+        expected = f"live entries only, of kind {ADD}"
+        raise damaged_bytes(subject, f"an entry of kind {kinds.pop()}", expected)
 
 
 def _vectors(ranges: Any) -> tuple[VectorRange, ...]:

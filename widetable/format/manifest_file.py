@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from itertools import starmap
 from typing import Any, Final
 
-from widetable.errors import DamagedError
 from widetable.format.avro_file import Columns, Record, read_avro, write_avro
 from widetable.format.avro_nodes import Schema
 from widetable.format.avro_schema import array, field, nullable
 from widetable.format.collector_pause import collector_paused
 from widetable.format.column_stats import Stats
+from widetable.format.damaged_file import damaged_bytes
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ADD, DELETE, ENTRY_VERSION, ManifestEntry
 
@@ -146,12 +146,8 @@ def _entries(data: bytes, subject: str) -> list[ManifestEntry]:
     kinds = columns["_KIND"]
     wrong = set(kinds) - {ADD, DELETE}
     if wrong:
-        raise DamagedError(
-            subject,
-            found=f"the entry kind {min(wrong)}",
-            expected=f"{ADD} (added) or {DELETE} (deleted)",
-            action="Restore the file, or go back to an older snapshot.",
-        )
+        expected = f"{ADD} (added) or {DELETE} (deleted)"
+        raise damaged_bytes(subject, f"the entry kind {min(wrong)}", expected)
     heads = [columns[name] for name in ("_PARTITION", "_BUCKET", "_TOTAL_BUCKETS")]
     return list(map(ManifestEntry._make, zip(kinds, *heads, _files(columns), strict=True)))
 

@@ -15,6 +15,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any, Final
 
 from widetable.errors import DamagedError, UnsupportedError
+from widetable.format.damaged_file import damaged_bytes
 from widetable.format.html_facts import html_facts
 
 # On disk: never change.
@@ -278,9 +279,4 @@ def _dump(body: dict[str, Any]) -> str:
 
 
 def _damaged(subject: str, found: str) -> DamagedError:
-    return DamagedError(
-        subject,
-        found=found,
-        expected="a Paimon snapshot file",
-        action="Restore the file, or go back to an older snapshot.",
-    )
+    return damaged_bytes(subject, found, "a Paimon snapshot file")

@@ -21,19 +21,7 @@ from widetable.format.protobuf import varint, zigzag
 
 Struct: TypeAlias = dict[int, Any]
 
-_STOP, _TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = (
-    0,
-    1,
-    2,
-    3,
-    7,
-    8,
-    9,
-    10,
-    11,
-    12,
-)
-_NUMBERS: Final = (4, 5, 6)
+_STOP, _TRUE, _FALSE, _BYTE, *_NUMBERS, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(13)
 _LONG_LIST: Final = 15
 
 

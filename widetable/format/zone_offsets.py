@@ -16,7 +16,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
-from functools import cache
 from typing import Final, TypeAlias
 from zoneinfo import ZoneInfo
 
@@ -74,16 +73,11 @@ def _within(start: int, offset: Callable[[int], int]) -> list[tuple[int, int]]:
     return [(start, before), (high, after)]
 
 
-@cache
-def _zone(name: str) -> ZoneInfo:
-    return ZoneInfo(name)
-
-
 def _offset_of(name: str, subject: str) -> Callable[[int], int]:
     if not name:
         return lambda second: time.localtime(second).tm_gmtoff
     try:
-        zone = _zone(name)
+        zone = ZoneInfo(name)
     except (LookupError, ValueError, OSError) as cause:
         raise unknown_zone(name, subject) from cause
 
