@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
@@ -76,18 +76,22 @@ class AvroCursor:
             if shift > 63:
                 self.fail(f"a number of more than 64 bits at offset {self.at}")
 
-    def map(self) -> dict[bytes, bytes]:
-        """Blocks of entries until one of none. A negative count has the block's size behind it,
-        which is not needed.
+    def counts(self, found: str) -> Iterator[int]:
+        """Of the items in each block of an array or map, until one has none; they are to be read in between. found: in
+        an error, around the count and the length of the data.
         """
-        entries: dict[bytes, bytes] = {}
         while (count := self.long()) != 0:
-            if count < 0:
+            if count < 0:  # the block's size is behind it, which is not needed
                 count = -count
                 self.long()
-            # An entry takes two bytes at least: what claims more is refused before the loop.
+            # An item takes a byte at least: what claims more is refused before it is read.
             if count > len(self.data):
-                self.fail(f"a header of {count} entries")
+                self.fail(found.format(count, len(self.data)))
+            yield count
+
+    def map(self) -> dict[bytes, bytes]:
+        entries: dict[bytes, bytes] = {}
+        for count in self.counts("a header of {} entries"):
             for _ in range(count):
                 key = self.take(self.long())
                 entries[key] = self.take(self.long())

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from itertools import chain, repeat
 from typing import Any, Final, TypeAlias
 
@@ -26,7 +25,7 @@ import numpy as np
 
 from widetable.format.avro_container import SYNC_BYTES, AvroCursor, read_header
 from widetable.format.avro_nodes import Schema, avro_damage
-from widetable.format.avro_schema import AvroLeaf, plan_columns
+from widetable.format.avro_schema import AvroLeaf, ColumnPlan
 from widetable.kernels.avro_records import Numbers, decode_records
 
 Record: TypeAlias = dict[str, Any]
@@ -55,36 +54,28 @@ def read_avro(data: bytes, expected: Schema, subject: str) -> Columns:
     Values are shared between records and must not be changed; they are immutable. Record arrays
     come as tuples of tuples in the order of the file's fields, which may lack the last ones.
     """
-    container = _open(data, subject)
-    plan = plan_columns(container.schema, expected, subject)
+    schema, records, payload = _opened(data, subject)
+    plan = ColumnPlan(schema, expected, subject)
     # Each field that is wanted takes a byte at least: what claims more records is not given room.
-    if container.records * plan.outputs > len(container.payload):
-        raise avro_damage(subject, f"{container.records} records in {len(container.payload)} bytes")
-    payload = np.frombuffer(container.payload, np.uint8)
-    ranges = decode_records(payload, container.records, plan.steps, plan.nodes, plan.outputs)
+    if records * plan.outputs > len(payload):
+        raise avro_damage(subject, f"{records} records in {len(payload)} bytes")
+    held = np.frombuffer(payload, np.uint8)
+    ranges = decode_records(held, records, plan.steps, plan.nodes, plan.outputs)
     if ranges is None:
         raise avro_damage(subject, "records that do not decode")
-    reader = _ColumnReader(container.payload, subject)
+    reader = _ColumnReader(payload, subject)
     columns = {}
     for leaf in plan.leaves:
         if leaf.output is None:
-            columns[leaf.path] = [None] * container.records
+            columns[leaf.path] = [None] * records
         else:
             low, high = ranges[2 * leaf.output], ranges[2 * leaf.output + 1]
             columns[leaf.path] = reader.column(leaf, low, high)
     return columns
 
 
-@dataclass(frozen=True)
-class _Container:
-    """schema: the writer's. records: how many. payload: all blocks, decompressed."""
-
-    schema: Any
-    records: int
-    payload: bytes
-
-
-def _open(data: bytes, subject: str) -> _Container:
+def _opened(data: bytes, subject: str) -> tuple[Any, int, bytes]:
+    """(the writer's schema, how many records, all blocks decompressed)"""
     cursor = AvroCursor(data, subject)
     header = read_header(cursor)
     records, blocks = 0, []
@@ -98,7 +89,7 @@ def _open(data: bytes, subject: str) -> _Container:
             cursor.fail(f"another sync mark than the header's before offset {cursor.at}")
         records += count
         blocks.append(block)
-    return _Container(header.schema, records, b"".join(blocks))
+    return header.schema, records, b"".join(blocks)
 
 
 class _ColumnReader:
@@ -163,12 +154,7 @@ def _array_of(item: Callable[[AvroCursor], object]) -> Callable[[bytes, str], ob
     def parse(span: bytes, subject: str) -> tuple[object, ...]:
         cursor = AvroCursor(span, subject)
         items: list[object] = []
-        while (count := cursor.long()) != 0:
-            if count < 0:
-                count = -count
-                cursor.long()
-            if count > len(span):
-                cursor.fail(f"an array of {count} items in {len(span)} bytes")
+        for count in cursor.counts("an array of {} items in {} bytes"):
             items.extend(item(cursor) for _ in range(count))
         if cursor.at != len(span):
             cursor.fail(f"{len(span) - cursor.at} bytes behind the end of an array")

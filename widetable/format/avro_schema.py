@@ -25,7 +25,7 @@ from typing import Any, Final
 import numpy as np
 
 from widetable.format.avro_nodes import AvroNodes, Schema
-from widetable.kernels.avro_records import STEP_BYTES, STEP_INT, STEP_NODE, Nodes, Steps
+from widetable.kernels.avro_records import STEP_BYTES, STEP_INT, STEP_NODE, Steps
 
 
 def nullable(kind: Any) -> list[Any]:
@@ -61,49 +61,28 @@ class AvroLeaf:
     output: int | None
 
 
-@dataclass(frozen=True)
-class ColumnPlan:
-    """How to decode a file's records into the expected leaves.
-
-    outputs: how many fields are decoded; steps are for all fields of the file, in its order.
-    """
-
-    leaves: tuple[AvroLeaf, ...]
-    steps: Steps
-    nodes: Nodes
-    outputs: int
-
-
-def plan_columns(found: Any, expected: Schema, subject: str) -> ColumnPlan:
-    """Match a file's schema against ours. subject: the file's path, for messages."""
-    matching = _Matching(found, subject)
-    matching.record(found, expected, "")
-    return matching.plan()
-
-
 _KINDS: Final = {"int": "int", "long": "int", "bytes": "bytes", "string": "string"}
 _STEPS: Final = {"int": STEP_INT, "bytes": STEP_BYTES, "string": STEP_BYTES}
 
 
-class _Matching:
-    """Walks the file's schema beside ours and collects steps, nodes and leaves."""
+class ColumnPlan:
+    """How to decode a file's records into the expected leaves: a walk over the file's schema beside ours.
 
-    def __init__(self, found: Any, subject: str) -> None:
+    outputs: how many fields are decoded; steps are for all fields of the file, in its order.
+    """
+
+    def __init__(self, found: Any, expected: Schema, subject: str) -> None:
+        """found: the file's schema. subject: its path, for messages."""
         self._nodes = AvroNodes(found, subject)
         self._steps: list[tuple[int, int, int, int]] = []
-        self._leaves: list[AvroLeaf] = []
-        self._outputs = 0
-
-    def plan(self) -> ColumnPlan:
+        self.leaves: Final[list[AvroLeaf]] = []
+        self.outputs = 0
+        self._record(found, expected, "")
         steps = np.array(self._steps, np.int64).reshape(-1, 4).T
-        return ColumnPlan(
-            tuple(self._leaves),
-            Steps(*np.ascontiguousarray(steps)),
-            self._nodes.nodes(),
-            self._outputs,
-        )
+        self.steps: Final = Steps(*np.ascontiguousarray(steps))
+        self.nodes: Final = self._nodes.nodes()
 
-    def record(self, found: Any, expected: Schema, path: str) -> None:
+    def _record(self, found: Any, expected: Schema, path: str) -> None:
         """Steps for all fields of a record that is always there."""
         fields = found.get("fields") if isinstance(found, dict) else None
         if not isinstance(fields, list) or not all(isinstance(f, dict) for f in fields):
@@ -121,7 +100,7 @@ class _Matching:
             core, may_be_null = _core(kind)
             if not may_be_null:
                 self._nodes.fail(f"no field {name!r}")
-            self._leaves.append(AvroLeaf(f"{path}{name}", _kind(core), None))
+            self.leaves.append(AvroLeaf(f"{path}{name}", _kind(core), None))
 
     def _known(self, found: Any, expected: Any, path: str) -> None:
         found_core, null_branch = self._nodes.unwrap(found)
@@ -129,15 +108,15 @@ class _Matching:
         if null_branch >= 0 and not may_be_null:
             self._nodes.fail(f"the field {path!r} of type {found}, which may be null")
         if isinstance(core, dict) and core["type"] == "record":
-            self.record(found_core, core, f"{path}.")
+            self._record(found_core, core, f"{path}.")
             return
         kind = self._kind_of(found_core)
         if kind is None or kind not in _kinds(core):
             self._nodes.fail(f"the field {path!r} of type {found}, not {expected}")
         node = self._nodes.add(found_core)
-        self._steps.append((_STEPS.get(kind, STEP_NODE), self._outputs, null_branch, node))
-        self._leaves.append(AvroLeaf(path, kind, self._outputs))
-        self._outputs += 1
+        self._steps.append((_STEPS.get(kind, STEP_NODE), self.outputs, null_branch, node))
+        self.leaves.append(AvroLeaf(path, kind, self.outputs))
+        self.outputs += 1
 
     def _kind_of(self, core: Any) -> str | None:
         if isinstance(core, str):
