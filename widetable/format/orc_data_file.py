@@ -19,7 +19,6 @@ by those of the file. Raises as `stored_file` says.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -37,6 +36,7 @@ from widetable.format.row_budget import RowBudget, pieces
 from widetable.format.stored_file import FileToOpen
 from widetable.format.zone_offsets import unknown_zone
 from widetable.options import ORC_LEGACY_INSTANTS
+from widetable.storage.ranged_input import PositionedInput
 from widetable.types import DataField
 
 # What ORC's C++ says where it has no file for the writer's zone.
@@ -175,7 +175,7 @@ def _walk(tail: OrcTail, index: int) -> Iterator[int]:
         yield from _walk(tail, child)
 
 
-class _Retailed(io.RawIOBase):
+class _Retailed(PositionedInput):
     """A file whose tail is another one.
 
     Arrow reads it like any file: positions before `end` are those of the source, behind it
@@ -184,29 +184,11 @@ class _Retailed(io.RawIOBase):
 
     def __init__(self, source: pa.NativeFile, end: int, tail: bytes) -> None:
         """end: where the tail begins."""
-        self._source = source
-        self._end = end
-        self._tail = tail
-        self._at = 0
-
-    def seekable(self) -> bool:
-        return True
-
-    def readable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        size = self._end + len(self._tail)
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: size}[whence]
-        self._at = base + offset
-        return self._at
+        super().__init__(end + len(tail))
+        self._source, self._end, self._tail = source, end, tail
 
     def read(self, size: int = -1) -> bytes:
-        stop = self._end + len(self._tail)
-        last = stop if size < 0 else min(stop, self._at + size)
+        last = self._size if size < 0 else min(self._size, self._at + size)
         found = b""
         if self._at < min(last, self._end):
             self._source.seek(self._at)

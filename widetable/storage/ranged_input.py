@@ -30,27 +30,18 @@ _TAIL_BYTES: Final = 1 << 20
 _AHEAD_BYTES: Final = 1 << 20
 
 
-class RangedInput(io.RawIOBase):
-    """tail: of at most so many bytes, and the size of all. range_of: the bytes from start to before end."""
+class PositionedInput(io.RawIOBase):
+    """A file that is read from one position on, for one thread. A subclass has `read`."""
 
-    def __init__(self, tail: Callable[[int], tuple[bytes, int]], range_of: RangeOf) -> None:
+    def __init__(self, size: int) -> None:
         super().__init__()
-        self.ahead: Final = ReadAhead(range_of)
-        found, self._size = tail(_TAIL_BYTES)
-        self._tail, self._range_of = memoryview(found), range_of
-        self.tail_start: Final = self._size - len(self._tail)
-        self._range, self._range_start = memoryview(b""), 0
-        self._at = 0
+        self._size, self._at = size, 0
 
     def readable(self) -> bool:
         return True
 
     def seekable(self) -> bool:
         return True
-
-    def size(self) -> int:
-        """Of the object, in bytes."""
-        return self._size
 
     def tell(self) -> int:
         return self._at
@@ -59,6 +50,23 @@ class RangedInput(io.RawIOBase):
         start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
         self._at = max(0, start + offset)
         return self._at
+
+
+class RangedInput(PositionedInput):
+    """tail: of at most so many bytes, and the size of all. range_of: the bytes from start to before end."""
+
+    def __init__(self, tail: Callable[[int], tuple[bytes, int]], range_of: RangeOf) -> None:
+        # First: where the tail fails it is closed with this.
+        self.ahead: Final = ReadAhead(range_of)
+        found, size = tail(_TAIL_BYTES)
+        super().__init__(size)
+        self._tail, self._range_of = memoryview(found), range_of
+        self.tail_start: Final = self._size - len(self._tail)
+        self._range, self._range_start = memoryview(b""), 0
+
+    def size(self) -> int:
+        """Of the object, in bytes."""
+        return self._size
 
     def read(self, size: int | None = -1) -> bytes:
         left = max(0, self._size - self._at)
