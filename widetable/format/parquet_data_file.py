@@ -50,14 +50,16 @@ class ParquetDataFile:
         file.check_rows(parquet.metadata.num_rows)
         schema = parquet.schema_arrow  # made anew each time that it is asked for
         file.check_names(schema.names)
-        self._wide_times: _WideTimes | None = None
+        # Columns with an int96 of another client, whose times may lie outside of what int64 nanoseconds hold.
+        self._far_names = frozenset[str]()
         names = _int96_columns(parquet.schema, frozenset(schema.names))
         if names:
             unit = _int96_unit(names, file.wanted, file.schema)
             # What Arrow wrote came from nanoseconds.
             is_wide = unit == "ns" and not (parquet.metadata.created_by or "").startswith(_ARROW)
             if is_wide:
-                self._wide_times = _WideTimes(self._opened(parquet.metadata, "us"), names)
+                self._far_names = frozenset(names)
+                self._in_micros: Final = self._opened(parquet.metadata, "us")
             parquet = self._opened(parquet.metadata, unit)
             schema = parquet.schema_arrow
         self.schema: Final = schema
@@ -82,11 +84,17 @@ class ParquetDataFile:
         found = self._parquet.iter_batches(
             rows, row_groups=[group], columns=names, use_threads=use_threads
         )
-        wide = self._wide_times
-        micros = None if wide is None else wide.batches(rows, [group], names)
+        far_names = [name for name in names if name in self._far_names]
+        if not far_names:
+            yield from found
+            return
+        # Years of 64-bit nanoseconds end in 1677 and 2262, and Arrow wraps around without a word. So the same rows are
+        # read once more in microseconds, and cast to nanoseconds with a check.
+        micros = self._in_micros.iter_batches(
+            rows, row_groups=[group], columns=far_names, use_threads=False
+        )
         for batch in found:
-            if micros is not None:
-                _WideTimes.check(next(micros), batch, self._file.path)
+            _check_times(next(micros), batch, self._file.path)
             yield batch
 
     def key_ranges(self, keys: Sequence[DataField]) -> list[KeyRange]:
@@ -142,38 +150,13 @@ class ParquetDataFile:
         ]
 
 
-class _WideTimes:
-    """Columns of int96 that another client wrote, whose times may lie outside of what int64 nanoseconds hold.
-
-    Years of 64-bit nanoseconds end in 1677 and 2262, and Arrow wraps around without a word. So
-    the same rows are read once more in microseconds, and cast to nanoseconds with a check.
-    """
-
-    def __init__(self, parquet: pq.ParquetFile, names: Sequence[str]) -> None:
-        """parquet: the file, with int96 read as microseconds."""
-        self._parquet = parquet
-        self._names = frozenset(names)
-
-    def batches(
-        self, batch_rows: int, row_groups: Sequence[int], columns: Sequence[str]
-    ) -> Iterator[pa.RecordBatch] | None:
-        """The same rows in microseconds; None when none of these columns is one of them."""
-        names = [name for name in columns if name in self._names]
-        if not names:
-            return None
-        found: Iterator[pa.RecordBatch] = self._parquet.iter_batches(
-            batch_rows, row_groups=row_groups, columns=names, use_threads=False
-        )
-        return found
-
-    @staticmethod
-    def check(micros: pa.RecordBatch, nanos: pa.RecordBatch, path: str) -> None:
-        """Raises UnsupportedError for a time that nanoseconds cannot hold: Arrow lets it wrap around."""
-        for name in micros.schema.names:
-            try:
-                micros.column(name).cast(nanos.schema.field(name).type)
-            except pa.ArrowInvalid as cause:
-                raise times_beyond(name, path, str(cause)) from cause
+def _check_times(micros: pa.RecordBatch, nanos: pa.RecordBatch, path: str) -> None:
+    """Raises UnsupportedError for a time that nanoseconds cannot hold: Arrow lets it wrap around."""
+    for name in micros.schema.names:
+        try:
+            micros.column(name).cast(nanos.schema.field(name).type)
+        except pa.ArrowInvalid as cause:
+            raise times_beyond(name, path, str(cause)) from cause
 
 
 def times_beyond(name: str, path: str, found: str) -> UnsupportedError:
