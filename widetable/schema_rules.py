@@ -17,6 +17,8 @@ read as they are, and what cannot be honoured is refused by `operations.supporte
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from widetable import options as opt
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.field_options import field_option_columns
@@ -36,13 +38,7 @@ def check_schema(schema: TableSchema) -> None:
     _check_keys(schema)
     check_values(schema.options)
     for key, column in field_option_columns(schema.options):
-        if column not in schema.by_name:
-            raise _invalid(
-                f"option {key!r}",
-                f"the column {column!r}",
-                f"one of {', '.join(schema.names)}",
-                "Correct the column's name.",
-            )
+        _check_there(schema, f"option {key!r}", column, "Correct the column's name.")
     # For what they raise: expiry would find the fault only when it comes to it.
     time_form(schema.typed_options.get(PARTITION_TIMESTAMP_FORMATTER))
     check_pattern(schema.typed_options.get(PARTITION_TIMESTAMP_PATTERN), schema.partition_keys)
@@ -98,21 +94,9 @@ def _check_keys(schema: TableSchema) -> None:
         ("primary_key", schema.primary_keys),
         ("partition_by", schema.partition_keys),
     ):
-        if len(set(keys)) != len(keys):
-            raise _invalid(
-                what,
-                f"a column twice in {list(keys)}",
-                "each column once",
-                "Name each column once.",
-            )
+        _check_once(what, keys)
         for name in keys:
-            if name not in schema.by_name:
-                raise _invalid(
-                    what,
-                    f"the column {name!r}",
-                    f"one of {', '.join(schema.names)}",
-                    "Correct the column's name.",
-                )
+            _check_there(schema, what, name, "Correct the column's name.")
             if schema.field(name).type.is_nested:
                 raise _invalid(
                     f"column {name!r}",
@@ -198,13 +182,7 @@ def _check_sequence_fields(schema: TableSchema) -> None:
     """A column that orders records is the last one's, as it is: a function that changed it would change the order."""
     names = schema.sequence_fields
     for name in names:
-        if name not in schema.by_name:
-            raise _invalid(
-                "option 'sequence.field'",
-                f"the column {name!r}",
-                f"one of {', '.join(schema.names)}",
-                "Correct the name.",
-            )
+        _check_there(schema, "option 'sequence.field'", name, "Correct the name.")
         if f"fields.{name}.aggregate-function" in schema.options:
             raise _invalid(
                 "option 'sequence.field'",
@@ -212,13 +190,7 @@ def _check_sequence_fields(schema: TableSchema) -> None:
                 "a column without one",
                 "Remove the function.",
             )
-    if len(set(names)) != len(names):
-        raise _invalid(
-            "option 'sequence.field'",
-            f"a column twice in {list(names)}",
-            "each column once",
-            "Name each column once.",
-        )
+    _check_once("option 'sequence.field'", names)
 
 
 def _check_rowkind_field(schema: TableSchema) -> None:
@@ -226,13 +198,7 @@ def _check_rowkind_field(schema: TableSchema) -> None:
     name = schema.typed_options.get(opt.ROWKIND_FIELD)
     if name is None:
         return
-    if name not in schema.by_name:
-        raise _invalid(
-            "option 'rowkind.field'",
-            f"the column {name!r}",
-            f"one of {', '.join(schema.names)}",
-            "Correct the name.",
-        )
+    _check_there(schema, "option 'rowkind.field'", name, "Correct the name.")
     if schema.field(name).type.root not in ("VARCHAR", "CHAR"):
         raise _invalid(
             "option 'rowkind.field'",
@@ -240,6 +206,18 @@ def _check_rowkind_field(schema: TableSchema) -> None:
             "a STRING column",
             "Use a STRING column.",
         )
+
+
+def _check_there(schema: TableSchema, subject: str, name: str, action: str) -> None:
+    if name not in schema.by_name:
+        expected = f"one of {', '.join(schema.names)}"
+        raise _invalid(subject, f"the column {name!r}", expected, action)
+
+
+def _check_once(subject: str, names: Sequence[str]) -> None:
+    if len(set(names)) != len(names):
+        found = f"a column twice in {list(names)}"
+        raise _invalid(subject, found, "each column once", "Name each column once.")
 
 
 # In this order everywhere here: what it is about, what was found, what would do, what to do.
