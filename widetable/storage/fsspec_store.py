@@ -39,7 +39,7 @@ from widetable.storage.file_io import FileStatus
 from widetable.storage.flat_keys import FlatKeys, check_exclusive, no_object, taken_key
 from widetable.storage.path_below import path_below
 from widetable.storage.ranged_input import file_of_size
-from widetable.storage.replace_in_steps import replace_in_steps
+from widetable.storage.replace_in_steps import put, replace_in_steps
 from widetable.storage.said_by_client import said_without_secrets
 from widetable.storage.served_filesystem import ServedFilesystem, place_on
 from widetable.storage.store_client import check_not_forked
@@ -147,11 +147,7 @@ class FsspecFileIO(FlatKeys):
         """A copy. What is longer than 8 MiB is looked for and then written: its name is new."""
         self._check_writable(target)
         if self.size(source) <= _SMALL_BYTES:
-            data = self.read(source)
-            if not replace:
-                return self.publish(target, data)
-            self.replace(target, data)
-            return True
+            return put(self, target, self.read(source), replace=replace)
         if not replace and self.exists(target):
             return False
         self._copy(source, target)

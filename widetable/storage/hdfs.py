@@ -32,6 +32,7 @@ import io
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import pyarrow as pa
@@ -63,7 +64,7 @@ class HdfsFileIO:
         self._client = hdfs_client(self._root)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _made, (self._root, self._fsync)
+        return partial(HdfsFileIO, fsync=self._fsync), (self._root,)
 
     def __repr__(self) -> str:
         return f"HdfsFileIO({self._root!r})"
@@ -264,10 +265,6 @@ class HdfsFileIO:
             if not (self.exists(path) if data is None else holds(self, path, data)):
                 raise
         return True
-
-
-def _made(root: str, fsync: bool) -> HdfsFileIO:
-    return HdfsFileIO(root, fsync=fsync)
 
 
 def _whole(source: Any) -> bytes:

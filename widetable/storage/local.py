@@ -29,7 +29,7 @@ import pyarrow as pa
 from widetable.errors import InvalidError, NotFoundError, StorageError
 from widetable.storage.file_io import FileStatus
 from widetable.storage.local_turn import turn
-from widetable.storage.replace_in_steps import replace_in_steps
+from widetable.storage.replace_in_steps import put, replace_in_steps
 
 T = TypeVar("T")
 # What says that there is no such file; every other error says nothing of it.
@@ -98,11 +98,7 @@ class LocalFileIO:
             cause = refusal.__cause__
             if not isinstance(cause, OSError) or cause.errno not in _NO_LINK:
                 raise
-        data = self.read(source)
-        if not replace:
-            return self.publish(target, data)
-        self.replace(target, data)
-        return True
+        return put(self, target, self.read(source), replace=replace)
 
     def _link(self, source: str, target: str, *, replace: bool) -> bool:
         # A link is never made over another; a rename is. So with `replace` the bytes get a
@@ -124,11 +120,7 @@ class LocalFileIO:
         if not self._fsync:
             return
         with _mapped_errors(path):
-            descriptor = os.open(path, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            _force(path)
             self._sync_dir(path)
 
     def exists(self, path: str) -> bool:
@@ -268,16 +260,21 @@ class LocalFileIO:
     def _sync_dir(self, path: str) -> None:
         """The directory that holds `path`."""
         if self._fsync:
-            descriptor = os.open(os.path.dirname(path), os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            _force(os.path.dirname(path))
 
 
 def _temporary(path: str) -> str:
     """Short, so that the longest name that the system takes can be published."""
     return f"{os.path.dirname(path)}/.{uuid.uuid4().hex}.tmp"
+
+
+def _force(path: str) -> None:
+    """A file or directory, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _unlink(path: str) -> None:

@@ -1,4 +1,5 @@
-"""`FileIO.replace_if` of a storage that puts nothing on a condition on what is there: a look, a removal, a publish.
+"""Methods of a FileIO made of its others. `replace_if` of a storage that puts nothing on a condition on what is there:
+a look, a removal, a publish.
 
 Raises what these raise.
 
@@ -20,6 +21,14 @@ def replace_in_steps(file_io: FileIO, path: str, held: bytes, data: bytes) -> bo
         return False
     file_io.delete(path)  # or another has, meanwhile: of those who publish then, one can
     return file_io.publish(path, data)
+
+
+def put(file_io: FileIO, path: str, data: bytes, *, replace: bool) -> bool:
+    """Whether it was put: with `replace` in any case, else if nobody has the name."""
+    if not replace:
+        return file_io.publish(path, data)
+    file_io.replace(path, data)
+    return True
 
 
 def holds(file_io: FileIO, path: str, data: bytes) -> bool:
