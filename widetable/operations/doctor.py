@@ -38,6 +38,7 @@ from widetable.operations.branches import branch_names
 from widetable.operations.damaged_notes import damaged_notes
 from widetable.operations.doctor_report import DoctorFinding, DoctorReport, command_line, of_error
 from widetable.operations.file_damage import DamagedFile, damaged_files
+from widetable.operations.named_files import NamedFiles
 from widetable.operations.newest_snapshot import held_newest
 from widetable.operations.open_table import OpenTable
 from widetable.operations.orphans import DAY_MILLIS, remove_orphans
@@ -103,6 +104,10 @@ class _Doctor:
             self.is_deep,
             tuple(dict.fromkeys(self.findings)),  # several checks may meet one thing
         )
+
+    @property
+    def _named_files(self) -> NamedFiles:
+        return NamedFiles(self.table.file_io, self.table.paths, self.committer.live_files)
 
     def _guarded(self, check: str, look: Callable[[], Iterable[DoctorFinding]]) -> None:
         try:
@@ -216,8 +221,11 @@ class _Doctor:
 
     def _named(self, snapshot: Snapshot) -> Iterator[tuple[str, int | None]]:
         """Names and recorded sizes of the manifest lists of a snapshot, then of its manifests. Reads the lists."""
-        yield from snapshot.list_bytes.items()
-        for name in snapshot.list_bytes:
+        changelog = snapshot.changelog_manifest_list
+        gone = changelog if self._named_files.lacks_changelog(snapshot) else None
+        lists = {name: size for name, size in snapshot.list_bytes.items() if name != gone}
+        yield from lists.items()
+        for name in lists:
             for meta in self.committer.live_files.manifest_list(name, snapshot):
                 yield meta.file_name, meta.file_size
 
@@ -262,6 +270,8 @@ class _Doctor:
 
     def _changelogs(self) -> Iterator[DoctorFinding]:
         for snapshot in self._snapshots():
+            if self._named_files.lacks_changelog(snapshot):
+                continue
             try:
                 entries = self.committer.live_files.changelog_entries(snapshot)
             except NotFoundError:  # expired since

@@ -85,7 +85,7 @@ class NamedFiles:
 
     def of_changelog(self, snapshot: Snapshot) -> set[str]:
         """Its changelog files, their list and manifests; nothing when it has none."""
-        if snapshot.changelog_manifest_list is None or self._is_inherited_without(snapshot):
+        if snapshot.changelog_manifest_list is None or self.lacks_changelog(snapshot):
             return set()
         emitted = self._live_files.changelog_entries(snapshot)
         return data_names(emitted) | self._list_names(snapshot.changelog_manifest_list, snapshot)
@@ -93,7 +93,7 @@ class NamedFiles:
     def _list_names(self, name: str, snapshot: Snapshot) -> set[str]:
         return {name, *(meta.file_name for meta in self._live_files.manifest_list(name, snapshot))}
 
-    def _is_inherited_without(self, snapshot: Snapshot) -> bool:
+    def lacks_changelog(self, snapshot: Snapshot) -> bool:
         """Whether a branch begins with a snapshot whose changelog expired where it came from: its tag kept none."""
         if self._paths.branch == MAIN_BRANCH or snapshot.changelog_manifest_list is None:
             return False
