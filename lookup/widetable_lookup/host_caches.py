@@ -131,7 +131,8 @@ class ProcessCaches:
         if not table.options.get(opt.LOOKUP_CACHE_MAX_DISK_SIZE):
             return None
         self._sweep(table)
-        handle = self._handle(table, self._place(table, path), file)
+        place = self._place(table, path)
+        handle = self._in_place(table, place) or self._opened(table, place, file)
         if handle is None:
             return None
         return CachedRows(handle.cache, table.schema, columns, self._release, self._damaged)
@@ -183,24 +184,25 @@ class ProcessCaches:
 
     # Handles
 
-    def _handle(self, table: TableState, place: str, file: DataFileMeta) -> _Handle | None:
-        """With one user more."""
+    def _in_place(self, table: TableState, place: str) -> _Handle | None:
+        """The handle of a cache that is open, and still there, with one user more.
+
+        this process                        another process
+        has the cache open                  evicts it: its bytes go when nobody has it open
+        a minute later: not in its place
+        lets it go, opens what is there
+        """
         with self._guard:
             handle = self._handles.get(place)
-            if handle is not None:
-                self._handles.move_to_end(place)
-                handle.users += 1
-        if handle is not None:
-            #     this process                        another process
-            #     has the cache open                  evicts it: its bytes go when nobody has it open
-            #     a minute later: not in its place
-            #     lets it go, opens what is there
-            if self._is_in_place(handle, table):
-                return handle
-            self._forget(handle.cache)
-            self._release(handle.cache)
-        opened = self._opened(table, place, file)
-        return None if opened is None else self._kept(place, opened)
+            if handle is None:
+                return None
+            self._handles.move_to_end(place)
+            handle.users += 1
+        if self._is_in_place(handle, table):
+            return handle
+        self._forget(handle.cache)
+        self._release(handle.cache)
+        return None
 
     def _is_in_place(self, handle: _Handle, table: TableState) -> bool:
         """Whether the cache is still where others find it; if not, its bytes should go, although they are right."""
@@ -218,8 +220,8 @@ class ProcessCaches:
             _warn(cache.place, self._space.directory, fault)
             return False
 
-    def _opened(self, table: TableState, place: str, file: DataFileMeta) -> OpenedCache | None:
-        """None, too, where others could have put a cache there: who builds one says so in the log.
+    def _opened(self, table: TableState, place: str, file: DataFileMeta) -> _Handle | None:
+        """With one user more. None, too, where others could have put a cache there: who builds one says so in the log.
 
         The inode is noted before the cache is opened: what is found to be damaged is removed
         only if it is still that one.
@@ -236,7 +238,7 @@ class ProcessCaches:
             self._remove(place, inode, fault)
             return None
         self._touch(opened)
-        return opened
+        return self._kept(place, opened)
 
     def _kept(self, place: str, opened: OpenedCache) -> _Handle:
         """The handle of a place: this one, or that of a thread that was faster."""
