@@ -24,7 +24,7 @@ SYSTEM_FIELDS: Final = (
 def in_schema_order(schema: TableSchema, columns: Iterable[str]) -> tuple[str, ...]:
     """The columns in the table's order, each once. Raises NotFoundError for a name that it lacks."""
     wanted = set(columns)
-    chosen = tuple(name for name in schema.names if name in wanted)
+    chosen = tuple(filter(wanted.__contains__, schema.names))
     if len(chosen) < len(wanted):
         schema.field(min(wanted.difference(chosen)))
     return chosen

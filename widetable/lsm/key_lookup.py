@@ -16,6 +16,7 @@ DamagedError for a run whose files overlap.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -47,28 +48,26 @@ def find_rows(
     columns: Sequence[str],
     caches: Caches | None,
     *,
-    expected_keys: int | None = None,
+    expected_keys: int = 0,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of the keys, as the module text says.
 
     keys: key batches (lsm.file_rows) that ascend, also from one to the next.
-    columns: table columns wanted, any. expected_keys: about how many keys there will be; it decides whether a cache
-    is worth building. Lazy: files are opened when keys come to them, and closed when the result
+    columns: table columns wanted, any. expected_keys: about how many keys there will be, 0 when nobody knows; it
+    decides whether a cache is worth building. Lazy: files are opened when keys come to them, and closed when the result
     ends or is let go.
     """
-    with RowFinder(table, bucket, runs, columns, caches, expected_keys=expected_keys) as finder:
-        budget = piece_budget()
+    schema = table.schema
+    out = row_batch_schema(schema, [*schema.trimmed_primary_key, *columns])
+    with contextlib.closing(OpenFiles(RowsOpener(table, bucket, columns, caches))) as files:
+        opened = [RunRows(files, run, schema) for run in runs]
+        budget = RowBudget(_PIECE_BYTES, _FIRST_PIECE_KEYS)
         for batch in keys:
             for piece in key_pieces(batch, budget):
-                rows = finder.find(piece)
+                rows = _newest_rows(opened, piece, expected_keys, out)
                 budget.saw(rows)
                 if rows.num_rows:
                     yield rows
-
-
-def piece_budget() -> RowBudget:
-    """How many keys to look for at once, so that their rows fit into memory together."""
-    return RowBudget(_PIECE_BYTES, _FIRST_PIECE_KEYS)
 
 
 def key_pieces(keys: pa.RecordBatch, budget: RowBudget) -> Iterator[pa.RecordBatch]:
@@ -80,52 +79,25 @@ def key_pieces(keys: pa.RecordBatch, budget: RowBudget) -> Iterator[pa.RecordBat
         yield piece
 
 
-class RowFinder:
-    """Keeps files open over calls. Close it, or use `with`. Not for several threads at once; see `find_rows`."""
-
-    def __init__(
-        self,
-        table: TableState,
-        bucket: BucketId,
-        runs: Sequence[SortedRun],
-        columns: Sequence[str],
-        caches: Caches | None,
-        *,
-        expected_keys: int | None = None,
-    ) -> None:
-        schema = table.schema
-        self._files = OpenFiles(RowsOpener(table, bucket, columns, caches))
-        self._runs = [RunRows(self._files, run, schema) for run in runs]
-        self._expected_keys = expected_keys or 0
-        self.schema: Final = row_batch_schema(schema, [*schema.trimmed_primary_key, *columns])
-
-    def find(self, keys: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows of one key batch, all at once; in order of the keys, and with `schema`."""
-        hits: list[Positions] = []
-        batches: list[pa.RecordBatch] = []
-        numbers = np.arange(keys.num_rows)
-        for run in self._runs:
-            if not len(numbers):
-                break
-            missed = np.ones(len(numbers), np.bool_)
-            for found in run.find(keys, self._expected_keys):
-                hits.append(numbers[found.hits])
-                batches.append(project(found.rows, self.schema))
-                missed[found.hits] = False
-            if not missed.all():
-                rest = np.flatnonzero(missed)
-                keys, numbers = keys.take(pa.array(rest)), numbers[rest]
-        return _by_key(hits, joined(batches, self.schema))
-
-    def close(self) -> None:
-        """Let go of all files. May be called more than once."""
-        self._files.close()
-
-    def __enter__(self) -> RowFinder:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+def _newest_rows(
+    runs: Sequence[RunRows], keys: pa.RecordBatch, expected_keys: int, schema: pa.Schema
+) -> pa.RecordBatch:
+    """The rows of one key batch, all at once; in order of the keys, and with this schema."""
+    hits: list[Positions] = []
+    batches: list[pa.RecordBatch] = []
+    numbers = np.arange(keys.num_rows)
+    for run in runs:
+        if not len(numbers):
+            break
+        missed = np.ones(len(numbers), np.bool_)
+        for found in run.find(keys, expected_keys):
+            hits.append(numbers[found.hits])
+            batches.append(project(found.rows, schema))
+            missed[found.hits] = False
+        if not missed.all():
+            rest = np.flatnonzero(missed)
+            keys, numbers = keys.take(pa.array(rest)), numbers[rest]
+    return _by_key(hits, joined(batches, schema))
 
 
 def _by_key(hits: Sequence[Positions], rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -46,7 +46,7 @@ class RunRows:
         self._files = [file for section in sections(run.files, schema) for file in section.files]
         self._bounds = bounds_of_files(self._files, schema)
         self._rows = max(run.rows, 1)
-        self._touched: list[int] = []
+        self._touched: set[int] = set()
 
     @property
     def files(self) -> tuple[DataFileMeta, ...]:
@@ -65,10 +65,12 @@ class RunRows:
         found: list[Found] = []
         for at in range(0, len(shares), threads):
             self._pass_before(shares[at].place)
-            parts = [
-                _Part(self._file_rows(share.place, share.keys.num_rows, expected_keys), share)
-                for share in shares[at : at + threads]
-            ]
+            parts: list[_Part] = []
+            for share in shares[at : at + threads]:
+                file = self._touch(share.place)
+                # Its share, by rows, of the keys that are expected, if that is more.
+                file_keys = max(share.keys.num_rows, expected_keys * file.row_count // self._rows)
+                parts.append(_Part(self._open.rows(file, file_keys), share))
             in_any_order = all(part.rows.answers_in_any_order for part in parts)
             found += in_threads(_Part.find, parts, threads if in_any_order else 1, "lookup")
         return _hit(found)
@@ -78,8 +80,9 @@ class RunRows:
         found = []
         for index in (share.place for share in self._bounds.shares(keys)):
             self._pass_before(index)
-            found.append((self._files[index], self._file_rows(index, 1, 0).find(keys)))
-        return found
+            file = self._touch(index)
+            found.append((file, self._open.rows(file, 1).find(keys)))
+        return [each for each in found if len(each[1].hits)]
 
     def close(self) -> None:
         """Let go of all files that need not be kept. May be called more than once."""
@@ -90,12 +93,10 @@ class RunRows:
             self._open.passed(self._files[passed])
             self._touched.remove(passed)
 
-    def _file_rows(self, index: int, keys: int, expected_keys: int) -> FileRows:
-        """The open file. It is told its share, by rows, of the keys that are expected, if that is more."""
-        file = self._files[index]
-        if index not in self._touched:
-            self._touched.append(index)
-        return self._open.rows(file, max(keys, expected_keys * file.row_count // self._rows))
+    def _touch(self, index: int) -> DataFileMeta:
+        """The file, which `_pass_before` will let go of."""
+        self._touched.add(index)
+        return self._files[index]
 
 
 def _hit(found: list[Found]) -> list[Found]:

@@ -62,7 +62,7 @@ def windows(
     """
     every = [_Run(number, run) for number, run in enumerate(runs)]
     for run in every:
-        run.look_at_width()
+        run.fill(1)
     filled = [run for run in every if run.rows]
     sleepers = _Sleepers(schema, filled)
     awake = sleepers.wake(len(filled) if len(filled) <= _FEW_RUNS else 1)
@@ -86,7 +86,7 @@ def windows(
             for run in awake:
                 run.grow()
         for run in awake:
-            run.look_at_width()
+            run.fill(1)
         awake = [run for run in awake if run.rows] or sleepers.wake(1)
 
 
@@ -192,11 +192,6 @@ class _Run:
         self.row_bytes = 0.0
         self.rows = 0
 
-    def look_at_width(self) -> None:
-        """Load one batch, if none is there."""
-        while not self.rows and not self._is_read_out:
-            self._load_batch()
-
     def load(self, most_rows: int) -> None:
         """So much that the row behind the head is there, if there is one.
 
@@ -205,17 +200,18 @@ class _Run:
         """
         if not self._is_grown:
             self._head_rows = min(self._head_rows, most_rows)
-        while self.rows <= self._head_rows and not self._is_read_out:
-            self._load_batch()
+        self.fill(self._head_rows + 1)
 
-    def _load_batch(self) -> None:
-        batch = next(self._batches, None)
-        if batch is None:
-            self._is_read_out = True
-        elif batch.num_rows:
-            self._loaded.append(batch)
-            self.rows += batch.num_rows
-            self.row_bytes = max(self.row_bytes, row_bytes(batch))
+    def fill(self, rows: int) -> None:
+        """Load batches until so many rows are there, or the run is read out."""
+        while self.rows < rows and not self._is_read_out:
+            batch = next(self._batches, None)
+            if batch is None:
+                self._is_read_out = True
+            elif batch.num_rows:
+                self._loaded.append(batch)
+                self.rows += batch.num_rows
+                self.row_bytes = max(self.row_bytes, row_bytes(batch))
 
     @property
     def batch_rows(self) -> int:

@@ -5,7 +5,8 @@ keys, not merged. Not for several threads at once. Raises what reading data file
 files overlap.
 
     with BucketRows b:  b.move(live)                   the files of a snapshot
-                        b.find(keys) ..  b.end_call()  of one call, batch by batch, keys ascending
+                        b.runs: find(keys) ..          of one call, batch by batch, keys ascending
+                        b.end_call()
                         b.move(newer)                  of the next snapshot: what stayed is still open
                         b.close()
 
@@ -18,11 +19,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-import pyarrow as pa
-
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
-from widetable.lsm.file_rows import Caches, Found
+from widetable.lsm.file_rows import Caches
 from widetable.lsm.levels import levels_of
 from widetable.lsm.open_files import OpenFiles
 from widetable.lsm.rows_opener import RowsOpener
@@ -35,8 +34,8 @@ class BucketRows:
     """columns: that are wanted; those that decide a merge come with them.
 
     Empty until `move` says which files there are. caches: of this host; None reads data files
-    only. levels: how many of the runs that `find` answers for lie at level >= 1, the oldest ones
-    first. row_bytes: compressed, for who sizes batches.
+    only. runs: oldest first; levels: how many of them lie at level >= 1. row_bytes: of a row, compressed, in the
+    widest file, for who sizes batches.
     """
 
     def __init__(
@@ -49,10 +48,8 @@ class BucketRows:
         self._live: frozenset[DataFileMeta] = frozenset()
         self._loaded: tuple[str, ...] | None = None
         self._files: OpenFiles | None = None
-        self._runs: list[RunRows] = []
-        # Of the runs, those at level >= 1; the others are at level 0.
+        self.runs: list[RunRows] = []
         self.levels = 0
-        # Of a row in the data files, in the widest of them.
         self.row_bytes = 0.0
 
     @property
@@ -79,24 +76,14 @@ class BucketRows:
             self._files, self._loaded = OpenFiles(opener, keeps=True), loaded
         self._files.keep_only({file.file_name for file in live})
         newest_first = levels_of(live, table.options).sorted_runs()
-        self._runs = [RunRows(self._files, run, schema) for run in reversed(newest_first)]
+        self.runs = [RunRows(self._files, run, schema) for run in reversed(newest_first)]
         self.levels = sum(run.level > 0 for run in newest_first)
         self.row_bytes = max((f.file_size / max(f.row_count, 1) for f in live), default=0.0)
         self._live = frozenset(live)
 
-    def find(self, keys: pa.RecordBatch, expected_keys: int, threads: int = 1) -> list[list[Found]]:
-        """What each run has, oldest first. Key batches ascend until `end_call`. threads: as many of its files are
-        asked at once.
-        """
-        return [run.find(keys, expected_keys, threads) for run in self._runs]
-
-    def find_by_file(self, keys: pa.RecordBatch) -> list[list[tuple[DataFileMeta, Found]]]:
-        """The same for few keys, with the files that have them."""
-        return [run.find_by_file(keys) for run in self._runs]
-
     def end_call(self) -> None:
         """The keys of the next call begin anew."""
-        for run in self._runs:
+        for run in self.runs:
             run.close()
         if self._files is not None:
             self._files.end_call()

@@ -147,9 +147,7 @@ def _merged(
     try:
         with files_of(state, snapshot.id):
             rows.move([entry.file for entry in entries])
-            runs = [
-                [each for each in run if len(each[1].hits)] for run in rows.find_by_file(asked.keys)
-            ]
+            runs = [run.find_by_file(asked.keys) for run in rows.runs]
     finally:
         rows.close()
     pieces = [found.rows for run in runs for _, found in run]

@@ -266,7 +266,8 @@ class LookupView:
 
         def find(work: _Work) -> list[list[Found]]:
             count = work.end - work.first
-            return work.bucket.find(keys.slice(work.first, count), count, in_bucket)
+            piece = keys.slice(work.first, count)
+            return [run.find(piece, count, in_bucket) for run in work.bucket.runs]
 
         of_buckets = in_threads(find, part, threads, "lookup")
         levels = [found[: work.bucket.levels] for work, found in zip(part, of_buckets, strict=True)]
