@@ -136,10 +136,7 @@ class _Task:
         self._expiry = record_expiry(state.schema, int(time.time()))
 
     def run(self, step: Move) -> None:
-        """Section by section in key order. `pending` are neighbours that are rewritten
-        together, so that small files become one; a file that stays as it is ends them, for a
-        new file must not reach over it.
-        """
+        """Group by group in key order. A plain Move leaves files that may not be moved where they are."""
         if isinstance(step, Merge) and step.expiry is Expiry.ONLY and not self._has_old(step.files):
             return
         if isinstance(step, MergeWithChangelog) and step.repairs:
@@ -149,6 +146,18 @@ class _Task:
                 self._bucket.number,
                 self._state.paths.root,
             )
+        for group, is_moved in self._groups(step):
+            if is_moved:
+                self._move(group[0].files[0], step.level)
+            elif group and isinstance(step, Merge):
+                self._merge(step, group)
+        if isinstance(step, MergeWithChangelog) and step.marks:
+            self._mark(step)
+
+    def _groups(self, step: Move) -> Iterator[tuple[Sequence[Section], bool]]:
+        """Neighbours that are rewritten together, so that small files become one, and whether they are one file that
+        moves instead. A file that stays as it is ends a group, for a new file must not reach over it.
+        """
         target_file_size_bytes = self._state.options.get(opt.TARGET_FILE_SIZE)
         pending: list[Section] = []
         for section in sections(step.files, self._state.schema):
@@ -157,15 +166,14 @@ class _Task:
                 continue
             for file in section.files:
                 is_small = isinstance(step, Merge) and file.file_size < target_file_size_bytes
+                alone = Section((SortedRun(file.level, (file,)),))
                 if not is_small and self._may_move(step, file):
-                    self._merge_or_move(step, pending)
+                    yield pending, self._is_movable(step, pending)
+                    yield [alone], True
                     pending = []
-                    self._move(file, step.level)
                 else:
-                    pending.append(Section((SortedRun(file.level, (file,)),)))
-        self._merge_or_move(step, pending)
-        if isinstance(step, MergeWithChangelog) and step.marks:
-            self._mark(step)
+                    pending.append(alone)
+        yield pending, self._is_movable(step, pending)
 
     def _mark(self, step: MergeWithChangelog) -> None:
         """Vectors below the step for the keys that came from level 0, whatever became of them."""
@@ -177,15 +185,10 @@ class _Task:
     def abort(self) -> None:
         discard_files(self._state, self._bucket, self._written)
 
-    def _merge_or_move(self, step: Move, pending: Sequence[Section]) -> None:
-        """A plain Move leaves files that may not be moved where they are."""
-        if not pending or not isinstance(step, Merge):
-            return
-        files = [file for section in pending for file in section.files]
-        if len(files) == 1 and self._may_move(step, files[0]):
-            self._move(files[0], step.level)
-        else:
-            self._merge(step, pending)
+    def _is_movable(self, step: Move, group: Sequence[Section]) -> bool:
+        """Whether the group is one file that may lie at the step's level as it is."""
+        files = [file for section in group for file in section.files]
+        return isinstance(step, Merge) and len(files) == 1 and self._may_move(step, files[0])
 
     def _may_move(self, step: Move, file: DataFileMeta) -> bool:
         """Whether the file may lie at the step's level as it is."""

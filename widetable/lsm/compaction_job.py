@@ -130,7 +130,16 @@ class CompactionJob:
         """
         wanted: set[BucketId] | None = None
         for _ in range(_MAX_ROUNDS):
-            self._round(self._works(live_entries(), wanted, scope))
+            self._lost_buckets = set()
+            self._group_began = time.monotonic()
+            try:
+                for work, outcome in self.run(self._works(live_entries(), wanted, scope)):
+                    self._take(work, outcome)
+            except BaseException:
+                discard(self.state, self._group.values())
+                self._group = {}
+                raise
+            self._commit_group()
             wanted = self._lost_buckets
             if not wanted:
                 if self._error is not None:
@@ -139,18 +148,6 @@ class CompactionJob:
         if self._error is not None:
             self._log(self._error)
         raise self._lost
-
-    def _round(self, works: Iterable[BucketWork]) -> None:
-        self._lost_buckets = set()
-        self._group_began = time.monotonic()
-        try:
-            for work, outcome in self.run(works):
-                self._take(work, outcome)
-        except BaseException:
-            discard(self.state, self._group.values())
-            self._group = {}
-            raise
-        self._commit_group()
 
     def _log(self, error: Exception) -> None:
         _log.warning("another bucket of %s failed: %s", self.state.paths.root, error)
