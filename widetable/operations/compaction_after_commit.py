@@ -57,25 +57,26 @@ from widetable.write.table_state import TableState
 _log = logging.getLogger("widetable")
 
 
-def compact_after_append(
-    state: TableState, committer: Committer, messages: Sequence[CommitMessage]
+def compact_after_commit(
+    state: TableState, committer: Committer, messages: Sequence[CommitMessage] | None
 ) -> None:
-    """What is due in the buckets of an append. Raises nothing: the append is in.
+    """What is due in the buckets of an append; messages is None: in the whole table, after a batch came again that was
+    in already. Raises nothing: the append is in.
 
-    With `lookup-wait=false` a thread does the work of the producer `lookup`.
+    With the producer `lookup` and `lookup-wait=false` a thread does it. With others nobody waits for what is due after
+    a replay, and the next append does it.
     """
-    touched = frozenset(message.bucket_id for message in messages)
-    rows = sum(file.row_count for message in messages for file in message.new_files)
-    _FollowUp(state, committer, touched, rows).start()
-
-
-def compact_after_replay(state: TableState, committer: Committer) -> None:
-    """What is due in the whole table after a batch came again that was in already. Raises nothing.
-
-    With the producer `lookup` only: with others nobody waits for it, and the next append does it.
-    """
-    if looks_up(state.options):
-        _FollowUp(state, committer, None).start()
+    is_awaited = looks_up(state.options)
+    if messages is None and not is_awaited:
+        return
+    touched = None if messages is None else frozenset(m.bucket_id for m in messages)
+    rows = sum(file.row_count for message in messages or () for file in message.new_files)
+    follow_up = _FollowUp(state, committer, touched, rows)
+    if is_awaited and not state.options.get(opt.LOOKUP_WAIT):
+        with _logged(state):
+            CHANGELOGS.submit(state.paths.root, follow_up.noted(partial(follow_up.run, False)))
+    else:
+        follow_up.run(may_put_off=True)
 
 
 @contextlib.contextmanager
@@ -105,15 +106,7 @@ class _FollowUp:
     rows: int = 0
     rows_done: RowsDone | None = None
 
-    def start(self) -> None:
-        """Here, or in a thread where nobody has to wait."""
-        if looks_up(self.state.options) and not self.state.options.get(opt.LOOKUP_WAIT):
-            with _logged(self.state):
-                CHANGELOGS.submit(self.state.paths.root, self._noted(partial(self._run, False)))
-        else:
-            self._run(may_put_off=True)
-
-    def _noted(self, work: Callable[[str | None], None]) -> Callable[[], None]:
+    def noted(self, work: Callable[[str | None], None]) -> Callable[[], None]:
         """The work, with a note until it is done: a process that is killed leaves it to the next that compacts. The
         work is given the note, None where none could be made.
         """
@@ -132,7 +125,7 @@ class _FollowUp:
 
         return noted_run
 
-    def _run(self, may_put_off: bool, note: str | None = None) -> None:
+    def run(self, may_put_off: bool, note: str | None = None) -> None:
         root = self.state.paths.root
         with _logged(self.state):
             if may_put_off:
@@ -218,7 +211,7 @@ class _FollowUp:
         root = self.state.paths.root
         pace = CHANGELOGS.pace(root)
         compact = replace(self, rows_done=pace.rows_done)._compact_behind
-        work = self._noted(compact) if looks_up(self.state.options) else partial(compact, None)
+        work = self.noted(compact) if looks_up(self.state.options) else partial(compact, None)
         taken = pace.hand_over(new_rows(plans))  # last: appends wait from here until `finish`
 
         def paced_work() -> None:

@@ -22,7 +22,7 @@ from widetable.commit.barrier_step import BarrierStep
 from widetable.commit.commit_identity import Identity
 from widetable.commit.committer import CommitResult
 from widetable.operations import compaction_threads
-from widetable.operations.compaction_after_commit import compact_after_append, compact_after_replay
+from widetable.operations.compaction_after_commit import compact_after_commit
 from widetable.operations.open_table import OpenTable
 from widetable.operations.placed_messages import committed_where_they_belong
 from widetable.operations.staging import staging
@@ -99,7 +99,7 @@ def append_messages(
     if schema.typed_options.get(opt.WRITE_ONLY):
         warn_unattended(state, table._committer, result.files)
     else:
-        compact_after_append(state, table._committer, messages)
+        compact_after_commit(state, table._committer, messages)
     return result
 
 
@@ -109,7 +109,7 @@ def finish_replayed(table: OpenTable, schema: TableSchema) -> None:
     rescaling left to be done. Raises nothing.
     """
     if not schema.typed_options.get(opt.WRITE_ONLY):
-        compact_after_replay(table._state(schema), table._committer)
+        compact_after_commit(table._state(schema), table._committer, None)
 
 
 def commit_overwrite(
