@@ -96,19 +96,21 @@ class Kernel:
 
     @derived_value
     def _dispatcher(self) -> Dispatcher:
-        return COMPILER.compile(self._calling(lambda other: other._dispatcher))
+        return COMPILER.compile(self._calling("_dispatcher"))
 
     @derived_value
     def _plain(self) -> Callable[..., Any]:
-        return self._calling(lambda other: other._plain)
+        return self._calling("_plain")
 
-    def _calling(self, of: Callable[[Kernel], Callable[..., Any]]) -> FunctionType:
-        """The function, calling what `of` gives for each kernel that it names."""
+    def _calling(self, form: str) -> FunctionType:
+        """The function, calling that form of each kernel that it names."""
         code, names = self._function.__code__, self._function.__globals__
         # The names that the code mentions, bound to the plain or the compiled functions: a
         # compiled one cannot call a Kernel, and an interpreted one should not count items for
         # each call.
-        kernels = {n: of(names[n]) for n in code.co_names if isinstance(names.get(n), Kernel)}
+        kernels = {
+            n: getattr(names[n], form) for n in code.co_names if isinstance(names.get(n), Kernel)
+        }
         calling = FunctionType(code, {**names, **kernels}, code.co_name)
         functools.update_wrapper(calling, self._function)
         return calling

@@ -53,7 +53,7 @@ def _around_removals(window: Window, deletes: npt.NDArray[np.bool_]) -> npt.NDAr
     """
     may_remove = np.zeros(len(deletes), np.bool_)
     for group in removing_groups(window.schema):
-        may_remove |= deletes & sequences_of(window, group, window.order).has_sequence
+        may_remove |= deletes & sequences_of(window, window.order, group).has_sequence
     barriers = may_remove.copy()
     barriers[1:] |= may_remove[:-1]
     return barriers
@@ -70,7 +70,7 @@ def _between_ordered(window: Window) -> npt.NDArray[np.bool_]:
         by_order = goes_by_order(columns)
         if not by_order and all(column.function != "last_value" for column in columns):
             continue
-        has_sequence = sequences_of(window, group, window.order).has_sequence
+        has_sequence = sequences_of(window, window.order, group).has_sequence
         apart = has_sequence & retractions
         barriers |= apart
         barriers[1:] |= apart[:-1]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -73,7 +73,7 @@ class Sequences(NamedTuple):
     lanes: Lanes
 
 
-def sequences_of(window: Window, group: SequenceGroup, rows: npt.NDArray[np.int64]) -> Sequences:
+def sequences_of(window: Window, rows: npt.NDArray[np.int64], group: SequenceGroup) -> Sequences:
     """The order of these rows of a window by a group's sequence columns. A missing column is null.
 
     A column that no piece has is null in every row and orders nothing, so it gets no lane.
@@ -127,8 +127,7 @@ class _Records:
         self.rows = window.contested.rows
         self.starts = window.contested.starts
         # By group; of these rows, not of `self`, which is let go with the plan.
-        rows = self.rows
-        self.sequences = cache(lambda group: sequences_of(window, group, rows))
+        self.sequences = cache(partial(sequences_of, window, self.rows))
         kinds = window.kinds[self.rows]
         self.retractions = is_retraction(kinds)
         self.deletes = kinds == DELETE

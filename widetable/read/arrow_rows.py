@@ -99,9 +99,10 @@ class ArrowRows(ABC):
 
 def limited(batches: Iterable[pa.RecordBatch], rows: int | None) -> Iterator[pa.RecordBatch]:
     """The first rows; None: all. No batch is asked for beyond them."""
-    if rows is None:
-        yield from batches
-        return
+    return iter(batches) if rows is None else _first(batches, rows)
+
+
+def _first(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
     if rows == 0:
         return
     for batch in batches:

@@ -160,9 +160,8 @@ class TableScan(ArrowRows):
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The rows batch by batch, in bounded memory."""
-        reads = self.split_reads()
-        batches = (batch for read in reads for batch in read.to_batches(use_threads=True))
-        yield from limited(batches, self._limit)
+        parts = (read.to_batches(use_threads=True) for read in self.split_reads())
+        yield from limited(chain.from_iterable(parts), self._limit)
 
     def count(self) -> int:
         """How many rows there are. Files that need no merge and no filter are not read.
