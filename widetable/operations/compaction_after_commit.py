@@ -128,6 +128,8 @@ class _FollowUp:
     def run(self, may_put_off: bool, note: str | None = None) -> None:
         root = self.state.paths.root
         with _logged(self.state):
+            # Without barriers nothing is handed over that an append would have to wait for.
+            may_put_off = may_put_off and self._is_cut
             if may_put_off:
                 CHANGELOGS.pace(root).follow(self.rows)
                 if self._is_put_off():
@@ -200,9 +202,8 @@ class _FollowUp:
         return bool(pending) and last_cut(self.state, self.committer, latest()) in pending
 
     def _much_of_barrier(self, plans: Sequence[Plan]) -> int | None:
-        """The barrier up to which there is much to be done; None where it is little, or there are no barriers."""
-        is_cut = self.state.options.get(BARRIER_INTERVAL) is not None
-        if is_cut and any(takes_much(plan, self.state.options) for plan in plans):
+        """The barrier up to which there is much to be done; None where it is little."""
+        if any(takes_much(plan, self.state.options) for plan in plans):
             return last_cut(self.state, self.committer, self.committer.snapshots.latest())
         return None
 
@@ -233,6 +234,11 @@ class _FollowUp:
                 compact_scope(self.state, self.committer, self._newest, Scope.REST)
 
     @property
+    def _is_cut(self) -> bool:
+        """Whether the table is under barriers."""
+        return self.state.options.get(BARRIER_INTERVAL) is not None
+
+    @property
     def _wishes(self) -> CompactionWishes:
         return CompactionWishes(self.state.file_io, self.state.paths)
 
@@ -241,7 +247,7 @@ class _FollowUp:
 
     def _newest(self) -> Newest:
         touched = self.touched
-        if self.state.options.get(BARRIER_INTERVAL) is not None:
+        if self._is_cut:
             # A commit that completes a barrier lets files go that others brought, in any bucket.
             latest = self.committer.snapshots.latest()
             touched = waiting_buckets(self.state, self.committer, latest)
