@@ -90,15 +90,18 @@ def ages_of_records(spark: SparkSession, work: Path, shape: _FreshnessShape) -> 
         try:
             _wait(queries, lambda: bool(table.snapshots()), 0.0)
             queries.append(_reading(spark, table, work, seen))
-            began = time.time()
-            _wait(queries, lambda: bool(seen), shape.warm_seconds + shape.seconds)
+            first = (time.time() + shape.warm_seconds) * 1e3
+            _wait(
+                queries,
+                lambda: any((sent >= first).any() for _, sent in seen),
+                shape.warm_seconds + shape.seconds,
+            )
             source.close()
             for query in queries:
                 query.processAllAvailable()  # stopped in a batch they fill the log
         finally:
             for query in queries:
                 query.stop()
-    first = (began + shape.warm_seconds) * 1e3
     return np.concatenate([now - sent[sent >= first] for now, sent in seen])
 
 
