@@ -21,7 +21,7 @@ from tests.patience import PATIENCE_SECONDS
 from tests.tallies import Note
 from widetable.errors import NotFoundError
 
-ROUNDS = 4
+ROUNDS = 3
 
 
 def made(warehouse: Path) -> None:

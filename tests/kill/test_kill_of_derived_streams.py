@@ -1,7 +1,7 @@
 """kill -9 of a job of Spark that keeps two tables of two others, at its publishes, while its sources are written,
 compacted and expired: at every barrier that can be read the tables are what their sources were, every batch is in once.
 
-WIDETABLE_SPARK_KILLS: kills (default 2).
+WIDETABLE_SPARK_KILLS: kills (default 1).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.patience import PATIENCE_SECONDS
 from tests.tallies import Note
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-KILLS = int(os.environ.get("WIDETABLE_SPARK_KILLS", "2"))
+KILLS = int(os.environ.get("WIDETABLE_SPARK_KILLS", "1"))
 DEADLINE_SECONDS = PATIENCE_SECONDS * (KILLS + 1)
 
 

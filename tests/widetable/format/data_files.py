@@ -67,10 +67,15 @@ def write(
 
 
 def read(
-    path: Path, meta: DataFileMeta, schema: TableSchema, columns: Sequence[str] | None = None
+    path: Path,
+    meta: DataFileMeta,
+    schema: TableSchema,
+    columns: Sequence[str] | None = None,
+    *,
+    batch_bytes: int = 200,
 ) -> pa.Table:
     with open_data_file(IO, str(path), meta, schema, schema, columns) as file:
-        return pa.Table.from_batches(file.batches(200), file.schema)
+        return pa.Table.from_batches(file.batches(batch_bytes), file.schema)
 
 
 SIMPLE = table_schema({"k": "INT", "v": "STRING", "n": "BIGINT NOT NULL", "w": "DOUBLE"})

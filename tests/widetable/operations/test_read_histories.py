@@ -1,7 +1,7 @@
 """Sessions over two layers of tables while all of them are written, compacted and expired: no read is of another moment
 than its session's, as a checker says that only replays the sources; newest rows are seen to mix moments.
 
-WIDETABLE_READS: how many (default 5,000), in parts of 10,000, each over tables of its own.
+WIDETABLE_READS: how many (default 3,000), in parts of 10,000, each over tables of its own.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.read_history import Put, Read, Replay, Rows, Sources, anomalies
 from tests.tallies import Note
 
 PART = 10_000
-READS = int(os.environ.get("WIDETABLE_READS", "5000"))
+READS = int(os.environ.get("WIDETABLE_READS", "3000"))
 READERS, REPEATED = 2, 5
 
 
