@@ -68,10 +68,8 @@ class PatchChoice:
         return np.flatnonzero(self.positions < 0)
 
     @derived_value
-    def validity(self) -> pa.Buffer | None:
-        """The validity of a column whose arrays have no nulls."""
-        if not self.missing.size:
-            return None
+    def validity(self) -> pa.Buffer:
+        """The validity of a column whose arrays have no nulls, where a row is missing."""
         valid = np.ones(len(self.positions), np.bool_)
         valid[self.missing] = False
         return bitmap(valid)
@@ -108,7 +106,8 @@ def _validity(
 ) -> tuple[pa.Buffer | None, int]:
     """Gathered as bytes, one per row: unpacking and packing bits is cheaper than reading them one by one."""
     if not large.null_count and not rest.null_count:
-        return choice.validity, len(choice.missing)
+        nulls = len(choice.missing)
+        return choice.validity if nulls else None, nulls
     valid = np.empty(len(choice.positions), np.uint8)
     _take_all(valid_of(large).view(np.uint8), 1, choice.large, valid)
     _put(valid_of(rest).view(np.uint8), 1, *choice.patch, valid)
