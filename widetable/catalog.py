@@ -22,8 +22,8 @@ from widetable.arguments import flag, mapping, names, one_of, text, whole_number
 from widetable.barrier_options import BARRIER_INTERVAL
 from widetable.commit.barrier_table import check_barriers
 from widetable.commit.copy_place import begun_copy
+from widetable.commit.lost_snapshots import rest_of_table
 from widetable.commit.schema_store import SchemaStore
-from widetable.commit.snapshot_store import SnapshotStore
 from widetable.derive.derived_alteration import alter_table
 from widetable.derive.widen_schema import widened_columns
 from widetable.derived_options import check_derived
@@ -157,9 +157,7 @@ class Catalog:
         check_partition_types(new)
         store = self._schemas(root, new)
         # Two creators: both may find no schema; publish is exclusive, and False for who comes second.
-        # A drop that broke off, or a writer beside it, leaves snapshots: these must not come to life
-        # again under a new schema.
-        made = not store.ids() and self._has_no_snapshot(root) and store.publish(new)
+        made = not store.ids() and self._has_no_rest(root) and store.publish(new)
         if not made and not if_not_exists:
             raise InvalidError(
                 f"table {name!r}",
@@ -292,21 +290,26 @@ class Catalog:
         return sorted(found)
 
     def drop_table(self, name: str, *, if_exists: bool = False) -> None:
-        """Delete the table and all its files, those of branches too. Not atomic: readers and writers of it get errors.
-        Waits for what this process compacts behind its commits.
+        """Delete the table and all its files, those of branches too. Not atomic: readers and writers of it get errors,
+        and one that breaks off leaves a table without rows, or with some of its files, to be dropped again. Waits for
+        what this process compacts behind its commits.
         """
         root = self._table_root(name)
         if_exists = flag(if_exists, "if_exists")
-        if not SchemaStore(self._file_io, TablePaths(root)).ids():
+        paths = TablePaths(root)
+        if not SchemaStore(self._file_io, paths).ids() and not rest_of_table(self._file_io, paths):
             if if_exists:
                 return
             self.table(name)  # raises NotFoundError, with the tables that are there
         # A compaction of this process that is still at work would put files into the directory while it
         # is deleted.
-        paths = TablePaths(root)
         for branch in branch_names(self._file_io, paths):
             wait_for_compactions(paths.of_branch(branch).root)
         wait_for_compactions(root)
+        # Schemas last: by them it is found again if this breaks off.
+        for entry in self._file_io.list(root):
+            if entry.is_dir and (place := f"{root}/{entry.name}") != paths.schema_dir:
+                self._file_io.delete_dir(place)
         self._file_io.delete_dir(root)
         self._file_io.delete(begun_copy(root))  # of a copy that was killed behind its snapshot
 
@@ -423,14 +426,15 @@ class Catalog:
         fsync = schema.typed_options.get(opt.FSYNC)
         return SchemaStore(self._given.at(self._root, fsync=fsync)[0], TablePaths(root))
 
-    def _has_no_snapshot(self, root: str) -> bool:
+    def _has_no_rest(self, root: str) -> bool:
         """True; a new table would have the rows of the former one, as far as its files are there."""
-        if SnapshotStore(self._file_io, TablePaths(root)).ids():
+        rest = rest_of_table(self._file_io, TablePaths(root))
+        if rest is not None:
             raise InvalidError(
                 root,
-                found="snapshots without a schema: somebody wrote while a table was dropped, or the drop broke off",
-                expected="no snapshots where there is no table",
-                action="Remove the directory, then make the table.",
+                found=f"no schema, but {rest}: somebody wrote while a table was dropped, or the drop broke off",
+                expected="nothing of a table where there is none",
+                action="Drop it once more (drop_table), or remove the directory; then make the table.",
             )
         return True
 

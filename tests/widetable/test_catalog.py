@@ -6,6 +6,7 @@ import json
 import shutil
 import threading
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 
 import widetable as wt
 from tests.plain_rows import row_texts
+from tests.widetable.operations.test_killed_branches import DyingFileIO, is_killed
 
 KEY = pa.field("k", pa.int64(), nullable=False)
 SCHEMA = pa.schema([KEY, pa.field("a", pa.int32()), pa.field("b", pa.string())])
@@ -395,15 +397,44 @@ def test_changes_at_once_are_all_made(catalog: wt.Catalog) -> None:
     assert len({field.id for field in table.schema.fields}) == 15
 
 
-def test_no_table_is_made_over_the_snapshots_of_a_former_one(catalog: wt.Catalog) -> None:
-    """Somebody wrote while it was dropped, or the drop was killed."""
-    columns = {"k": "BIGINT", "v": "STRING"}
-    table = catalog.create_table("shop.users", columns, primary_key=["k"])
-    table.write({"k": [1], "v": ["old"]})
-    shutil.rmtree(Path(table.path, "schema"))
-    with pytest.raises(wt.InvalidError, match="snapshots without a schema"):
-        catalog.create_table("shop.users", columns, primary_key=["k"])
+def lived_in(catalog: wt.Catalog) -> wt.Table:
+    """With something in each of its directories."""
+    table = create(catalog)
+    for value in range(3):
+        table.write(keyed([1], a=pa.array([value], pa.int32())))
+    table.create_tag("kept")
+    table.create_branch("tried", tag="kept")
+    return table
+
+
+@pytest.mark.parametrize("left", ["snapshot", "tag", "branch", "manifest", "service", "bucket-0"])
+def test_no_table_is_made_over_what_is_left_of_a_former_one(catalog: wt.Catalog, left: str) -> None:
+    """Somebody wrote while it was dropped, or the drop was killed. Data files that nobody names are orphans."""
+    table = lived_in(catalog)
+    for entry in Path(table.path).iterdir():
+        if entry.name != left:
+            shutil.rmtree(entry)
     assert catalog.list_tables() == []
-    shutil.rmtree(table.path)
-    made = catalog.create_table("shop.users", columns, primary_key=["k"])
-    assert made.scan().to_arrow().num_rows == 0
+    if left in ("snapshot", "tag", "branch", "manifest"):
+        with pytest.raises(wt.InvalidError, match=r"no schema, but .*Drop it once more"):
+            create(catalog)
+        catalog.drop_table("db.t")
+        assert not Path(table.path).exists()
+    made = create(catalog)
+    assert rows(made) == []
+    assert made.branches() == []
+    assert made.audit().ok
+
+
+def test_a_drop_that_is_killed_is_done_by_another_one(tmp_path: Path) -> None:
+    for steps in range(200):
+        catalog = wt.Catalog(tmp_path / str(steps))
+        table = lived_in(catalog)
+        dying = wt.Catalog(catalog.warehouse, file_io=DyingFileIO(steps))
+        killed = is_killed(partial(dying.drop_table, "db.t"))
+        catalog.drop_table("db.t", if_exists=True)
+        assert [path for path in Path(table.path).rglob("*") if path.is_file()] == []
+        assert rows(create(catalog)) == []
+        if not killed:
+            break
+    assert 20 < steps < 199

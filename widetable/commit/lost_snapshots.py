@@ -21,7 +21,7 @@ from widetable.commit.copy_place import begun_copy
 from widetable.commit.table_identity import table_identity
 from widetable.errors import DamagedError, NotFoundError
 from widetable.format.manifest_list import read_manifest_list
-from widetable.paths import TablePaths, changelog_id, retired_snapshot_id, tag_name
+from widetable.paths import TablePaths, changelog_id, retired_snapshot_id, snapshot_id, tag_name
 from widetable.storage.file_io import FileIO
 
 
@@ -30,6 +30,16 @@ def trace_of_snapshots(file_io: FileIO, paths: TablePaths) -> str | None:
     none: a few listings, and the manifest lists of commits that did not end.
     """
     return next(_traces(file_io, paths), None)
+
+
+def rest_of_table(file_io: FileIO, paths: TablePaths) -> str | None:
+    """Where there is no schema, what is left of a table whose drop broke off, or that somebody wrote to while it was
+    dropped: a new table would take it for its own. None when there is no such thing.
+    """
+    if had_branches(file_io, paths):
+        return paths.branch_dir
+    snapshots = _named(file_io, paths.snapshot_dir, snapshot_id)
+    return next(snapshots, None) or trace_of_snapshots(file_io, paths)
 
 
 def no_snapshot(paths: TablePaths, trace: str) -> DamagedError:
