@@ -37,7 +37,7 @@ import pyarrow.parquet as pq
 
 from widetable.cli.console import without_controls, write_line
 from widetable.cli.frame_text import NOTHING, aligned
-from widetable.cli.refused_file import RefusingFile, storage_errors
+from widetable.cli.refused_file import RefusingFile, output_errors, storage_errors
 from widetable.errors import InvalidError
 from widetable.format.printed_value import printed, printed_rows
 from widetable.storage.locate import local_path
@@ -202,7 +202,7 @@ def output_sink(format: str, output: str | None) -> Iterator[pa.NativeFile]:
             action="Give --output, or redirect the output.",
         )
     yield pa.PythonFile(RefusingFile(sys.stdout.buffer, _ITS_NAME), "w")
-    with storage_errors(_ITS_NAME):
+    with output_errors(_ITS_NAME):
         sys.stdout.flush()
 
 

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any, Final, TextIO
 
-from widetable.cli.refused_file import storage_errors
+from widetable.cli.refused_file import output_errors
 
 _COLOURS: Final = {"error": "\033[31m", "warning": "\033[33m", "good": "\033[32m"}
 _NO_COLOUR: Final = "\033[0m"
@@ -56,7 +56,7 @@ def drop_refused_output() -> None:
 def write_text(text: str, stream: TextIO | None = None) -> None:
     """As it is, and at once: what is refused is known here. By default to standard output."""
     stream = stream or sys.stdout
-    with storage_errors("standard error" if stream is sys.stderr else "standard output"):
+    with output_errors("standard error" if stream is sys.stderr else "standard output"):
         stream.write(text)
         stream.flush()
 

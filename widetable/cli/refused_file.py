@@ -6,7 +6,8 @@
     other OSError of the system (it has an errno)                       StorageError
     OSError without one: Arrow says it of bytes that it cannot read     the same
 
-name is what a message calls the file: its path as it was given, or the stream's name in words.
+name is what a message calls the file: its path as it was given, or the stream's name in words. Standard output gets
+what a command says when it has done its work, so refusing it undoes nothing.
 """
 
 from __future__ import annotations
@@ -14,15 +15,26 @@ from __future__ import annotations
 import contextlib
 import io
 from collections.abc import Iterator
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Final
 
 from widetable.errors import NotFoundError, StorageError
 
+_RETRY: Final = "Make room or mend the storage, then retry; nothing was committed."
+_LOOK: Final = (
+    "Make room or mend the storage. The output is not whole, but what the command does to a table may be done: look at "
+    "its snapshots before you run it again."
+)
+
+
+def output_errors(name: str) -> contextlib.AbstractContextManager[None]:
+    """The same of a stream that a command says its result on."""
+    return storage_errors(name, _LOOK)
+
 
 @contextlib.contextmanager
-def storage_errors(name: str) -> Iterator[None]:
-    """Turns OSError of the block into NotFoundError or StorageError with the file's name. A reader that went away
-    (BrokenPipeError) passes, and what Arrow says of bytes: these are no errors of the system.
+def storage_errors(name: str, action: str = _RETRY) -> Iterator[None]:
+    """Turns OSError of the block into NotFoundError or StorageError with the file's name, and this action. A reader
+    that went away (BrokenPipeError) passes, and what Arrow says of bytes: these are no errors of the system.
     """
     try:
         yield
@@ -42,7 +54,7 @@ def storage_errors(name: str) -> Iterator[None]:
             name,
             found=f"{cause.strerror} (errno {cause.errno})",
             expected="a storage that takes the operation",
-            action="Make room or mend the storage, then retry; nothing was committed.",
+            action=action,
         ) from cause
 
 

@@ -84,7 +84,8 @@ def expire_snapshots(
 
     A snapshot goes when more than num_retained_min stay, and it was not the newest one within
     time_retained_millis, or more than num_retained_max stay; at most `limit` of them at once. By default the
-    options `snapshot.num-retained.min`, `.max`, `snapshot.time-retained`, `snapshot.expire.limit` decide. What
+    options `snapshot.num-retained.min`, `.max`, `snapshot.time-retained`, `snapshot.expire.limit` decide; a minimum or
+    maximum that is given alone moves the option of the other. What
     tags, consumers, readers with a lease, pins of lookup joins and the newest complete barrier need stays. With
     dry_run nothing is removed, only named. May be called at any time, by several at once, and again after it was
     killed.

@@ -53,14 +53,20 @@ def retention_of(
     time_millis: int | None = None,
     limit: int | None = None,
 ) -> Retention:
-    """The table's options, or what is given instead of each."""
+    """The table's options, or what is given instead of each. Of minimum and maximum the one that is given alone moves
+    the other's option: who says that 5 may stay does not mean the 10 that stay by default.
+    """
 
     def given(value: Any, name: str, option: Option[int]) -> int:
         return options.get(option) if value is None else whole_number(value, name, least=0)
 
+    least = given(num_min, "num_retained_min", retention.SNAPSHOT_NUM_RETAINED_MIN)
+    most = given(num_max, "num_retained_max", retention.SNAPSHOT_NUM_RETAINED_MAX)
+    if (num_min is None) != (num_max is None):
+        least, most = (min(least, most), most) if num_min is None else (least, max(least, most))
     return Retention(
-        num_min=given(num_min, "num_retained_min", retention.SNAPSHOT_NUM_RETAINED_MIN),
-        num_max=given(num_max, "num_retained_max", retention.SNAPSHOT_NUM_RETAINED_MAX),
+        num_min=least,
+        num_max=most,
         time_millis=given(time_millis, "time_retained_millis", retention.SNAPSHOT_TIME_RETAINED),
         limit=given(limit, "limit", retention.SNAPSHOT_EXPIRE_LIMIT),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -32,6 +33,20 @@ def chosen(retention: Retention, times: dict[int, int], needed: tuple[int, ...] 
 def ages(*millis: int) -> dict[int, int]:
     """Snapshots 4, 5, ... by their age."""
     return {id: NOW - age for id, age in enumerate(millis, start=4)}
+
+
+def test_what_is_given_alone_moves_the_option_of_the_other() -> None:
+    """The default of the minimum is 10."""
+    of = partial(retention_of, TableOptions({"snapshot.num-retained.max": "20"}))
+    assert [(r.num_min, r.num_max) for r in (of(num_max=5), of(num_min=30), of(num_max=15))] == [
+        (5, 5),
+        (30, 30),
+        (10, 15),
+    ]
+    with pytest.raises(InvalidError):
+        of(num_min=6, num_max=5)
+    with pytest.raises(InvalidError):
+        of(num_max=0)
 
 
 def test_the_minimum_stays_however_old() -> None:
