@@ -377,33 +377,6 @@ def test_output_that_is_full_is_reported_in_one_line(
     assert "No space left" in line
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    ["write TABLE FILE", "compact TABLE --full", "tag create TABLE x", "rescale TABLE 3"],
-)
-def test_what_is_done_is_not_said_to_be_undone_when_the_output_is_full(
-    arguments: str, make: Callable[..., wt.Table], tmp_path: Path
-) -> None:
-    table, file = make(), tmp_path / "rows.json"
-    file.write_text('{"k": 99}\n')
-    table.write({"k": [1]})
-    words = arguments.replace("TABLE", table.path).replace("FILE", str(file)).split()
-    before = len(table.snapshots()), len(table.tags())
-    with open("/dev/full", "w") as full:
-        done = subprocess.run(
-            [sys.executable, "-m", "widetable", *words],
-            cwd=Path(__file__).parents[3],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
-    assert done.returncode == 2
-    assert "look at its snapshots" in done.stderr
-    assert "nothing was committed" not in done.stderr
-    assert (len(table.snapshots()), len(table.tags())) != before
-
-
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("arguments", ["foo", "", "inspect /no/table --debug"])
 def test_an_error_that_nobody_can_be_told_keeps_its_exit_code(

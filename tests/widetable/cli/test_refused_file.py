@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import io
+import subprocess
 import sys
 from pathlib import Path
 
@@ -55,3 +56,31 @@ def test_a_refusal_names_the_file() -> None:
     with pytest.raises(wt.StorageError, match=r"out\.csv.*No space left"):
         output.flush()
     output._file.close()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    ["write TABLE FILE", "compact TABLE --full", "tag create TABLE x", "rescale TABLE 3"],
+)
+def test_what_is_done_is_not_said_to_be_undone_when_the_output_is_full(
+    arguments: str, tmp_path: Path
+) -> None:
+    catalog, file = wt.Catalog(tmp_path), tmp_path / "rows.json"
+    table = catalog.create_table("db.t", {"k": "BIGINT"}, primary_key=["k"])
+    file.write_text('{"k": 99}\n')
+    table.write({"k": [1]})
+    words = arguments.replace("TABLE", table.path).replace("FILE", str(file)).split()
+    before = len(table.snapshots()), len(table.tags())
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "widetable", *words],
+            cwd=Path(__file__).parents[3],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 2
+    assert "look at its snapshots" in done.stderr
+    assert "nothing was committed" not in done.stderr
+    assert (len(table.snapshots()), len(table.tags())) != before
