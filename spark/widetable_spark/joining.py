@@ -53,7 +53,7 @@ from widetable.connector import (
     new_lookup_join,
     refused,
 )
-from widetable_spark.late_parts import check_streaming, numbered, take_part
+from widetable_spark.late_parts import check_waiting, numbered, take_part
 from widetable_spark.spark_session import session_of
 from widetable_spark.spark_types import arrow_schema, cast_batch, checked_arrow_schema, spark_schema
 from widetable_spark.task_writer import QUERY_ID_PROPERTY
@@ -97,7 +97,8 @@ def lookup_join(
     stream: rows without a match wait in a table at the path `pending`, which is made where it is missing, are tried
     again in the next so many batches that have rows, and then are misses; each comes out once. pending_key: a
     column that tells the rows of df apart, with the same values in a replay. Then a union or coalesce needs a shuffle
-    between it and the join, or the query fails. Rows with a null in `on` do not wait.
+    between it and the join, or the query fails. Rows with a null in `on` do not wait. They wait under `name`, which
+    must be given then: of two joins of a query with one name each would give out the rows of both.
 
     In a stream every micro-batch joins one snapshot, the newest when its first task begins; by an index the one that
     the newest of the index fits. It is pinned in the directory of dim, and kept from expiry for
@@ -116,7 +117,7 @@ def lookup_join(
     session = session_of(df.sparkSession)
     table = dim if isinstance(dim, Table) else Table.open(dim)
     if pending is not None or pending_key is not None:
-        check_streaming(df)
+        check_waiting(df, name)
     waits = retry_batches, pending, pending_key
     given = JoinArguments(on, columns, how, prefix, partitions, retractions, *waits)
     ignores_case = session.conf.get("spark.sql.caseSensitive") != "true"

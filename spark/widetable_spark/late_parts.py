@@ -47,8 +47,8 @@ class Part(NamedTuple):
     is_elected: bool
 
 
-def check_streaming(df: DataFrame) -> None:
-    """Refuse what has no batches in which rows could be tried again."""
+def check_waiting(df: DataFrame, name: str | None) -> None:
+    """Refuse what has no batches in which rows could be tried again, or no name under which they wait."""
     if not df.isStreaming:
         raise InvalidError(
             "retry_batches",
@@ -62,6 +62,13 @@ def check_streaming(df: DataFrame) -> None:
             found="it before the join already",
             expected="another name",
             action="Rename the column.",
+        )
+    if name is None:
+        raise InvalidError(
+            "name",
+            found="none, of a join whose rows wait",
+            expected="the name under which they wait, the same whenever the query is started",
+            action="Give name=, another one for each join of the query.",
         )
 
 

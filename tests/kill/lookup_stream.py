@@ -58,7 +58,7 @@ def main() -> None:
 
     left = spark.readStream.schema("id long, k long").option("maxFilesPerTrigger", 1)
     rows = lookup_join(left.parquet(source).repartition(3, "id"), now, ["k"], ["city"])
-    waits = {"retry_batches": RETRY_BATCHES, "pending": pending, "pending_key": "id"}
+    waits = {"retry_batches": RETRY_BATCHES, "pending": pending, "pending_key": "id", "name": "0"}
     rows = lookup_join(rows, slow, ["k"], ["name"], **waits)  # type: ignore[arg-type]
     writer = rows.writeStream.foreachBatch(sink).option("checkpointLocation", checkpoint)
     writer.trigger(availableNow=True).start().awaitTermination()

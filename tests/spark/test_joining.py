@@ -54,6 +54,7 @@ def test_rows_that_wait_may_have_columns_of_any_name(
         "retry_batches": 1,
         "pending": tmp_path / "pending",
         "pending_key": "i.d",
+        "name": "late",
     }
 
     def join(left: DataFrame) -> DataFrame:

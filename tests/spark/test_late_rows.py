@@ -24,7 +24,7 @@ CASE_9: list[Rows] = [
 
 
 def retried(dim: wt.Table, path: Path, how: str = "left", **named: Any) -> Callable[..., DataFrame]:
-    waits: dict[str, Any] = {"retry_batches": 2, "pending": path, "pending_key": "id"}
+    waits: dict[str, Any] = {"retry_batches": 2, "pending": path, "pending_key": "id", "name": "n"}
     return lambda left: lookup_join(left, dim, ["k"], ["name"], how=how, **(waits | named))
 
 
@@ -161,7 +161,35 @@ def test_what_cannot_be_tried_again_is_refused_at_the_call(
     for named in ({"pending_key": "x"}, {"pending": None}, {"retry_batches": 0}):
         with pytest.raises(wt.WidetableError, match=next(iter(named)) + "|'x'"):
             retried(dim, late, **named)(stream)
+    with pytest.raises(wt.InvalidError, match="name: found none, of a join whose rows wait"):
+        retried(dim, late, name=None)(stream)
     assert not late.exists()
     kinds = stream.withColumn("_row_kind", sf.lit("+I"))
     with pytest.raises(wt.InvalidError, match="retractions"):
         retried(dim, late, retractions="key-only")(kinds)
+
+
+@pytest.mark.parametrize("paths", [("a", "a"), ("a", "b")], ids=["one table", "two tables"])
+def test_two_branches_of_a_stream_give_out_what_waited_once(
+    spark: SparkSession, dim: wt.Table, tmp_path: Path, paths: tuple[str, str]
+) -> None:
+    """Each waits under a name of its own; of one name each gave out the rows of both."""
+
+    def join(left: DataFrame) -> DataFrame:
+        even, odd = (
+            retried(dim, tmp_path / path, name=f"{remainder}")(
+                left.where(sf.col("id") % 2 == remainder)
+            ).repartition(2)
+            for remainder, path in enumerate(paths)
+        )
+        return even.union(odd)
+
+    query = Query(spark, tmp_path, join)
+    drop(query.source, 0, (30, 5), (31, 7), (32, 1))
+    query.run()
+    put(dim, (5, "Eve", "Pisa"))
+    for number in (1, 2):
+        drop(query.source, number, (32 + 2 * number, 1), (33 + 2 * number, 1))
+        query.run()
+    ids = [row[0] for _, rows in query.got for row in rows]
+    assert sorted(ids) == [30, 31, 32, 34, 35, 36, 37]

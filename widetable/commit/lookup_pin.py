@@ -233,7 +233,7 @@ def _check_there(
         except NotFoundError as cause:
             raise pin_is_gone(str(batch), id, "which has expired", where) from cause
         if found.time_millis != time_millis or schema_id not in (None, found.schema_id):
-            reason = "whose number another snapshot has since a rollback"
+            reason = "whose number another snapshot has since a rollback, or in the table of another join of this name="
             raise pin_is_gone(str(batch), id, reason, where)
 
     if pin.snapshot_id:
