@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from widetable.errors import UnsupportedError
+from widetable.errors import DamagedError, NotFoundError, UnsupportedError
 from widetable.format.bucket_id import by_bucket
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.deletion_vector import vector_bytes
@@ -63,6 +63,19 @@ def removing(entries: Iterable[ManifestEntry]) -> list[CommitMessage]:
 def vector_of(file_io: FileIO, file: DataFileMeta) -> bytes:
     """Of the rows of a file that count no more; empty without any."""
     return b"" if file.deleted is None else vector_bytes(file_io, file.deleted)
+
+
+def has_other_rows(file_io: FileIO, then: DataFileMeta, now: DataFileMeta) -> bool:
+    """Whether other rows of a file counted then. A vector of now that cannot be read is another one: going back to the
+    one of then is the way out.
+    """
+    if then.deleted == now.deleted:
+        return False
+    before = vector_of(file_io, then)
+    try:
+        return before != vector_of(file_io, now)
+    except (DamagedError, NotFoundError):
+        return True
 
 
 def check_restorable(table: TableState, entry: ManifestEntry, *, is_rescaled: bool) -> None:

@@ -34,9 +34,10 @@ from widetable.operations.file_damage import damaged_files
 from widetable.operations.file_origins import WritingCommit
 from widetable.operations.newest_snapshot import held, held_newest
 from widetable.operations.open_table import OpenTable
-from widetable.operations.restored_files import check_restorable, linked, vector_of
+from widetable.operations.restored_files import check_restorable, has_other_rows, linked
 from widetable.operations.snapshot_choice import choose_snapshot
 from widetable.operations.supported import check_writable
+from widetable.read.expired import files_of
 from widetable.write.discard import discard
 from widetable.write.table_state import TableState
 
@@ -179,16 +180,17 @@ def _planned(
         )
     restored = tuple(entry for identity, entry in then.items() if identity not in now)
     kept = tuple(entry for identity, entry in then.items() if identity in now)
-    marked = any(
-        vector_of(table.file_io, entry.file) != vector_of(table.file_io, now[entry.identity].file)
-        for entry in kept
-    )
+    with files_of(table, target.id):
+        marked = any(
+            has_other_rows(table.file_io, entry.file, now[entry.identity].file) for entry in kept
+        )
     return _RollbackPlan(target, restored, kept, len(now.keys() - then.keys()), marked)
 
 
 def _committed(table: TableState, committer: Committer, plan: _RollbackPlan) -> int | None:
     """The id of the commit; None when it lost. An error that leaves open whether it is in leaves the links."""
-    messages = linked(table, plan.restored)
+    with files_of(table, plan.target.id):
+        messages = linked(table, plan.restored)
     try:
         return committer.restore(
             messages, (entry.identity for entry in plan.kept), plan.target

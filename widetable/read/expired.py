@@ -89,5 +89,7 @@ def _check_named(table: TableState, kept: Snapshot, cause: NotFoundError) -> Non
     live_files = LiveFiles(table.file_io, table.paths, (), counted=False)
     named = (*live_files.live_entries(kept), *live_files.changelog_entries(kept))
     name = cause.subject.rpartition("/")[2]
-    if any(entry.file.file_name == name for entry in named):
+    vectors = (entry.file.deleted for entry in named)
+    is_vector = any(each is not None and each.path == cause.subject for each in vectors)
+    if is_vector or any(entry.file.file_name == name for entry in named):
         raise missing_file(table.paths, cause.subject, f"snapshot {kept.id}") from cause

@@ -56,7 +56,11 @@ def of_rows_beyond(table: wt.Table) -> None:
     path.write_bytes(data[:1] + vector)
 
 
-DAMAGES: list[Callable[[wt.Table], None]] = [emptied, cut, of_rows_beyond]
+def removed(table: wt.Table) -> None:
+    index_file(table).unlink()
+
+
+DAMAGES: list[Callable[[wt.Table], None]] = [emptied, cut, of_rows_beyond, removed]
 WAYS: dict[str, Callable[[wt.Table], object]] = {
     "scan": lambda table: table.scan().to_arrow(),
     "lookup": lambda table: table.lookup({"k": [1, 3]}),
@@ -81,3 +85,30 @@ def test_doctor_finds_it(tmp_path: Path, damage: Callable[[wt.Table], None]) -> 
     damage(table)
     found = wt.Table.open(table.path).doctor(deep=True)
     assert not found.ok, found
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_rollback_is_the_way_out(tmp_path: Path, damage: Callable[[wt.Table], None]) -> None:
+    """It compares the vector of then with the one of now, which cannot be read."""
+    table = table_with_vectors(tmp_path)
+    before = next(one.id for one in table.snapshots() if one.commit_kind == "COMPACT")
+    damage(table)
+    table = wt.Table.open(table.path)
+    table.rollback(before)
+    assert table.scan().to_arrow().column("v").to_pylist() == [0] * 100
+    assert table.doctor(deep=True).ok
+    assert table.audit().ok
+
+
+@pytest.mark.parametrize("damage", [emptied, removed])
+def test_no_rollback_to_a_vector_that_cannot_be_read(
+    tmp_path: Path, damage: Callable[[wt.Table], None]
+) -> None:
+    table = table_with_vectors(tmp_path)
+    marked = table.snapshots()[-1].id
+    table.compact(full=True)
+    damage(table)
+    count = len(table.snapshots())
+    with pytest.raises(wt.DamagedError):
+        wt.Table.open(table.path).rollback(marked)
+    assert len(table.snapshots()) == count
