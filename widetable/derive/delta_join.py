@@ -58,7 +58,7 @@ from widetable.derive.joined_plan import (
     definition_of,
     join_plan,
 )
-from widetable.errors import ConflictError, InvalidError, NotFoundError
+from widetable.errors import ConflictError, DamagedError, InvalidError, NotFoundError
 from widetable.format.snapshot import Snapshot
 from widetable.operations.held_lease import held_lease
 from widetable.operations.neighbour import neighbour
@@ -184,7 +184,13 @@ def _round(joining: Joining) -> JoinRound:
         )
         stack.callback(difference.close)
         since = None if done is None else (done.left_id, done.right_id)
-        messages, counts = _written(out, difference.pieces(since))
+        try:
+            messages, counts = _written(out, difference.pieces(since))
+        except DamagedError as damage:  # of rows of the last round, which a repair may have left
+            if since is None:
+                raise
+            _log.warning("the join %s is compared from the first row to the last: %s", out, damage)
+            messages, counts = _written(out, difference.pieces(None))
         progress = JoinProgress(
             joining.number + 1, a_id, b_id, joining.base_id, fingerprint(plan, joining.ids, a, b)
         )

@@ -40,7 +40,7 @@ from widetable.derive.widen_progress import last_round as last_widened
 from widetable.derive.widen_progress import user_of, widening_of
 from widetable.derive.widening import DIM, FACT
 from widetable.derived_options import IndexOption, WidenOption, index_options, widen_options
-from widetable.errors import InvalidError, NotFoundError, UnsupportedError
+from widetable.errors import DamagedError, InvalidError, NotFoundError, UnsupportedError
 from widetable.format.printed_value import printed_rows
 from widetable.kernels.arrow_buffers import one_array
 from widetable.operations.audit import FOLDED_ROWS, audit_table
@@ -86,9 +86,14 @@ def _audit_derived(table: OpenTable, findings: Findings) -> None:
 
 @contextlib.contextmanager
 def _skipped(findings: Findings, law: str) -> Iterator[None]:
-    """Of what cannot be made: `inspect` warns of it."""
+    """Of what cannot be made: `inspect` warns of it. What cannot be read breaks the law, and keeps no other from being
+    looked at.
+    """
     try:
         yield
+    except DamagedError as damage:
+        found = Finding(law.split()[0], None, damage.expected, damage.found, file=damage.subject)
+        findings.add(found)
     except (InvalidError, UnsupportedError, NotFoundError) as error:
         findings.skip(f"law {law}: {error}")
 

@@ -21,6 +21,7 @@ that a lookup finds both.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final, NamedTuple
@@ -43,7 +44,7 @@ from widetable.derive.index_progress import (
 from widetable.derive.row_changes import changed_rows
 from widetable.derive.row_difference import equal_rows
 from widetable.derived_options import IndexOption
-from widetable.errors import ConflictError, InvalidError, NotFoundError
+from widetable.errors import ConflictError, DamagedError, InvalidError, NotFoundError
 from widetable.new_schema import new_schema
 from widetable.operations.held_lease import held_lease
 from widetable.operations.neighbour import name_of, path_of
@@ -58,6 +59,7 @@ from widetable.write.write_batch import ROW_KIND_COLUMN
 
 _BUCKETS_OF_DYNAMIC: Final = 8
 SOURCE: Final = "widetable.index.source"
+_log = logging.getLogger("widetable")
 
 
 class IndexRound(NamedTuple):
@@ -166,8 +168,8 @@ def _fed(
     """How many rows were written; None: somebody else was first.
 
     By difference where the index is known to fit a snapshot that is kept, else by overwriting
-    it with all rows. A NotFoundError although that snapshot is there is of something else, and
-    raised.
+    it with all rows: also where rows of that snapshot cannot be read, which a repair may have left behind. A
+    NotFoundError although that snapshot is there is of something else, and raised.
     """
     last_id = progress.source_id
     digest = digest_of(base, base.schema, option, progress.read_id, latest_id)
@@ -188,6 +190,8 @@ def _fed(
             except NotFoundError:
                 if base._file_io.exists(base._paths.snapshot(last_id)):
                     raise
+            except DamagedError as damage:
+                _log.warning("the index %s is made anew of all rows: %s", index.path, damage)
         return committed(None, partial(overwrite_by, whole_table=True))
     except (ConflictError, InvalidError):
         newest = index_progress(index, base, option, index._committer.snapshots.latest())

@@ -29,6 +29,7 @@ again from (f0, d0), and finds these equal unless the dim has changed again.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
@@ -51,7 +52,7 @@ from widetable.derive.widen_progress import (
 from widetable.derive.widen_rows import asked_columns, differing
 from widetable.derive.widen_schema import wanted_columns
 from widetable.derived_options import WidenOption
-from widetable.errors import ConflictError, InvalidError
+from widetable.errors import ConflictError, DamagedError, InvalidError
 from widetable.operations.held_lease import held_lease
 from widetable.operations.neighbour import neighbour
 from widetable.operations.newest_snapshot import held
@@ -59,10 +60,25 @@ from widetable.operations.open_table import OpenTable
 from widetable.operations.table_at import view_at
 
 FACT, DIM = "widen.fact", "widen.dim"
+_log = logging.getLogger("widetable")
 
 
 def widen_round(fact: OpenTable, option: WidenOption) -> WidenRound | None:
     """Bring the columns to the newest snapshots. None: they are there, or another widener is at it or was faster.
+
+    Where rows of the last round's snapshots cannot be read, which a repair may have left behind, all facts are
+    compared. Raises DamagedError where those of now cannot be read either.
+    """
+    try:
+        return _round(fact, option)
+    except DamagedError as damage:
+        return _round(fact, option, damage)
+
+
+def _round(
+    fact: OpenTable, option: WidenOption, damage: DamagedError | None = None
+) -> WidenRound | None:
+    """damage: of this round when it compared from the last one on; it is raised where there was none.
 
     What the last round says is read as of the same snapshot f that this one compares, so the
     number that it takes is free only as long as no other round has committed since.
@@ -73,6 +89,11 @@ def widen_round(fact: OpenTable, option: WidenOption) -> WidenRound | None:
     if base is None or dim_id is None:
         return None
     last = last_round(widening, base)
+    if damage is not None:
+        if last.done is None:
+            raise damage
+        _log.warning("all rows of %s are compared for %r: %s", fact.path, option.key, damage)
+        last = last._replace(done=None)
     pair = Pair(base.id, dim_id)
     if last.done is not None and _is_idle(fact, option, last.done, pair):
         keep_snapshots(widening, last.done)
