@@ -41,11 +41,12 @@ def partition_buckets(
     for bucket, entries in live.items():
         _check_dynamic(entries[0])
         if bucket.number not in known:
-            missing[bucket.number] = _hashes_of(state, bucket, entries)
+            missing[bucket.number] = hashes_of_files(state, bucket, entries)
     return PartitionBuckets({**known, **missing}, missing, state.options)
 
 
-def _hashes_of(state: TableState, bucket: BucketId, entries: list[ManifestEntry]) -> Hashes:
+def hashes_of_files(state: TableState, bucket: BucketId, entries: list[ManifestEntry]) -> Hashes:
+    """Of all keys in data files of a bucket, each once, ascending; also of keys that these delete."""
     found = [
         np.unique(key_hashes(batch, state.schema))
         for entry in entries

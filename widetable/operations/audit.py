@@ -46,6 +46,7 @@ from widetable.operations.barrier_audit import BarrierAudit
 from widetable.operations.bucket_history import bucket_histories, emits_of_files
 from widetable.operations.changelog_audit import ChangelogAudit
 from widetable.operations.file_audit import FileAudit
+from widetable.operations.hash_index_audit import audit_hash_indexes
 from widetable.operations.newest_snapshot import held
 from widetable.operations.open_table import OpenTable
 from widetable.operations.snapshot_audit import SnapshotAudit
@@ -122,6 +123,7 @@ class _Audit:
             newest = later[-1] if later else first
             if newest is not None:
                 audit_vectors(self._table, self._findings, self._live_files, newest)
+                audit_hash_indexes(self._table, self._findings, self._live_files, newest)
             self._audit_changelog(first, later)
             self._further(self._findings)
         return self._findings.report(path, self._producer, start_id, ids[-1])

@@ -30,6 +30,7 @@ LAWS: Final[Mapping[str, str]] = {
     "file-meta": "delete count, keys and sequence numbers of a file are as its meta says",
     "file-order": "the rows of a data file ascend strictly by key",
     "row-bucket": "a row lies in the bucket that its bucket key hashes to",
+    "hash-index": "the index of a dynamic bucket has the hash of each of its keys",
     "vectors": "with deletion vectors a key has one row above level 0 that is not deleted",
     "chain": "-U and -D equal the live row before them, +I has none, -U is followed at once by +U",
     "fold": "the rows of a snapshot, folded with the changelog after it, are those of a later one",

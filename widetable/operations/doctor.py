@@ -38,6 +38,7 @@ from widetable.operations.branches import branch_names
 from widetable.operations.damaged_notes import damaged_notes
 from widetable.operations.doctor_report import DoctorFinding, DoctorReport, command_line, of_error
 from widetable.operations.file_damage import DamagedFile, damaged_files
+from widetable.operations.hash_index_audit import hash_index_findings
 from widetable.operations.named_files import NamedFiles
 from widetable.operations.newest_snapshot import held_newest
 from widetable.operations.open_table import OpenTable
@@ -241,6 +242,8 @@ class _Doctor:
                 yield _of_file(file, ACTION, command_line("repair", self.table.paths.root))
             live_files = self.committer.live_files
             yield from vector_findings(self.table, live_files, latest, entries, deep=self.is_deep)
+            if self.is_deep:
+                yield from hash_index_findings(self.table, live_files, latest)
 
     def _merged_rows(self) -> Iterator[DoctorFinding]:
         """Not where a file is damaged, which says why."""

@@ -356,3 +356,29 @@ def test_keys_without_the_partition_are_scanned_and_nothing_else(
     for one in tries:
         with pytest.raises(wt.UnsupportedError, match="primary key"):
             one()
+
+
+def test_a_hash_that_an_index_lost_is_found_and_made_anew(tmp_path: Path) -> None:
+    """A wrong bit in a file that has no checksum: the key would be put into another bucket, too."""
+    table = wt.Catalog(tmp_path).create_table(
+        "db.t",
+        {"id": "BIGINT", "a": "INT"},
+        primary_key=["id"],
+        options={"bucket": "-1", "dynamic-bucket.target-row-num": "5", "widetable.fsync": "false"},
+    )
+    table.write([{"id": n, "a": 0} for n in range(12)])
+    assert table.audit().checks["hash-index"] > 1
+    assert table.doctor(deep=True).ok
+    damaged = sorted(Path(table.path, "index").iterdir())[0]
+    data = bytearray(damaged.read_bytes())
+    data[-3] ^= 1
+    damaged.write_bytes(data)
+    table = wt.Table.open(table.path)
+    assert table.audit().found == {"hash-index": 1}
+    (found,) = table.doctor(deep=True).findings
+    assert found.subject == str(damaged)
+    damaged.unlink()
+    table.write([{"id": n, "a": 1} for n in range(12)])
+    assert sorted(table.scan().to_arrow().column("id").to_pylist()) == list(range(12))
+    assert table.audit().ok
+    assert table.doctor(deep=True).ok

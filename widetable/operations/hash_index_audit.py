@@ -1,0 +1,75 @@
+"""The law of hash indexes: that of a dynamic bucket has the hash of each of its keys.
+
+A file of hashes has no checksum, and is no longer or shorter for a wrong bit: the key whose hash is lost is taken for a
+new one, and put into another bucket, too. In: the index files and data files of one snapshot. Out: findings. Files that
+cannot be read are passed by: a writer makes them anew of the bucket's data files, and what is wrong with those other
+laws say. Reads the keys of all live files of such a table. Raises StorageError.
+
+    bucket 0    keys a b c    index  h(a) h(b) h(c) h(d)    holds: d was deleted, and its hash stays
+    bucket 1    keys e f      index  h(e) 17                breaks it: the next f goes to bucket 2
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from widetable.commit.hash_indexes import read_index
+from widetable.commit.live_files import LiveFiles
+from widetable.commit.partition_buckets import hashes_of_files
+from widetable.errors import DamagedError, NotFoundError
+from widetable.format.bucket_id import by_bucket
+from widetable.format.index_manifest import HASH, IndexEntry
+from widetable.format.snapshot import Snapshot
+from widetable.operations.audit_report import Finding, Findings
+from widetable.operations.doctor_report import DoctorFinding
+from widetable.operations.snapshot_audit import partition_text
+from widetable.write.table_state import TableState
+
+LAW: Final = "hash-index"
+_EXPECTED: Final = "the hash of each key of the bucket"
+_ACTION: Final = (
+    "Remove the file: the next writer makes it anew of the bucket's data files. Keys that were put into another bucket "
+    "meanwhile are there twice: write the rows of the table anew (overwrite)."
+)
+
+
+def audit_hash_indexes(
+    table: TableState, findings: Findings, live_files: LiveFiles, snapshot: Snapshot
+) -> None:
+    """A finding for each index that lacks hashes, as of one snapshot."""
+    for entry, lacking in _looked_at(table, live_files, snapshot):
+        findings.checked(LAW)
+        if lacking:
+            bucket = entry.bucket
+            partition = partition_text(bucket.partition, table.schema)
+            found = f"none for {lacking} keys in {entry.file_name}"
+            findings.add(Finding(LAW, snapshot.id, _EXPECTED, found, partition, bucket.number))
+
+
+def hash_index_findings(
+    table: TableState, live_files: LiveFiles, snapshot: Snapshot
+) -> Iterator[DoctorFinding]:
+    """The same for who mends it."""
+    for entry, lacking in _looked_at(table, live_files, snapshot):
+        if lacking:
+            concerned = f"bucket {entry.bucket.number}, whose keys are put into others, too"
+            path, found = table.paths.index(entry.file_name), f"none for {lacking} keys"
+            yield DoctorFinding("files", path, found, _EXPECTED, concerned, _ACTION)
+
+
+def _looked_at(
+    table: TableState, live_files: LiveFiles, snapshot: Snapshot
+) -> Iterator[tuple[IndexEntry, int]]:
+    """Index files that can be read, and how many hashes each lacks."""
+    indexes = [each for each in live_files.index(snapshot) if each.kind == HASH]
+    live = by_bucket(live_files.live_entries(snapshot)) if indexes else {}
+    for entry in indexes:
+        try:
+            known = read_index(table.file_io, table.paths, entry)
+            held = hashes_of_files(table, entry.bucket, live.get(entry.bucket, []))
+        except (DamagedError, NotFoundError):
+            continue
+        yield entry, len(np.setdiff1d(held, known))
