@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 import uuid
+from contextlib import suppress
 from typing import Final
 
 from widetable.errors import NotFoundError, StorageError
@@ -32,8 +33,18 @@ def had_branches(file_io: FileIO, paths: TablePaths) -> bool:
 
 
 def claim(file_io: FileIO, paths: TablePaths) -> bool:
-    """Begin to make a branch; False when somebody else does, or has."""
-    return file_io.publish(paths.branch_mark, _MAKING + uuid.uuid4().hex.encode())
+    """Begin to make a branch; False when somebody else does, or has. One that fails leaves nothing, whatever is in."""
+    mark = _MAKING + uuid.uuid4().hex.encode()
+    try:
+        return file_io.publish(paths.branch_mark, mark)
+    except StorageError:
+        with suppress(StorageError, NotFoundError):
+            if file_io.read(paths.branch_mark) == mark:
+                file_io.delete(paths.branch_mark)
+        for directory in (paths.service_dir, paths.root):
+            with suppress(StorageError):
+                file_io.delete_empty_dir(directory)
+        raise
 
 
 def finish(file_io: FileIO, paths: TablePaths) -> None:

@@ -25,6 +25,7 @@ StorageError.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 from widetable.arguments import flag, text
@@ -32,7 +33,7 @@ from widetable.commit.branch_mark import begin_to_drop, branch_life, claim, fini
 from widetable.commit.lost_snapshots import mark_snapshots
 from widetable.commit.parsed_back import parsed_back
 from widetable.commit.schema_store import SchemaStore
-from widetable.errors import InvalidError, NotFoundError, UnsupportedError
+from widetable.errors import InvalidError, NotFoundError, StorageError, UnsupportedError
 from widetable.field_options import DERIVED_OPTION
 from widetable.format.snapshot import Snapshot, snapshot_from_json
 from widetable.join_options import INDEX_OF, LEFT
@@ -73,14 +74,15 @@ def create_branch(table: OpenTable, name: str, *, tag: str | None = None) -> Non
                 file_io.publish(paths.schema(id), file_io.read(table._paths.schema(id)))
         if kept is not None and table._tags.load(tag or "") != kept:
             raise _moved(tag)
+        finish(file_io, paths)
     except BaseException:
         _removed(file_io, paths)
         raise
-    finish(file_io, paths)
     # Before the first commit of its own: a branch that loses this snapshot is not taken for a
-    # new one.
+    # new one. Where the storage refuses it, that commit makes up for it.
     if kept is not None:
-        mark_snapshots(file_io, paths)
+        with suppress(StorageError):
+            mark_snapshots(file_io, paths)
 
 
 def branches(table: OpenTable) -> list[str]:

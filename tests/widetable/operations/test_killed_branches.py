@@ -10,7 +10,7 @@ import pytest
 
 import widetable as wt
 from tests.branched import create, expire_all, opened, put, rows_of
-from tests.faults import FaultyFileIO
+from tests.faults import Fault, FaultyFileIO
 from widetable.storage.local import LocalFileIO
 
 IO = LocalFileIO(fsync=False)
@@ -101,6 +101,29 @@ def test_a_killed_creation_leaves_main_as_it_is(table: wt.Table) -> None:
             table.drop_branch("b")
     assert killed > 4
     assert rows_of(opened(table, "b")) == {1: "a"}
+
+
+@pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.AFTER])
+@pytest.mark.parametrize("operation", ["publish", "replace"])
+def test_a_creation_that_a_storage_refuses_is_done_again(
+    table: wt.Table, operation: str, fault: Fault
+) -> None:
+    """Wherever it fails: the name is free, or the branch is there."""
+    for skip in range(MOST_STEPS):
+        faulty = FaultyFileIO(IO)
+        faulty.fail(operation, fault, "/branch/", skip=skip)
+        refused = wt.Table.open(table.path, file_io=faulty)
+        try:
+            refused.create_branch("b", tag="first")
+        except wt.StorageError:
+            assert table.branches() == []
+            table.create_branch("b", tag="first")
+        assert rows_of(opened(table, "b")) == {1: "a"}
+        put(opened(table, "b"), {2: "branch"})
+        table.drop_branch("b")
+        if faulty.count(operation, "/branch/") <= skip:
+            break
+    assert 0 < skip < MOST_STEPS - 1
 
 
 def test_a_killed_drop_leaves_no_older_branch(
