@@ -45,6 +45,7 @@ from widetable import (
 )
 from widetable.connector import BarrierPlans, JobBatch, JobWriter, instance, interval_of, refused
 from widetable_spark.etl_job import EtlJob
+from widetable_spark.exact_names import plainly_named
 from widetable_spark.query_end import QueryEnd
 from widetable_spark.query_offsets import QueryOffsets
 from widetable_spark.source_options import PATH, parse_options
@@ -323,14 +324,15 @@ def _written(part: SinkTable, rows: DataFrame, storage: Mapping[str, str]) -> li
     Spark fails, they are left to orphan cleaning.
     """
     options = parse_options({**storage, PATH: part.table.path})
-    tasks = plan_writer(options, rows.schema, is_named=True)
+    tasks, names = plan_writer(options, rows.schema, is_named=True), rows.columns
     _check_columns(part, tasks)
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        message = _PICKLER.dumps(tasks.write(batches).files)
+        named = (batch.rename_columns(names) for batch in batches)
+        message = _PICKLER.dumps(tasks.write(named).files)
         yield pa.RecordBatch.from_pydict({"files": [message]}, pa.schema({"files": pa.binary()}))
 
-    found = rows.mapInArrow(write, "files binary").collect()
+    found = plainly_named(rows).mapInArrow(write, "files binary").collect()
     return [file for row in found for file in _PICKLER.loads(row["files"])]
 
 

@@ -53,6 +53,7 @@ from widetable.connector import (
     new_lookup_join,
     refused,
 )
+from widetable_spark.exact_names import plainly_named
 from widetable_spark.late_parts import check_waiting, numbered, take_part
 from widetable_spark.spark_session import session_of
 from widetable_spark.spark_types import arrow_schema, cast_batch, checked_arrow_schema, spark_schema
@@ -140,8 +141,7 @@ def _mapped(
     target = StructType([*df.schema.fields, *added.fields])
     tasks = _tasks(join, series, chosen, target, df.columns)
     tasks.__name__ = function
-    # mapInArrow takes the columns by name, of which it reads dots, backticks and stars as more than that.
-    plain = df.toDF(*(f"column_{number}" for number in range(len(df.columns))))
+    plain = plainly_named(df)
     left = plain if join.late is None else numbered(plain)
     return left.mapInArrow(tasks, target)
 

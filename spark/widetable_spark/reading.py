@@ -33,6 +33,7 @@ from pyspark.sql.types import StructType
 
 from widetable import Table
 from widetable.connector import names, refused, text
+from widetable_spark.exact_names import column_of
 from widetable_spark.spark_session import session_of
 from widetable_spark.spark_types import arrow_schema, spark_batches, spark_schema
 from widetable_spark.worker_heap import settle
@@ -77,7 +78,7 @@ def read(
         parts.append(_parquet_scan(spark, raw, table, target, columns, where))
     if merged or not raw:
         parts.append(_merge_scan(spark, merged, target))
-    return reduce(DataFrame.unionByName, parts)
+    return reduce(DataFrame.union, parts)
 
 
 def hadoop_serves(spark: SparkSession, path: str) -> bool:
@@ -147,7 +148,7 @@ def _parquet_scan(
     frame = reader.option("__globPaths__", "false").parquet(*paths)
     if where is not None:
         frame = frame.where(where)
-    return frame.select(*[field.name for field in target]) if columns is not None else frame
+    return frame if columns is None else frame.select([column_of(each.name) for each in target])
 
 
 def _merge_scan(spark: SparkSession, splits: list[SplitRead], target: StructType) -> DataFrame:

@@ -6,12 +6,14 @@ import datetime as dt
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 import widetable as wt
 import widetable_spark
 from widetable_spark.reading import hadoop_serves
+from widetable_spark.spark_types import spark_schema
 
 
 @pytest.fixture
@@ -146,3 +148,53 @@ def test_a_path_is_no_pattern(spark: SparkSession, tmp_path: Path, folder: str) 
     frame = widetable_spark.read(spark, table.path)
     assert "MapInArrow" not in frame._jdf.queryExecution().toString()
     assert [row.k for row in frame.collect()] == [1]
+
+
+ODD_NAMES = {"k": 1, "a": {"b": 111}, "a.b": 222, "q`x": 333, "*": 444}
+ODD_TYPES = {
+    "k": "BIGINT",
+    "a": "ROW<b BIGINT>",
+    "a.b": "BIGINT",
+    "q`x": "BIGINT",
+    "*": "BIGINT",
+}
+
+
+@pytest.mark.parametrize("name", ["a.b", "q`x", "*"])
+def test_columns_are_those_of_exactly_these_names(
+    spark: SparkSession, tmp_path: Path, name: str
+) -> None:
+    """A bucket that Spark scans itself gave the field of a ROW, all columns, or an error of Spark."""
+    table = wt.Catalog(tmp_path).create_table(
+        "db.t", ODD_TYPES, primary_key=["k"], options={"bucket": "1", "write-only": "true"}
+    )
+    for _ in range(2):
+        table.write([ODD_NAMES])
+    for _ in ("merged", "one run"):
+        frame = widetable_spark.read(spark, table.path, columns=["k", name])
+        assert frame.columns == ["k", name]
+        assert [tuple(row) for row in frame.collect()] == [(1, ODD_NAMES[name])]
+        table.compact(full=True)
+
+
+def test_a_sink_of_a_job_takes_columns_of_any_name(spark: SparkSession, tmp_path: Path) -> None:
+    wt.Catalog(tmp_path / "wh").create_table(
+        "db.t",
+        ODD_TYPES,
+        primary_key=["k"],
+        options={"bucket": "1", "widetable.barrier-interval": "100 ms"},
+    )
+    folder = tmp_path / "in"
+    folder.mkdir()
+    rows = pa.Table.from_pylist([ODD_NAMES])
+    pq.write_table(rows, folder / "1.parquet")
+    stream = spark.readStream.schema(spark_schema(rows.schema)).parquet(str(folder))
+    etl = widetable_spark.etl(spark, tmp_path / "wh", "root")
+    query = (
+        stream.writeStream.foreachBatch(etl.sink("db.t"))
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(120)
+    assert wt.Catalog(tmp_path / "wh").table("db.t").scan().to_arrow().to_pylist() == [ODD_NAMES]
