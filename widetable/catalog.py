@@ -163,7 +163,7 @@ class Catalog:
                 f"table {name!r}",
                 found=f"a table at {root}",
                 expected="no table of that name",
-                action="Use another name, drop the table, or give if_not_exists=True.",
+                action="Use another name, drop the table, or give if_not_exists=True (--if-not-exists).",
             )
         return self._open(root)
 

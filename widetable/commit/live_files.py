@@ -208,7 +208,7 @@ class LiveFiles:
                     self.paths.snapshot(snapshot.id),
                     found="an expired snapshot",
                     expected="a snapshot that is still kept",
-                    action="Read a newer snapshot, or a tag.",
+                    action="Read a newer snapshot, or a tag; a stream begins anew with another checkpoint.",
                 ) from cause
             raise DamagedError(
                 path,

@@ -139,7 +139,7 @@ def hold(
             paths.snapshot(snapshot_id),
             found="an expired snapshot",
             expected=f"a snapshot that is still kept, from {earliest} on",
-            action="Read a newer snapshot, or a tag.",
+            action="Read a newer snapshot, or a tag; a stream begins anew with another checkpoint.",
         )
     if renews:
         LEASE_RENEWAL.start(lease)

@@ -108,7 +108,7 @@ class CommitHistory:
             f"{digest}, and {ours} here",
             expected="an identifier above it, or proof that this commit is in: the digest that it was made with",
             action="Go on above it, or use another commit user: a new checkpoint needs a new one, or an empty table. "
-            "Give replay=True if you know that this commit is in.",
+            "Give replay=True, from Python, if you know that this commit is in.",
         )
 
 
