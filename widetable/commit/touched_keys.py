@@ -33,7 +33,7 @@ from widetable.commit.snapshot_store import SnapshotStore
 from widetable.errors import ConflictError, InvalidError
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
-from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
+from widetable.format.snapshot import COMMIT_KIND_ANALYZE, COMMIT_KIND_COMPACT, Snapshot
 from widetable.kernels.key_lanes import key_lanes
 from widetable.kernels.key_match import match_keys
 from widetable.kernels.sort_order import group_starts, sort_order
@@ -60,16 +60,16 @@ def touched_files(
     found: dict[BucketId, dict[str, DataFileMeta]] = {}
     for id in range(after_id + 1, until_id + 1):
         snapshot = snapshots.load(id)
-        if snapshot.commit_user == but_user or not _touches(snapshot, state):
+        if snapshot.commit_user == but_user or not touches_rows(snapshot, state):
             continue
         for entry in live_files.delta_entries(snapshot):
             found.setdefault(entry.bucket_id, {})[entry.file.file_name] = entry.file
     return {bucket: tuple(files.values()) for bucket, files in found.items()}
 
 
-def _touches(snapshot: Snapshot, state: TableState) -> bool:
-    """Of a compaction: whether rows went. Only ours say so."""
-    if RESCALED in snapshot.properties:
+def touches_rows(snapshot: Snapshot, state: TableState) -> bool:
+    """Whether the rows of the table may be others behind it. Of a compaction: whether rows went. Only ours say so."""
+    if RESCALED in snapshot.properties or snapshot.commit_kind == COMMIT_KIND_ANALYZE:
         return False
     if snapshot.commit_kind != COMMIT_KIND_COMPACT:
         return True

@@ -20,11 +20,12 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from widetable.commit.committed import last_of, users_of
+from widetable.commit.touched_keys import touches_rows
 from widetable.derive.column_ids import column_ids
 from widetable.derive.fingerprint import fingerprint_of, snapshot_facts
 from widetable.derived_options import IndexOption
 from widetable.errors import InvalidError, NotFoundError
-from widetable.format.snapshot import COMMIT_KIND_ANALYZE, COMMIT_KIND_COMPACT, Snapshot
+from widetable.format.snapshot import Snapshot
 from widetable.operations.neighbour import name_of
 from widetable.operations.open_table import OpenTable
 from widetable.schema import TableSchema
@@ -100,8 +101,8 @@ def _is_alone(index: OpenTable, user: str, number: int, read_id: int, latest: Sn
             found = latest if id == latest.id else index._committer.snapshots.load(id)
         except NotFoundError:
             continue
-        is_compaction = found.commit_kind in (COMMIT_KIND_COMPACT, COMMIT_KIND_ANALYZE)
-        if not is_compaction and (found.commit_user, found.commit_identifier) != (user, number):
+        is_round = (found.commit_user, found.commit_identifier) == (user, number)
+        if not is_round and touches_rows(found, index._state()):
             return False
     return True
 

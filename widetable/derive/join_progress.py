@@ -23,11 +23,12 @@ from typing import Final, NamedTuple, TypeAlias
 
 from widetable import join_options
 from widetable.commit.committed import last_of, users_of
+from widetable.commit.touched_keys import touches_rows
 from widetable.derive.column_ids import FieldIds, column_ids
 from widetable.derive.fingerprint import fingerprint_of, snapshot_facts
 from widetable.derive.joined_plan import JoinedPlan
 from widetable.errors import NotFoundError
-from widetable.format.snapshot import COMMIT_KIND_ANALYZE, COMMIT_KIND_COMPACT, Snapshot
+from widetable.format.snapshot import Snapshot
 from widetable.operations.neighbour import name_of
 from widetable.operations.open_table import OpenTable
 from widetable.schema import TableSchema
@@ -112,7 +113,7 @@ def is_sound(
             plan, ids, _load(left, progress.left_id), _load(right, progress.right_id)
         )
         return found == progress.fingerprint and all(
-            _is_of_join(out._committer.snapshots.load(id), progress)
+            _is_of_join(out._committer.snapshots.load(id), out, progress)
             for id in range(progress.read_id + 1, base.id + 1)
         )
     except NotFoundError:
@@ -139,7 +140,6 @@ def _load(table: OpenTable, id: int) -> Snapshot | None:
     return table._committer.snapshots.load(id) if id else None
 
 
-def _is_of_join(snapshot: Snapshot, progress: JoinProgress) -> bool:
-    if snapshot.commit_kind in (COMMIT_KIND_COMPACT, COMMIT_KIND_ANALYZE):
-        return True
-    return (snapshot.commit_user, snapshot.commit_identifier) == (JOIN_USER, progress.identifier)
+def _is_of_join(snapshot: Snapshot, out: OpenTable, progress: JoinProgress) -> bool:
+    user = snapshot.commit_user, snapshot.commit_identifier
+    return user == (JOIN_USER, progress.identifier) or not touches_rows(snapshot, out._state())

@@ -66,6 +66,18 @@ def test_the_snapshots_of_an_index_say_which_of_the_base_they_fit(tmp_path: Path
     assert by_city(table, ["Rome"]) == [(0, 2)]
 
 
+def test_an_index_that_is_rescaled_goes_on(tmp_path: Path) -> None:
+    """Its rows are the same; it was taken for one that somebody else had written to."""
+    table = dim(tmp_path)
+    maintained(table)
+    wt.Catalog(tmp_path).table("db.by_city").rescale(4)
+    assert by_city(table, ["Rome"]) == [(0, 2)]
+    assert maintained(table) == 0
+    write(table, (1, "Ann", "Rome"))
+    assert maintained(table) == 2
+    assert by_city(table, ["Oslo", "Rome"]) == [(1, 1), (1, 2)]
+
+
 def test_an_index_whose_range_has_expired_is_made_anew(tmp_path: Path) -> None:
     table = dim(tmp_path)
     maintained(table)
