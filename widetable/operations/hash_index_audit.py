@@ -1,4 +1,5 @@
-"""The law of hash indexes: that of a dynamic bucket has the hash of each of its keys.
+"""The law of hash indexes: that of a dynamic bucket has the hash of each of its keys, and no other bucket of the
+partition has such a key.
 
 A file of hashes has no checksum, and is no longer or shorter for a wrong bit: the key whose hash is lost is taken for a
 new one, and put into another bucket, too. In: the index files and data files of one snapshot. Out: findings. Files that
@@ -23,6 +24,7 @@ from widetable.errors import DamagedError, NotFoundError
 from widetable.format.bucket_id import by_bucket
 from widetable.format.index_manifest import HASH, IndexEntry
 from widetable.format.snapshot import Snapshot
+from widetable.kernels.bucket_hash import Hashes
 from widetable.operations.audit_report import Finding, Findings
 from widetable.operations.doctor_report import DoctorFinding
 from widetable.operations.snapshot_audit import partition_text
@@ -39,21 +41,30 @@ _ACTION: Final = (
 def audit_hash_indexes(
     table: TableState, findings: Findings, live_files: LiveFiles, snapshot: Snapshot
 ) -> None:
-    """A finding for each index that lacks hashes, as of one snapshot."""
-    for entry, lacking in _looked_at(table, live_files, snapshot):
+    """A finding for each index that lacks hashes, and for each partition with a key in several buckets, as of one
+    snapshot.
+    """
+    of_partition: dict[bytes, list[Hashes]] = {}
+    for entry, held, lacking in _looked_at(table, live_files, snapshot):
         findings.checked(LAW)
+        of_partition.setdefault(entry.bucket.partition, []).append(held)
         if lacking:
-            bucket = entry.bucket
-            partition = partition_text(bucket.partition, table.schema)
-            found = f"none for {lacking} keys in {entry.file_name}"
-            findings.add(Finding(LAW, snapshot.id, _EXPECTED, found, partition, bucket.number))
+            partition = partition_text(entry.bucket.partition, table.schema)
+            found, number = f"none for {lacking} keys in {entry.file_name}", entry.bucket.number
+            findings.add(Finding(LAW, snapshot.id, _EXPECTED, found, partition, number))
+    for partition_row, parts in of_partition.items():
+        twice = sum(map(len, parts)) - len(np.unique(np.concatenate(parts)))
+        if twice:
+            partition = partition_text(partition_row, table.schema)
+            found = f"{twice} keys that are in several"
+            findings.add(Finding(LAW, snapshot.id, "each key in one bucket", found, partition))
 
 
 def hash_index_findings(
     table: TableState, live_files: LiveFiles, snapshot: Snapshot
 ) -> Iterator[DoctorFinding]:
     """The same for who mends it."""
-    for entry, lacking in _looked_at(table, live_files, snapshot):
+    for entry, _, lacking in _looked_at(table, live_files, snapshot):
         if lacking:
             concerned = f"bucket {entry.bucket.number}, whose keys are put into others, too"
             path, found = table.paths.index(entry.file_name), f"none for {lacking} keys"
@@ -62,8 +73,8 @@ def hash_index_findings(
 
 def _looked_at(
     table: TableState, live_files: LiveFiles, snapshot: Snapshot
-) -> Iterator[tuple[IndexEntry, int]]:
-    """Index files that can be read, and how many hashes each lacks."""
+) -> Iterator[tuple[IndexEntry, Hashes, int]]:
+    """Index files that can be read, the hashes of the bucket's keys, and how many of these each lacks."""
     indexes = [each for each in live_files.index(snapshot) if each.kind == HASH]
     live = by_bucket(live_files.live_entries(snapshot)) if indexes else {}
     for entry in indexes:
@@ -72,4 +83,4 @@ def _looked_at(
             held = hashes_of_files(table, entry.bucket, live.get(entry.bucket, []))
         except (DamagedError, NotFoundError):
             continue
-        yield entry, len(np.setdiff1d(held, known))
+        yield entry, held, len(np.setdiff1d(held, known))

@@ -45,19 +45,19 @@ def audit_vectors(
         return
     for bucket, members in by_bucket(live_files.live_entries(snapshot)).items():
         files = [entry.file for entry in members if entry.file.level > 0]
-        if len(files) < 2:
+        if len(files) < 2 and all(file.deleted is None for file in files):
             continue
+        place = partition_text(bucket.partition, table.schema), bucket.number
+        findings.checked(LAW)
         try:
             rows, keys = _counts(table, bucket, files)
-        except (DamagedError, NotFoundError) as error:
-            findings.skip(f"deletion vectors of {table.bucket_dir(bucket)}: {error}")
+        except (DamagedError, NotFoundError) as error:  # the snapshot is held: it has not expired
+            found = Finding(LAW, snapshot.id, error.expected, error.found, *place, error.subject)
+            findings.add(found)
             continue
-        findings.checked(LAW)
         if rows != keys:
-            partition = partition_text(bucket.partition, table.schema)
             expected = f"{keys} rows that are not deleted, as many as keys"
-            found = f"{rows} rows"
-            findings.add(Finding(LAW, snapshot.id, expected, found, partition, bucket.number))
+            findings.add(Finding(LAW, snapshot.id, expected, f"{rows} rows", *place))
 
 
 def _counts(table: TableState, bucket: BucketId, files: Sequence[DataFileMeta]) -> tuple[int, int]:

@@ -112,3 +112,14 @@ def test_no_rollback_to_a_vector_that_cannot_be_read(
     with pytest.raises(wt.DamagedError):
         wt.Table.open(table.path).rollback(marked)
     assert len(table.snapshots()) == count
+
+
+@pytest.mark.parametrize("damage", [emptied, cut, removed])
+def test_an_audit_finds_it(tmp_path: Path, damage: Callable[[wt.Table], None]) -> None:
+    """It said that all laws hold, and what it had not looked at."""
+    table = table_with_vectors(tmp_path)
+    assert table.audit().checks["vectors"] == 1
+    damage(table)
+    report = wt.Table.open(table.path).audit()
+    assert report.found == {"vectors": 1}
+    assert report.findings[0].file is not None

@@ -382,3 +382,23 @@ def test_a_hash_that_an_index_lost_is_found_and_made_anew(tmp_path: Path) -> Non
     assert sorted(table.scan().to_arrow().column("id").to_pylist()) == list(range(12))
     assert table.audit().ok
     assert table.doctor(deep=True).ok
+
+
+def test_a_key_in_two_buckets_is_found(tmp_path: Path) -> None:
+    """Which a wrong hash has led to."""
+    table = wt.Catalog(tmp_path).create_table(
+        "db.t",
+        {"id": "BIGINT", "a": "INT"},
+        primary_key=["id"],
+        options={"bucket": "-1", "dynamic-bucket.target-row-num": "5", "widetable.fsync": "false"},
+    )
+    table.write([{"id": n, "a": 0} for n in range(12)])
+    damaged = sorted(Path(table.path, "index").iterdir())[0]
+    data = bytearray(damaged.read_bytes())
+    data[-3] ^= 1
+    damaged.write_bytes(data)
+    table = wt.Table.open(table.path)
+    table.write([{"id": n, "a": 1} for n in range(12)])
+    assert table.scan().count() == 13
+    report = table.audit()
+    assert {found.found for found in report.findings} >= {"1 keys that are in several"}
