@@ -60,6 +60,7 @@ from widetable.paths import (
     branch_root,
     checked_part,
     database_dir,
+    is_bucket,
     table_root,
 )
 from widetable.schema import TableSchema
@@ -306,10 +307,11 @@ class Catalog:
         for branch in branch_names(self._file_io, paths):
             wait_for_compactions(paths.of_branch(branch).root)
         wait_for_compactions(root)
-        # Schemas last: by them it is found again if this breaks off.
+        # Buckets first: what else a drop that breaks off leaves shows that there was a table. No other directory by
+        # itself, as one that is linked there would lose what is behind the link.
         for entry in self._file_io.list(root):
-            if entry.is_dir and (place := f"{root}/{entry.name}") != paths.schema_dir:
-                self._file_io.delete_dir(place)
+            if entry.is_dir and (is_bucket(entry.name) or "=" in entry.name):
+                self._file_io.delete_dir(f"{root}/{entry.name}")
         self._file_io.delete_dir(root)
         self._file_io.delete(begun_copy(root))  # of a copy that was killed behind its snapshot
 

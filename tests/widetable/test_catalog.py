@@ -438,3 +438,12 @@ def test_a_drop_that_is_killed_is_done_by_another_one(tmp_path: Path) -> None:
         if not killed:
             break
     assert 20 < steps < 199
+
+
+def test_a_drop_leaves_what_a_foreign_link_leads_to(tmp_path: Path, catalog: wt.Catalog) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    table = lived_in(catalog)
+    Path(table.path, "notes").symlink_to(tmp_path / "elsewhere")
+    catalog.drop_table("db.t")
+    assert not Path(table.path).exists()
+    assert (tmp_path / "elsewhere").is_dir()

@@ -96,13 +96,14 @@ def digest_of(
 
 def _is_alone(index: OpenTable, user: str, number: int, read_id: int, latest: Snapshot) -> bool:
     """Whether nobody is known to have changed the index since that round read it."""
+    state = index._state()
     for id in range(read_id + 1, latest.id + 1):
         try:
             found = latest if id == latest.id else index._committer.snapshots.load(id)
         except NotFoundError:
             continue
         is_round = (found.commit_user, found.commit_identifier) == (user, number)
-        if not is_round and touches_rows(found, index._state()):
+        if not is_round and touches_rows(found, state):
             return False
     return True
 

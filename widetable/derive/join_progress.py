@@ -32,6 +32,7 @@ from widetable.format.snapshot import Snapshot
 from widetable.operations.neighbour import name_of
 from widetable.operations.open_table import OpenTable
 from widetable.schema import TableSchema
+from widetable.write.table_state import TableState
 
 JOIN_USER: Final = "join"
 
@@ -108,12 +109,13 @@ def is_sound(
     counts as unsound.
     """
     left, right, out = tables
+    state = out._state()
     try:
         found = fingerprint(
             plan, ids, _load(left, progress.left_id), _load(right, progress.right_id)
         )
         return found == progress.fingerprint and all(
-            _is_of_join(out._committer.snapshots.load(id), out, progress)
+            _is_of_join(out._committer.snapshots.load(id), state, progress)
             for id in range(progress.read_id + 1, base.id + 1)
         )
     except NotFoundError:
@@ -140,6 +142,6 @@ def _load(table: OpenTable, id: int) -> Snapshot | None:
     return table._committer.snapshots.load(id) if id else None
 
 
-def _is_of_join(snapshot: Snapshot, out: OpenTable, progress: JoinProgress) -> bool:
+def _is_of_join(snapshot: Snapshot, state: TableState, progress: JoinProgress) -> bool:
     user = snapshot.commit_user, snapshot.commit_identifier
-    return user == (JOIN_USER, progress.identifier) or not touches_rows(snapshot, out._state())
+    return user == (JOIN_USER, progress.identifier) or not touches_rows(snapshot, state)

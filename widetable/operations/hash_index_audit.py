@@ -32,9 +32,10 @@ from widetable.write.table_state import TableState
 
 LAW: Final = "hash-index"
 _EXPECTED: Final = "the hash of each key of the bucket"
+# Where keys are in two buckets an index that is made anew is refused: then only an overwrite helps.
 _ACTION: Final = (
-    "Remove the file: the next writer makes it anew of the bucket's data files. Keys that were put into another bucket "
-    "meanwhile are there twice: write the rows of the table anew (overwrite)."
+    "If nothing was written since, remove the file: the next writer makes it anew of the bucket's data files. Else "
+    "keys may be in another bucket, too (Table.audit counts them): write all rows anew (overwrite), each once."
 )
 
 

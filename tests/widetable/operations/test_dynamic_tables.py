@@ -358,21 +358,30 @@ def test_keys_without_the_partition_are_scanned_and_nothing_else(
             one()
 
 
-def test_a_hash_that_an_index_lost_is_found_and_made_anew(tmp_path: Path) -> None:
-    """A wrong bit in a file that has no checksum: the key would be put into another bucket, too."""
-    table = wt.Catalog(tmp_path).create_table(
-        "db.t",
-        {"id": "BIGINT", "a": "INT"},
-        primary_key=["id"],
-        options={"bucket": "-1", "dynamic-bucket.target-row-num": "5", "widetable.fsync": "false"},
-    )
+def in_small_buckets(folder: Path) -> wt.Table:
+    """12 keys, at most 5 to a bucket."""
+    options = {"bucket": "-1", "dynamic-bucket.target-row-num": "5", "widetable.fsync": "false"}
+    columns = {"id": "BIGINT", "a": "INT"}
+    table = wt.Catalog(folder).create_table("db.t", columns, primary_key=["id"], options=options)
     table.write([{"id": n, "a": 0} for n in range(12)])
-    assert table.audit().checks["hash-index"] > 1
-    assert table.doctor(deep=True).ok
-    damaged = sorted(Path(table.path, "index").iterdir())[0]
+    return table
+
+
+def with_a_wrong_hash(table: wt.Table) -> Path:
+    """In the index of a full bucket, so that the key goes to another one; its file."""
+    damaged = max(Path(table.path, "index").iterdir(), key=lambda path: path.stat().st_size)
     data = bytearray(damaged.read_bytes())
     data[-3] ^= 1
     damaged.write_bytes(data)
+    return damaged
+
+
+def test_a_hash_that_an_index_lost_is_found_and_made_anew(tmp_path: Path) -> None:
+    """A wrong bit in a file that has no checksum: the key would be put into another bucket, too."""
+    table = in_small_buckets(tmp_path)
+    assert table.audit().checks["hash-index"] > 1
+    assert table.doctor(deep=True).ok
+    damaged = with_a_wrong_hash(table)
     table = wt.Table.open(table.path)
     assert table.audit().found == {"hash-index": 1}
     (found,) = table.doctor(deep=True).findings
@@ -386,20 +395,13 @@ def test_a_hash_that_an_index_lost_is_found_and_made_anew(tmp_path: Path) -> Non
 
 def test_a_key_in_two_buckets_is_found(tmp_path: Path) -> None:
     """Which a wrong hash has led to."""
-    table = wt.Catalog(tmp_path).create_table(
-        "db.t",
-        {"id": "BIGINT", "a": "INT"},
-        primary_key=["id"],
-        options={"bucket": "-1", "dynamic-bucket.target-row-num": "5", "widetable.fsync": "false"},
-    )
-    table.write([{"id": n, "a": 0} for n in range(12)])
-    # Of a full bucket: a key whose hash is lost goes to another one.
-    damaged = max(Path(table.path, "index").iterdir(), key=lambda path: path.stat().st_size)
-    data = bytearray(damaged.read_bytes())
-    data[-3] ^= 1
-    damaged.write_bytes(data)
+    table = in_small_buckets(tmp_path)
+    with_a_wrong_hash(table)
     table = wt.Table.open(table.path)
     table.write([{"id": n, "a": 1} for n in range(12)])
     assert table.scan().count() == 13
     report = table.audit()
     assert {found.found for found in report.findings} >= {"1 keys that are in several"}
+    table.overwrite([{"id": n, "a": 2} for n in range(12)], whole_table=True)
+    assert table.scan().count() == 12
+    assert table.audit().ok
