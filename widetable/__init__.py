@@ -17,7 +17,7 @@ import typing
 
 if typing.TYPE_CHECKING:
     from widetable.catalog import Catalog
-    from widetable.commit.committer import CommitResult
+    from widetable.commit.commit_result import CommitResult
     from widetable.commit.writer_registration import Job, JobSink
     from widetable.delta_join import DeltaJoin
     from widetable.derive.change_scan import ChangeScan

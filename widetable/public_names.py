@@ -38,7 +38,7 @@ HOMES: Final = {
     "ChangeScan": "derive.change_scan",
     "ColumnEvent": "operations.explanation",
     "CommitMessage": "write.commit_message",
-    "CommitResult": "commit.committer",
+    "CommitResult": "commit.commit_result",
     "DamagedFile": "operations.file_damage",
     "DeltaJoin": "delta_join",
     "Delays": "meta.delays",

@@ -19,7 +19,6 @@ import widetable as wt
 
 SCHEMA = pa.schema([("k", pa.int64()), ("a", pa.int64()), ("b", pa.int64())])
 PARTIAL = {"merge-engine": "partial-update", "write-only": "true"}
-REMOVES = {"partial-update.remove-record-on-delete": "true"}
 WRITERS, KEYS = 3, 4
 
 
@@ -42,20 +41,6 @@ def _late_commit(
 @pytest.mark.parametrize("compacts", [False, True])
 def test_an_overtaken_update_of_own_columns_is_not_lost(tmp_path: Path, compacts: bool) -> None:
     assert _late_commit(tmp_path, PARTIAL, {"b": 5}, compacts) == [{"k": 1, "a": 1, "b": 5}]
-
-
-@pytest.mark.parametrize(
-    "options", [PARTIAL | REMOVES, {"merge-engine": "deduplicate", "write-only": "true"}]
-)
-def test_an_overtaken_insert_stands_when_the_delete_was_compacted_away(
-    tmp_path: Path, options: dict[str, str]
-) -> None:
-    """Described in docs/decisions/0002: before the compaction the delete, which started later, still counts."""
-    delete = {"_row_kind": "-D"}
-    assert _late_commit(tmp_path / "not", options, delete, compacts=False) == []
-    assert _late_commit(tmp_path / "compacted", options, delete, compacts=True) == [
-        {"k": 1, "a": 1, "b": None}
-    ]
 
 
 @pytest.mark.parametrize("grouped", [False, True])

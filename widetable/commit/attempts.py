@@ -18,6 +18,7 @@ from uuid import uuid4
 
 from widetable.commit.commit_files import CommitFiles
 from widetable.commit.commit_request import CommitRequest
+from widetable.commit.ordered_append import OrderedAppend
 from widetable.commit.replay import CommitHistory
 from widetable.commit.touched_keys import Untouched
 
@@ -27,14 +28,15 @@ class Attempts:
     """Of one commit. files: None before the first attempt. may_be_in: it is not known how a publish that was tried
     ended.
 
-    asked: as it stands behind the newest snapshot seen so far; only a rescaling's differs from attempt
-    to attempt. history, untouched: each remembers up to which snapshot it has looked. started_millis:
-    monotonic. uuid: of the snapshot in all attempts, by which one whose publish was not answered is
-    known again. retries: lost races. For one thread.
+    asked: as it stands behind the newest snapshot seen so far; that of a rescaling, and of an append that was
+    overtaken, differs from attempt to attempt. order: of the append's numbers. history, untouched: each remembers up
+    to which snapshot it has looked. started_millis: monotonic. uuid: of the snapshot in all attempts, by which one
+    whose publish was not answered is known again. retries: lost races. For one thread.
     """
 
     asked: CommitRequest
     history: CommitHistory
+    order: OrderedAppend
     started_millis: float
     files: CommitFiles | None = None
     uuid: str = field(default_factory=lambda: str(uuid4()))

@@ -13,7 +13,7 @@ so it is 120.
 
 What stays at level 0 may be older than what is taken, which then sorts before it (docs/decisions/0007 and 0008). That
 changes no row where the two have no column in common. So a file stays, too, whose rows depend on the order to an older
-one that stays: rows of a table must not change with the timing of compactions (`depends_on_order`).
+one that stays: rows of a table must not change with the timing of compactions (`order_dependence`).
 
     cut 10    file  label  columns  numbers        a stays: its label is 20
               a       20   {1}      100 to 199     b stays: it shares column 1 with a, and is later
@@ -21,8 +21,7 @@ one that stays: rows of a table must not change with the timing of compactions (
               c       10   {2}      300 to 399     d stays: it may have values in all columns
               d       10   all      400 to 499
 
-Where records replace each other as a whole (`mixes_records` is False) all that is later than `a`
-stays.
+Where records replace each other as a whole all that is later than `a` stays.
 """
 
 from __future__ import annotations
@@ -31,13 +30,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from widetable.commit.barrier_state import BarrierState
-
-
-class Values(NamedTuple):
-    """What records hold. columns: field ids of the value columns that they may have values in, None for all."""
-
-    columns: frozenset[int] | None
-    has_deletes: bool
+from widetable.merge.order_dependence import Values, depends_on_order
 
 
 class Level0File(NamedTuple):
@@ -78,10 +71,12 @@ def roundest(least: int, most: int, interval: int) -> int:
     return (last >> (differing_bits - 1) << (differing_bits - 1)) * interval
 
 
-def staying(files: Sequence[Level0File], barrier: int, *, mixes_records: bool) -> set[str]:
+def staying(
+    files: Sequence[Level0File], barrier: int, *, ordered: frozenset[int] | None
+) -> set[str]:
     """Names of the files at level 0 of one bucket that a compaction with that cut leaves.
 
-    mixes_records: whether rows of the table are merged column by column.
+    ordered: the columns in which order counts (`order_dependence.ordered_ids`).
     """
     names: set[str] = set()
     oldest: dict[Values, int] = {}  # first sequence number of what stays
@@ -102,16 +97,9 @@ def staying(files: Sequence[Level0File], barrier: int, *, mixes_records: bool) -
         looked_at = len(left)
         for file in left:
             if any(
-                first < file.last and depends_on_order(values, file.values, mixes_records)
+                first < file.last and depends_on_order(values, file.values, ordered)
                 for values, first in oldest.items()
             ):
                 stay(file)
         left = [file for file in left if file.name not in names]
     return names
-
-
-def depends_on_order(one: Values, other: Values, mixes_records: bool) -> bool:
-    """Whether rows may differ when these are merged the other way round."""
-    if not mixes_records or one.has_deletes or other.has_deletes:
-        return True
-    return one.columns is None or other.columns is None or bool(one.columns & other.columns)

@@ -5,8 +5,7 @@ barrier that its records belong to. On disk: never change
 
     widetable.writer   = who committed; of an append of ours, also of one without files
     widetable.barrier  = its label, decimal; not there where a writer only joins or leaves
-    widetable.columns  = field ids of the value columns that its writer writes, decimal, joined by commas; not there
-                         where it writes all
+    widetable.columns  = the value columns that its writer writes (`committed_columns`)
     widetable.barrier-begin = when the batch was planned, epoch milliseconds, decimal; only where its writer says it
     widetable.barriers = JSON object, copied from snapshot to snapshot:
                          {"interval", "revision": the last one that took the table back, 0 for none (0046),
@@ -46,7 +45,6 @@ from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
 WRITER: Final = "widetable.writer"
 BARRIER: Final = "widetable.barrier"
 BARRIERS: Final = "widetable.barriers"
-COLUMNS: Final = "widetable.columns"
 BARRIER_BEGIN: Final = "widetable.barrier-begin"
 ROOT: Final = "root"
 DERIVED: Final = "derived"
@@ -228,17 +226,6 @@ def label_of(snapshot: Snapshot, load: Load, interval: int) -> int | None:
     if not is_foreign_commit(snapshot):
         return None
     return state_at(before(snapshot, load), load, interval).foreign_label
-
-
-def columns_of(snapshot: Snapshot) -> frozenset[int] | None:
-    """Field ids of the value columns that its records may have values in; None for all.
-
-    Empty where its writer writes the key alone.
-    """
-    text = snapshot.properties.get(COLUMNS)
-    if text is None:
-        return None
-    return frozenset(decimal(id, snapshot.id, COLUMNS) for id in text.split(",") if id)
 
 
 # A commit and the look before it, a session and its bisection ask for the same few snapshots.

@@ -45,7 +45,6 @@ from widetable.commit.barrier_state import (
     BARRIER,
     BARRIER_BEGIN,
     BARRIERS,
-    COLUMNS,
     DERIVED,
     ROOT,
     WRITER,
@@ -53,6 +52,8 @@ from widetable.commit.barrier_state import (
     Member,
     check_barrier,
 )
+from widetable.commit.committed import COLUMNS
+from widetable.commit.committed_columns import columns_text
 from widetable.derived_options import WIDENER_OF, WIDENER_RUN
 from widetable.errors import ConflictError, InvalidError
 
@@ -110,7 +111,7 @@ def properties_after(
         after = after.with_files(label)
     said = {WRITER: asked.writer, BARRIERS: after.to_json()}
     if has_files and asked.columns is not None:
-        said[COLUMNS] = ",".join(map(str, sorted(asked.columns)))
+        said[COLUMNS] = columns_text(asked.columns)
     if asked.begin_millis is not None:
         said[BARRIER_BEGIN] = str(asked.begin_millis)
     return said if label is None else {**said, BARRIER: str(label)}

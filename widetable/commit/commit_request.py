@@ -155,6 +155,12 @@ def request(
     )
 
 
+def with_messages(asked: CommitRequest, messages: Sequence[CommitMessage]) -> CommitRequest:
+    """The same request with other new files in place of those that its messages had."""
+    kept = tuple(messages)
+    return replace(asked, messages=kept, adds=_entries(ADD, kept, _ADDING))
+
+
 def _entries(
     kind: int, messages: Sequence[CommitMessage], fields: Sequence[str]
 ) -> tuple[ManifestEntry, ...]:

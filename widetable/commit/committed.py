@@ -6,6 +6,7 @@ On disk: never change (docs/decisions/0004-sequence-numbers.md, 0005-commits-rem
     widetable.commit-users = JSON object: commit user -> [last identifier of an append or overwrite, its snapshot id,
                              its time in epoch millis, its digest or null]; the user that committed last at the end
     widetable.digest       = the digest of this snapshot's own commit; not there without one
+    widetable.columns      = which columns were written (`committed_columns`)
     widetable.rescaled     = of an overwrite that moved rows to other buckets and changed none: how many buckets
     widetable.commits      = what versions before wrote instead of widetable.commit-users: commit user ->
                              [identifier, snapshot id], at most 1,024 of them
@@ -47,6 +48,7 @@ FILES: Final = "widetable.files"
 RETRIES: Final = "widetable.retries"
 EXPIRED_ROWS: Final = "widetable.expired-rows"
 RESCALED: Final = "widetable.rescaled"
+COLUMNS: Final = "widetable.columns"
 OWN_PROPERTIES: Final = frozenset(
     {
         MAX_SEQUENCE_NUMBER,
@@ -58,6 +60,7 @@ OWN_PROPERTIES: Final = frozenset(
         RETRIES,
         EXPIRED_ROWS,
         RESCALED,
+        COLUMNS,
     }
 )
 # Measured in decision 0005.

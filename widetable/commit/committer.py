@@ -25,7 +25,8 @@ import contextlib
 import logging
 import random
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from widetable import options as opt
@@ -37,6 +38,7 @@ from widetable.commit.commit_delta import Deltas
 from widetable.commit.commit_files import CommitFiles
 from widetable.commit.commit_identity import Identity
 from widetable.commit.commit_request import CommitRequest, Follow, request
+from widetable.commit.commit_result import CommitResult
 from widetable.commit.commit_warnings import warn_of_clock, warn_of_many_users
 from widetable.commit.committed import highest_sequence_number, users_of
 from widetable.commit.index_files import IndexFiles
@@ -47,8 +49,10 @@ from widetable.commit.lost_snapshots import mark_snapshots
 from widetable.commit.manifest_writer import ManifestWriter
 from widetable.commit.newest import Look, Newest
 from widetable.commit.next_snapshot import next_snapshot
+from widetable.commit.ordered_append import OrderedAppend
 from widetable.commit.parsed_back import parsed_back
 from widetable.commit.planned_from import PlannedFrom
+from widetable.commit.published_files import PublishedFiles
 from widetable.commit.replay import CommitHistory, Replay
 from widetable.commit.schema_store import SchemaStore
 from widetable.commit.snapshot_store import SnapshotStore
@@ -82,25 +86,6 @@ _LONGEST_WAIT_MILLIS: Final = 100.0  # the first wait doubles with each lost rac
 # How often a snapshot whose publishing failed is looked for while the storage fails to answer.
 _LOOKS: Final = 6
 _log = logging.getLogger("widetable")
-
-
-@dataclass(frozen=True)
-class CommitResult:
-    """committed:
-
-    False when there was nothing to do, or the commit was in already; then snapshot_id is the one that holds it,
-    None when it is not known. rows, files: added. retries: lost races.
-    """
-
-    __module__ = "widetable"
-
-    committed: bool
-    snapshot_id: int | None
-    kind: str
-    rows: int = 0
-    files: int = 0
-    retries: int = 0
-    duration_millis: int = 0
 
 
 class Committer:
@@ -236,12 +221,15 @@ class Committer:
         the clock in ns, but above all noted ones. InvalidError for a clock that would leave no numbers. look: of this
         operation.
         """
-        noted = self._highest_sequence_number((look or self.look()).latest)
+        return self._first_number(self._highest_sequence_number((look or self.look()).latest))
+
+    def _first_number(self, noted: int) -> int:
         return first_number(self._clock.now_nanos(), noted, self._rng.randrange(START_SPREAD))
 
     def _commit(self, asked: CommitRequest) -> CommitResult:
         history = CommitHistory(self.last_commits.load, asked.by, self._paths.root)
-        run = Attempts(asked, history, self._clock.monotonic_millis())
+        order = OrderedAppend(asked, partial(PublishedFiles, self.live_files, self.snapshots))
+        run = Attempts(asked, history, order, self._clock.monotonic_millis())
         try:
             while (result := self._attempt_in_turn(run)) is None:
                 self._wait(run)
@@ -249,8 +237,10 @@ class Committer:
             if not run.may_be_in:
                 self._clean_up(run)
             raise
-        if not result.committed and run.files:
-            run.files.writer.discard()
+        if result.committed:
+            order.drop_given(self._state(self.schemas.known()))
+        else:
+            self._discard(run)
         return result
 
     def _attempt_in_turn(self, run: Attempts) -> CommitResult | None:
@@ -271,7 +261,7 @@ class Committer:
                 run.untouched.check(
                     self._state(look.schema), self.live_files, latest.id if latest else 0
                 )
-            run.asked = run.asked.behind(latest)  # a rescaling asks for its messages anew
+            run.asked = self._in_order(run, look)
             delta, asked = self._deltas.of(run.asked, latest), run.asked
             said = barrier_properties(asked, look, self.level0)
             is_asked = delta or asked.properties or asked.restores or asked.barrier
@@ -292,6 +282,17 @@ class Committer:
         self._mark()
         self._hint(snapshot.id)
         return self._result(run, committed=True, snapshot_id=snapshot.id)
+
+    def _in_order(self, run: Attempts, look: Look) -> CommitRequest:
+        """The request behind the newest snapshot: a rescaling asks for its messages anew, an append that was overtaken
+        gets later numbers.
+        """
+        asked, latest = run.asked.behind(look.latest), look.latest
+        if asked.kind != COMMIT_KIND_APPEND:
+            return asked
+        highest = self._highest_sequence_number(latest)
+        base = partial(self._first_number, highest)
+        return run.order.behind(asked, latest, self._state(look.schema), highest, base)
 
     def _not_committed(
         self, run: Attempts, latest: Snapshot | None, snapshot_id: int | None
@@ -421,10 +422,15 @@ class Committer:
 
     def _clean_up(self, run: Attempts) -> None:
         """After a failure before anything was published. Data files of writers stay: they may be committed again."""
-        if run.files:
-            run.files.writer.discard()
+        self._discard(run)
         if run.asked.kind == COMMIT_KIND_COMPACT:
             discard(self._state(self.schemas.known()), run.asked.messages)
+
+    def _discard(self, run: Attempts) -> None:
+        """What the attempts wrote, none of which is in."""
+        if run.files:
+            run.files.writer.discard()
+        run.order.drop_copies(self._state(self.schemas.known()))
 
     def _state(self, schema: TableSchema) -> TableState:
         return TableState(self._file_io, self._paths, schema, self.schemas.load)

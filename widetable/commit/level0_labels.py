@@ -20,22 +20,23 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from widetable.commit.barrier_cut import Level0File, Values, staying
+from widetable.commit.barrier_cut import Level0File, staying
 from widetable.commit.barrier_state import (
     BARRIERS,
     UNKNOWN,
     BarrierState,
-    columns_of,
     label_of,
     state_at,
 )
 from widetable.commit.committed import Load, before
+from widetable.commit.committed_columns import columns_of
 from widetable.commit.live_files import LiveFiles
 from widetable.commit.passed_over import if_there
 from widetable.errors import NotFoundError
 from widetable.format.bucket_id import BucketId, by_bucket
 from widetable.format.manifest_entry import ADD, DELETE, Identity, ManifestEntry
 from widetable.format.snapshot import Snapshot
+from widetable.merge.order_dependence import Values
 
 # Snapshots that are read in one go where nobody has looked for so long: some 0.2 s. So a table
 # whose barriers do not complete for long still answers soon when one does.
@@ -81,14 +82,14 @@ class Level0:
         return frozenset(file.bucket for file in self.files.values() if file.label <= barrier)
 
     def staying(
-        self, entries: Sequence[ManifestEntry], barrier: int, *, mixes_records: bool
+        self, entries: Sequence[ManifestEntry], barrier: int, *, ordered: frozenset[int] | None
     ) -> set[str]:
         """Names of those of live entries that a compaction with that cut leaves (`barrier_cut.staying`)."""
         waiting = [entry for entry in entries if entry.file.level == 0]
         return {
             name
             for members in by_bucket(waiting).values()
-            for name in staying([*map(self._file, members)], barrier, mixes_records=mixes_records)
+            for name in staying([*map(self._file, members)], barrier, ordered=ordered)
         }
 
     def _file(self, entry: ManifestEntry) -> Level0File:

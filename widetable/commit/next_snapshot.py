@@ -22,6 +22,7 @@ from widetable.commit.attempts import Attempts
 from widetable.commit.commit_files import ListFile
 from widetable.commit.commit_request import CommitRequest
 from widetable.commit.committed import (
+    COLUMNS,
     EXPIRED_ROWS,
     FILES,
     RESCALED,
@@ -31,10 +32,11 @@ from widetable.commit.committed import (
     Users,
     next_properties,
 )
+from widetable.commit.committed_columns import columns_text, union
 from widetable.commit.newest import Look
 from widetable.commit.snapshot_times import commit_millis
 from widetable.format.manifest_entry import ADD, ManifestEntry
-from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
+from widetable.format.snapshot import COMMIT_KIND_APPEND, COMMIT_KIND_COMPACT, Snapshot
 from widetable.retention_options import COMMIT_USER_RETENTION
 
 WRITER_VERSION: Final = "widetable"
@@ -88,6 +90,7 @@ def next_snapshot(
         properties={
             # What a caller gives comes first: it replaces nothing that the commit says itself.
             **asked.properties,
+            **_columns(look, asked),
             **barriers,
             **next_properties(
                 users,
@@ -99,6 +102,16 @@ def next_snapshot(
             **_of_rows(asked, run.retries),
         },
     )
+
+
+def _columns(look: Look, asked: CommitRequest) -> dict[str, str]:
+    """Which columns an append has written; not said where nobody knows, and where it is all of them."""
+    if asked.kind != COMMIT_KIND_APPEND:
+        return {}
+    ids = union(message.columns for message in asked.messages if message.new_files)
+    schema = look.schema
+    values = {field.id for field in schema.fields if field.name not in schema.primary_keys}
+    return {} if ids is None or ids >= values else {COLUMNS: columns_text(ids)}
 
 
 def _remembered(asked: CommitRequest, id: int, time_millis: int) -> LastCommit | None:

@@ -32,7 +32,7 @@ from widetable import join_options
 from widetable import options as opt
 from widetable import retention_options as retention
 from widetable.commit.commit_identity import Identity
-from widetable.commit.committer import CommitResult
+from widetable.commit.commit_result import CommitResult
 from widetable.commit.schema_store import SchemaStore
 from widetable.derive.index_progress import (
     IndexProgress,

@@ -84,6 +84,11 @@ def columns_of_group(schema: TableSchema, group: SequenceGroup) -> dict[str, Agg
     return {name: column for name, column in found.items() if column is not None}
 
 
+def commutes(column: AggregateColumn) -> bool:
+    """Whether adds give the same value in any order."""
+    return AGGREGATES[column.function].grouping(column) in (Grouping.ANY, Grouping.ADDS)
+
+
 def takes_back(column: AggregateColumn) -> bool:
     """Whether a retraction does something to the column.
 

@@ -33,6 +33,7 @@ from widetable.merge.aggregate_function import IGNORE_RETRACT, AggregateColumn, 
 from widetable.merge.aggregate_functions import (
     AGGREGATES,
     columns_of_aggregation,
+    commutes,
     takes_back,
 )
 from widetable.merge.aggregate_normal_form import (
@@ -77,6 +78,11 @@ class Aggregation(MergeEngine):
         if missing:
             expected = "all columns of the functions last_value and first_value, whose nulls count"
             raise missing_columns(columns, missing, expected)
+
+    def ordered_columns(self, schema: TableSchema) -> frozenset[str]:
+        """Those of functions that do not commute. A column of `sequence.field` has equal values where it is equal."""
+        columns = columns_of_aggregation(schema)
+        return frozenset(name for name, column in columns.items() if not commutes(column))
 
     def normal_form(self, schema: TableSchema, row_batch: pa.RecordBatch) -> pa.RecordBatch:
         """A -D that removes keeps its key alone: else what follows would be added to its values."""

@@ -52,6 +52,13 @@ class MergeEngine(ABC):
         needed = {*columns, *schema.trimmed_primary_key, *schema.sequence_fields}
         return tuple(name for name in schema.names if name in needed)
 
+    def ordered_columns(self, schema: TableSchema) -> frozenset[str] | None:
+        """The columns whose merged value depends on which of two adds is the later one (`order_dependence`).
+
+        None: the rows of this engine win or lose as a whole, so every column does.
+        """
+        return None
+
     def normal_form(self, schema: TableSchema, row_batch: pa.RecordBatch) -> pa.RecordBatch:
         """The same records without values that have no meaning (docs/decisions/0001).
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 from widetable import options as opt
 from widetable.kernels.arrow_buffers import fixed_values
 from widetable.merge.aggregate_function import AggregateColumn, Grouping
-from widetable.merge.aggregate_functions import AGGREGATES, columns_of_groups
+from widetable.merge.aggregate_functions import AGGREGATES, columns_of_groups, commutes
 from widetable.merge.aggregate_normal_form import aggregate_normal_form, refuse_retractions
 from widetable.merge.merge_engine import MergeEngine
 from widetable.merge.normal_form import cleared_of_partial_update, first_retraction
@@ -74,6 +74,19 @@ class PartialUpdate(MergeEngine):
             if needed.intersection(group.columns) or set(removing).intersection(group.sequence):
                 needed.update(group.sequence)
         return super().needed_columns(schema, needed)
+
+    def ordered_columns(self, schema: TableSchema) -> frozenset[str]:
+        """All but `sequence.field`, whose equal values are equal, and groups in which every value commutes.
+
+        In such a group the sequence is the largest one in any order, and so are the values that go with it.
+        """
+        filled = columns_of_groups(schema)
+        unordered = {*schema.primary_keys, *schema.sequence_fields}
+        for group in schema.sequence_groups:
+            plain = [name for name in group.protected if name not in group.sequence]
+            commuting = {name for name in plain if name in filled and commutes(filled[name])}
+            unordered |= {*group.columns} if commuting.issuperset(plain) else commuting
+        return frozenset(schema.names).difference(unordered)
 
     def normal_form(self, schema: TableSchema, row_batch: pa.RecordBatch) -> pa.RecordBatch:
         """A retraction that a function cannot take back is refused only where its group has a sequence: else it is

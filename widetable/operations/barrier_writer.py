@@ -39,8 +39,8 @@ from widetable.arguments import LARGEST, flag, names, whole_number
 from widetable.commit.barrier_step import Act, BarrierStep, check_name, check_run
 from widetable.commit.barrier_table import interval_of
 from widetable.commit.commit_identity import Identity
+from widetable.commit.commit_result import CommitResult
 from widetable.commit.committed import last_of, users_of
-from widetable.commit.committer import CommitResult
 from widetable.commit.writer_registration import WriterRegistration
 from widetable.derived_options import check_not_derived
 from widetable.errors import ConflictError, InvalidError, NotFoundError

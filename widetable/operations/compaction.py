@@ -26,7 +26,8 @@ from functools import partial
 from typing import TypeAlias
 
 from widetable.arguments import flag
-from widetable.commit.committer import CommitResult, Committer
+from widetable.commit.commit_result import CommitResult
+from widetable.commit.committer import Committer
 from widetable.commit.compaction_wishes import CompactionWishes
 from widetable.commit.planned_from import PlannedFrom, planned_from
 from widetable.format.bucket_id import BucketId, by_bucket

@@ -19,6 +19,7 @@ from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.snapshot import Snapshot
 from widetable.lsm.bucket_plan import Scope
 from widetable.lsm.levels import looks_up
+from widetable.merge.order_dependence import ordered_ids
 from widetable.write.table_state import TableState
 
 # No label is as low: level 0 stays as it is.
@@ -74,8 +75,8 @@ def entries_up_to(
     interval = state.options.get(BARRIER_INTERVAL)
     if interval is None or barrier is None or snapshot is None or not entries:
         return list(entries)
-    level0, mixes = committer.level0.at(snapshot, interval), state.engine.mixes_records
-    stays = level0.staying(entries, barrier, mixes_records=mixes)
+    level0 = committer.level0.at(snapshot, interval)
+    stays = level0.staying(entries, barrier, ordered=ordered_ids(state.schema))
     return [entry for entry in entries if entry.file.file_name not in stays]
 
 

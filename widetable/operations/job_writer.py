@@ -28,7 +28,7 @@ from widetable.commit.barrier_state import Member
 from widetable.commit.barrier_step import Act, BarrierStep
 from widetable.commit.barrier_table import interval_of
 from widetable.commit.commit_identity import Identity
-from widetable.commit.committer import CommitResult
+from widetable.commit.commit_result import CommitResult
 from widetable.errors import ConflictError
 from widetable.operations.barrier_scan import barrier_views, newest_revision
 from widetable.operations.barrier_writer import committed_or_back, last_identifier, value_ids

@@ -20,7 +20,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from widetable.commit.committer import CommitResult
+from widetable.commit.commit_result import CommitResult
 from widetable.errors import ConflictError, InvalidError
 from widetable.lsm.moved_rows import moved
 from widetable.operations.open_table import OpenTable

@@ -29,7 +29,8 @@ from typing import Any, Final
 
 from widetable.arguments import whole_number
 from widetable.commit.barrier_table import check_rows_stay
-from widetable.commit.committer import CommitResult, Committer
+from widetable.commit.commit_result import CommitResult
+from widetable.commit.committer import Committer
 from widetable.errors import ConflictError
 from widetable.format.snapshot import Snapshot
 from widetable.operations.alteration import rescaled

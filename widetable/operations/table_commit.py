@@ -20,7 +20,7 @@ from widetable import options as opt
 from widetable.arguments import flag, items
 from widetable.commit.barrier_step import BarrierStep
 from widetable.commit.commit_identity import Identity
-from widetable.commit.committer import CommitResult
+from widetable.commit.commit_result import CommitResult
 from widetable.operations import compaction_threads
 from widetable.operations.compaction_after_commit import compact_after_commit
 from widetable.operations.open_table import OpenTable

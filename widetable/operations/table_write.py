@@ -21,7 +21,7 @@ import pyarrow as pa
 from widetable.arguments import flag, instance, items, text, whole_number
 from widetable.commit.barrier_table import check_needs_no_writer, check_rows_stay
 from widetable.commit.commit_identity import Identity
-from widetable.commit.committer import CommitResult
+from widetable.commit.commit_result import CommitResult
 from widetable.commit.newest import Look
 from widetable.derived_options import check_not_derived
 from widetable.errors import ConflictError, InvalidError

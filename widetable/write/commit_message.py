@@ -16,7 +16,7 @@ from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.deletion_vector import DeletedRows
 
 # Bumped when a field of CommitMessage, DataFileMeta or Stats changes.
-MESSAGE_VERSION: Final = 5
+MESSAGE_VERSION: Final = 6
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,7 @@ class CommitMessage:
     of keys that are new in a dynamic bucket, as its index has them (format.hash_index). marked_files: live files, as
     they were found, that stay or come back without some of their rows; new_vectors: their deletion vectors from now on,
     in the same order (format.deletion_vector). expired_rows: that a compaction let go because they are too old.
+    columns: field ids of the value columns that the records of new_files may have values in; None where nobody knows.
 
     A compaction that merged a and b into c and moved d from level 0 to 5:
 
@@ -52,6 +53,7 @@ class CommitMessage:
     marked_files: tuple[DataFileMeta, ...] = ()
     new_vectors: tuple[bytes, ...] = ()
     expired_rows: int = 0
+    columns: frozenset[int] | None = None
 
     @property
     def bucket_id(self) -> BucketId:

@@ -34,7 +34,7 @@ _BLOCK_MASK: Final = (1 << BLOCK_BITS) - 1
 # Of tasks of which nobody knows how many there are.
 _TASKS_IN_TURN_BITS: Final = 14
 _MOST_ROWS_BITS: Final = 32
-_LARGEST: Final = (1 << 63) - 1
+LARGEST: Final = (1 << 63) - 1
 # How far apart writers begin that start together while the noted number is ahead of the clock.
 START_SPREAD: Final = 1 << 20
 # In the year 2116: half of all numbers are above.
@@ -99,7 +99,7 @@ class SequenceAllocator:
                 expected=f"at most {self._most_rows} rows in a task",
                 action="Repartition the data, so that a task has fewer rows.",
             )
-        if self._number(self._next_row + rows - 1) > _LARGEST:
+        if self._number(self._next_row + rows - 1) > LARGEST:
             raise InvalidError(
                 "sequence numbers",
                 found=f"{rows} more rows after {self._number(self._next_row)}",

@@ -87,6 +87,8 @@ class TableWriter:
         self._buffer = WriteBuffer(schema, state.engine, chosen.names, budget_bytes)
         all_columns = state.options.get(opt.LEVEL0_COLUMNS) == "all"
         self._file_columns = schema.names if all_columns else chosen.names
+        values = [name for name in chosen.names if name not in schema.primary_keys]
+        self._value_ids = frozenset(schema.field(name).id for name in values)
         self._changelog: InputChangelog | None = None
         if state.options.get(opt.CHANGELOG_PRODUCER) == "input":
             share = max(1, budget_bytes // _CHANGELOG_PART_OF_BUDGET)
@@ -158,6 +160,7 @@ class TableWriter:
                 new_files=tuple(files.get(bucket, ())),
                 changelog_files=changelog.get(bucket, ()),
                 new_hashes=write_hash_index(hashes[bucket]) if bucket in hashes else b"",
+                columns=self._value_ids,
             )
             for bucket in buckets
         ]

@@ -9,13 +9,14 @@ import pytest
 
 from widetable.commit.barrier_cut import (
     Level0File,
-    Values,
     cuts,
-    depends_on_order,
     roundest,
     staying,
 )
 from widetable.commit.barrier_state import BarrierState
+from widetable.merge.order_dependence import Values, depends_on_order
+
+ORDERED = frozenset({1, 2, 3})
 
 
 def state(frontier: int, waiting: int | None, moved: int = 0) -> BarrierState:
@@ -93,8 +94,9 @@ def file(name: str, label: int, at: int, *columns: int, deletes: bool = False) -
 def test_what_follows_on_a_file_that_stays_stays(
     files: list[Level0File], mixes: bool, left: str
 ) -> None:
-    assert staying(files, 10, mixes_records=mixes) == set(left)
-    assert staying(files[::-1], 10, mixes_records=mixes) == set(left)
+    ordered = ORDERED if mixes else None
+    assert staying(files, 10, ordered=ordered) == set(left)
+    assert staying(files[::-1], 10, ordered=ordered) == set(left)
 
 
 def test_nothing_is_taken_that_depends_on_what_stays(rng: random.Random) -> None:
@@ -106,7 +108,7 @@ def test_nothing_is_taken_that_depends_on_what_stays(rng: random.Random) -> None
             for one in [Values(frozenset(rng.sample((1, 2, 3), rng.randint(1, 2))), False)]
             for first in [rng.randint(0, 200)]
         ]
-        left = staying(files, 10, mixes_records=True)
+        left = staying(files, 10, ordered=ORDERED)
         stays = [each for each in files if each.label > 10]
         for _ in files:
             stays = [
@@ -114,7 +116,7 @@ def test_nothing_is_taken_that_depends_on_what_stays(rng: random.Random) -> None
                 for each in files
                 if each.label > 10
                 or any(
-                    older.first < each.last and depends_on_order(older.values, each.values, True)
+                    older.first < each.last and depends_on_order(older.values, each.values, ORDERED)
                     for older in stays
                 )
             ]

@@ -22,7 +22,8 @@ from tests.widetable.commit.fake_table import (
     written,
 )
 from widetable.commit.commit_identity import Identity
-from widetable.commit.committer import CommitResult, Committer
+from widetable.commit.commit_result import CommitResult
+from widetable.commit.committer import Committer
 from widetable.commit.manifest_cache import MANIFEST_CACHE
 from widetable.errors import ConflictError, StorageError
 from widetable.format.data_file_meta import DataFileMeta

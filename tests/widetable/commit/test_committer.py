@@ -89,6 +89,7 @@ def test_the_first_snapshot_has_every_key_it_must_have(tmp_path: Path) -> None:
             {"job": [3, 1, body["timeMillis"], "d1"]}, separators=(",", ":")
         ),
         "widetable.digest": "d1",
+        "widetable.columns": "",
         "widetable.writer": "w",
         "widetable.rows": "7",
         "widetable.files": "1",
