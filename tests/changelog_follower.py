@@ -6,7 +6,6 @@ Law 5 of the changelog: +I is of a key that is absent, -U and -D show the row as
 
 from __future__ import annotations
 
-import enum
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -29,14 +28,6 @@ def changes_of(table: wt.Table, start: int, end: int, **how: Any) -> list[Record
 def change_texts(changes: Iterable[Record]) -> list[str]:
     """Changes in their order, in one comparable form."""
     return [f"{kind} {json.dumps(plain(row), sort_keys=True)}" for kind, row in changes]
-
-
-class Order(enum.Enum):
-    """Where an overtaken commit comes is known: always, if what overtook it deletes nothing, or not at all."""
-
-    ANY = enum.auto()
-    OF_ADDS = enum.auto()
-    UNKNOWN = enum.auto()
 
 
 class Follower:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, Final
 
@@ -17,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import widetable as wt
-from tests.changelog_follower import ROW_KIND, Follower, Order, change_texts, changes_of
+from tests.changelog_follower import ROW_KIND, Follower, change_texts, changes_of
 from tests.model import Key, Model, Record, Row, ordered
 from tests.plain_rows import plain, python_rows
 from tests.random_table import (
@@ -33,11 +32,9 @@ from tests.random_table import (
     in_two_tasks,
     live_files,
     make,
-    mixes_records,
     place_of,
     rows_of,
     stamped_commits,
-    takes_late_records,
     texts,
 )
 from tests.strategies import Commit, drawn_snapshot
@@ -47,6 +44,8 @@ from widetable.format.snapshot import Snapshot
 from widetable.write.commit_message import CommitMessage
 
 USERS: Final = ("left", "right", "third")
+# Writers that have begun and not committed, at most.
+MOST_BEGUN: Final = 4
 Parts = Sequence[Sequence[Record]]
 
 
@@ -69,6 +68,7 @@ class ChangelogMachine(RuleBasedStateMachine):
         self.changes: dict[int, list[str]] = {}
         self.settled: set[int] = set()
         self.places: dict[Key, BucketId] = {}
+        self.begun: list[tuple[Sequence[Record], list[CommitMessage]]] = []
 
     def teardown(self) -> None:
         self.folder.cleanup()
@@ -114,31 +114,21 @@ class ChangelogMachine(RuleBasedStateMachine):
         self._commit(messages, user, [commit.records[:cut], commit.records[cut:]])
         time.sleep(0.004)
 
-    @rule(data=st.data(), compacts=st.booleans())
-    def write_overtaken(self, data: st.DataObject, compacts: bool) -> None:
-        """A writer starts, another commits before it, and perhaps all is compacted before it commits as well."""
-        known = self.order_of_overtaken(compacts)
-        if known is Order.UNKNOWN:
-            return
-        late, early = self._draw(data), self._draw(data)
-        if known is Order.OF_ADDS:
-            adds = tuple(record for record in early.records if self.model.is_add(record))
-            early = replace(early, records=adds)
-        messages = [self._written(commit) for commit in (late, early)]
-        by_start, by_commit = self.model.copy(), self.model.copy()
-        self.model.write(early.records)
-        self._commit(messages[1], USERS[1], [early.records])
-        if compacts:
-            self.compact(full=False)
-        for commit in (late, early):
-            by_start.write(commit.records)
-        for commit in (early, late):
-            by_commit.write(commit.records)
-        if mixes_records(self.model.schema):
-            waiting = self._waiting()
-            by_start.catch_up(by_commit, lambda row: self._place(row) not in waiting)
-        self.model = by_start
-        self._commit(messages[0], USERS[0], [late.records])
+    @precondition(lambda self: len(self.begun) < MOST_BEGUN)
+    @rule(data=st.data())
+    def begin(self, data: st.DataObject) -> None:
+        """A writer takes its numbers and writes its files; it commits when others have, and compacted, or altered."""
+        commit = self._draw(data)
+        self.begun.append((commit.records, self._written(commit)))
+
+    @precondition(lambda self: self.begun)
+    @rule(data=st.data(), user=st.sampled_from(USERS))
+    def commit_what_was_begun(self, data: st.DataObject, user: str) -> None:
+        """Its records come last, whoever compacted what since it began."""
+        place = data.draw(st.integers(0, len(self.begun) - 1), label="writer")
+        records, messages = self.begun.pop(place)
+        self.model.write(records)
+        self._commit(messages, user, [records])
 
     def _written(self, commit: Commit) -> list[CommitMessage]:
         rows = data_of(self.model.schema, commit)
@@ -269,12 +259,6 @@ class ChangelogMachine(RuleBasedStateMachine):
         """Whether all rows of a bucket with these live files were emitted."""
         return all(file.level > 0 for file in files)
 
-    def order_of_overtaken(self, compacts: bool) -> Order:
-        """What is known of where a commit comes that was overtaken (docs/decisions/0007). compacts: in between."""
-        schema = self.model.schema
-        waits = schema.options["write-only"] == "true" and not compacts
-        return Order.ANY if waits or takes_late_records(schema) else Order.UNKNOWN
-
     def follow(self) -> None:
         """Start to follow from what was emitted."""
         self.follower = Follower(self.model.schema, self.emitted.rows(), self.model.uncompared)
@@ -340,6 +324,18 @@ class ChangelogMachine(RuleBasedStateMachine):
         for each in (self.model, self.emitted, self.follower):
             each.alter(self.table.schema, renamed)
         self.follower.uncompared = self.model.uncompared
+        old_name = {new: old for old, new in renamed.items()}
+        names = {name: old_name.get(name, name) for name in self.table.schema.names}
+        self.begun = [
+            (
+                [
+                    (kind, {n: row[o] for n, o in names.items() if o in row})
+                    for kind, row in records
+                ],
+                messages,
+            )
+            for records, messages in self.begun
+        ]
 
     def _take_identifier(self, user: str) -> int:
         self.next_identifier[user] += 1

@@ -29,7 +29,6 @@ from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.data_file_reader import open_data_file
 from widetable.format.snapshot import Snapshot
 from widetable.lsm.sorted_run import key_types, sort_key
-from widetable.merge.engine import engine_of
 from widetable.new_schema import new_schema
 from widetable.paths import TablePaths
 from widetable.row_kind import TEXTS
@@ -273,26 +272,6 @@ def in_two_tasks(table: wt.Table, rows: pa.Table, cut: int) -> list[CommitMessag
         writer.write(part)
         messages += writer.finish()
     return messages
-
-
-def takes_late_records(schema: TableSchema) -> bool:
-    """Whether a commit that was overtaken, and then compacted past, still comes where it belongs.
-
-    What compaction merges keeps one sequence number (docs/decisions/0007), so writers of the same columns
-    are then ordered by their commits; only an order by `sequence.field`, or whole rows without deletes,
-    stay in the order of the starts.
-    """
-    keeps_deletes = engine_of(schema).keeps_deletes(schema)
-    if schema.options.get("merge-engine") == "deduplicate":
-        return keeps_deletes or schema.options.get("ignore-delete") == "true"
-    return bool(schema.sequence_fields)
-
-
-def mixes_records(schema: TableSchema) -> bool:
-    """Whether compaction makes rows of several records, so that they no longer have a place in the order of starts."""
-    engine = schema.options.get("merge-engine")
-    is_merged = not schema.sequence_fields or may_have_changelog(schema, "lookup")
-    return engine != "deduplicate" and is_merged
 
 
 def check_levels(path: str, schema: TableSchema) -> None:

@@ -87,3 +87,19 @@ class DiesAtPublish(LocalFileIO):
             self.left -= 1
             if self.left < 0:
                 kill_now()
+
+
+class DiesAtWrite(DiesAtPublish):
+    """The same, and before data files, manifests, the hint and deletions, too."""
+
+    def open_output(self, path: str) -> pa.NativeFile:
+        self._die(path)
+        return super().open_output(path)
+
+    def write_new(self, path: str, data: bytes) -> None:
+        self._die(path)
+        super().write_new(path, data)
+
+    def delete(self, path: str) -> bool:
+        self._die(path)
+        return super().delete(path)

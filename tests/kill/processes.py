@@ -22,6 +22,7 @@ SCRIPTS = (
     "joiner",
     "bank_writer",
     "barrier_program",
+    "overtaken_writer",
 )
 
 # What a life would import only when it gets there.

@@ -15,10 +15,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, rule
 
-from tests.changelog_follower import Order, change_texts
+from tests.changelog_follower import change_texts
 from tests.changelog_machine import USERS, ChangelogMachine, Parts
 from tests.model import Record, Row
-from tests.random_table import TableSpec, functions_of, mixes_records, stored_rows, texts
+from tests.random_table import TableSpec, functions_of, stored_rows, texts
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.snapshot import Snapshot
 
@@ -27,13 +27,6 @@ class LookupMachine(ChangelogMachine):
     """A commit's rows move up, and are emitted, when level 0 is compacted."""
 
     producer = "lookup"
-
-    def order_of_overtaken(self, compacts: bool) -> Order:
-        """A row that was emitted is older than all that comes; but a number decides where it is one record's own."""
-        schema = self.model.schema
-        if super().order_of_overtaken(compacts) is Order.ANY:
-            return Order.ANY
-        return Order.ANY if mixes_records(schema) else Order.OF_ADDS
 
     @invariant()
     def the_newest_level_has_the_whole_row(self) -> None:
@@ -104,9 +97,6 @@ class SwitchedMachine(LookupMachine):
     def _compact_in_part(self, data: st.DataObject) -> None:
         self.write(data, USERS[0], data.draw(st.sampled_from([0, 1, 5]), label="commits"))
         self.compact(full=False)
-
-    def order_of_overtaken(self, compacts: bool) -> Order:
-        return ChangelogMachine.order_of_overtaken(self, compacts)
 
     def check_snapshot(self, snapshot: Snapshot, parts: Parts) -> None:
         if self.model.schema.options["changelog-producer"] == "none":

@@ -31,13 +31,14 @@ from tests.random_table import (
     rows_of,
     stamped_commits,
     table_specs,
-    takes_late_records,
     texts,
 )
 from tests.strategies import ORDERED, Commit, drawn_snapshot
 from widetable.write.commit_message import CommitMessage
 
 USERS: Final = ("left", "right", "third")
+# Writers that have begun and not committed, at most.
+MOST_BEGUN: Final = 4
 COMPARISONS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "==": operator.eq,
     "!=": operator.ne,
@@ -56,6 +57,7 @@ class TableMachine(RuleBasedStateMachine):
         self.committed: list[tuple[str, int]] = []
         self.remembered: dict[int, list[str]] = {}
         self.tags: dict[str, list[str]] = {}
+        self.begun: list[tuple[Commit, list[CommitMessage]]] = []
 
     def teardown(self) -> None:
         self.folder.cleanup()
@@ -90,28 +92,24 @@ class TableMachine(RuleBasedStateMachine):
             self._note(user, identifier, result)
             time.sleep(0.004)
 
-    @precondition(lambda self: self._may_be_overtaken())
-    @rule(data=st.data(), swaps=st.booleans(), compacts=st.booleans())
-    def write_interleaved(self, data: st.DataObject, swaps: bool, compacts: bool) -> None:
-        """Records come in the order in which their writers started, whoever commits first."""
-        drawn = [self._draw(data), self._draw(data)]
-        parts = [data_of(self.model.schema, commit) for commit in drawn]
-        writers = [self.table.new_writer(part.column_names) for part in parts]
-        for writer, part in zip(writers, parts, strict=True):
+    @precondition(lambda self: len(self.begun) < MOST_BEGUN)
+    @rule(data=st.data())
+    def begin(self, data: st.DataObject) -> None:
+        """A writer takes its numbers and writes its files; it commits when others have, and compacted, or altered."""
+        commit = self._draw(data)
+        part = data_of(self.model.schema, commit)
+        with self.table.new_writer(part.column_names) as writer:
             writer.write(part)
-        messages = [writer.finish() for writer in writers]
-        first = 1 if swaps else 0
-        alone = self.model.copy()
-        alone.write(drawn[first].records)
-        for commit in drawn:
-            self.model.write(commit.records)
-        together, self.model = self.model, alone
-        self._commit(messages[first], USERS[first])
-        if compacts and takes_late_records(self.model.schema):
-            self.table.compact(full=True)
-            self._remember()
-        self.model = together
-        self._commit(messages[1 - first], USERS[1 - first])
+            self.begun.append((commit, writer.finish()))
+
+    @precondition(lambda self: self.begun)
+    @rule(data=st.data(), user=st.sampled_from(USERS))
+    def commit_what_was_begun(self, data: st.DataObject, user: str) -> None:
+        """Its records come last, whoever compacted what since it began."""
+        place = data.draw(st.integers(0, len(self.begun) - 1), label="writer")
+        commit, messages = self.begun.pop(place)
+        self.model.write(commit.records)
+        self._commit(messages, user)
 
     @precondition(lambda self: self.committed)
     @rule(data=st.data())
@@ -213,11 +211,6 @@ class TableMachine(RuleBasedStateMachine):
         compare = COMPARISONS[data.draw(st.sampled_from(signs), label="comparison")]
         condition = compare(pc.field(name), pc.scalar(pa.scalar(value, types[name])))
         return condition, lambda row: row[name] is not None and compare(row[name], value)
-
-    def _may_be_overtaken(self) -> bool:
-        """Without a compaction in between every table may."""
-        schema = self.model.schema
-        return takes_late_records(schema) or schema.options["write-only"] == "true"
 
     def _take_identifier(self, user: str) -> int:
         self.next_identifier[user] += 1

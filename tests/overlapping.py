@@ -1,0 +1,94 @@
+"""Histories of writers whose commits overlap: begun in one order, committed in another, compacted at any moment.
+
+The order of commits alone decides what the rows are; so `tests.model` is given each commit when it is made. A history
+draws its steps from Hypothesis and may be checked after each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from hypothesis import strategies as st
+
+import widetable as wt
+from tests.model import Model, Record, Row
+from tests.random_table import TableSpec, data_of, rows_of, stamped_commits, texts
+from widetable.write.commit_message import CommitMessage
+
+# Writers that have begun and not committed, at most.
+MOST_BEGUN: Final = 5
+_MOST_KEYS: Final = 2
+_STEPS: Final = ("begin", "begin", "commit", "commit", "commit", "compact")
+
+
+@dataclass
+class Overlapping:
+    """One history of a table. check: called after each commit and compaction.
+
+    commits: how many were made, so that a test can say that its histories are not empty. has_retractions: False for
+    adds alone. written: all rows that were committed.
+    """
+
+    table: wt.Table
+    spec: TableSpec
+    check: Callable[[], None] = lambda: None
+    has_retractions: bool = True
+    commits: int = 0
+    written: list[Row] = field(default_factory=list)
+    begun: list[tuple[tuple[Record, ...], list[CommitMessage]]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.model = Model(self.table.schema)
+
+    def run(self, data: st.DataObject, steps: int) -> None:
+        """So many steps, then the commits of all that have begun."""
+        for _ in range(steps):
+            self.step(data, data.draw(st.sampled_from(_STEPS), label="step"))
+        while self.begun:
+            self.commit(data)
+
+    def step(self, data: st.DataObject, name: str) -> None:
+        """One step; one that cannot be made now begins a writer."""
+        if name == "compact" and self.commits:
+            self.compact(data)
+        elif (name == "commit" and self.begun) or len(self.begun) == MOST_BEGUN:
+            self.commit(data)
+        else:
+            self.begin(data)
+
+    def begin(self, data: st.DataObject) -> None:
+        """A writer takes its numbers and writes its files."""
+        schema, keys = self.model.schema, self.spec.keys[:_MOST_KEYS]
+        drawn = data.draw(stamped_commits(schema, keys, max_records=3), label="records")
+        if not self.has_retractions:
+            adds = tuple(record for record in drawn.records if self.model.is_add(record))
+            drawn = replace(drawn, records=adds)
+        rows = data_of(schema, drawn)
+        with self.table.new_writer(rows.column_names) as writer:
+            writer.write(rows)
+            self.begun.append((drawn.records, writer.finish()))
+
+    def commit(self, data: st.DataObject) -> None:
+        """One of the writers commits: its records are the latest."""
+        place = data.draw(st.integers(0, len(self.begun) - 1), label="writer")
+        records, messages = self.begun.pop(place)
+        self.model.write(records)
+        self.written += [row for _, row in records]
+        if messages:
+            assert self.table.commit_append(messages).committed
+            self.commits += 1
+            self.check()
+
+    def compact(self, data: st.DataObject) -> None:
+        """By the writers' own handle, or by somebody else."""
+        is_other = data.draw(st.booleans(), label="another process")
+        table = wt.Table.open(self.table.path) if is_other else self.table
+        table.compact(full=data.draw(st.booleans(), label="full"))
+        self.check()
+
+    def check_rows(self) -> None:
+        """The rows are those of all commits in their order."""
+        self.table.wait_for_compactions()
+        assert rows_of(self.table) == texts(self.model.rows())
