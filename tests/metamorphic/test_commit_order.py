@@ -1,6 +1,6 @@
 """What was committed later is later, whenever its writer began and whoever compacted what in between.
 
-WIDETABLE_OVERLAPS: how many histories (default 200; `make campaign` runs 10,000).
+WIDETABLE_OVERLAPS: how many histories (default 150; `make campaign` runs 10,000).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tests.overlapping import Overlapping
 from tests.plain_rows import python_rows
 from tests.random_table import changelog_specs, make, table_specs
 
-OVERLAPS = int(os.environ.get("WIDETABLE_OVERLAPS", "200"))
+OVERLAPS = int(os.environ.get("WIDETABLE_OVERLAPS", "150"))
 PRODUCERS = st.sampled_from(["none", "lookup", "lookup", "full-compaction", "input"])
 
 

@@ -31,6 +31,9 @@ Mistake = Literal[
     "labels_go_back",
     "who_left_is_forgotten",
     "what_waits_is_forgotten",
+    "overtaken_is_published",
+    "looks_once",
+    "only_columns_count",
 ]
 
 

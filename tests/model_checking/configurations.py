@@ -10,6 +10,7 @@ from typing import Final
 from tests.model_checking.chain import forget
 from tests.model_checking.configuration import Configuration, Job, Mistake, Root
 from tests.model_checking.order import Order
+from tests.model_checking.overlap import Overlap
 from tests.model_checking.protocol import Protocol
 from tests.model_checking.revision import Revision
 from tests.model_checking.search import Explored, explore
@@ -86,9 +87,15 @@ MISTAKES: Final[dict[Mistake, str]] = {
     "labels_go_back": "order-own",
     "who_left_is_forgotten": "order-own",
     "what_waits_is_forgotten": "order-own",
+    "overtaken_is_published": "overlap-rows",
+    "looks_once": "overlap-columns",
+    "only_columns_count": "overlap-columns",
 }
 # In which order records meet: two writers of one column, and of a column each.
 ORDERS: Final = {"order-shared": True, "order-own": False}
+
+# Writers that overlap: whether rows are merged column by column.
+OVERLAPS: Final = {"overlap-rows": False, "overlap-columns": True}
 
 
 def search(name: str, mistake: Mistake | None = None) -> Explored:
@@ -97,4 +104,6 @@ def search(name: str, mistake: Mistake | None = None) -> Explored:
         return explore(Revision(last=3, to=1, crashes=2, mistake=mistake))
     if name in ORDERS:
         return explore(Order(last=3, batches=2, is_shared=ORDERS[name], mistake=mistake))
+    if name in OVERLAPS:
+        return explore(Overlap(OVERLAPS[name], mistake))
     return explore(Protocol((CONFIGURATIONS | LARGE)[name], mistake))

@@ -1,4 +1,4 @@
-"""The protocol of timestamp barriers, in all interleavings that a configuration allows: no state is wrong, each can
+"""The protocol of timestamp barriers, and the order of overlapping commits, in all interleavings that a configuration allows: no state is wrong, each can
 still be finished, and every planted mistake is found.
 
 How many states there are was measured with the model that this one was split from (docs/proof.md): another number means
@@ -19,6 +19,7 @@ from tests.model_checking.configurations import (
     LARGE,
     MISTAKES,
     ORDERS,
+    OVERLAPS,
     REVISION,
     search,
 )
@@ -47,6 +48,8 @@ STATES: Final = {
     # Not in that model: what came to the design later.
     "order-shared": 19_362,
     "order-own": 21_564,
+    "overlap-rows": 11_256,
+    "overlap-columns": 18_755,
 }
 LONG: Final = {"expiry", "layers", "leave", "skips", *LARGE}  # ten seconds to minutes each
 IS_ALL: Final = os.environ.get("WIDETABLE_MODEL") == "all"
@@ -60,7 +63,7 @@ def searched(name: str) -> Any:
 
 
 def test_all_configurations_and_mistakes_are_searched() -> None:
-    assert STATES.keys() == {*CONFIGURATIONS, *LARGE, REVISION, *ORDERS}
+    assert STATES.keys() == {*CONFIGURATIONS, *LARGE, REVISION, *ORDERS, *OVERLAPS}
     assert STATES.keys() >= LONG
     assert list(MISTAKES) == list(get_args(Mistake))
     assert set(MISTAKES.values()) <= STATES.keys()
