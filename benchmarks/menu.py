@@ -30,6 +30,7 @@ from benchmarks import (
     bench_start,
     bench_stream,
     bench_stream_join,
+    bench_wide_columns,
     bench_widening,
     bench_write,
 )
@@ -128,6 +129,10 @@ MENU: dict[str, Workload] = {
     "growth": Workload(
         "A 100 K-row commit with its lookup changelog into tables of 1 M and 10 M keys.",
         bench_growth.run,
+    ),
+    "wide_columns": Workload(
+        "Write, compact and read ten columns of 200, 1,000 and 5,000 declared ones, against ten of 20.",
+        bench_wide_columns.run,
     ),
     "lookup_cache": Workload(
         "Disk and memory that lookup caches take, against the bytes of the table.",
