@@ -88,6 +88,7 @@ from widetable.read.commit_columns import (
     names_of_form,
     schema_of_form,
 )
+from widetable.read.held_columns import held_columns
 from widetable.read.split import SplitRead
 from widetable.read.stream_plan import (
     DEFAULT,
@@ -168,6 +169,7 @@ __all__ = [
     "derived_value",
     "duration_text",
     "flag",
+    "held_columns",
     "held_leases",
     "in_form",
     "instance",

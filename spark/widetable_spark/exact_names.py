@@ -14,8 +14,13 @@ from pyspark.sql import functions as sf
 
 def column_of(name: str) -> Column:
     """The column of this name, for `select`."""
-    quoted = name.replace("`", "``")
-    return sf.col(f"`{quoted}`")
+    return sf.col(quoted(name))
+
+
+def quoted(name: str) -> str:
+    """The name as Spark takes it for itself in texts."""
+    escaped = name.replace("`", "``")
+    return f"`{escaped}`"
 
 
 def plainly_named(df: DataFrame) -> DataFrame:

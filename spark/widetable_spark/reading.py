@@ -19,11 +19,12 @@ an error.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import reduce
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
@@ -32,14 +33,18 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from widetable import Table
-from widetable.connector import names, refused, text
+from widetable.connector import held_columns, names, refused, text
 from widetable_spark.exact_names import column_of
+from widetable_spark.null_columns import can_be_widened, with_null_columns
 from widetable_spark.spark_session import session_of
 from widetable_spark.spark_types import arrow_schema, spark_batches, spark_schema
 from widetable_spark.worker_heap import settle
 
 if TYPE_CHECKING:
     from widetable.connector import SplitRead
+
+# Up to so many columns the footers of all files, which say what they hold, may take longer than their nulls.
+_FEW_COLUMNS: Final = 100
 
 
 def read(
@@ -69,9 +74,10 @@ def read(
     target = spark_schema(scan.arrow_schema)
     raw: list[SplitRead] = []
     merged: list[SplitRead] = []
-    schema_id, is_served = table.schema.id, hadoop_serves(spark, table.path)
+    schema_id, types = table.schema.id, {field.type for field in scan.arrow_schema}
+    is_served = all(map(_same_in_spark, types)) and hadoop_serves(spark, table.path)
     for split in scan.split_reads():
-        is_raw = is_served and spark_can_scan(split, schema_id, scan.arrow_schema)
+        is_raw = is_served and spark_can_scan(split, schema_id)
         (raw if is_raw else merged).append(split)
     parts = []
     if raw:
@@ -97,9 +103,8 @@ def hadoop_serves(spark: SparkSession, path: str) -> bool:
     return True
 
 
-def spark_can_scan(split: SplitRead, schema_id: int, columns: pa.Schema) -> bool:
-    """Whether Spark's Parquet scan gives the split's rows: no merge, Parquet, the current schema's names,
-    and types that it reads alike.
+def spark_can_scan(split: SplitRead, schema_id: int) -> bool:
+    """Whether Spark's Parquet scan finds the split's rows: no merge, Parquet, and the current schema's names.
 
     schema_id: of the current schema. Spark finds columns by name, files have those of the schema
     that they were written under; after a rename or a change of type only our reader, which goes
@@ -107,13 +112,11 @@ def spark_can_scan(split: SplitRead, schema_id: int, columns: pa.Schema) -> bool
     """
     if not split.raw_files or not all(file.is_parquet for file in split.raw_files):
         return False
-    if any(file.schema_id != schema_id for file in split.raw_files):
-        return False
-    return all(_same_in_spark(field.type) for field in columns)
+    return all(file.schema_id == schema_id for file in split.raw_files)
 
 
 def _same_in_spark(t: pa.DataType) -> bool:
-    """Neither TIME nor timestamps in nanoseconds, at any depth."""
+    """Whether Spark's Parquet scan reads it alike: neither TIME nor timestamps in nanoseconds, at any depth."""
     if pa.types.is_nested(t):
         children = [t.field(i).type for i in range(t.num_fields)]
         return all(_same_in_spark(child) for child in children)
@@ -153,12 +156,30 @@ def _parquet_scan(
 
 def _merge_scan(spark: SparkSession, splits: list[SplitRead], target: StructType) -> DataFrame:
     """A task per split: rows of `range` say which. The splits travel with the function, to each
-    task all of them.
+    task all of them. Columns that no file of theirs holds are null literals of the plan.
     """
+    narrow = _held_part(splits, target)
     if not splits:
-        return spark.createDataFrame([], target)
-    expected = arrow_schema(target)
+        frame = spark.createDataFrame([], narrow)
+    else:
+        reads = [replace(split, columns=tuple(narrow.names)) for split in splits]
+        function = _merge_function(reads, arrow_schema(narrow))
+        frame = spark.range(0, len(splits), 1, len(splits)).mapInArrow(function, narrow)
+    return frame if len(narrow) == len(target) else with_null_columns(frame, target)
 
+
+def _held_part(splits: list[SplitRead], target: StructType) -> StructType:
+    """The columns that tasks must read, one at least: without columns a DataFrame has no rows."""
+    if len(target) <= _FEW_COLUMNS or not can_be_widened(target):
+        return target
+    held = held_columns(splits)
+    fields = [field for field in target if field.name in held or not field.nullable]
+    return StructType(fields or [target[0]])
+
+
+def _merge_function(
+    splits: Sequence[SplitRead], expected: pa.Schema
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def merge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         settle()
         for batch in batches:
@@ -166,4 +187,4 @@ def _merge_scan(spark: SparkSession, splits: list[SplitRead], target: StructType
                 for merged in splits[index].to_batches():
                     yield from spark_batches(merged, expected)
 
-    return spark.range(0, len(splits), 1, len(splits)).mapInArrow(merge, target)
+    return merge

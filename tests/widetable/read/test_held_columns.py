@@ -1,0 +1,81 @@
+"""Columns of a scan that some data file holds, by the ids of the schemas that the files were written with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import widetable as wt
+from widetable.read.held_columns import HELD_FIELDS, HeldFields, held_columns
+
+
+def _table(root: Path) -> wt.Table:
+    fields = [pa.field("k", pa.int64(), nullable=False), pa.field("n", pa.int64(), nullable=False)]
+    fields += [pa.field(name, pa.int64()) for name in "abcd"]
+    return wt.Catalog(str(root)).create_table(
+        "db.t",
+        pa.schema(fields),
+        primary_key=["k"],
+        options={"bucket": "1", "merge-engine": "partial-update", "write-only": "true"},
+    )
+
+
+def _held(table: wt.Table, **scan: object) -> set[str]:
+    return set(held_columns(table.scan(**scan).split_reads()))  # type: ignore[arg-type]
+
+
+def test_the_columns_of_all_files_count(tmp_path: Path) -> None:
+    table = _table(tmp_path)
+    assert _held(table) == set()
+    table.write([{"k": 1, "n": 1, "a": 1}])
+    assert _held(table) == {"k", "n", "a"}
+    table.write([{"k": 1, "n": 1, "c": None}])
+    assert _held(table) == {"k", "n", "a", "c"}
+    assert _held(table, snapshot_id=1) == {"k", "n", "a"}
+
+
+def test_of_the_columns_that_are_asked_for(tmp_path: Path) -> None:
+    table = _table(tmp_path)
+    table.write([{"k": 1, "n": 1, "a": 1}])
+    assert _held(table, columns=["b", "a"]) == {"a"}
+    assert _held(table, columns=["b"], filter="a = 1") == set()
+
+
+def test_a_column_goes_by_its_id(tmp_path: Path) -> None:
+    table, catalog = _table(tmp_path), wt.Catalog(str(tmp_path))
+    table.write([{"k": 1, "n": 1, "a": 1, "b": 1}])
+    catalog.alter_table("db.t", rename_columns={"a": "z"})
+    catalog.alter_table("db.t", drop_columns=["b"])
+    table = catalog.alter_table("db.t", add_columns={"b": pa.int64(), "a": pa.int64()})
+    assert _held(table) == {"k", "n", "z"}
+    assert _held(table, snapshot_id=1) == {"k", "n", "a", "b"}
+
+
+def test_a_file_that_is_missing_is_told_as_a_scan_tells_it(tmp_path: Path) -> None:
+    table = _table(tmp_path)
+    table.write([{"k": 1, "n": 1, "a": 1}])
+    reads = table.scan().split_reads()
+    next(Path(table.path).glob("bucket-0/*.parquet")).unlink()
+    with pytest.raises(wt.DamagedError, match="snapshot 1"):
+        held_columns(reads)
+
+
+def test_a_footer_is_read_once(tmp_path: Path) -> None:
+    table = _table(tmp_path)
+    table.write([{"k": 1, "n": 1, "a": 1}])
+    reads = table.scan().split_reads()
+    before = held_columns(reads)
+    next(Path(table.path).glob("bucket-0/*.parquet")).unlink()
+    assert held_columns(reads) == before
+
+
+def test_what_is_kept_of_footers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("widetable.read.held_columns._MOST_BYTES", 10_000)
+    kept = HeldFields()
+    for number in range(1000):
+        kept.keep(f"file {number}", 1 << 800)
+    found = [number for number in range(1000) if kept.get(f"file {number}") is not None]
+    assert found == list(range(980, 1000)), "the newest 20 of 500 bytes each"
+    assert HELD_FIELDS is not kept

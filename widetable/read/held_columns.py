@@ -1,0 +1,104 @@
+"""Which columns the data files of a scan hold: the others are null in every row, whatever is merged.
+
+In: split reads. Out: the names of their columns that some file holds, by the files' footers. A file names its columns
+by the schema that it was written with, so columns are compared by field id: a renamed column is held under its old
+name, and a dropped column's name that was given to a new one is not. NOT NULL columns count as held.
+
+A data file never changes and its name is never used again, so what a footer says is kept, by path: one bit for each
+field id. Thread-safe. Raises what opening a data file raises.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Final
+
+from widetable.forked_child import SharedByThreads
+from widetable.format.bucket_id import BucketId
+from widetable.format.data_file_meta import DataFileMeta
+from widetable.format.data_file_reader import open_data_file
+from widetable.read.expired import files_of
+from widetable.read.split import SplitRead
+from widetable.worker_thread import in_threads
+from widetable.write.table_state import TableState
+
+# Footers are requests to an object store, which answers many at once.
+_THREADS: Final = 16
+_MOST_BYTES: Final = 16 << 20
+# Of an entry besides its bits: the path, the int and the place in the dict.
+_ENTRY_BYTES: Final = 400
+
+
+class HeldFields(SharedByThreads):
+    """The field ids of data files, by path. Those asked for longest ago leave first."""
+
+    def _start_anew(self) -> None:
+        self._lock = threading.Lock()
+        self._fields: OrderedDict[str, int] = OrderedDict()
+        self._bytes = 0
+
+    def get(self, path: str) -> int | None:
+        """Bit i: the file holds the field with id i."""
+        with self._lock:
+            bits = self._fields.get(path)
+            if bits is not None:
+                self._fields.move_to_end(path)
+            return bits
+
+    def keep(self, path: str, bits: int) -> None:
+        with self._lock:
+            if path not in self._fields:
+                self._fields[path] = bits
+                self._bytes += _size_bytes(bits)
+            while self._bytes > _MOST_BYTES:
+                self._bytes -= _size_bytes(self._fields.popitem(last=False)[1])
+
+
+HELD_FIELDS: Final = HeldFields()
+
+
+def held_columns(reads: Sequence[SplitRead]) -> frozenset[str]:
+    """Of the columns that the reads give, those that are not null in all rows for want of a file that holds them.
+
+    reads: of one scan. Reads the footers of files that it has not seen before, several at once.
+    """
+    if not reads:
+        return frozenset()
+    table, columns = reads[0].table, reads[0].columns
+    files = [(read, file) for read in reads for file in read.split.files]
+    bits = 0
+    for each in in_threads(lambda pair: _fields_of(*pair), files, _THREADS, "footers"):
+        bits |= each
+    fields = [table.schema.field(name) for name in columns]
+    return frozenset(
+        field.name for field in fields if bits >> field.id & 1 or not field.type.nullable
+    )
+
+
+def _fields_of(read: SplitRead, file: DataFileMeta) -> int:
+    table, bucket = read.table, read.split.bucket
+    path = table.data_file(bucket, file.file_name)
+    bits = HELD_FIELDS.get(path)
+    if bits is None:
+        with files_of(table, read.split.snapshot_id):
+            bits = _fields_in_footer(table, bucket, file)
+        HELD_FIELDS.keep(path, bits)
+    return bits
+
+
+def _fields_in_footer(table: TableState, bucket: BucketId, file: DataFileMeta) -> int:
+    """Deleted rows are not asked for: they change nothing in the columns."""
+    schema, meta = table.schema_of(file.schema_id), file._replace(deleted=None)
+    path = table.data_file(bucket, file.file_name)
+    bits = 0
+    # As the schema of the file has them: no column is renamed or cast for this.
+    with open_data_file(table.file_io, path, meta, schema, schema) as opened:
+        for name in opened.columns:
+            bits |= 1 << schema.by_name[name].id
+    return bits
+
+
+def _size_bytes(bits: int) -> int:
+    return _ENTRY_BYTES + bits.bit_length() // 8
