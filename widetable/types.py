@@ -21,6 +21,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Final
 
 import pyarrow as pa
@@ -128,17 +129,21 @@ def parse_type(json: str | dict[str, Any]) -> DataType:
     Raises InvalidError for text that is no type, UnsupportedError for a type that is left out; of
     an object that lacks a part KeyError, which `schema_from_json` turns into DamagedError.
     """
-    if isinstance(json, dict):
-        return _parse_nested(json)
-    match = _TEXT.match(json.strip())
+    return _parse_nested(json) if isinstance(json, dict) else _parse_text(json)
+
+
+# A wide table has few types in thousands of columns. What is kept never changes.
+@lru_cache(maxsize=1024)
+def _parse_text(text: str) -> DataType:
+    match = _TEXT.match(text.strip())
     if match is None or match["zone"] not in (None, *_ZONES.get(match["root"], ())):
-        raise _no_type(json)
+        raise _no_type(text)
     root = _ALIASES.get(match["root"], match["root"])
     args = [int(a) for a in match["args"].split(",")] if match["args"] else []
     nullable = match["notnull"] is None
     if match["zone"] == "WITH LOCAL":
         root = "TIMESTAMP_LTZ"
-    return _simple_type(json, root, args, nullable=nullable)
+    return _simple_type(text, root, args, nullable=nullable)
 
 
 def _simple_type(text: str, root: str, args: list[int], *, nullable: bool) -> DataType:

@@ -71,10 +71,11 @@ def read(
     columns = None if columns is None else names(columns, "columns")
     where = None if where is None else text(where, "where")
     scan = table.scan(columns=columns, filter=where, **_snapshot(as_of))
-    target = spark_schema(scan.arrow_schema)
+    asked = scan.arrow_schema
+    target = spark_schema(asked)
     raw: list[SplitRead] = []
     merged: list[SplitRead] = []
-    schema_id, types = table.schema.id, {field.type for field in scan.arrow_schema}
+    schema_id, types = table.schema.id, {field.type for field in asked}
     is_served = all(map(_same_in_spark, types)) and hadoop_serves(spark, table.path)
     for split in scan.split_reads():
         is_raw = is_served and spark_can_scan(split, schema_id)

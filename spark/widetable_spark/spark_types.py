@@ -23,7 +23,7 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from widetable import InvalidError, UnsupportedError
 from widetable.connector import BATCH_BYTES, pieces
@@ -39,8 +39,12 @@ def spark_schema(arrow: pa.Schema) -> StructType:
     zone) or TIMESTAMP_NTZ. Nullability is the table's. Raises UnsupportedError for a TIME column
     where Spark has no such type.
     """
-    fields = [pa.field(f.name, _spark_side(f.type), f.nullable) for f in arrow]
-    return from_arrow_schema(pa.schema(fields), prefer_timestamp_ntz=True)
+    types = {field.type for field in arrow}  # few, of thousands of columns
+    sides = {t: pa.schema([pa.field("t", _spark_side(t))]) for t in types}
+    kinds = {t: from_arrow_schema(side, prefer_timestamp_ntz=True)[0] for t, side in sides.items()}
+    return StructType(
+        [StructField(field.name, kinds[field.type].dataType, field.nullable) for field in arrow]
+    )
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
