@@ -140,10 +140,9 @@ def _parse_text(text: str) -> DataType:
         raise _no_type(text)
     root = _ALIASES.get(match["root"], match["root"])
     args = [int(a) for a in match["args"].split(",")] if match["args"] else []
-    nullable = match["notnull"] is None
     if match["zone"] == "WITH LOCAL":
         root = "TIMESTAMP_LTZ"
-    return _simple_type(text, root, args, nullable=nullable)
+    return _simple_type(text, root, args, nullable=match["notnull"] is None)
 
 
 def _simple_type(text: str, root: str, args: list[int], *, nullable: bool) -> DataType:
@@ -155,17 +154,13 @@ def _simple_type(text: str, root: str, args: list[int], *, nullable: bool) -> Da
         raise _no_type(text)
     if root in _SIZED:
         return DataType(root, nullable, length=args[0] if args else _SIZED[root])
-    if root == "STRING":
-        return DataType("VARCHAR", nullable, length=MAX_LENGTH)
-    if root == "BYTES":
-        return DataType("VARBINARY", nullable, length=MAX_LENGTH)
+    if root in ("STRING", "BYTES"):
+        return DataType("VARCHAR" if root == "STRING" else "VARBINARY", nullable, MAX_LENGTH)
     if root == "DECIMAL":
         precision, scale = [*args, 0][:2] if args else (10, 0)
         return DataType(root, nullable, precision=precision, scale=scale)
-    if root == "TIME":
-        return DataType(root, nullable, precision=args[0] if args else 0)
-    if root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
-        return DataType(root, nullable, precision=args[0] if args else 6)
+    if root in _SECOND_DIGITS:
+        return DataType(root, nullable, precision=[*args, 0 if root == "TIME" else 6][0])
     if root in _LEFT_OUT:
         raise UnsupportedError(
             f"type {text!r}",

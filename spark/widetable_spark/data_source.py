@@ -42,6 +42,7 @@ from widetable_spark.source_options import (
     TIMESTAMP,
     WRITE,
     SourceOptions,
+    check_read_columns,
     created_path,
     is_created,
     parse_options,
@@ -60,8 +61,8 @@ class WidetableDataSource(DataSource):
         return "widetable"
 
     def schema(self) -> StructType:
-        """Columns of the table's schema, of a read of the past those it had then; with read.changelog=true also what
-        changes carry.
+        """Columns of the table's schema, of a read of the past those it had then, or those that option `columns` names;
+        with read.changelog=true also what changes carry.
 
         It is not known here whether a read or a stream asks: uses of options are checked later.
         """
@@ -69,17 +70,21 @@ class WidetableDataSource(DataSource):
             path = created_path(self.options)
             return with_path(spark_schema(_created(path).arrow_schema), path)
         options = parse_options(self.options)
-        schema = options.table().schema
         past = {SNAPSHOT_ID, TIMESTAMP, TAG, BARRIER}
-        columns = schema.arrow_schema()
         if past.intersection(options.given):
-            columns = scan_of(options).arrow_schema
-        if options.read_changelog:
-            columns = schema_of_form(change_schema(schema, schema.names), options.change_form)
+            columns = scan_of(options, options.columns).arrow_schema
+        else:
+            schema = options.table().schema
+            names = schema.chosen(options.columns)
+            columns = schema.arrow_schema(names)
+            if options.read_changelog:
+                columns = schema_of_form(change_schema(schema, names), options.change_form)
         return with_path(spark_schema(columns), options.path)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return BatchReader(self._options_of(READ, path_of(schema)), schema)
+        options = self._options_of(READ, path_of(schema))
+        check_read_columns(options, schema.names)
+        return BatchReader(options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         return BatchWriter(self._options_of(WRITE), schema, overwrite=overwrite)

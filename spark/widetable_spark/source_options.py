@@ -6,7 +6,7 @@ Spark hands over lower-cased keys, its own among them (`checkpointlocation`, `qu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -164,9 +164,9 @@ SOURCE_OPTIONS: Final = (
     SourceOption(
         COLUMNS,
         "text",
-        (WRITE,),
-        "Names, with commas between, of the columns that are written; the others are left out. For INSERT in SQL, "
-        "which fills the columns that it does not name with nulls.",
+        (READ, STREAM, WRITE),
+        "Names, with commas between, of the columns that are read or written; the others are left out. Spark does not "
+        "tell a source which columns a query needs, and fills those that an INSERT in SQL does not name with nulls.",
     ),
     SourceOption(
         WATERMARK_COLUMN,
@@ -347,6 +347,19 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
         stream=_stream(texts),
         given=tuple(key for key in texts if key in _BY_KEY),
     )
+
+
+def check_read_columns(options: SourceOptions, names: Sequence[str]) -> None:
+    """Refuse columns that cannot be left out, as Spark has them from elsewhere: of `.schema(..)` and of tables that it
+    knows by name. names: of the table's columns that Spark asks for.
+    """
+    if options.columns is not None and list(options.columns) != list(names):
+        raise InvalidError(
+            f"option {COLUMNS!r}",
+            found=f"it beside {len(names)} columns, which .schema(...) or a name in SQL brings",
+            expected="those columns in their order, or no such option",
+            action="Read the table by its path with .load(), or with widetable_spark.read.",
+        )
 
 
 def is_created(options: Mapping[str, str]) -> bool:

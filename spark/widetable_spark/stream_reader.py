@@ -39,7 +39,7 @@ from widetable.connector import (
     names_of_form,
 )
 from widetable_spark.barrier_position import BarrierPosition
-from widetable_spark.source_options import SourceOptions
+from widetable_spark.source_options import SourceOptions, check_read_columns
 from widetable_spark.spark_types import arrow_schema, spark_batches
 from widetable_spark.spark_version import (
     HAS_LIMITS,
@@ -67,12 +67,14 @@ class ChangePartition:
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """schema: columns of the table, and what changes carry where they are read. Raises
-    UnsupportedError for limits that the installed Spark cannot keep.
+    UnsupportedError for limits that the installed Spark cannot keep, InvalidError for an option `columns` beside
+    other columns.
     """
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._options = options
         self._schema = schema
+        check_read_columns(options, self._columns)
         if not HAS_LIMITS and options.stream.limits != Limits():
             raise UnsupportedError(
                 "options read.stream.max*",
@@ -81,13 +83,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 action="Remove the option, or install a newer pyspark.",
             )
 
+    @property
+    def _columns(self) -> list[str]:
+        """Of the table, without those that changes carry beside them."""
+        added = names_of_form(self._options.change_form) if self._options.read_changelog else ()
+        return [name for name in self._schema.names if name not in added]
+
     @derived_value
     def _position(self) -> StreamPosition | BarrierPosition:
-        added = names_of_form(self._options.change_form) if self._options.read_changelog else ()
-        columns = [name for name in self._schema.names if name not in added]
         if self._options.barrier_job is not None:
-            return BarrierPosition.of(self._options, columns)
-        return StreamPosition(self._options.table(), self._options.stream, columns)
+            return BarrierPosition.of(self._options, self._columns)
+        return StreamPosition(self._options.table(), self._options.stream, self._columns)
 
     def initialOffset(self) -> dict[str, Any]:
         return self._position.initial()
