@@ -14,10 +14,11 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from widetable.derived_value import once_per_object
 from widetable.errors import InvalidError
 from widetable.format.data_file_meta import DataFileMeta
-from widetable.format.row_batch import column_or_nulls
 from widetable.format.row_budget import BATCH_BYTES
+from widetable.kernels.hidden_nulls import nulls
 from widetable.merge.sorted_merge import interleave_runs
 from widetable.read.change_plan import ChangeSplit
 from widetable.read.commit_columns import KIND_FIELD
@@ -58,16 +59,16 @@ class StreamRead:
 
     def to_batches(self, *, use_threads: bool = False) -> Iterator[pa.RecordBatch]:
         """The changes. use_threads: decode on several cores."""
-        schema, split = change_schema(self.table.schema, self.columns), self.split
+        shape, split = _shape_of(self.table.schema, self.columns), self.split
         with files_of(self.table, split.snapshot_id, is_followed=True):
             if isinstance(split, ChangeSplit):
                 for batch in self._in_order(split, use_threads=use_threads):
-                    yield _shaped(batch, batch.column(VALUE_KIND), schema)
+                    yield shape.of(batch, batch.column(VALUE_KIND))
                 return
             # A batch without columns would not keep its rows: the key comes along.
             columns = self.columns or self.table.schema.trimmed_primary_key
             for batch in SplitRead(self.table, split, columns).to_batches(use_threads=use_threads):
-                yield _shaped(batch, inserts(batch.num_rows), schema)
+                yield shape.of(batch, inserts(batch.num_rows))
 
     def _in_order(self, split: ChangeSplit, *, use_threads: bool) -> Iterator[pa.RecordBatch]:
         """Row batches, all files of the split interleaved by key.
@@ -96,7 +97,28 @@ class StreamRead:
             yield from opened.batches(size, use_threads=use_threads)
 
 
-def _shaped(rows: pa.RecordBatch, kinds: pa.Array, schema: pa.Schema) -> pa.RecordBatch:
-    """schema: of `change_schema`."""
-    columns = [column_or_nulls(rows, field) for field in list(schema)[:-1]]
-    return pa.RecordBatch.from_arrays([*columns, to_texts(kinds)], schema=schema)
+class _Shape:
+    """Brings batches into a schema of `change_schema`. That may have thousands of columns, of which files hold ten."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+        # Once: each look into an Arrow schema makes new objects.
+        self._columns = [(field.name, field.type) for field in schema][:-1]
+
+    def of(self, rows: pa.RecordBatch, kinds: pa.Array) -> pa.RecordBatch:
+        """Absent columns of one type are one array of nulls."""
+        held = dict(zip(rows.schema.names, rows.columns, strict=True))
+        types = {type for name, type in self._columns if name not in held}
+        absent = {type: nulls(rows.num_rows, type) for type in types}
+        columns = [held[name] if name in held else absent[type] for name, type in self._columns]
+        return pa.RecordBatch.from_arrays([*columns, to_texts(kinds)], schema=self._schema)
+
+
+def _shape_of(schema: TableSchema, columns: tuple[str, ...]) -> _Shape:
+    whole = columns == schema.names
+    return _whole_shape(schema) if whole else _Shape(change_schema(schema, columns))
+
+
+@once_per_object
+def _whole_shape(schema: TableSchema) -> _Shape:
+    return _Shape(change_schema(schema, schema.names))
