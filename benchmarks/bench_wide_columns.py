@@ -25,7 +25,7 @@ from benchmarks.wide_columns_process import READS, TASKS, WRITES, Shape
 TARGET = 1.3
 _NARROW = 20
 _PROCESS = "benchmarks.wide_columns_process"
-_IN_SPARK = ("spark read", "spark write")
+_IN_SPARK = ("spark read", "spark read of one column", "spark write")
 # A task that writes and one that reads: tests/benchmarks and tests/spark do all of them without a process for each.
 _TINY = ("write-only", "explain")
 

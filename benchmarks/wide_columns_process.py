@@ -130,16 +130,21 @@ def _follow(path: str, shape: Shape) -> TaskSeconds:
     return TaskSeconds([_seconds(read)])
 
 
-def _spark_read(path: str, shape: Shape) -> TaskSeconds:
-    import widetable_spark
-    from benchmarks.spark_session import session
+def _spark_read(columns: list[str] | None) -> Task:
+    """A sum of one column. columns: named in the read, or all."""
 
-    spark = session()
+    def read(path: str, shape: Shape) -> TaskSeconds:
+        import widetable_spark
+        from benchmarks.spark_session import session
 
-    def read() -> None:
-        widetable_spark.read(spark, path).agg({"c3": "sum"}).collect()
+        spark = session()
 
-    return _repeated(shape, read)
+        def once() -> None:
+            widetable_spark.read(spark, path, columns=columns).agg({"c3": "sum"}).collect()
+
+        return _repeated(shape, once)
+
+    return read
 
 
 def _spark_write(path: str, shape: Shape) -> TaskSeconds:
@@ -195,7 +200,8 @@ READS: Final[dict[str, tuple[str, Task]]] = {
     ),
     "follow": ("lookup changelog", _follow),
     "lookup of 100 keys": ("inline compaction", _lookup),
-    "spark read": ("write-only", _spark_read),
+    "spark read": ("write-only", _spark_read(None)),
+    "spark read of one column": ("write-only", _spark_read(["c3"])),
     "inspect": ("write-only", _inspect),
     "explain": ("write-only", _explain),
 }
