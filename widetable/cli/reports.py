@@ -68,7 +68,8 @@ def explain(path: str, key: list[str], snapshot: int | None, tag: str | None, fo
         )
     table = Table.open(path)
     found = table.explain(key_of_words(key, table.schema), snapshot if tag is None else tag)
-    write_result(format, found.to_dict(), found.lines())
+    # A copy of all columns and events, of which there may be thousands: for JSON alone.
+    write_result(format, found.to_dict() if format == "json" else None, found.lines())
     return DONE
 
 
