@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from tests.model import Record, Row
 from tests.plain_rows import python_rows
-from widetable.format.row_batch import row_batch_schema
+from widetable.format.row_batch import in_schema_order, project, row_batch_schema
 from widetable.format.row_budget import BATCH_BYTES, pieces
 from widetable.merge.engine import PartialMerge, engine_of
 from widetable.merge.sorted_merge import collapse, merge_runs
@@ -78,11 +78,8 @@ class Bucket:
             [b.select([n for n in b.schema.names if n in needed]) for b in run] for run in self.runs
         ]
         merged = self._merged(runs, keep_deletes=False, columns=names)
-        return [
-            row
-            for batch in merged
-            for row in python_rows(batch.drop_columns([SEQUENCE_NUMBER, VALUE_KIND]))
-        ]
+        asked = self.schema.arrow_schema(in_schema_order(self.schema, names))
+        return [row for batch in merged for row in python_rows(project(batch, asked))]
 
     def _merged(
         self, runs: Sequence[Run], *, keep_deletes: bool, columns: Sequence[str] | None = None

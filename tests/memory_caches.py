@@ -65,6 +65,10 @@ class _Rows:
         self._key = schema.trimmed_primary_key
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(name for name in self._rows.schema.names if name[0] != "_")
+
+    @property
     def answers_in_any_order(self) -> bool:
         return True
 

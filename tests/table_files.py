@@ -20,6 +20,7 @@ from widetable.format.binary_row import encode_rows, with_arity
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.data_file_reader import open_data_file
+from widetable.format.row_batch import in_schema_order, project
 from widetable.format.row_budget import BATCH_BYTES
 from widetable.lsm.sorted_run import key_types, sections, sort_key
 from widetable.merge.sorted_merge import merge_runs
@@ -51,13 +52,14 @@ def user_batch(
 
 @dataclass
 class TableFiles:
-    """buckets: the live files of each bucket."""
+    """buckets: the live files of each bucket. written: the columns that any writer had."""
 
     root: Path
     schema: TableSchema
     file_io: FileIO = field(default_factory=lambda: LocalFileIO(fsync=False))
     buckets: dict[BucketId, list[DataFileMeta]] = field(default_factory=dict)
     next_number: int = 1
+    written: set[str] = field(default_factory=set)
 
     @property
     def state(self) -> TableState:
@@ -69,6 +71,7 @@ class TableFiles:
         """A writer whose numbers come after all that were given out."""
         allocator = SequenceAllocator(self.next_number)
         self.next_number += 1 << 20
+        self.written.update(columns)
         return TableWriter(self.state, [*columns, ROW_KIND_COLUMN], allocator)
 
     def write(
@@ -105,7 +108,7 @@ class TableFiles:
                 keep_deletes=False,
                 batch_bytes=BATCH_BYTES,
             ):
-                yield from python_rows(batch.drop_columns([SEQUENCE_NUMBER, VALUE_KIND]))
+                yield from python_rows(project(batch, self.schema.arrow_schema()))
 
     def batches(self, key: BucketId, file: DataFileMeta) -> list[pa.RecordBatch]:
         path = self.state.data_file(key, file.file_name)
@@ -137,8 +140,13 @@ class TableFiles:
         assert file.min_key == self._key_bytes(table.slice(0, 1))
         assert file.max_key == self._key_bytes(table.slice(table.num_rows - 1))
         assert self.file_io.size(self.state.data_file(key, file.file_name)) == file.file_size
-        if file.level > 0 or self.state.options.get(opt.LEVEL0_COLUMNS) == "all":
-            assert tuple(table.column_names[2:]) == self.schema.names
+        columns = tuple(table.column_names[2:])
+        if self.state.options.get(opt.LEVEL0_COLUMNS) == "all":
+            assert columns == self.schema.names
+        else:
+            assert columns == in_schema_order(self.schema, columns)
+            assert self.written.issuperset(columns)
+            assert set(self.schema.required_names).issubset(columns)
 
     def _key_bytes(self, row: pa.Table) -> bytes:
         columns = [row[name].combine_chunks() for name in self.schema.trimmed_primary_key]

@@ -18,7 +18,7 @@ found by their ids (`file_column`).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import fields as dataclass_fields
 from typing import Any, Final
@@ -119,6 +119,11 @@ class TableSchema:
         return tuple(f.name for f in self.fields)
 
     @derived_value
+    def place_of(self) -> dict[str, int]:
+        """By name, from 0 on, in column order."""
+        return {f.name: place for place, f in enumerate(self.fields)}
+
+    @derived_value
     def arrow_fields(self) -> dict[str, pa.Field]:
         """By name, in column order."""
         return {f.name: arrow_field(f) for f in self.fields}
@@ -162,7 +167,21 @@ class TableSchema:
         """In the order of their options, unchecked: `merge.option_rules` refuses what does not fit."""
         return tuple(SequenceGroup(s, p) for s, p in sequence_group_options(self.options))
 
-    @property
+    def groups_of(self, columns: Iterable[str]) -> list[SequenceGroup]:
+        """The sequence groups that any of these columns is in, in the order of their options."""
+        found = {number for name in columns for number in self._groups_by_column.get(name, ())}
+        return [self.sequence_groups[number] for number in sorted(found)]
+
+    @derived_value
+    def _groups_by_column(self) -> dict[str, list[int]]:
+        """By column, the numbers of its sequence groups."""
+        found: dict[str, list[int]] = {}
+        for number, group in enumerate(self.sequence_groups):
+            for name in group.columns:
+                found.setdefault(name, []).append(number)
+        return found
+
+    @derived_value
     def required_names(self) -> tuple[str, ...]:
         """Columns that every written row must carry: the key and all other NOT NULL columns, in column order."""
         return tuple(f.name for f in self.fields if not f.type.nullable)

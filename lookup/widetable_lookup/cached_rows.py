@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pyarrow as pa
 
 from widetable import DamagedError
-from widetable.format.row_batch import row_batch_schema
+from widetable.format.row_batch import SYSTEM_FIELDS, row_batch_schema
 from widetable.format.row_budget import pieces
 from widetable.lsm.file_rows import Found
 from widetable.schema import TableSchema
@@ -46,6 +46,11 @@ class CachedRows:
             schema, [name for name in (*self._key, *columns) if name in held]
         )
         self._choice = cache.rows.choose(self._schema.names)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The table columns that it has, of those that it was opened for, in table order."""
+        return tuple(self._schema.names[len(SYSTEM_FIELDS) :])
 
     @property
     def answers_in_any_order(self) -> bool:

@@ -250,8 +250,10 @@ def open_data_file(
             expected=f"one of {', '.join(_OPENERS)}",
             action="Read the table with another client, or rewrite it with file.format=parquet.",
         )
-    names = table_schema.names if columns is None else [*table_schema.trimmed_primary_key, *columns]
-    wanted = [table_schema.field(name) for name in in_schema_order(table_schema, names)]
+    wanted: Sequence[DataField] = table_schema.fields
+    if columns is not None and columns is not table_schema.names:
+        names = in_schema_order(table_schema, [*table_schema.trimmed_primary_key, *columns])
+        wanted = [table_schema.field(name) for name in names]
     source = inputs.open_input(path)
     try:
         file = FileToOpen(source, path, meta, wanted, file_schema)
@@ -260,7 +262,7 @@ def open_data_file(
             if size != meta.file_size:
                 raise file.damaged(f"{size} bytes", f"{meta.file_size} bytes, as its meta says")
             stored = opener(file)
-        chosen = _columns(stored.schema, wanted, file_schema, path)
+        chosen = _columns(stored.schema, wanted, table_schema, file_schema, path)
         deleted = (
             np.empty(0, np.int64) if meta.deleted is None else deleted_rows(inputs, meta.deleted)
         )
@@ -273,27 +275,43 @@ def open_data_file(
 
 
 def _columns(
-    found: pa.Schema, wanted: Sequence[DataField], file_schema: TableSchema, path: str
+    found: pa.Schema,
+    wanted: Sequence[DataField],
+    table_schema: TableSchema,
+    file_schema: TableSchema,
+    path: str,
 ) -> list[_Column]:
-    """A column that the file lacks is left out if it may be null. Of a NOT NULL one the file's schema
-    says whose fault that is: not there, or nullable, and the table has changed since; NOT NULL, and
-    the file is damaged.
+    """What the file has of the wanted columns, in their order: as much work as it has columns, not as many as the table
+    declares. A column that the file lacks is left out if it may be null.
     """
     columns = [_system_column(found, field, path, file_schema) for field in SYSTEM_FIELDS]
-    for field in wanted:
-        stored = file_column(field, file_schema)
-        index = -1 if stored is None else found.get_field_index(stored.name)
+    is_all = wanted is table_schema.fields
+    asked = frozenset[str]() if is_all else frozenset(field.name for field in wanted)
+    held: dict[str, _Column] = {}
+    for file_field in found:
+        stored = file_schema.by_name.get(file_field.name)
+        field = None if stored is None else table_schema.by_id.get(stored.id)
+        if stored is None or field is None or not (is_all or field.name in asked):
+            continue
         subject = f"column {field.name!r} of {path}"
-        if stored is None or index < 0:
-            if field.type.nullable:
-                continue
-            if stored is None or stored.type.nullable:
-                raise null_before(subject, "no such column")
-            raise damaged_file(subject, "no such column", f"a column of the type {field.type}")
-        cast = column_cast(found.field(index).type, stored.type, field.type, subject)
+        cast = column_cast(file_field.type, stored.type, field.type, subject)
         null = field.type.nullable, stored.type.nullable
-        columns.append(_Column(field.name, null[0], stored.name, cast, null[1]))
+        held[field.name] = _Column(field.name, null[0], stored.name, cast, null[1])
+    for name in table_schema.required_names:
+        if name not in held and (is_all or name in asked):
+            raise _not_there(table_schema.field(name), file_schema, path)
+    columns += [held[name] for name in sorted(held, key=table_schema.place_of.__getitem__)]
     return columns
+
+
+def _not_there(field: DataField, file_schema: TableSchema, path: str) -> Exception:
+    """The error for a NOT NULL column that the file lacks. The file's schema says whose fault that is: not there, or
+    nullable, and the table has changed since; NOT NULL, and the file is damaged.
+    """
+    subject, stored = f"column {field.name!r} of {path}", file_column(field, file_schema)
+    if stored is None or stored.type.nullable:
+        return null_before(subject, "no such column")
+    return damaged_file(subject, "no such column", f"a column of the type {field.type}")
 
 
 def _system_column(

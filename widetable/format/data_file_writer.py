@@ -136,7 +136,7 @@ class DataFileWriter:
         """
         if not row_batch.num_rows:
             return
-        batch = self._conform(row_batch)
+        batch = self.conformed(row_batch)
         self._facts.add(batch, self._path)
         # Pieces no larger than a row group, so that neither memory nor groups grow with the batch.
         bytes_per_row = row_bytes(batch)
@@ -204,12 +204,16 @@ class DataFileWriter:
             self._out.close()
         delete_leftover(self._file_io, self._path)
 
-    def _conform(self, row_batch: pa.RecordBatch) -> pa.RecordBatch:
+    def conformed(self, row_batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch with exactly the file's table columns.
 
         A column that the file has and the batch has not is null; columns that only the batch
-        has are left out.
+        has are left out. Raises InvalidError as `write` does.
         """
+        if row_batch.schema.equals(self._batch_schema) and not any(
+            row_batch.column(name).null_count for name in self._schema.required_names
+        ):
+            return row_batch
         columns = []
         for field in self._batch_schema:
             column = column_or_nulls(row_batch, field)

@@ -47,7 +47,7 @@ class FileToOpen:
 
     def check_names(self, names: Sequence[str]) -> None:
         """A file may lack columns, so one whose name has a wrong bit would be taken for one that it does not have."""
-        known = {field.name for field in self.schema.fields}
+        known = self.schema.by_name
         twice = next((name for name, count in Counter(names).items() if count > 1), None)
         if twice is not None:
             raise self.damaged(f"the column {twice!r} twice", "each column once")

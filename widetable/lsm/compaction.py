@@ -12,10 +12,13 @@ Where a step emits changes, files below its `known_level` are always merged, wit
 their keys: those of the step, and those further below, which `key_lookup` finds by key. What `merge.changelog` makes of
 both goes into changelog files of the same message.
 
-A moved file changes its level only. Narrow files, files whose deletes must go and files that do not say how many
-deletes they have are always rewritten: above level 0 files are full width and their count of deletes is exact (traps
-T1, T2). Merging streams, with row batches of all runs together within `write-buffer-size`, so a bucket may be larger
-than memory. Raises what reading and writing data files raises; new files are removed then.
+A moved file changes its level only. Files whose deletes must go and files that do not say how many deletes they have
+are always rewritten: above level 0 their count is exact (traps T1, T2). A new file has the columns that any file has
+whose rows may come into it, and no others (0059): a column that nobody wrote is in no array and in no file. With
+`widetable.level0-columns=all` files have all columns at all levels, and narrow ones are rewritten.
+
+Merging streams, with row batches of all runs together within `write-buffer-size`, so a bucket may be larger than
+memory. Raises what reading and writing data files raises; new files are removed then.
 
 Nothing that is live is changed or deleted here. Who dies meanwhile leaves files that nobody
 names (orphans); who commits the message makes all of it seen at once: files gone, files new,
@@ -45,6 +48,7 @@ from widetable.format.data_file_meta import (
     DataFileMeta,
     upgrade,
 )
+from widetable.format.row_batch import in_schema_order
 from widetable.format.row_budget import LEAST_BYTES
 from widetable.lsm.background_writer import BackgroundWriter
 from widetable.lsm.bucket_plan import Expiry, Merge, MergeWithChangelog, Move, Plan
@@ -192,7 +196,9 @@ class _Task:
 
     def _may_move(self, step: Move, file: DataFileMeta) -> bool:
         """Whether the file may lie at the step's level as it is."""
-        if file not in step.movable or not (file.level > 0 or self._is_full_width(file)):
+        if file not in step.movable or (
+            self._state.has_wide_files and not self._is_full_width(file)
+        ):
             return False
         is_kept = not isinstance(step, Merge) or step.expiry is Expiry.NONE
         return is_kept or not self._has_old((file,))
@@ -215,7 +221,8 @@ class _Task:
                 full_runs=sum(run.level > 0 for run in section.runs),
             )
             for rows in merged:
-                if self._expiry.is_old(rows.column(self._expiry.column)).any():
+                at = rows.schema.get_field_index(self._expiry.column)
+                if at >= 0 and self._expiry.is_old(rows.column(at)).any():
                     return True
         return False
 
@@ -236,9 +243,10 @@ class _Task:
     def _merge(self, step: Merge, merged: Sequence[Section]) -> None:
         """Both writers finish, or both remove what they wrote."""
         self._weight = _weight(merged)
-        data = BackgroundWriter(self._writer(step.level, FILE_SOURCE_COMPACT), "data")
+        columns = self._columns(step, merged)
+        data = BackgroundWriter(self._writer(step.level, columns, FILE_SOURCE_COMPACT), "data")
         changelog = BackgroundWriter(
-            self._writer(step.level, FILE_SOURCE_APPEND, is_changelog=True), "changelog"
+            self._writer(step.level, columns, FILE_SOURCE_APPEND, is_changelog=True), "changelog"
         )
         emits = isinstance(step, MergeWithChangelog) and step.emits
         # Writers have emitted their records; nobody else says that a row went.
@@ -270,11 +278,31 @@ class _Task:
         if self._rows_done is not None:
             self._rows_done(rows * self._weight)
 
-    def _writer(self, level: int, file_source: int, *, is_changelog: bool = False) -> RollingWriter:
+    def _columns(self, step: Merge, merged: Sequence[Section]) -> Sequence[str]:
+        """What the new files have. A column may be in the last file alone, so all are asked before the first row."""
+        if self._state.has_wide_files:
+            return self._state.schema.names
+        before = step.before if isinstance(step, MergeWithChangelog) else ()
+        files = [file for section in merged for file in section.files]
+        files += [file for runs in before for run in runs for file in run.files]
+        opener = RowsOpener(self._state, self._bucket, self._state.schema.names, self._caches)
+        held: set[str] = set()
+        for file in files:
+            held.update(opener.columns_of(file))
+        return in_schema_order(self._state.schema, held)
+
+    def _writer(
+        self,
+        level: int,
+        columns: Sequence[str],
+        file_source: int,
+        *,
+        is_changelog: bool = False,
+    ) -> RollingWriter:
         return RollingWriter(
             self._state,
             self._bucket,
-            self._state.schema.names,
+            columns,
             level=level,
             file_source=file_source,
             is_changelog=is_changelog,

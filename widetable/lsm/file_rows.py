@@ -54,6 +54,10 @@ class FileRows(Protocol):
 class CachedFile(FileRows, Protocol):
     """One data file, from its cache."""
 
+    @property
+    def columns(self) -> Sequence[str]:
+        """The table columns that it has, of those that it was opened for, in table order."""
+
     def batches(self, batch_bytes: int) -> Iterator[pa.RecordBatch]:
         """All rows in file order, with the columns that it was opened for, about batch_bytes at once. They may lie
         in the mapped cache: they stay valid after `close`, and keep it mapped.

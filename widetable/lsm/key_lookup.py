@@ -1,7 +1,7 @@
 """The newest row of each key in sorted runs: newest run first, and only the misses go on to the next.
 
 In: runs of one bucket, newest first, and key batches in key order; out: row batches in key order, one row per key at
-most, retractions too. All of them have the same columns: those asked for and the key, null where a file has none.
+most, retractions too. They have the columns asked for and the key, as far as a file with rows of the batch has them.
 Memory: one key batch and its rows (a large batch is worked off in pieces), and what an open file holds (parquet_rows).
 
     keys            1  4  7  9
@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from widetable.format.bucket_id import BucketId
-from widetable.format.row_batch import project, row_batch_schema
+from widetable.format.row_batch import SYSTEM_FIELDS, project, row_batch_schema
 from widetable.format.row_budget import RowBudget
 from widetable.kernels.key_match import Positions
 from widetable.lsm.file_rows import Caches
@@ -33,6 +33,7 @@ from widetable.lsm.parquet_rows import joined
 from widetable.lsm.rows_opener import RowsOpener
 from widetable.lsm.run_rows import RunRows
 from widetable.lsm.sorted_run import SortedRun
+from widetable.schema import TableSchema
 from widetable.write.table_state import TableState
 
 # A piece of keys whose rows take about so much memory; the first one shows how wide they are.
@@ -58,13 +59,12 @@ def find_rows(
     ends or is let go.
     """
     schema = table.schema
-    out = row_batch_schema(schema, [*schema.trimmed_primary_key, *columns])
     with contextlib.closing(OpenFiles(RowsOpener(table, bucket, columns, caches))) as files:
         opened = [RunRows(files, run, schema) for run in runs]
         budget = RowBudget(_PIECE_BYTES, _FIRST_PIECE_KEYS)
         for batch in keys:
             for piece in key_pieces(batch, budget):
-                rows = _newest_rows(opened, piece, expected_keys, out)
+                rows = _newest_rows(opened, piece, expected_keys, schema)
                 budget.saw(rows)
                 if rows.num_rows:
                     yield rows
@@ -80,9 +80,9 @@ def key_pieces(keys: pa.RecordBatch, budget: RowBudget) -> Iterator[pa.RecordBat
 
 
 def _newest_rows(
-    runs: Sequence[RunRows], keys: pa.RecordBatch, expected_keys: int, schema: pa.Schema
+    runs: Sequence[RunRows], keys: pa.RecordBatch, expected_keys: int, schema: TableSchema
 ) -> pa.RecordBatch:
-    """The rows of one key batch, all at once; in order of the keys, and with this schema."""
+    """The rows of one key batch, all at once; in order of the keys."""
     hits: list[Positions] = []
     batches: list[pa.RecordBatch] = []
     numbers = np.arange(keys.num_rows)
@@ -92,12 +92,15 @@ def _newest_rows(
         missed = np.ones(len(numbers), np.bool_)
         for found in run.find(keys, expected_keys):
             hits.append(numbers[found.hits])
-            batches.append(project(found.rows, schema))
+            batches.append(found.rows)
             missed[found.hits] = False
         if not missed.all():
             rest = np.flatnonzero(missed)
             keys, numbers = keys.take(pa.array(rest)), numbers[rest]
-    return _by_key(hits, joined(batches, schema))
+    held = {name for batch in batches for name in batch.schema.names}
+    names = held.difference(field.name for field in SYSTEM_FIELDS)
+    both = row_batch_schema(schema, names or schema.trimmed_primary_key)
+    return _by_key(hits, joined([project(batch, both) for batch in batches], both))
 
 
 def _by_key(hits: Sequence[Positions], rows: pa.RecordBatch) -> pa.RecordBatch:

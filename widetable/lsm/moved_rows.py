@@ -28,6 +28,7 @@ from widetable.format.data_file_meta import (
     FILE_SOURCE_COMPACT,
     DataFileMeta,
 )
+from widetable.format.row_batch import SYSTEM_FIELDS, in_schema_order
 from widetable.lsm.compaction import merge_bytes
 from widetable.lsm.rows_opener import RowsOpener
 from widetable.merge.engine import ENGINES, MergeEngine
@@ -105,7 +106,7 @@ class _Moving:
     def _level(
         self, level: int, files: Sequence[tuple[BucketId, DataFileMeta]]
     ) -> Iterator[tuple[BucketId, _Files]]:
-        """The new files of one level, bucket by bucket. At level 0 with the columns that any file has."""
+        """The new files of one level, bucket by bucket, with the columns that any of its files has."""
         # Above level 0 a key has one row: any engine gives it as it is, and may merge what was spilled.
         engine: MergeEngine = ENGINES["deduplicate"] if level else EveryRecord()
         names = self._state.schema.names
@@ -114,14 +115,15 @@ class _Moving:
             stack.callback(buffer.release)
             held: set[str] = set()
             for bucket, part in self._parts(files):
-                held.update(part.schema.names)
+                held.update(part.schema.names[len(SYSTEM_FIELDS) :])
                 buffer.add(bucket, part)
-            columns = names if level else [name for name in names if name in held]
-            self._columns = columns
+            columns = self._columns = in_schema_order(self._state.schema, held) if held else ()
+            if level and self._state.has_wide_files:
+                columns = names
             for bucket in buffer.buckets():
                 runs = [self._run(bucket, run, level, columns) for run in buffer.take(bucket)]
                 if level and len(runs) > 1:
-                    runs = [self._joined(bucket, runs, level)]
+                    runs = [self._joined(bucket, runs, level, columns)]
                 yield bucket, tuple(file for run in runs for file in run)
 
     def _parts(
@@ -141,11 +143,13 @@ class _Moving:
         self._written.append((bucket, made))
         return made
 
-    def _joined(self, bucket: BucketId, runs: Sequence[_Files], level: int) -> _Files:
+    def _joined(
+        self, bucket: BucketId, runs: Sequence[_Files], level: int, columns: Sequence[str]
+    ) -> _Files:
         """What a full buffer left as several runs, as the one that a level has."""
-        schema, names = self._state.schema, self._state.schema.names
+        schema = self._state.schema
         batch_bytes = merge_bytes(self._state.options)
-        opener = RowsOpener(self._state, bucket, names, None)
+        opener = RowsOpener(self._state, bucket, schema.names, None)
 
         def rows_of(run: _Files) -> Run:
             for file in run:
@@ -155,11 +159,11 @@ class _Moving:
             [rows_of(run) for run in runs],
             schema,
             ENGINES["deduplicate"],
-            names,
+            columns,
             keep_deletes=True,
             batch_bytes=batch_bytes,
         )
-        joined = self._run(bucket, merged, level, names)
+        joined = self._run(bucket, merged, level, columns)
         for run in runs:
             self._written.remove((bucket, run))
             discard_files(self._state, bucket, run)

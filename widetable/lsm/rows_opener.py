@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -110,6 +110,17 @@ class RowsOpener:
                     passed, rows = min(rows, batch.num_rows), max(rows - batch.num_rows, 0)
                     if passed < batch.num_rows:
                         yield batch.slice(passed)
+
+    def columns_of(self, file: DataFileMeta) -> Collection[str]:
+        """The table columns that a file has, of those that are wanted: from its cache, or from its footer."""
+        path = self._table.data_file(self._bucket, file.file_name)
+        caches = self._caches if file.level > 0 and file.deleted is None else None
+        cached = None if caches is None else self._cached(caches, path, file)
+        if cached is not None:
+            with contextlib.closing(cached):
+                return cached.columns
+        with self._table.opened(self._bucket, file, self._columns) as data:
+            return data.columns
 
     def scanned(self, path: str, file: DataFileMeta) -> FileRows:
         """The rows as the data file has them."""

@@ -65,7 +65,7 @@ def aggregate_barriers(window: Window, columns: Iterable[AggregateColumn]) -> Ma
     barriers = np.zeros(len(window.order), np.bool_)
     retractions = is_retraction(window.kinds[window.order])
     for column in columns:
-        if not any(window.presence(column.name)):
+        if not window.holders(column.name):
             continue
         if column.function == "merge_map_with_keytime":
             barriers[1:] |= _removes_entries(window, column.name)[:-1]

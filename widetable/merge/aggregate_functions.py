@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from widetable.derived_value import once_per_object
 from widetable.merge.aggregate_function import IGNORE_RETRACT, Aggregate, AggregateColumn, Grouping
 from widetable.merge.aggregate_rules import aggregate_column
 from widetable.merge.choosing_functions import (
@@ -59,7 +60,8 @@ AGGREGATES: Final[Mapping[str, Aggregate]] = {
 }
 
 
-def columns_of_aggregation(schema: TableSchema) -> dict[str, AggregateColumn]:
+@once_per_object
+def columns_of_aggregation(schema: TableSchema) -> Mapping[str, AggregateColumn]:
     """All columns of an `aggregation` table that a function fills: not the key, nor what orders records."""
     fixed = {*schema.primary_keys, *schema.sequence_fields}
     return {
@@ -70,7 +72,8 @@ def columns_of_aggregation(schema: TableSchema) -> dict[str, AggregateColumn]:
     }
 
 
-def columns_of_groups(schema: TableSchema) -> dict[str, AggregateColumn]:
+@once_per_object
+def columns_of_groups(schema: TableSchema) -> Mapping[str, AggregateColumn]:
     """The columns of a `partial-update` table that a function fills: protected ones. Alone, a column may have none but
     the function that it has anyhow.
     """

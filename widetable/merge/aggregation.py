@@ -25,11 +25,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from widetable import options as opt
+from widetable.derived_value import once_per_object
 from widetable.kernels.aggregate import ADD, RETRACT, SKIP
 from widetable.kernels.arrow_buffers import fixed_values
 from widetable.kernels.partial_update import last_marked
 from widetable.merge.aggregate_barriers import aggregate_barriers
-from widetable.merge.aggregate_function import IGNORE_RETRACT, AggregateColumn, Grouping
+from widetable.merge.aggregate_function import IGNORE_RETRACT, Grouping
 from widetable.merge.aggregate_functions import (
     AGGREGATES,
     columns_of_aggregation,
@@ -92,12 +93,16 @@ class Aggregation(MergeEngine):
         retractions = is_retraction(kinds) & ~removals
         if retractions.any():
             refuse_retractions(row_batch, retractions, columns.values())
-        cleared = dict.fromkeys(schema.names, removals) if removals.any() else {}
-        return aggregate_normal_form(schema, row_batch, columns.values(), cleared)
+        names = [name for name in row_batch.schema.names if name in schema.by_name]
+        cleared = dict.fromkeys(names, removals) if removals.any() else {}
+        written = [columns[name] for name in names if name in columns]
+        return aggregate_normal_form(schema, row_batch, written, cleared)
 
     def barriers(self, window: Window) -> npt.NDArray[np.bool_] | None:
         """What follows a removal stands apart, a retraction too: it takes back from nothing."""
-        barriers = aggregate_barriers(window, columns_of_aggregation(window.schema).values())
+        columns = columns_of_aggregation(window.schema)
+        held = [columns[name] for name in window.names if name in columns]
+        barriers = aggregate_barriers(window, held)
         if self.partial_merge(window.schema, has_deletes=False) is PartialMerge.NEVER:
             barriers |= between_sequences(window)
         if _removes(window.schema):
@@ -113,11 +118,10 @@ class Aggregation(MergeEngine):
 
     def partial_merge(self, schema: TableSchema, *, has_deletes: bool) -> PartialMerge:
         """By the groupings of all functions (docs/decisions/0031): the strictest column decides."""
-        columns = columns_of_aggregation(schema).values()
-        groupings = {AGGREGATES[column.function].grouping(column) for column in columns}
+        groupings = _groupings(schema)
         if schema.sequence_fields and not groupings <= {Grouping.ANY, Grouping.ADDS, Grouping.LAST}:
             return PartialMerge.NEVER
-        if Grouping.NEVER in groupings or (has_deletes and self._minds_deletes(schema, columns)):
+        if Grouping.NEVER in groupings or (has_deletes and _minds_deletes(schema)):
             return PartialMerge.WITH_BASE
         return PartialMerge.ALWAYS
 
@@ -128,14 +132,23 @@ class Aggregation(MergeEngine):
     def counts_newest_full_row(self, schema: TableSchema) -> bool:
         return bool(schema.typed_options.get(opt.CHANGELOG_PRODUCER) == "lookup")
 
-    def _minds_deletes(self, schema: TableSchema, columns: Collection[AggregateColumn]) -> bool:
-        """Whether retractions among newer runs lose something when they are merged without the base."""
-        exact = (Grouping.ANY, Grouping.LAST)
-        return _removes(schema) or any(
-            (column.function in _NULL_COUNTS and column.get(IGNORE_RETRACT))
-            or (takes_back(column) and AGGREGATES[column.function].grouping(column) not in exact)
-            for column in columns
-        )
+
+@once_per_object
+def _groupings(schema: TableSchema) -> frozenset[Grouping]:
+    """Of all columns."""
+    columns = columns_of_aggregation(schema).values()
+    return frozenset(AGGREGATES[column.function].grouping(column) for column in columns)
+
+
+@once_per_object
+def _minds_deletes(schema: TableSchema) -> bool:
+    """Whether retractions among newer runs lose something when they are merged without the base."""
+    exact = (Grouping.ANY, Grouping.LAST)
+    return _removes(schema) or any(
+        (column.function in _NULL_COUNTS and column.get(IGNORE_RETRACT))
+        or (takes_back(column) and AGGREGATES[column.function].grouping(column) not in exact)
+        for column in columns_of_aggregation(schema).values()
+    )
 
 
 def _removes(schema: TableSchema) -> bool:
@@ -151,7 +164,7 @@ def _plan(window: Window, columns: Sequence[str], *, collapses: bool) -> MergePl
     sources = SourceList()
     for name in columns:
         column = filled.get(name)
-        if column is None or not any(window.presence(name)):
+        if column is None or not window.holders(name):
             sources.add(name, window.last_rows)
         else:
             fill(sources, column, folded.fold, folded.without_retractions)

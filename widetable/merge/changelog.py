@@ -23,7 +23,7 @@ per column, by indices that take each row from its side (`_Images`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,7 +52,7 @@ class ChangelogRule:
     An empty `compared` means that no update is emitted.
     """
 
-    compared: tuple[str, ...] | None = None
+    compared: frozenset[str] | None = None
     only_new: bool = False
 
 
@@ -65,7 +65,7 @@ def changelog_rule(schema: TableSchema) -> ChangelogRule:
         return ChangelogRule()
     ignored: tuple[str, ...] = options.get(opt.ROW_DEDUPLICATE_IGNORE_FIELDS)
     passed_over = {*ignored, *schema.trimmed_primary_key}
-    return ChangelogRule(tuple(name for name in schema.names if name not in passed_over))
+    return ChangelogRule(frozenset(schema.names).difference(passed_over))
 
 
 def changelog(
@@ -141,15 +141,16 @@ class _Images:
         self._after_of = _source_of_columns(after)
         self.present = ~is_retraction(after.kinds)
 
-    def are_equal(self, keys: _Rows, columns: Sequence[str]) -> Mask:
-        """bool[k]: whether all these columns have the same value before and after."""
+    def are_equal(self, keys: _Rows, compared: Collection[str]) -> Mask:
+        """bool[k]: whether all these columns have the same value before and after.
+
+        One that no piece of the window holds is null in both.
+        """
         equal = np.ones(len(keys), np.bool_)
         # Each column is compared for the keys that are equal so far.
         at = self._before.at[keys]
-        for name in columns:
-            now = self._after_of.get(name)
-            if now is None or (isinstance(now, Pick) and not any(self._window.presence(name))):
-                continue
+        for name in self._window.chosen(compared):
+            now = self._after_of[name]
             was, suspects = self._before_of[name], np.flatnonzero(equal)
             if isinstance(was, Pick) and isinstance(now, Pick):  # one row is equal to itself
                 differ = was.indices[at[suspects]] != now.indices[keys[suspects]]

@@ -23,8 +23,8 @@ from widetable.schema import SEQUENCE_NUMBER, VALUE_KIND
 
 
 def gather(window: Window, plan: MergePlan, columns: Sequence[str]) -> pa.RecordBatch:
-    """The rows of a plan as one row batch with these columns in the table's order; a column without a source is
-    null.
+    """The rows of a plan as one row batch with these columns in the table's order, as far as they are held: one that
+    has no source, or that no piece of the window holds, is left out.
 
     columns: in any order. Types and nullability are those of the current schema. A slice shares
     the memory of its piece: what keeps the batch keeps the piece.
@@ -39,21 +39,22 @@ def gather(window: Window, plan: MergePlan, columns: Sequence[str]) -> pa.Record
         else:
             gathered[source.column] = source.values
     rows = pa.RecordBatch.from_pydict(gathered)
-    return project(rows, row_batch_schema(window.schema, columns))
+    held = [name for name in columns if name in gathered]
+    return project(rows, row_batch_schema(window.schema, held))
 
 
 def _gather_pick(window: Window, pick: Pick) -> dict[str, pa.Array]:
     """By name, the pick's columns that some piece holds. Each is forgotten at once: joined
     copies of all columns of a wide table would be as large as the window itself.
     """
-    choices: dict[tuple[bool, ...], PatchChoice] = {}
+    choices: dict[tuple[int, ...], PatchChoice] = {}
     gathered = {}
     for name in pick.columns:
-        presence = window.presence(name)
-        if any(presence):
-            if presence not in choices:
-                choices[presence] = window.choice(presence, pick.indices)
+        holders = window.holders(name)
+        if holders:
+            if holders not in choices:
+                choices[holders] = window.choice(holders, pick.indices)
             column = window.column(name)
-            gathered[name] = take_patched(column.large, column.rest, choices[presence])
+            gathered[name] = take_patched(column.large, column.rest, choices[holders])
             window.forget(name)
     return gathered

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from widetable.format.printed_value import printed_rows
+from widetable.format.row_batch import project, row_batch_schema
 from widetable.merge.engine import MergeEngine, plan_of
 from widetable.merge.gather import gather
 from widetable.merge.plan import Pick
@@ -48,6 +49,7 @@ def merge_steps(window: Window, engine: MergeEngine, columns: Sequence[str]) -> 
             if isinstance(source, Pick):
                 sources.update(dict.fromkeys(source.columns, int(source.indices[0])))
         is_there = not bool(is_retraction(plan.kinds)[0])
-        values = next(printed_rows(gather(window, plan, columns)))
+        rows = project(gather(window, plan, columns), row_batch_schema(window.schema, columns))
+        values = next(printed_rows(rows))
         steps.append(MergeStep(int(window.order[last]), is_there, sources, values))
     return steps

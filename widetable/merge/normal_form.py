@@ -33,14 +33,17 @@ def cleared_of_partial_update(schema: TableSchema, row_batch: pa.RecordBatch) ->
     """By column, the rows whose value has no meaning. What a function takes back keeps the value of a retraction.
 
     Columns that are not named keep all. Masks may be one array for many columns, so nobody
-    writes into one. Names are of the table, whether the batch has them or not.
+    writes into one. Names are of columns that the batch has, and of all others of their groups.
     """
     kinds = fixed_values(row_batch.column(VALUE_KIND), np.int8)
     retractions = is_retraction(kinds)
     cleared: dict[str, Mask] = {}
+    names = [name for name in row_batch.schema.names if name in schema.by_name]
     if schema.sequence_groups:
-        for group in schema.sequence_groups:
-            written = (name for name in group.sequence if name in row_batch.schema.names)
+        grouped: set[str] = set()
+        for group in schema.groups_of(names):
+            grouped.update(group.columns)
+            written = (name for name in group.sequence if name in names)
             columns = map(row_batch.column, written)
             without_sequence = ~has_sequence(columns, row_batch.num_rows)
             without_values = retractions | without_sequence
@@ -49,10 +52,9 @@ def cleared_of_partial_update(schema: TableSchema, row_batch: pa.RecordBatch) ->
                 takes_back = name in filled and not filled[name].get(IGNORE_RETRACT)
                 if name not in group.sequence:
                     cleared[name] = without_sequence if takes_back else without_values
-        grouped = {name for group in schema.sequence_groups for name in group.columns}
-        cleared.update({name: retractions for name in schema.names if name not in grouped})
+        cleared.update({name: retractions for name in names if name not in grouped})
     elif schema.typed_options.get(opt.REMOVE_RECORD_ON_DELETE):
-        cleared.update({name: kinds == DELETE for name in schema.names})
+        cleared.update(dict.fromkeys(names, kinds == DELETE))
     return cleared
 
 

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from widetable.format.row_batch import project, row_batch_schema
 from widetable.kernels.arrow_buffers import fixed_values
 from widetable.kernels.key_lanes import key_lanes
 from widetable.merge.engine import MergeEngine, plan_of
@@ -48,12 +49,12 @@ def merge_numbered(
     below: key columns that tell keys of one number apart; then a number has all its keys, in their order. full_runs: so
     many, the oldest, are at level >= 1.
     """
-    # One run of live rows with all columns, as after a full compaction, is the answer as it is,
-    # perhaps with more columns than were asked for; nothing is copied.
+    # One run of live rows, as after a full compaction, is the answer as it is, perhaps with more
+    # columns than were asked for; nothing is copied.
     found = [each for run in runs for each in run]
     is_one_run = sum(map(bool, runs)) <= 1
-    if not found or (is_one_run and not below and all(_stands(each, names) for each in found)):
-        return found
+    if not found or (is_one_run and not below and all(map(_stands, found))):
+        return [_with_columns(each, schema, names) for each in found]
     pieces = [each.rows for each in found]
     numbers = np.concatenate([each.numbers for each in found])
     sizes = [sum(len(each.numbers) for each in run) for run in runs]
@@ -64,18 +65,25 @@ def merge_numbered(
         lanes = key_lanes([pa.chunked_array([pa.array(numbers)]), *rest])
     full_runs = full_runs if engine.counts_newest_full_row(schema) else 0
     window = window_of_runs(schema, pieces, run_offsets, lanes, full_runs)
-    plan = plan_of(window, engine, names)
+    held = [name for name in names if window.holders(name)]
+    plan = plan_of(window, engine, held)
     there = np.flatnonzero(~is_retraction(plan.kinds))
-    rows = gather(window, plan.without_deletes(), names)
-    return [NumberedRows(numbers[window.first_rows][there], rows)]
+    rows = gather(window, plan.without_deletes(), held)
+    merged = NumberedRows(numbers[window.first_rows][there], rows)
+    return [_with_columns(merged, schema, names)]
 
 
-def _stands(found: NumberedRows, names: Sequence[str]) -> bool:
-    """Whether each row is alone, and there, with these columns.
+def _with_columns(found: NumberedRows, schema: TableSchema, names: Sequence[str]) -> NumberedRows:
+    """The rows with these columns at least; one that they have not is null."""
+    if set(names) <= set(found.rows.schema.names):
+        return found
+    return NumberedRows(found.numbers, project(found.rows, row_batch_schema(schema, names)))
+
+
+def _stands(found: NumberedRows) -> bool:
+    """Whether each row is alone, and there.
 
     A file of another writer may hold a key twice, so that a single run may still need a merge.
     """
-    if not set(names) <= set(found.rows.schema.names):
-        return False
     kinds, numbers = fixed_values(found.rows.column(VALUE_KIND), np.int8), found.numbers
     return not is_retraction(kinds).any() and bool((numbers[1:] > numbers[:-1]).all())

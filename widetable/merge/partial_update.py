@@ -102,9 +102,11 @@ class PartialUpdate(MergeEngine):
             retractions = is_retraction(kinds)
             if _removing(schema):  # which -D removes is known only with what is older
                 retractions &= kinds != DELETE
-            for name, column in filled.items():
-                refuse_retractions(row_batch, retractions & ~cleared[name], [column])
-        return aggregate_normal_form(schema, row_batch, filled.values(), cleared)
+            written = [filled[name] for name in cleared if name in filled]
+            for column in written:
+                refuse_retractions(row_batch, retractions & ~cleared[column.name], [column])
+            return aggregate_normal_form(schema, row_batch, written, cleared)
+        return aggregate_normal_form(schema, row_batch, (), cleared)
 
     def barriers(self, window: Window) -> npt.NDArray[np.bool_] | None:
         return partial_update_barriers(window)

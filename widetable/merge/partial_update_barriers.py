@@ -22,6 +22,7 @@ import numpy.typing as npt
 from widetable import options as opt
 from widetable.kernels.arrow_buffers import valid_of
 from widetable.merge.aggregate_barriers import aggregate_barriers, goes_by_order
+from widetable.merge.aggregate_function import AggregateColumn
 from widetable.merge.aggregate_functions import columns_of_group, columns_of_groups, takes_back
 from widetable.merge.barriers import behind_last_delete, between_sequences, kept
 from widetable.merge.partial_update_plan import removing_groups, sequences_of
@@ -37,13 +38,19 @@ def partial_update_barriers(window: Window) -> npt.NDArray[np.bool_] | None:
     retractions = is_retraction(kinds)
     if retractions.any():
         barriers |= _behind_first_retractions(window, retractions)
-        barriers |= aggregate_barriers(window, columns_of_groups(window.schema).values())
+        barriers |= aggregate_barriers(window, _held_columns(window).values())
     barriers |= _between_ordered(window)
     if deletes.any():
         if window.schema.typed_options.get(opt.REMOVE_RECORD_ON_DELETE):
             barriers |= behind_last_delete(window)
         barriers |= _around_removals(window, deletes)
     return kept(window, barriers)
+
+
+def _held_columns(window: Window) -> dict[str, AggregateColumn]:
+    """Those that functions fill."""
+    columns = columns_of_groups(window.schema)
+    return {name: columns[name] for name in window.names if name in columns}
 
 
 def _around_removals(window: Window, deletes: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
@@ -65,7 +72,7 @@ def _between_ordered(window: Window) -> npt.NDArray[np.bool_]:
     """
     barriers = np.zeros(len(window.order), np.bool_)
     retractions = is_retraction(window.kinds[window.order])
-    for group in window.schema.sequence_groups:
+    for group in window.schema.groups_of(window.names):
         columns = columns_of_group(window.schema, group).values()
         by_order = goes_by_order(columns)
         if not by_order and all(column.function != "last_value" for column in columns):
@@ -96,8 +103,8 @@ def _behind_first_retractions(
     barriers = np.zeros(len(retractions), np.bool_)
     taken_back = [
         name
-        for name, column in columns_of_groups(window.schema).items()
-        if takes_back(column) and column.function != "collect" and any(window.presence(name))
+        for name, column in _held_columns(window).items()
+        if takes_back(column) and column.function != "collect"
     ]
     if not taken_back:
         return barriers

@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache, partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from widetable import options as opt
-from widetable.derived_value import derived_value
+from widetable.derived_value import derived_value, once_per_object
 from widetable.errors import InvalidError
 from widetable.kernels.aggregate import SKIP
 from widetable.kernels.arrow_buffers import validity
@@ -43,6 +43,9 @@ from widetable.merge.window import Window
 from widetable.row_kind import DELETE, INSERT, TEXTS, UPDATE_BEFORE, is_retraction
 from widetable.schema import SequenceGroup, TableSchema
 
+# Records are looked at apart where they are at most one in so many: it costs a sort of them.
+_FEW_RECORDS: Final = 8
+
 
 def partial_update_plan(
     window: Window, columns: Sequence[str], *, collapses: bool = False
@@ -54,12 +57,11 @@ def partial_update_plan(
     records.check()
     wanted = set(columns)
     grouped: set[str] = set()
-    for group in window.schema.sequence_groups:
+    for group in window.schema.groups_of(columns):
         grouped.update(group.columns)
-        if not wanted.isdisjoint(group.columns):
-            filled = columns_of_group(window.schema, group)
-            _pick_group(records, group, wanted - filled.keys())
-            _fill(records, group, [each for name, each in filled.items() if name in wanted])
+        filled = columns_of_group(window.schema, group)
+        _pick_group(records, group, wanted - filled.keys())
+        _fill(records, group, [each for name, each in filled.items() if name in wanted])
     _pick_plain(records, [name for name in columns if name not in grouped])
     # The number of the first record: what was started after it still sorts after the row (docs/decisions/0007).
     numbers = window.sequence_numbers[window.first_rows]
@@ -81,7 +83,7 @@ def sequences_of(window: Window, rows: npt.NDArray[np.int64], group: SequenceGro
     """
     for name in group.sequence:
         check_order(group.option, name, window.schema.field(name).type)
-    held = (name for name in group.sequence if any(window.presence(name)))
+    held = (name for name in group.sequence if window.holders(name))
     columns = [window.take(name, rows) for name in held]
     lanes = key_lanes(columns) if columns else np.zeros((len(rows), 1), np.uint64)
     return Sequences(has_sequence(columns, len(rows)), lanes)
@@ -105,6 +107,7 @@ def meaningless_retraction(kind: int, key: str) -> InvalidError:
     )
 
 
+@once_per_object
 def removing_groups(schema: TableSchema) -> list[SequenceGroup]:
     """The groups by which a -D removes the whole row."""
     named = schema.typed_options.get(opt.REMOVE_RECORD_ON_SEQUENCE_GROUP)
@@ -168,6 +171,31 @@ class _Records:
             np.concatenate([[0], np.cumsum(widths)]),
         )
 
+    def of_pieces(self, pieces: Sequence[int]) -> Rows | None:
+        """The records in these pieces of the window, ascending; None where they are a large part of all."""
+        firsts = self._by_piece[1]
+        count = sum(int(firsts[piece + 1] - firsts[piece]) for piece in pieces)
+        if count * _FEW_RECORDS > len(self.rows):
+            return None
+        order = self._by_piece[0]
+        found = [order[firsts[piece] : firsts[piece + 1]] for piece in pieces]
+        return np.sort(np.concatenate(found))
+
+    @derived_value
+    def _by_piece(self) -> tuple[Rows, Rows]:
+        """(int64[m]: the records, piece by piece; int64[k + 1]: where those of each piece begin)"""
+        pieces = self.window.piece_of_row[self.rows]
+        order = np.argsort(pieces, kind="stable")
+        numbers = np.arange(len(self.window.pieces) + 1)
+        return order, np.searchsorted(pieces[order], numbers)
+
+    def last_of(self, found: Rows) -> Rows:
+        """int64[c]: the last of these records of each key that is behind its floor; else -1. found: ascending."""
+        keys = np.searchsorted(self.starts, found, side="right") - 1
+        last = np.full(len(self.starts) - 1, -1, np.int64)
+        last[keys] = found  # of several for one key the last one stays
+        return np.where(last > self.floor, last, -1)
+
     @derived_value
     def visible(self) -> npt.NDArray[np.bool_]:
         """bool[c]: an add came after the last removal."""
@@ -227,29 +255,28 @@ def _fill(records: _Records, group: SequenceGroup, columns: Sequence[AggregateCo
     passed_over = np.where(records.retractions, SKIP, steps).astype(np.int8)
     without = replace(fold, steps=passed_over)
     for column in columns:
-        if any(window.presence(column.name)):
+        if window.holders(column.name):
             fill(records.sources, column, fold, without)
 
 
 def _pick_plain(records: _Records, columns: Sequence[str]) -> None:
     """Columns outside groups: the last value among the adds behind the last removal.
 
-    A table of a thousand columns costs few passes: what decides for a column is which pieces
-    hold it, whether it may be null, whether it orders records, and where its nulls are. Columns
-    that agree in all of this share the indices; one with nulls (`own_nulls`) agrees with no
-    other.
+    A thousand columns cost few passes: what decides for a column is which pieces hold it, whether
+    it may be null, whether it orders records, and where its nulls are. Columns that agree in all of
+    this share the indices; one with nulls (`own_nulls`) agrees with no other.
     """
     schema, window, sources = records.schema, records.window, records.sources
     shared: dict[tuple[object, ...], npt.NDArray[np.int64]] = {}
     for name in columns:
-        presence = window.presence(name)
-        if name in schema.trimmed_primary_key or not any(presence):
+        holders = window.holders(name)
+        if name in schema.trimmed_primary_key or not holders:
             sources.add(name, window.last_rows)
             continue
         is_required = not schema.field(name).type.nullable
         is_order = name in schema.sequence_fields
         own_nulls = name if window.column(name).null_count else None
-        signature = (presence, is_required, is_order, own_nulls)
+        signature = (holders, is_required, is_order, own_nulls)
         if signature not in shared:
             # A key that is not there keeps its place in the order.
             or_last = is_required | (~records.visible & is_order)
@@ -258,12 +285,21 @@ def _pick_plain(records: _Records, columns: Sequence[str]) -> None:
 
 
 def _last_value(records: _Records, name: str) -> npt.NDArray[np.int64]:
-    """int64[c]: the last add behind the floor that has a value, whose piece has the column; else -1."""
+    """int64[c]: the last add behind the floor that has a value, whose piece has the column; else -1.
+
+    Of many pieces, such as the files of many writers, few hold the column: then only the records of
+    these are looked at, so that all columns together cost as much as there are values.
+    """
     window = records.window
     column = window.column(name)
-    choice = window.choice(window.presence(name), records.rows)
-    marked = records.adds & (choice.positions >= 0)
+    holders = window.holders(name)
+    among = records.of_pieces(holders)
+    rows = records.rows if among is None else records.rows[among]
+    choice = window.choice(holders, rows)
+    marked = (records.adds if among is None else records.adds[among]) & (choice.positions >= 0)
     if column.null_count:
         valid = validity(take_patched(column.large, column.rest, choice))
         marked &= True if valid is None else valid
-    return last_marked(records.starts, records.floor, marked)
+    if among is None:
+        return last_marked(records.starts, records.floor, marked)
+    return records.last_of(among[marked])

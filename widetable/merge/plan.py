@@ -71,7 +71,7 @@ Source: TypeAlias = Pick | Computed
 class MergePlan:
     """One row per key of a window, in key order. kinds int8[g], sequence_numbers int64[g]; a source per column.
 
-    sources: each column is in one at most; one that is in none is null. No array of a plan is
+    sources: each column is in one at most; one that is in none is absent. No array of a plan is
     changed once it is made: picks share theirs with the window, and plans with plans.
     """
 

@@ -67,7 +67,7 @@ class RecordExpiry:
         """The places of the rows of a plan that are there, and go."""
         keys = np.flatnonzero(~is_retraction(plan.kinds))
         source = next((each for each in plan.sources if self.column in each.columns), None)
-        is_absent = isinstance(source, Pick) and not any(window.presence(self.column))
+        is_absent = isinstance(source, Pick) and not window.holders(self.column)
         if source is None or is_absent:
             return keys[:0]
         return keys[self.is_old(source.take(window, self.column, keys))]

@@ -30,7 +30,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from widetable.format.row_batch import in_schema_order
 from widetable.format.row_budget import pieces
 from widetable.merge.changelog import changelog, changelog_rule
 from widetable.merge.engine import MergeEngine, collapse_plan_of, plan_of
@@ -57,13 +56,14 @@ def merge_runs(
     """Merge sorted runs, oldest first, of which the first `full_runs` are at level >= 1. The runs must hold
     `engine.needed_columns(schema, columns)`, as far as files do.
 
-    Gives row batches with these columns in table order, by key, one row per key, of about batch_bytes.
-    keep_deletes: keys whose row is -U or -D come too. full_runs counts only for engines that
-    say so (`counts_newest_full_row`); give it whenever it is known.
+    Gives row batches with these columns in table order, by key, one row per key, of about batch_bytes. A column that no
+    input of a key range has is left out of its rows. keep_deletes: keys whose row is -U or -D come too. full_runs
+    counts only for engines that say so (`counts_newest_full_row`); give it whenever it is known.
     """
-    names = in_schema_order(schema, columns)
+    asked = frozenset(columns)
     full_runs = full_runs if engine.counts_newest_full_row(schema) else 0
     for window, _ in windows(runs, schema, batch_bytes, full_runs):
+        names = window.chosen(asked)
         plan = plan_of(window, engine, names)
         kept = plan if keep_deletes else plan.without_deletes()
         yield from pieces(gather(window, kept, names), batch_bytes)
@@ -109,7 +109,8 @@ def merge_with_changes(
     staying_runs = staying_runs if engine.looks_up else 0
     rule = changelog_rule(schema)
     for window, run_offsets in windows([*known, *new], schema, batch_bytes, full_runs):
-        plan = plan_of(window, engine, schema.names)
+        names = window.names
+        plan = plan_of(window, engine, names)
         first_new_row = int(run_offsets[len(known)])
         gone = _NO_KEYS if expiry is None else expiry.gone(window, plan)
         # In `plan` an old row is -D, so that the changelog says it went; in `kept` it has no
@@ -123,9 +124,9 @@ def merge_with_changes(
             has_row = np.logical_or.reduceat(stays, window.starts[:-1])
             kept = plan.of_keys(np.flatnonzero(~has_row))
         yield Merged(
-            partial(gather, window, kept, schema.names),
-            partial(changelog, window, first_new_row, engine, plan, schema.names, rule, gone),
-            partial(_expired, window, plan, gone, schema.names),
+            partial(gather, window, kept, names),
+            partial(changelog, window, first_new_row, engine, plan, names, rule, gone),
+            partial(_expired, window, plan, gone, names),
             len(gone),
             np.diff(run_offsets),
         )
@@ -150,9 +151,9 @@ def interleave_runs(
     A run may hold a key several times. by_sequence: those of one key in merge order instead, for which the runs hold
     the `sequence.field`s. Gives row batches with these columns in table order.
     """
-    names = in_schema_order(schema, columns)
+    asked = frozenset(columns)
     for window, _ in windows(runs, schema, batch_bytes):
-        rows = window.order
+        names, rows = window.chosen(asked), window.order
         if not by_sequence:
             # Row numbers ascend run by run and, within one, as the rows lie: the order that is
             # wanted, key by key.
@@ -172,10 +173,8 @@ def collapse(
     filled = [batch for batch in batches if batch.num_rows]
     if not filled:
         return []
-    held = {name for batch in filled for name in batch.schema.names}
-    names = tuple(name for name in schema.names if name in held)
     window = window_of_arrivals(schema, filled)
-    layers = _layers(window, engine)
+    names, layers = window.names, _layers(window, engine)
     return [gather(layer, collapse_plan_of(layer, engine, names), names) for layer in layers]
 
 

@@ -16,6 +16,10 @@ have it, with 2 and 4 rows; piece 1, of 3, not:
 
     row number   0 1   2 3 4   5 6 7 8     -1
     position     4 5   · · ·   0 1 2 3      ·        large: piece 2; rest: piece 0; · is -1, null
+    shift        +4    none    -5          none      one number for each piece, and one for row -1
+
+A window costs what its pieces hold, not what the table declares: a column that no piece holds is
+not among `names`, and a layout is as large as the number of pieces.
 
 Threads: windows are shared by a thread that gathers the rows and one that makes their
 changelog. All values but the caches of columns and layouts are fixed. Both may find a cache
@@ -24,15 +28,16 @@ empty, or a column forgotten, and make the same value again; neither ever sees h
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from widetable.derived_value import derived_value
+from widetable.format.row_batch import in_schema_order
 from widetable.kernels.arrow_buffers import fixed_values
 from widetable.kernels.merge_order import merge_order
 from widetable.kernels.patched_take import PatchChoice, take_patched
@@ -42,6 +47,10 @@ from widetable.merge.printed_key import printed_key
 from widetable.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 
 Value = TypeVar("Value", bound=np.generic)
+
+# Of a piece that lacks a column: whatever row number is added, the sum is negative.
+_NONE: Final = -(1 << 62)
+_SYSTEM_NAMES: Final = (SEQUENCE_NUMBER, VALUE_KIND)
 
 
 @dataclass(frozen=True)
@@ -69,27 +78,26 @@ class Column:
 
 @dataclass(frozen=True)
 class _Layout:
-    """How columns that the same pieces hold lie. positions: by row number, and for row -1 by the last item.
+    """How columns that the same pieces hold lie. shifts: by piece, what makes a position of a row number; the last
+    item is that of row -1.
 
-    large, rest: numbers of pieces. positions int64[n + 1]; -1 where the piece lacks the columns.
+    large, rest: numbers of pieces. shifts int64[k + 1]; _NONE where the piece lacks the columns.
     """
 
     large: int
     rest: tuple[int, ...]
-    positions: npt.NDArray[np.int64]
+    shifts: npt.NDArray[np.int64]
 
 
-def _layout(presence: tuple[bool, ...], offsets: npt.NDArray[np.int64]) -> _Layout:
-    held = [piece for piece, present in enumerate(presence) if present]
-    large = max(held, key=lambda piece: offsets[piece + 1] - offsets[piece])
-    rest = tuple(piece for piece in held if piece != large)
-    positions = np.full(offsets[-1] + 1, -1, np.int64)
+def _layout(holders: tuple[int, ...], offsets: npt.NDArray[np.int64]) -> _Layout:
+    large = max(holders, key=lambda piece: offsets[piece + 1] - offsets[piece])
+    rest = tuple(piece for piece in holders if piece != large)
+    shifts = np.full(len(offsets), _NONE, np.int64)
     position = 0
     for piece in (large, *rest):
-        rows = int(offsets[piece + 1] - offsets[piece])
-        positions[offsets[piece] : offsets[piece + 1]] = np.arange(position, position + rows)
-        position += rows
-    return _Layout(large, rest, positions)
+        shifts[piece] = position - offsets[piece]
+        position += int(offsets[piece + 1] - offsets[piece])
+    return _Layout(large, rest, shifts)
 
 
 @dataclass(frozen=True)
@@ -107,7 +115,7 @@ class Window:
     kinds: npt.NDArray[np.int8]
     sequence_numbers: npt.NDArray[np.int64]
     _columns: dict[str, Column] = field(default_factory=dict, repr=False)
-    _layouts: dict[tuple[bool, ...], _Layout] = field(default_factory=dict, repr=False)
+    _layouts: dict[tuple[int, ...], _Layout] = field(default_factory=dict, repr=False)
 
     @derived_value
     def offsets(self) -> npt.NDArray[np.int64]:
@@ -145,18 +153,42 @@ class Window:
         return len(self.starts) - 1 == len(self.order)
 
     @derived_value
-    def _names(self) -> tuple[frozenset[str], ...]:
-        return tuple(frozenset(piece.schema.names) for piece in self.pieces)
+    def _holders(self) -> dict[str, tuple[int, ...]]:
+        """By table column, the pieces that hold it."""
+        found: dict[str, list[int]] = {}
+        for piece, rows in enumerate(self.pieces):
+            for name in rows.schema.names:
+                found.setdefault(name, []).append(piece)
+        for name in _SYSTEM_NAMES:
+            found.pop(name, None)
+        return {name: tuple(pieces) for name, pieces in found.items()}
 
-    def presence(self, name: str) -> tuple[bool, ...]:
-        """Which pieces hold the column."""
-        return tuple(name in names for names in self._names)
+    @derived_value
+    def names(self) -> tuple[str, ...]:
+        """The table columns that some piece holds, in the table's order."""
+        return in_schema_order(self.schema, self._holders)
+
+    def chosen(self, columns: Collection[str]) -> tuple[str, ...]:
+        """Those of these columns that some piece holds, in the table's order. columns: a set, of which nothing is
+        walked through.
+        """
+        return tuple(name for name in self.names if name in columns)
+
+    def holders(self, name: str) -> tuple[int, ...]:
+        """The numbers of the pieces that hold the column; () where none does."""
+        return self._holders.get(name, ())
+
+    @derived_value
+    def piece_of_row(self) -> npt.NDArray[np.int32]:
+        """int32[n + 1]: the piece that each row is in; the last item, of row -1, is behind all pieces."""
+        pieces = np.arange(len(self.offsets), dtype=np.int32)
+        return np.repeat(pieces, np.append(np.diff(self.offsets), 1))
 
     def column(self, name: str) -> Column:
         """The column over the pieces that hold it, at least one. `choice` says where rows are in it."""
         column = self._columns.get(name)
         if column is None:
-            layout = self._layout(self.presence(name))
+            layout = self._layout(self.holders(name))
             rest = [self.pieces[piece].column(name) for piece in layout.rest]
             joined = pa.concat_arrays(rest) if len(rest) > 1 else rest[0] if rest else None
             column = Column(self.pieces[layout.large].column(name), joined)
@@ -167,10 +199,11 @@ class Window:
         """Give back the memory of a column that is needed no more."""
         self._columns.pop(name, None)
 
-    def choice(self, presence: tuple[bool, ...], rows: npt.NDArray[np.int64]) -> PatchChoice:
+    def choice(self, holders: tuple[int, ...], rows: npt.NDArray[np.int64]) -> PatchChoice:
         """Where these rows are in the columns that these pieces hold, at least one; -1 is null."""
-        layout = self._layout(presence)
-        return PatchChoice(layout.positions[rows], self.pieces[layout.large].num_rows)
+        layout = self._layout(holders)
+        positions = np.maximum(rows + layout.shifts[self.piece_of_row[rows]], -1)
+        return PatchChoice(positions, self.pieces[layout.large].num_rows)
 
     def take(self, name: str, rows: npt.NDArray[np.int64]) -> pa.Array:
         """The values of one column, which some piece holds.
@@ -178,16 +211,16 @@ class Window:
         -1 is null, as is a row whose piece lacks the column.
         """
         column = self.column(name)
-        return take_patched(column.large, column.rest, self.choice(self.presence(name), rows))
+        return take_patched(column.large, column.rest, self.choice(self.holders(name), rows))
 
     def printed_key(self, row: int) -> str:
         """The key of a row, for messages."""
         return printed_key(self.schema, lambda name: self.take(name, np.array([row])))
 
-    def _layout(self, presence: tuple[bool, ...]) -> _Layout:
-        layout = self._layouts.get(presence)
+    def _layout(self, holders: tuple[int, ...]) -> _Layout:
+        layout = self._layouts.get(holders)
         if layout is None:
-            layout = self._layouts[presence] = _layout(presence, self.offsets)
+            layout = self._layouts[holders] = _layout(holders, self.offsets)
         return layout
 
     def layer(self, chosen: npt.NDArray[np.bool_]) -> Window:

@@ -91,8 +91,8 @@ class _Salvage:
 
     def __init__(self, table: TableState, entry: ManifestEntry, data: DataFile) -> None:
         file = entry.file
-        # Above level 0 files are full width (format.md T1).
-        columns = data.columns if file.level == 0 else table.schema.names
+        is_wide = file.level > 0 and table.has_wide_files
+        columns = table.schema.names if is_wide else data.columns
         source = FILE_SOURCE_APPEND if file.file_source is None else file.file_source
         self.writer: Final = RollingWriter(
             table, entry.bucket_id, columns, level=file.level, file_source=source

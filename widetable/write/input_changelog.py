@@ -71,8 +71,7 @@ class InputChangelog:
             return
         # Each record stays a row, in the window's order.
         window = window_of_arrivals(self._state.schema, records)
-        names = [name for name in self._state.schema.names if any(window.presence(name))]
-        plan = unmerged(window, names, window.order)
+        plan = unmerged(window, window.names, window.order)
         writer = RollingWriter(
             self._state,
             bucket,
@@ -81,4 +80,4 @@ class InputChangelog:
             file_source=FILE_SOURCE_APPEND,
             is_changelog=True,
         )
-        self._files[bucket] += writer.write_all([gather(window, plan, names)])
+        self._files[bucket] += writer.write_all([gather(window, plan, window.names)])

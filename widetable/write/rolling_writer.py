@@ -105,13 +105,15 @@ class RollingWriter:
                 self.state.schema,
                 self.columns,
                 options,
-                key_columns=options.get(opt.LEVEL0_COLUMNS) == "all",
+                key_columns=self.state.has_wide_files,
                 repeated_keys=self.is_changelog,
                 codec=options.get(opt.CHANGELOG_FILE_COMPRESSION) if self.is_changelog else None,
             )
-        self._current.write(piece)
+        # The rows of a key range may lack columns that the file has.
+        rows = self._current.conformed(piece)
+        self._current.write(rows)
         if self._cache is not None:
-            self._cache.write(piece)
+            self._cache.write(rows)
         if self._current.size_bytes >= self._target_file_size_bytes:
             self._close_current()
 

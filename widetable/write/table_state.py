@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from widetable import options as opt
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.data_file_reader import DataFile, open_data_file
@@ -31,6 +32,11 @@ class TableState:
     @property
     def options(self) -> TableOptions:
         return self.schema.typed_options
+
+    @property
+    def has_wide_files(self) -> bool:
+        """Whether files have all columns, at all levels: for old readers, who lose what a file beside lacks."""
+        return bool(self.options.get(opt.LEVEL0_COLUMNS) == "all")
 
     @property
     def engine(self) -> MergeEngine:

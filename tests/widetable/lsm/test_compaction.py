@@ -241,15 +241,19 @@ def test_partial_update_with_a_sequence_field_is_only_moved(tmp_path: Path) -> N
     assert [level for level, _, _ in levels_and_deletes(table)] == [0, 0, 0, 2]
 
 
-def test_a_large_full_width_file_is_moved_and_a_narrow_one_rewritten(tmp_path: Path) -> None:
+@pytest.mark.parametrize("columns", [["k", "a", "b"], ["k", "a"]], ids=len)
+@pytest.mark.parametrize("level0", ["written", "all"])
+def test_a_large_file_is_moved_unless_old_readers_need_more_columns(
+    columns: list[str], level0: str, tmp_path: Path
+) -> None:
     options = {"merge-engine": "partial-update", "target-file-size": "1b"}
-    for columns in (["k", "a", "b"], ["k", "a"]):
-        table = small_table(tmp_path / str(len(columns)), options, "a", "b")
-        messages = table.write(columns, [("+I", {"k": 1, "a": 1, "b": 1})])
-        name = messages[0].new_files[0].file_name
-        compact_all(table)
-        assert (table.live_names() == {name}) == (len(columns) == 3)
-        assert levels_and_deletes(table) == [(5, 1, 0)]
+    table = small_table(tmp_path, options, "a", "b")
+    messages = table.write(columns, [("+I", {"k": 1, "a": 1, "b": 1})])
+    name = messages[0].new_files[0].file_name
+    table.schema = with_more_options(table.schema, {"widetable.level0-columns": level0})
+    compact_all(table)
+    assert (table.live_names() == {name}) == (level0 == "written" or len(columns) == 3)
+    assert levels_and_deletes(table) == [(5, 1, 0)]
 
 
 def test_a_file_that_does_not_count_its_deletes_is_rewritten(tmp_path: Path) -> None:

@@ -23,7 +23,8 @@ def computing(plan_of: Callable[..., MergePlan], chosen: tuple[int, ...]) -> Cal
     def plan(engine: Any, window: Window, columns: Sequence[str]) -> MergePlan:
         picked = plan_of(engine, window, columns)
         rows = gather(window, picked, columns)
-        names = [name for at, name in enumerate(columns) if at % 3 in chosen]
+        held = rows.schema.names
+        names = [name for at, name in enumerate(columns) if at % 3 in chosen and name in held]
         left = [left_of(source, names) for source in picked.sources]
         values = [Computed(name, pa.concat_arrays([rows.column(name)])) for name in names]
         return MergePlan(

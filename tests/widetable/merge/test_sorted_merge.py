@@ -45,7 +45,9 @@ def merged(
         runs, schema, engine_of(schema), schema.names, keep_deletes=False, batch_bytes=batch_bytes
     )
     return [
-        tuple(row[name] for name in schema.names) for batch in batches for row in batch.to_pylist()
+        tuple(row.get(name) for name in schema.names)
+        for batch in batches
+        for row in batch.to_pylist()
     ]
 
 
@@ -155,7 +157,7 @@ def test_no_columns_are_asked_for() -> None:
 
 
 def test_columns_of_several_files() -> None:
-    """Runs that lack columns: other columns keep what older runs hold, and a column that no run has is null."""
+    """Runs that lack columns: other columns keep what older runs hold, and a column that no run has is absent."""
     narrow = [("k", "a"), ("k", "a"), ("k",)]
     runs = []
     for number, columns in enumerate(narrow):
