@@ -157,6 +157,11 @@ class DataFile:
         return DataFile(self._file, self._stored, self._table_schema, chosen, self._deleted)
 
     @property
+    def stored_columns(self) -> int:
+        """How many columns the file has, system columns and those that were not asked for among them."""
+        return len(self._stored.schema)
+
+    @property
     def deleted_rows(self) -> int:
         """How many rows count no more."""
         return len(self._deleted)

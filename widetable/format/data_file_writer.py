@@ -9,15 +9,15 @@ On disk: never change (Paimon `KeyValueDataFileWriter`, `ParquetSchemaConverter`
     required  = NOT NULL columns; rows ascend strictly by the trimmed key, those of a changelog file may repeat it
 
 A narrow file leaves columns out; NOT NULL columns are always there. Decimals up to 18 digits are integers, timestamps
-milli- or microseconds by their digits, from 7 digits on int96 (`int96`). A row group is filled up to ROW_GROUP_BYTES of
-Arrow memory or ROW_GROUP_ROWS rows, so that a reader of one key range needs little memory. The footer notes how much
+milli- or microseconds by their digits, from 7 digits on int96 (`int96`). A row group is filled up to `row_group_bytes`
+of Arrow memory or ROW_GROUP_ROWS rows, so that a reader of one key range needs little memory. The footer notes how much
 that was, and is sealed (`footer_seal`).
 Raises InvalidError for rows that break the rules above, StorageError when the storage refuses.
 
 Rows on their way into the file, and what is held in memory at most:
 
     write      conform, check the order, note what the meta will say; keep the batch as pending
-    _flush     pending rows become one row group; about ROW_GROUP_BYTES of Arrow memory until then
+    _flush     pending rows become one row group; about `row_group_bytes` of Arrow memory until then
     close      the last row group, footer with notes, seal; closed, synced; only then the meta exists
 
 Nothing is on disk before the first row group, so a writer that gets no row leaves no file. A
@@ -48,10 +48,11 @@ from widetable.format.held_tail import HeldTail
 from widetable.format.int96 import marked_tail, stored_column, stored_field
 from widetable.format.parquet_layout import (
     GROUP_BYTES,
-    ROW_GROUP_BYTES,
+    MOST_COLUMN_CHUNKS,
     ROW_GROUP_ROWS,
     dictionary_columns,
     file_schema,
+    row_group_bytes,
     statistics_columns,
 )
 from widetable.format.row_batch import column_or_nulls, in_schema_order, row_batch_schema
@@ -97,6 +98,9 @@ class DataFileWriter:
         names = in_schema_order(schema, [*columns, *schema.required_names])
         self._batch_schema = row_batch_schema(schema, names)
         self._file_schema = file_schema(schema, names, key_columns=key_columns)
+        budget_bytes = options.get(opt.WRITE_BUFFER_SIZE)
+        self._full_group_bytes = row_group_bytes(len(self._file_schema), budget_bytes)
+        self._groups = 0
         self._key = schema.trimmed_primary_key
         self._key_types = [schema.field(name).type for name in self._key]
         self._pending: list[pa.RecordBatch] = []
@@ -123,6 +127,11 @@ class DataFileWriter:
         return written + int(self._pending_bytes * ratio)
 
     @property
+    def is_full(self) -> bool:
+        """Whether one row group more would make too many column chunks."""
+        return (self._groups + 1) * len(self._file_schema) > MOST_COLUMN_CHUNKS
+
+    @property
     def rows(self) -> int:
         """Rows given so far."""
         return self._facts.rows
@@ -140,7 +149,7 @@ class DataFileWriter:
         self._facts.add(batch, self._path)
         # Pieces no larger than a row group, so that neither memory nor groups grow with the batch.
         bytes_per_row = row_bytes(batch)
-        group_rows = rows_within(ROW_GROUP_BYTES, bytes_per_row, ROW_GROUP_ROWS)
+        group_rows = rows_within(self._full_group_bytes, bytes_per_row, ROW_GROUP_ROWS)
         for start in range(0, batch.num_rows, group_rows):
             piece = batch.slice(start, group_rows)
             if self._pending_rows + piece.num_rows > group_rows:
@@ -148,7 +157,7 @@ class DataFileWriter:
             self._pending.append(piece)
             self._pending_rows += piece.num_rows
             self._pending_bytes += int(bytes_per_row * piece.num_rows)
-        if self._pending_bytes >= ROW_GROUP_BYTES:
+        if self._pending_bytes >= self._full_group_bytes:
             self._flush()
 
     def close(self, level: int, file_source: int) -> DataFileMeta:
@@ -258,6 +267,7 @@ class DataFileWriter:
             group = pa.Table.from_arrays(columns, schema=parquet.schema)
         with _mapped_errors(self._path):
             parquet.write_table(group, row_group_size=group.num_rows)
+        self._groups += 1
         self._written_arrow_bytes += self._pending_bytes
         self._group_bytes = max(self._group_bytes, self._pending_bytes)
         self._pending.clear()

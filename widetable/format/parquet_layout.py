@@ -28,9 +28,15 @@ from widetable.types import DataField, DataType, arrow_type
 FIELD_ID: Final = b"PARQUET:field_id"
 # Of the footer: how much memory the rows of the largest row group take when they are decoded, in bytes. Ours alone.
 GROUP_BYTES: Final = "widetable.group-bytes"
-# A row group is filled up to so much Arrow memory, or so many rows.
+# A row group is filled up to so much Arrow memory (of many columns `row_group_bytes`), or so many rows.
 ROW_GROUP_BYTES: Final = 16 << 20
 ROW_GROUP_ROWS: Final = 128 << 10
+# A file that has so many column chunks is closed: its footer takes some hundred bytes of memory for each, in whoever
+# writes or reads it.
+MOST_COLUMN_CHUNKS: Final = 1 << 16
+# What a column should have in a row group, if the budget allows it: a chunk of less costs more than its values.
+_CHUNK_BYTES: Final = 8 << 10
+_GROUPS_PER_BUDGET: Final = 8
 
 # On disk: never change.
 _SYSTEM_IDS: Final = {SEQUENCE_NUMBER: 2147483646, VALUE_KIND: 2147483645}
@@ -58,6 +64,19 @@ def file_schema(schema: TableSchema, names: Iterable[str], *, key_columns: bool)
     fields += [_with_id(f, _SYSTEM_IDS[f.name], f.name) for f in SYSTEM_FIELDS]
     fields += [_field(schema.field(name)) for name in names]
     return pa.schema(fields)
+
+
+def row_group_bytes(columns: int, budget_bytes: int) -> int:
+    """How much Arrow memory fills a row group of so many columns. budget_bytes: of who writes it.
+
+        columns   budget 256 MiB     64 MiB
+        13        16 MiB             16 MiB
+        3,000     23 MiB             16 MiB
+        5,000     32 MiB             16 MiB      39 MiB are more than an eighth of the budget
+
+    Windows of a merge do not count: many of them fill one group.
+    """
+    return max(ROW_GROUP_BYTES, min(columns * _CHUNK_BYTES, budget_bytes // _GROUPS_PER_BUDGET))
 
 
 def dictionary_columns(group: pa.Table) -> list[str]:

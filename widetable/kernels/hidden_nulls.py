@@ -10,9 +10,16 @@ says so. Pure. Raises nothing.
 
 from __future__ import annotations
 
+import functools
+from typing import Final
+
 import pyarrow as pa
 
-from widetable.kernels.arrow_buffers import ArrowArray, ArrowColumn
+from widetable.kernels.arrow_buffers import ArrowArray, ArrowColumn, is_bytes
+
+# Up to so many nulls share their memory, half a megabyte for each of so many types.
+_MOST_SHARED: Final = 1 << 16
+_MOST_TYPES: Final = 32
 
 
 def has_required_parts(kind: pa.DataType) -> bool:
@@ -26,8 +33,22 @@ def has_required_parts(kind: pa.DataType) -> bool:
 
 
 def nulls(count: int, kind: pa.DataType) -> ArrowArray:
-    """So many of any type, in an array that has no others below them."""
+    """So many of any type, in an array that has no others below them.
+
+    Arrays of one type share their memory: thousands of columns that are absent take that of one.
+    """
+    if count <= _MOST_SHARED and (is_bytes(kind) or _is_narrow(kind)):
+        return _shared_nulls(kind).slice(0, count)
     return _without(pa.nulls(count, kind))
+
+
+@functools.lru_cache(_MOST_TYPES)
+def _shared_nulls(kind: pa.DataType) -> ArrowArray:
+    return pa.nulls(_MOST_SHARED, kind)
+
+
+def _is_narrow(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_primitive(kind) or pa.types.is_decimal(kind))
 
 
 def without_hidden_nulls(column: ArrowColumn) -> ArrowColumn:

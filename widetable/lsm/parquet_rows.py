@@ -65,6 +65,16 @@ class ParquetRows:
         self._group: _RowGroup | None = None
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that its rows have."""
+        return self._data.columns
+
+    @property
+    def stored_columns(self) -> int:
+        """How many columns the file has."""
+        return self._data.stored_columns
+
+    @property
     def answers_in_any_order(self) -> bool:
         return False
 

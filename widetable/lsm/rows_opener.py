@@ -73,12 +73,15 @@ class RowsOpener:
         path = self._table.data_file(self._bucket, file.file_name)
         caches = self._caches if file.level > 0 and file.deleted is None else None
         cached = None if caches is None else self._cached(caches, path, file)
+        if cached is not None:
+            return _CachedRows(self, path, file, cached)
+        scanned = self.scanned(path, file)
         lookup = FileLookup(
             rows=file.row_count,
             keys=keys,
-            columns=len(self._columns),
-            stored_columns=len(self._table.schema.fields),
-            has_cache=cached is not None,
+            columns=len(scanned.columns),
+            stored_columns=scanned.stored_columns,
+            has_cache=False,
             # A copy by an older schema than the file's would lack columns.
             can_build=caches is not None and file.schema_id <= self._table.schema.id,
             scanned_micros=SCAN_HISTORY.micros(path),
@@ -88,10 +91,11 @@ class RowsOpener:
         if caches is not None and choice is Choice.BUILD_THEN_LOOKUP:
             self._build(caches, path, file)
             cached = self._cached(caches, path, file)
-        if cached is not None:
-            return _CachedRows(self, path, file, cached)
+            if cached is not None:
+                scanned.close()
+                return _CachedRows(self, path, file, cached)
         SCAN_HISTORY.add(path, scan_micros(lookup))
-        return self.scanned(path, file)
+        return scanned
 
     def batches(self, file: DataFileMeta, batch_bytes: int) -> Iterator[pa.RecordBatch]:
         """All rows of a file in file order, about batch_bytes at once; no cache is built for them."""
@@ -122,7 +126,7 @@ class RowsOpener:
         with self._table.opened(self._bucket, file, self._columns) as data:
             return data.columns
 
-    def scanned(self, path: str, file: DataFileMeta) -> FileRows:
+    def scanned(self, path: str, file: DataFileMeta) -> ParquetRows:
         """The rows as the data file has them."""
         return ParquetRows(self._table, path, file, self._columns, use_threads=self._use_threads)
 

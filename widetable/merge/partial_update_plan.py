@@ -173,21 +173,23 @@ class _Records:
 
     def of_pieces(self, pieces: Sequence[int]) -> Rows | None:
         """The records in these pieces of the window, ascending; None where they are a large part of all."""
-        firsts = self._by_piece[1]
-        count = sum(int(firsts[piece + 1] - firsts[piece]) for piece in pieces)
-        if count * _FEW_RECORDS > len(self.rows):
+        ends = self._ends_of_pieces
+        firsts, ends = np.append(0, ends[:-1])[list(pieces)], ends[list(pieces)]
+        if int((ends - firsts).sum()) * _FEW_RECORDS > len(self.rows):
             return None
-        order = self._by_piece[0]
-        found = [order[firsts[piece] : firsts[piece + 1]] for piece in pieces]
-        return np.sort(np.concatenate(found))
+        spans = zip(firsts.tolist(), ends.tolist(), strict=True)
+        return np.sort(np.concatenate([self._by_piece[first:end] for first, end in spans]))
 
     @derived_value
-    def _by_piece(self) -> tuple[Rows, Rows]:
-        """(int64[m]: the records, piece by piece; int64[k + 1]: where those of each piece begin)"""
+    def _ends_of_pieces(self) -> Rows:
+        """int64[k]: where the records of each piece end, laid piece by piece."""
         pieces = self.window.piece_of_row[self.rows]
-        order = np.argsort(pieces, kind="stable")
-        numbers = np.arange(len(self.window.pieces) + 1)
-        return order, np.searchsorted(pieces[order], numbers)
+        return np.cumsum(np.bincount(pieces, minlength=len(self.window.pieces)))
+
+    @derived_value
+    def _by_piece(self) -> Rows:
+        """int64[m]: the records, piece by piece; asked for only where some columns are in few of many pieces."""
+        return np.argsort(self.window.piece_of_row[self.rows], kind="stable")
 
     def last_of(self, found: Rows) -> Rows:
         """int64[c]: the last of these records of each key that is behind its floor; else -1. found: ascending."""

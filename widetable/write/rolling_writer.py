@@ -1,4 +1,5 @@
-"""Sorted rows of one bucket as a row of data files, each closed when it has reached the target size.
+"""Sorted rows of one bucket as a row of data files, each closed when it has reached the target size, or as many column
+chunks as a file may have.
 
 In: row batches in key order; out: one DataFileMeta per file, at one level. Each file that is written may be copied into
 a lookup cache at the same time. Raises what the data file writer raises; after any error `abort` removes every file
@@ -114,7 +115,7 @@ class RollingWriter:
         self._current.write(rows)
         if self._cache is not None:
             self._cache.write(rows)
-        if self._current.size_bytes >= self._target_file_size_bytes:
+        if self._current.is_full or self._current.size_bytes >= self._target_file_size_bytes:
             self._close_current()
 
     def _close_current(self) -> None:
