@@ -1,5 +1,5 @@
-"""The protocol of timestamp barriers, and the order of overlapping commits, in all interleavings that a configuration allows: no state is wrong, each can
-still be finished, and every planted mistake is found.
+"""The protocol of timestamp barriers, and the order of overlapping commits, in all interleavings that a configuration
+allows: no state is wrong, each can still be finished, and every planted mistake is found.
 
 How many states there are was measured with the model that this one was split from (docs/proof.md): another number means
 that the model says something else now, though nothing may be wrong in it. WIDETABLE_MODEL=all (`make model`): those of

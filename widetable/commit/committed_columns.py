@@ -17,7 +17,9 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 from widetable.commit.committed import COLUMNS, damaged_property
+from widetable.derived_value import once_per_object
 from widetable.format.snapshot import Snapshot
+from widetable.schema import TableSchema
 
 # Ids of Paimon's system fields begin far above; a range beyond it is no range of columns.
 _MOST_IDS: Final = 1 << 20
@@ -45,6 +47,12 @@ def columns_of(snapshot: Snapshot) -> frozenset[int] | None:
         raise damaged_property(
             snapshot.id, COLUMNS, text, "field ids and ranges of them, joined by commas"
         ) from cause
+
+
+@once_per_object
+def value_ids(schema: TableSchema) -> frozenset[int]:
+    """Field ids of all value columns of a table."""
+    return frozenset(f.id for f in schema.fields if f.name not in schema.primary_keys)
 
 
 def union(sets: Iterable[frozenset[int] | None]) -> frozenset[int] | None:

@@ -32,7 +32,7 @@ from widetable.commit.committed import (
     Users,
     next_properties,
 )
-from widetable.commit.committed_columns import columns_text, union
+from widetable.commit.committed_columns import columns_text, union, value_ids
 from widetable.commit.newest import Look
 from widetable.commit.snapshot_times import commit_millis
 from widetable.format.manifest_entry import ADD, ManifestEntry
@@ -109,9 +109,9 @@ def _columns(look: Look, asked: CommitRequest) -> dict[str, str]:
     if asked.kind != COMMIT_KIND_APPEND:
         return {}
     ids = union(message.columns for message in asked.messages if message.new_files)
-    schema = look.schema
-    values = {field.id for field in schema.fields if field.name not in schema.primary_keys}
-    return {} if ids is None or ids >= values else {COLUMNS: columns_text(ids)}
+    if ids is None or ids >= value_ids(look.schema):
+        return {}
+    return {COLUMNS: columns_text(ids)}
 
 
 def _remembered(asked: CommitRequest, id: int, time_millis: int) -> LastCommit | None:
