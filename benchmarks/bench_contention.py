@@ -4,6 +4,9 @@ The same rows in all, by 1, 8 and 32 writers, each a process of its own that is 
 `write-only` table with a maintainer beside, once with changelogs made by the writers themselves (12 of them). The ratio
 is rows a second of many writers to those of one, taken per round; medians over the rounds. A commit is a whole
 `table.write`, its data file and, inline, its changelog included.
+
+A last row has 8 writers of one partial-update table: those that all write the same two columns, against those that have
+two columns each. The former overtake each other, and write their files again with later numbers; the latter do not.
 """
 
 from __future__ import annotations
@@ -22,10 +25,10 @@ from typing import Any, Final
 import numpy as np
 
 import widetable as wt
-from benchmarks.contention_process import SCHEMA, open_table
+from benchmarks.contention_process import PAIRS, SCHEMA, WIDE_SCHEMA, open_table
 from benchmarks.harness import ROOT, Row, Size, scratch
 
-SHARE, SPREAD = 0.8, 5.0
+SHARE, SPREAD, SHARED = 0.8, 5.0, 1.3
 _MODULE: Final = "benchmarks.contention_process"
 _ROWS: Final = 100
 
@@ -62,7 +65,40 @@ def run(size: Size = Size.FULL) -> list[Row]:
             for writers in counts:
                 found = _measured(writers, commits // writers, is_inline=is_inline)
                 runs.setdefault((is_inline, writers), []).append(found)
-    return [_row(runs, *which, size) for which in runs]
+    overtaking = [
+        [_overtaking(role, commits) for role in ("sharer", "owner")] for _ in range(rounds)
+    ]
+    return [*(_row(runs, *which, size) for which in runs), _overtaking_row(overtaking, size)]
+
+
+def _overtaking_row(runs: list[list[Measured]], size: Size) -> Row:
+    shared, own = ([pair[which] for pair in runs] for which in (0, 1))
+    pairs = list(zip(shared, own, strict=True))
+    ratio = statistics.median(b.rows_s / a.rows_s for a, b in pairs)
+    cpu = statistics.median(a.cpu_millis / b.cpu_millis for a, b in pairs)
+    failed = [text for each in (*shared, *own) for text in each.failed]
+    return Row(
+        f"{PAIRS} writers of the same columns",
+        f"{_median(shared, 'rows_s'):,.0f} rows/s; commit p50 {_of(shared, 50):.0f} ms, p99 {_of(shared, 99):.0f} ms; "
+        f"{_median(shared, 'cpu_millis'):.0f} ms CPU; lost races {sum(sum(e.lost) for e in shared)}",
+        f"own columns {_median(own, 'rows_s'):,.0f} rows/s, {_median(own, 'cpu_millis'):.0f} ms CPU",
+        ratio,
+        f"<= {SHARED} of the time (CPU is {cpu:.2f})",
+        ratio <= SHARED and not failed if size is Size.FULL else None,
+        {"failed": failed, "runs": [[vars(each) for each in pair] for pair in runs]},
+    )
+
+
+def _overtaking(role: str, commits: int) -> Measured:
+    """Writers of one partial-update table, a maintainer beside."""
+    with scratch("contention") as work:
+        options = {"bucket": "1", "merge-engine": "partial-update", "write-only": "true"}
+        wt.Catalog(str(work)).create_table(
+            "bench.contention", WIDE_SCHEMA, primary_key=["k"], options=options
+        )
+        with _process("maintainer", work):
+            told = _written(work, PAIRS, max(1, commits // PAIRS), role)
+        return _of_told(work, told)
 
 
 def _row(
@@ -105,21 +141,25 @@ def _measured(writers: int, commits: int, *, is_inline: bool) -> Measured:
         )
         with _process("maintainer", work) if not is_inline else _nothing():
             told = _written(work, writers, commits)
-        spans = sorted(span for each in told for span in each["spans"])
-        seconds = max(end for _, end in spans) - spans[0][0]
-        return Measured(
-            rows_s=len(spans) * _ROWS / seconds,
-            millis=tuple(sorted((end - began) * 1000 for began, end in spans)),
-            lost=tuple(lost for each in told for lost in each["lost"]),
-            failed=tuple(text for each in told for text in each["failed"]),
-            gap_s=_longest_gap_s(open_table(str(work)), spans[0][0]),
-            cpu_millis=sum(each["cpu_s"] for each in told) / len(spans) * 1000,
-        )
+        return _of_told(work, told)
 
 
-def _written(work: Path, writers: int, commits: int) -> list[dict[str, Any]]:
+def _of_told(work: Path, told: list[dict[str, Any]]) -> Measured:
+    spans = sorted(span for each in told for span in each["spans"])
+    seconds = max(end for _, end in spans) - spans[0][0]
+    return Measured(
+        rows_s=len(spans) * _ROWS / seconds,
+        millis=tuple(sorted((end - began) * 1000 for began, end in spans)),
+        lost=tuple(lost for each in told for lost in each["lost"]),
+        failed=tuple(text for each in told for text in each["failed"]),
+        gap_s=_longest_gap_s(open_table(str(work)), spans[0][0]),
+        cpu_millis=sum(each["cpu_s"] for each in told) / len(spans) * 1000,
+    )
+
+
+def _written(work: Path, writers: int, commits: int, role: str = "writer") -> list[dict[str, Any]]:
     """What the writers say, which begin together."""
-    started = [_started("writer", work, number, commits, _ROWS) for number in range(writers)]
+    started = [_started(role, work, number, commits, _ROWS) for number in range(writers)]
     for process in started:
         assert _line(process) == "ready\n"
     for process in started:

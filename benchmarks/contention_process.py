@@ -1,4 +1,5 @@
-"""One process of the workload `contention`: `python -m benchmarks.contention_process writer|maintainer TABLE …`.
+"""One process of the workload `contention`: `python -m benchmarks.contention_process writer|owner|sharer|maintainer
+TABLE …`. An owner writes columns of its own into a partial-update table, a sharer those that all write.
 
 A writer prints "ready" when it is warm, waits for a line on stdin, makes its commits as fast as they go, and prints as
 JSON when they began and ended (epoch seconds), how many races each lost, what failed,
@@ -21,8 +22,17 @@ import pyarrow as pa
 
 import widetable as wt
 
+COLUMNS = {"a": pa.int64(), "b": pa.string()}
 SCHEMA = pa.schema(
     [pa.field("k", pa.int64(), nullable=False), ("a", pa.int64()), ("b", pa.string())]
+)
+# For owners and sharers: a pair of columns for each of so many writers.
+PAIRS = 8
+WIDE_SCHEMA = pa.schema(
+    [
+        pa.field("k", pa.int64(), nullable=False),
+        *((f"{name}{n}", kind) for n in range(PAIRS) for name, kind in COLUMNS.items()),
+    ]
 )
 KEYS = 100_000
 
@@ -48,7 +58,8 @@ def _warm_up(rows: int) -> None:
             table.write(batch(np.random.default_rng(number), rows))
 
 
-def write(warehouse: str, number: int, commits: int, rows: int) -> None:
+def write(warehouse: str, number: int, commits: int, rows: int, suffix: str = "") -> None:
+    """suffix: of the names of the two columns that it writes."""
     _warm_up(rows)
     table, rng = open_table(warehouse), np.random.default_rng(number)
     print("ready", flush=True)
@@ -56,7 +67,8 @@ def write(warehouse: str, number: int, commits: int, rows: int) -> None:
     spans, lost, failed = [], [], []
     cpu_s = time.process_time()
     for identifier in range(commits):
-        data, began = batch(rng, rows), time.time()
+        data = batch(rng, rows).rename_columns(["k", f"a{suffix}", f"b{suffix}"])
+        began = time.time()
         try:
             lost.append(table.write(data, f"writer-{number}", identifier).retries)
         except wt.WidetableError as error:
@@ -82,7 +94,10 @@ def maintain(warehouse: str) -> None:
 
 if __name__ == "__main__":
     os.environ.setdefault("WIDETABLE_CACHE_DIR", str(Path(sys.argv[2]) / "caches"))
-    if sys.argv[1] == "writer":
-        write(sys.argv[2], *map(int, sys.argv[3:]))
+    role, place, numbers = sys.argv[1], sys.argv[2], [int(text) for text in sys.argv[3:]]
+    if role == "maintainer":
+        maintain(place)
     else:
-        maintain(sys.argv[2])
+        number, commits, rows = numbers
+        suffixes = {"writer": "", "owner": str(number), "sharer": "0"}
+        write(place, number, commits, rows, suffixes[role])

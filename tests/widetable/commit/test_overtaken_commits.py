@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 import widetable as wt
+from tests.barrier_tables import new_table
 from tests.changelog_follower import Follower, changes_of
 from tests.faults import Fault, FaultyFileIO
 from tests.overtaken import PARTIAL, SCHEMA, SHAPES, Overtaken, Row, Shape, rows, written
 from tests.plain_rows import python_rows
 from widetable.errors import StorageError
+from widetable.operations.barrier_writer import BarrierWriter
 from widetable.storage.local import LocalFileIO
 from widetable.write.commit_message import CommitMessage
 
@@ -244,3 +246,77 @@ def test_where_older_snapshots_have_expired_all_live_files_are_looked_at(tmp_pat
     assert [snapshot.id for snapshot in table.snapshots()] == [4]
     table.commit_append(late)
     assert [row["a"] for row in found_in(table)] == [1]
+
+
+# Where the chain of snapshots is another one by the time of the commit.
+
+
+def test_what_came_by_a_fast_forward_is_earlier(tmp_path: Path) -> None:
+    catalog = wt.Catalog(str(tmp_path), file_io=IO)
+    table = catalog.create_table("db.t", SCHEMA, primary_key=["k"], options=WRITE_ONLY)
+    table.write(rows({"a": 0}))
+    table.create_tag("start")
+    table.create_branch("b", tag="start")
+    late = written(table, rows({"a": 1}))
+    branch = wt.Table.open(table.path, branch="b", file_io=IO)
+    branch.write(rows({"a": 2}))
+    table.fast_forward("b")
+    table.commit_append(late)
+    assert [row["a"] for row in found_in(table)] == [1]
+    assert [row["a"] for row in found_in(branch)] == [2]
+
+
+def test_writers_of_a_branch_do_not_overtake_those_of_main(tmp_path: Path) -> None:
+    file_io = FaultyFileIO(IO)
+    catalog = wt.Catalog(str(tmp_path), file_io=file_io)
+    table = catalog.create_table("db.t", SCHEMA, primary_key=["k"], options=WRITE_ONLY)
+    table.write(rows({"a": 0}))
+    table.create_tag("start")
+    table.create_branch("b", tag="start")
+    late = written(table, rows({"a": 1}))
+    wt.Table.open(table.path, branch="b", file_io=file_io).write(rows({"a": 2}))
+    before = file_io.count("open_output", "/data-")
+    table.commit_append(late)
+    assert file_io.count("open_output", "/data-") == before
+    assert [row["a"] for row in found_in(table)] == [1]
+
+
+def test_what_a_rollback_put_back_is_earlier(tmp_path: Path) -> None:
+    catalog = wt.Catalog(str(tmp_path), file_io=IO)
+    table = catalog.create_table("db.t", SCHEMA, primary_key=["k"], options=WRITE_ONLY)
+    late = written(table, rows({"a": 1}))
+    table.write(rows({"a": 2}))
+    table.write(rows({"a": 3}))
+    table.rollback(1)
+    table.commit_append(late)
+    assert [row["a"] for row in found_in(table)] == [1]
+
+
+def test_rows_that_were_moved_to_other_buckets_are_earlier(tmp_path: Path) -> None:
+    catalog = wt.Catalog(str(tmp_path), file_io=IO)
+    table = catalog.create_table("db.t", SCHEMA, primary_key=["k"], options=WRITE_ONLY)
+    late = written(table, rows({"a": 1}))
+    table.write(rows({"a": 2}))
+    table.rescale(3)
+    table.commit_append(late)
+    assert [row["a"] for row in found_in(table)] == [1]
+    assert live_names(table) < data_names(table)  # those of the first snapshot, and no others
+    assert len(data_names(table)) == 3
+
+
+@pytest.mark.parametrize("compacts", [False, True])
+def test_under_barriers_a_removal_that_overtook_is_earlier(tmp_path: Path, compacts: bool) -> None:
+    """Two writers with a column each; B removes the row while A's rows are on their way."""
+    table = new_table(tmp_path, partial_update__remove_record_on_delete="true")
+    one = BarrierWriter(table, "a", ["a"])
+    other = BarrierWriter(table, "b", ["b"])
+    one.write({"id": [1], "a": [1]}, barrier=10)
+
+    def on_their_way() -> Iterator[pa.Table]:
+        other.write({"id": [1], "_row_kind": ["-D"]}, barrier=10)
+        if compacts:
+            table.compact(full=True)
+        yield pa.table({"id": [1], "a": [2]})
+
+    one.write(on_their_way(), barrier=10)
+    assert table.scan().to_arrow().to_pylist() == [{"id": 1, "a": 2, "b": None, "c": None}]
