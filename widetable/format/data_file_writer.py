@@ -150,15 +150,19 @@ class DataFileWriter:
         # Pieces no larger than a row group, so that neither memory nor groups grow with the batch.
         bytes_per_row = row_bytes(batch)
         group_rows = rows_within(self._full_group_bytes, bytes_per_row, ROW_GROUP_ROWS)
-        for start in range(0, batch.num_rows, group_rows):
-            piece = batch.slice(start, group_rows)
-            if self._pending_rows + piece.num_rows > group_rows:
-                self._flush()
+        start = 0
+        while start < batch.num_rows:
+            # What a group lacks, so that groups are full wherever batches end.
+            left_bytes = self._full_group_bytes - self._pending_bytes
+            left_rows = max(group_rows - self._pending_rows, 1)
+            rows = rows_within(left_bytes, bytes_per_row, left_rows)
+            piece = batch.slice(start, rows)
             self._pending.append(piece)
             self._pending_rows += piece.num_rows
             self._pending_bytes += int(bytes_per_row * piece.num_rows)
-        if self._pending_bytes >= self._full_group_bytes:
-            self._flush()
+            start += piece.num_rows
+            if self._pending_rows >= group_rows or self._pending_bytes >= self._full_group_bytes:
+                self._flush()
 
     def close(self, level: int, file_source: int) -> DataFileMeta:
         """Finish the file, force it to the storage, and say what it holds. Needs one row at least.

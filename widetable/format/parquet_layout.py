@@ -31,9 +31,9 @@ GROUP_BYTES: Final = "widetable.group-bytes"
 # A row group is filled up to so much Arrow memory (of many columns `row_group_bytes`), or so many rows.
 ROW_GROUP_BYTES: Final = 16 << 20
 ROW_GROUP_ROWS: Final = 128 << 10
-# A file that has so many column chunks is closed: its footer takes some hundred bytes of memory for each, in whoever
+# A file that has so many column chunks is closed: its footer takes about a kilobyte of memory for each, in whoever
 # writes or reads it.
-MOST_COLUMN_CHUNKS: Final = 1 << 16
+MOST_COLUMN_CHUNKS: Final = 1 << 15
 # What a column should have in a row group, if the budget allows it: a chunk of less costs more than its values.
 _CHUNK_BYTES: Final = 8 << 10
 _GROUPS_PER_BUDGET: Final = 8

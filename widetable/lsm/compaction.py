@@ -56,7 +56,7 @@ from widetable.lsm.file_rows import Caches
 from widetable.lsm.key_lookup import find_rows
 from widetable.lsm.marked_rows import marked_files
 from widetable.lsm.rows_opener import RowsOpener
-from widetable.lsm.sorted_run import Section, SortedRun, sections
+from widetable.lsm.sorted_run import Section, SortedRun, read_shares, sections
 from widetable.merge.engine import ENGINES
 from widetable.merge.record_expiry import record_expiry
 from widetable.merge.sorted_merge import Merged, merge_runs, merge_with_changes
@@ -72,6 +72,8 @@ _log = logging.getLogger("widetable")
 
 # The merge holds several batches of each run, and the writer a row group.
 _BATCHES_PER_BUDGET: Final = 6
+# A changed row is in the changelog before and after.
+_ROWS_OF_CHANGES: Final = 2
 
 
 # Called with how many rows of level 0 are done, by the share of the work that is.
@@ -212,7 +214,12 @@ class _Task:
         batch_bytes = merge_bytes(self._state.options)
         for section in sections(files, schema):
             merged = merge_runs(
-                [self._rows(run, batch_bytes // len(section.runs), names) for run in section.runs],
+                [
+                    self._rows(run, share, names)
+                    for run, share in zip(
+                        section.runs, read_shares(section.runs, batch_bytes), strict=True
+                    )
+                ],
                 schema,
                 engine,
                 [self._expiry.column],
@@ -317,16 +324,18 @@ class _Task:
         base, all that lies above it.
         """
         batch_bytes = merge_bytes(self._state.options)
-        read_bytes = batch_bytes // len(section.runs)
+        if isinstance(step, MergeWithChangelog) and step.emits:
+            batch_bytes //= _ROWS_OF_CHANGES  # they wait beside the rows themselves
+        shares = dict(zip(section.runs, read_shares(section.runs, batch_bytes), strict=True))
         known_level = step.known_level if isinstance(step, MergeWithChangelog) else 0
         before = step.before if isinstance(step, MergeWithChangelog) else ()
         new = [run for run in section.runs if run.level < known_level]
         known = [self._looked_up(runs, new, batch_bytes) for runs in before if new]
         staying_runs = len(known)
-        known += [self._input(run, read_bytes) for run in section.runs if run.level >= known_level]
+        known += [self._input(run, shares[run]) for run in section.runs if run.level >= known_level]
         return merge_with_changes(
             known,
-            [self._input(run, read_bytes) for run in new],
+            [self._input(run, shares[run]) for run in new],
             self._state.schema,
             self._state.engine,
             keep_deletes=step.keep_deletes,

@@ -72,6 +72,20 @@ class Section:
         return tuple(file for run in self.runs for file in run.files)
 
 
+def read_shares(runs: Sequence[SortedRun], budget_bytes: int) -> list[int]:
+    """What each run may give at once, so that all give about as many rows: a window of a merge takes as many of each.
+
+    By what a row takes in their files. With equal shares a wide run among many narrow ones would give
+    a few rows at a time, and each time that costs a call for each of its columns.
+
+        budget 6 MB, runs of 1,000, 100 and 100 bytes a row      5 MB, 0.5 MB, 0.5 MB
+    """
+    widths = [
+        max(sum(file.file_size for file in run.files) / max(run.rows, 1), 1.0) for run in runs
+    ]
+    return [int(budget_bytes * width / sum(widths)) for width in widths]
+
+
 class KeyedFile(NamedTuple):
     """A file with its decoded key range, and its place among those that were given."""
 

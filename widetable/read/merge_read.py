@@ -30,7 +30,7 @@ from widetable.format.data_file_reader import DataFile
 from widetable.format.key_range import KeyRange
 from widetable.format.row_batch import project
 from widetable.format.row_budget import BATCH_BYTES
-from widetable.lsm.sorted_run import Section, SortedRun, sections
+from widetable.lsm.sorted_run import Section, SortedRun, read_shares, sections
 from widetable.merge.sorted_merge import merge_runs
 from widetable.read.literal import comparable_of
 from widetable.read.predicate import Bound, Predicate
@@ -123,7 +123,8 @@ class _BucketRead:
         """
         schema, engine = self.table.schema, self.table.engine
         loaded = engine.needed_columns(schema, self.needed)
-        inputs = [self.raw(run.files, loaded, BATCH_BYTES // len(runs)) for run in runs]
+        shares = zip(runs, read_shares(runs, BATCH_BYTES), strict=True)
+        inputs = [self.raw(run.files, loaded, share) for run, share in shares]
         return merge_runs(
             inputs,
             schema,

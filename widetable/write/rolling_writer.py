@@ -18,7 +18,7 @@ from widetable import options as opt
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.data_file_writer import DataFileWriter
-from widetable.format.row_budget import pieces
+from widetable.format.row_budget import memory_bytes, pieces
 from widetable.paths import new_file_name
 from widetable.storage.memory_pool import release_unused_memory
 from widetable.write.cache_writer import CacheWriter, CacheWriters
@@ -27,8 +27,9 @@ from widetable.write.table_state import TableState
 
 # A batch is handed on in pieces of this part of the target size, so that a file passes it by little.
 _PIECES_PER_FILE: Final = 8
-# What merging this much leaves behind in the allocator is worth the milliseconds of giving it back.
-_LARGE_FILE_BYTES: Final = 32 << 20
+# What merging this much in memory leaves behind in the allocator is worth the milliseconds of giving it back. Columns
+# by the thousand are small buffers, of which the C library keeps more than is in use.
+_RELEASED_BYTES: Final = 64 << 20
 
 
 @dataclass(eq=False)
@@ -50,6 +51,7 @@ class RollingWriter:
     _cache: CacheWriter | None = field(default=None, init=False)
     _current: DataFileWriter | None = field(default=None, init=False)
     _finished: list[DataFileMeta] = field(default_factory=list, init=False)
+    _unreleased_bytes: int = field(default=0, init=False)
 
     def write(self, row_batch: pa.RecordBatch) -> None:
         """Add rows whose keys come after all that were written.
@@ -115,6 +117,10 @@ class RollingWriter:
         self._current.write(rows)
         if self._cache is not None:
             self._cache.write(rows)
+        self._unreleased_bytes += memory_bytes(rows)
+        if self._unreleased_bytes >= _RELEASED_BYTES:
+            self._unreleased_bytes = 0
+            release_unused_memory()
         if self._current.is_full or self._current.size_bytes >= self._target_file_size_bytes:
             self._close_current()
 
@@ -125,5 +131,3 @@ class RollingWriter:
         if self._cache is not None:
             self._cache.close(self._finished[-1])
             self._cache = None
-        if self._finished and self._finished[-1].file_size >= _LARGE_FILE_BYTES:
-            release_unused_memory()
