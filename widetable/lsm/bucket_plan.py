@@ -44,6 +44,7 @@ from typing import Final, TypeAlias
 
 from widetable import options as opt
 from widetable.format.data_file_meta import DataFileMeta
+from widetable.lsm.fan_in import taken_at_once
 from widetable.lsm.levels import Levels, division_of, levels_of, looks_up
 from widetable.lsm.sorted_run import SortedRun
 from widetable.lsm.universal_compaction import (
@@ -181,14 +182,16 @@ def plan_bucket(
     """What to compact in a bucket with these live files.
 
     Where rows are only merged when they are read, files are moved in a full compaction and left alone otherwise: else
-    every commit would look at all of them again. A bucket with files of a newer schema is left to a compactor that
-    knows it: this one would lose their new columns.
+    every commit would look at all of them again. Of many files at level 0 it takes the oldest (`fan_in`). A bucket with
+    files of a newer schema is left to a compactor that knows it: this one would lose their new columns.
     """
-    files = tuple(files)
-    if any(file.schema_id > schema.id for file in files):
+    live = tuple(files)
+    files = taken_at_once(live, schema.typed_options)
+    if any(file.schema_id > schema.id for file in live):
         return ()
     expiry = Expiry.NONE
-    if expires_records(schema):
+    # Of a row that goes nothing may be left, so none goes while files of its bucket are left out.
+    if expires_records(schema) and len(files) == len(live):
         expiry = Expiry.ONLY if scope is Scope.EXPIRY else Expiry.DROP
     elif scope is Scope.EXPIRY:
         return ()

@@ -30,9 +30,11 @@ from typing import Final, TypeAlias
 from widetable.errors import ConflictError, NotFoundError, StorageError
 from widetable.format.bucket_id import BucketId, by_bucket
 from widetable.format.damaged_file import missing_file
+from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.lsm.bucket_plan import Plan, Scope, names_of, plan_bucket
 from widetable.lsm.compaction import RowsDone, compact_bucket
+from widetable.lsm.fan_in import taken_at_once
 from widetable.lsm.file_rows import Caches
 from widetable.lsm.sick_buckets import SICK_BUCKETS, BucketError, SickBucket, is_of_bucket
 from widetable.write.commit_message import CommitMessage
@@ -119,15 +121,27 @@ class CompactionJob:
     _group_began: float = 0.0
     _lost_buckets: set[BucketId] = field(default_factory=set)
     _lost: ConflictError = field(init=False)
+    _leaves_some: bool = False
+    _has_committed: bool = False
     _gone: set[str] = field(default_factory=set)
     _error: Exception | None = None
 
     def compact(self, live_entries: Callable[[], Sequence[ManifestEntry]], scope: Scope) -> None:
-        """Compact every bucket that has a plan for the scope, in rounds until none loses. live_entries: see the module
-        text. Raises what kept buckets from being compacted although nothing is damaged.
+        """Compact every bucket that has a plan for the scope. live_entries: see the module text. Raises what kept
+        buckets from being compacted although nothing is damaged.
 
-        An error of `commit` other than ConflictError leaves the new files: the commit may have gone through.
+        Where a bucket has more files than are taken at once (`fan_in`), again for those that are left. An error of
+        `commit` other than ConflictError leaves the new files: the commit may have gone through.
         """
+        self._leaves_some, self._has_committed = True, True
+        while self._leaves_some and self._has_committed:
+            self._leaves_some, self._has_committed = False, False
+            self._compact_once(live_entries, scope)
+
+    def _compact_once(
+        self, live_entries: Callable[[], Sequence[ManifestEntry]], scope: Scope
+    ) -> None:
+        """In rounds until none loses."""
         wanted: set[BucketId] | None = None
         for _ in range(_MAX_ROUNDS):
             self._lost_buckets = set()
@@ -159,8 +173,7 @@ class CompactionJob:
         for bucket, members in by_bucket(entries).items():
             if wanted is not None and bucket not in wanted:
                 continue
-            files = [entry.file for entry in members]
-            plan = plan_bucket(self.state.schema, self.state.engine, files, scope)
+            plan = self._plan([entry.file for entry in members], scope)
             if not plan:
                 continue
             sick = SICK_BUCKETS.known(self.state, bucket, plan)
@@ -168,6 +181,17 @@ class CompactionJob:
                 yield BucketWork(bucket, members[0].total_buckets, plan)
             else:
                 self.sick.append(sick)
+
+    def _plan(self, files: Sequence[DataFileMeta], scope: Scope) -> Plan:
+        """While some are left, no more than is due: the base need not be rewritten each time."""
+        schema, engine = self.state.schema, self.state.engine
+        if len(taken_at_once(files, schema.typed_options)) == len(files):
+            return plan_bucket(schema, engine, files, scope)
+        self._leaves_some = True
+        earlier = Scope.DUE if scope is Scope.FULL else scope
+        return plan_bucket(schema, engine, files, earlier) or plan_bucket(
+            schema, engine, files, scope
+        )
 
     def _take(self, work: BucketWork, outcome: Outcome) -> None:
         if isinstance(outcome, NotFoundError) and is_of_bucket(self.state, outcome):
@@ -216,6 +240,7 @@ class CompactionJob:
             discard(self.state, group.values())
             self._lose(group.keys(), conflict)
         else:
+            self._has_committed = True
             self.files_after += sum(len(message.compact_after) for message in group.values())
 
     def _lose(self, buckets: Iterable[BucketId], conflict: ConflictError) -> None:
