@@ -58,10 +58,12 @@ campaign: $(STAMP) ## A day of histories, faults, damage, kills and a soak, of w
 	  WIDETABLE_HISTORIES=500 WIDETABLE_HISTORY_STEPS=40 WIDETABLE_LONG_VALUE=50000000 WIDETABLE_BIT_TABLES=500 \
 	  WIDETABLE_SYSTEM_FAULTS=all WIDETABLE_DAMAGES=500 WIDETABLE_POINTS=0 WIDETABLE_HOSTILE_VALUES=1000 \
 	  WIDETABLE_OVERLAPS=10000 WIDETABLE_READS=1000000 WIDETABLE_STARTS=20000 WIDETABLE_OPENS=1000 \
+	  WIDETABLE_WIDE_WRITERS=500 WIDETABLE_WIDE_KEYS=20000 \
 	  $(VENV) -m pytest --timeout 0 -o faulthandler_timeout=0 tests/histories tests/failing_system tests/damaged_files \
 	  tests/metamorphic tests/kill tests/widetable/operations/test_expiry_races.py \
 	  tests/widetable/operations/test_read_histories.py tests/spark/test_asked_first.py tests/meta/test_failover.py \
-	  tests/widetable/test_hostile_arguments.py tests/widetable/derive/test_join_of_many.py $(ARGS)
+	  tests/widetable/test_hostile_arguments.py tests/widetable/derive/test_join_of_many.py \
+	  tests/widetable/test_filled_table.py $(ARGS)
 	@$(VENV) -m benchmarks.soak
 
 bank: $(STAMP) ## Ten million transfers through seven jobs of Spark; money is all there in every session over their tables

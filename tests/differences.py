@@ -197,6 +197,14 @@ WRITING: Final[dict[str, tuple[str, ...]]] = {
         _FORMAT
         + "test_data_file_writer.py::test_narrow_file_holds_key_not_null_and_chosen_columns",
     ),
+    "compacted and changelog files": (
+        "tests/widetable/test_absent_columns.py::test_files_have_no_column_that_nobody_wrote",
+        "tests/widetable/test_absent_columns.py::test_old_readers_get_every_column_in_every_file",
+    ),
+    "files of level 0 that one compaction takes": (
+        "tests/widetable/lsm/test_fan_in.py::test_the_oldest_are_taken_as_many_as_fit",
+        "tests/widetable/lsm/test_fan_in.py::test_many_files_are_compacted_step_by_step",
+    ),
     "sequence numbers (MergeTreeWriter)": (
         _COMMIT
         + "test_committer.py::test_sequence_base_is_above_the_clock_and_all_that_was_written",

@@ -320,8 +320,8 @@ LEVEL0_COLUMNS: Final = Option[str].enum(
     "widetable.level0-columns",
     "written",
     ("written", "all"),
-    "`written`: level-0 files hold only the key and the written columns (readers from Paimon 1.2 on); "
-    "`all`: every column and the `_KEY_` columns (older readers).",
+    "`written`: files of all levels hold only the key and columns that were written (readers from Paimon 1.2 on); "
+    "`all`: every column and the `_KEY_` columns (older readers, and engines that read Parquet by themselves).",
 )
 WIDEN_PIECE_ROWS: Final = Option[int](
     "widetable.widen-piece-rows",

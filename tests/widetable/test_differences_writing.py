@@ -75,10 +75,9 @@ def test_the_first_commit_of_a_lookup_table_is_merged_to_whole_rows(tmp_path: Pa
     ((name, level),) = data_files(table).items()
     assert level > 0
     (appended,) = {path.name for path in Path(table.path).glob("bucket-0/data-*")} - {name}
-    columns = [
-        pq.read_schema(f"{table.path}/bucket-0/{file}").names[2:] for file in (appended, name)
-    ]
-    assert columns == [["k", "a"], ["k", "a", "b"]]
+    files = [pq.read_table(f"{table.path}/bucket-0/{file}") for file in (appended, name)]
+    assert [file.column_names[2:] for file in files] == [["k", "a"]] * 2
+    assert files[0]["_SEQUENCE_NUMBER"][0].as_py() > files[1]["_SEQUENCE_NUMBER"][0].as_py() == 0
 
 
 def test_rows_of_a_lookup_compaction_have_the_number_of_their_level(tmp_path: Path) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -183,3 +186,35 @@ def test_wide_cells_take_a_few_times_the_buffer_and_not_their_sum(tmp_path: Path
     found = {name: int(number) for name, number in map(str.split, done.stdout.splitlines())}
     assert found.pop("rows") == 61
     assert max(found.values()) <= 450, found
+
+
+@pytest.mark.parametrize("step", ["write", "compact"])
+def test_a_row_that_does_not_fit_is_an_error_with_the_number_needed(
+    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A compaction holds the rows of a key from all of its runs: 30,000 bytes of three, where one fits."""
+    options = {"merge-engine": "partial-update", "write-buffer-size": "5kb", "write-only": "true"}
+    table = wt.Catalog(str(tmp_path)).create_table(
+        "d.t", pa.schema(COLUMNS), primary_key=["k"], options=options
+    )
+    for _ in range(3):
+        table.write({"k": [1], "v": ["v" * 10_000]})
+    spare = 15_000 if step == "compact" else 4_000
+    monkeypatch.setattr("widetable.format.row_budget.SPARE_BYTES", spare)
+    done = {
+        "compact": partial(table.compact, full=True),
+        "write": partial(table.write, {"k": [2], "v": ["v" * 10_000]}),
+    }[step]
+    with pytest.raises(wt.InvalidError) as refused:
+        done()
+    needed = int(re.findall(r"'write-buffer-size' to (\d+) b", str(refused.value))[0])
+    rows = 3 if step == "compact" else 1
+    assert 10_000 * rows <= needed + spare <= 10_100 * rows
+    raised = wt.Catalog(str(tmp_path)).alter_table(
+        "d.t", set_options={"write-buffer-size": f"{needed} b"}
+    )
+    if step == "compact":
+        raised.compact(full=True)
+    else:
+        raised.write({"k": [2], "v": ["v" * 10_000]})
+    assert raised.scan(columns=["k"]).to_arrow().num_rows == (1 if step == "compact" else 2)

@@ -1,7 +1,7 @@
 """How many rows go together when they are read, merged, spilled or written in pieces: so many that they take about a
 given number of bytes. One rule, because rows may be a few bytes wide or a hundred megabytes.
 
-Pure. Raises nothing.
+Pure. Raises nothing but of `check_row`.
 
     rows_within(1 MiB, 100)           10,485 rows
     rows_within(1 MiB, 5,000,000)     1: a row is never divided, so a budget may be passed by one row
@@ -15,18 +15,37 @@ from typing import Final
 
 import pyarrow as pa
 
+from widetable.errors import InvalidError
+
 # What a reader gives at once, unless it shares the memory with others.
 BATCH_BYTES: Final = 16 << 20
 # More rows in a batch gain nothing, however narrow they are.
 MOST_ROWS: Final = 1 << 16
 # Of options that give a budget, less would be spent on the batches themselves.
 LEAST_BYTES: Final = 16 << 10
+# What a process may take beside the budget that it was given.
+SPARE_BYTES: Final = 256 << 20
 _GROWTH: Final = 16
 
 
 def rows_within(budget_bytes: int, row_bytes: float, most_rows: int = MOST_ROWS) -> int:
     """Rows of this width that stay within a budget: one at least, and no more than most_rows."""
     return max(1, min(most_rows, int(budget_bytes / max(row_bytes, 1.0))))
+
+
+def check_row(row_bytes: float, budget_bytes: int, what: str) -> None:
+    """A row is never divided, so it must fit. Raises InvalidError, which names the number needed, for one that does
+    not: the process would else be killed. budget_bytes: option `write-buffer-size`.
+    """
+    if row_bytes <= budget_bytes + SPARE_BYTES:
+        return
+    needed = int(row_bytes) - SPARE_BYTES
+    raise InvalidError(
+        what,
+        found=f"a row of {int(row_bytes)} bytes in memory",
+        expected=f"at most {budget_bytes + SPARE_BYTES}: 'write-buffer-size' and {SPARE_BYTES} beside it",
+        action=f"Set 'write-buffer-size' to {needed} b at least, on a machine that has it, or write smaller values.",
+    )
 
 
 def memory_bytes(rows: pa.RecordBatch | pa.Table) -> int:

@@ -343,6 +343,7 @@ class _Task:
             full_runs=staying_runs + sum(run.level > 0 for run in section.runs),
             staying_runs=staying_runs,
             expiry=None if step.expiry is Expiry.NONE else self._expiry,
+            budget_bytes=self._state.options.get(opt.WRITE_BUFFER_SIZE),
         )
 
     def _looked_up(

@@ -35,7 +35,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from widetable.errors import DamagedError
-from widetable.format.row_budget import MOST_ROWS, row_bytes, rows_within
+from widetable.format.row_budget import MOST_ROWS, check_row, row_bytes, rows_within
 from widetable.kernels.run_cut import first_disorder, rows_before_cut, rows_reached
 from widetable.merge.key_order import lanes_of_keys
 from widetable.merge.window import Window, window_of_runs
@@ -51,6 +51,7 @@ def windows(
     schema: TableSchema,
     batch_bytes: int,
     full_runs: int = 0,
+    budget_bytes: int | None = None,
 ) -> Iterator[tuple[Window, npt.NDArray[np.int64]]]:
     """Key range by key range: its window, and the row numbers at which the runs start in it (and its end). runs: oldest
     first, the first `full_runs` of full rows.
@@ -58,7 +59,8 @@ def windows(
     Run i has the rows numbers[i] : numbers[i + 1] of the window, none where these are equal.
     Nothing is read before the first window is asked for, and batches are let go when their rows
     are taken. batch_bytes: for the heads of all runs together, in memory. A run may hold a key
-    several times.
+    several times. budget_bytes: what a row of each run must fit into (`check_row`); None: whatever
+    there is.
     """
     every = [_Run(number, run) for number, run in enumerate(runs)]
     for run in every:
@@ -67,7 +69,10 @@ def windows(
     sleepers = _Sleepers(schema, filled)
     awake = sleepers.wake(len(filled) if len(filled) <= _FEW_RUNS else 1)
     while awake:
-        rows = rows_within(batch_bytes, sum(run.row_bytes for run in awake))
+        widths = sum(run.row_bytes for run in awake)
+        if budget_bytes is not None:
+            check_row(widths, budget_bytes, f"a merge of {len(awake)} sorted runs")
+        rows = rows_within(batch_bytes, widths)
         # A run that is alone is taken batch by batch: no head then reaches over two batches,
         # which would be joined.
         if len(awake) == 1:

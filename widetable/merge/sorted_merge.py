@@ -96,6 +96,7 @@ def merge_with_changes(
     full_runs: int = 0,
     staying_runs: int = 0,
     expiry: RecordExpiry | None = None,
+    budget_bytes: int | None = None,
 ) -> Iterator[Merged]:
     """As `merge_runs` for all columns, and what it changed. known: runs that readers of changes have seen; new: others.
 
@@ -103,12 +104,14 @@ def merge_with_changes(
     readers know it is the first rows of each window, up to one row number. staying_runs: so
     many, the oldest, stay where they are; an engine that keeps a key in one file only
     (`looks_up`) gives no row of theirs. expiry: which rows go, as if they were deleted, but
-    that no delete stays.
+    that no delete stays. budget_bytes: as in `windows`.
     """
     full_runs = full_runs if engine.counts_newest_full_row(schema) else 0
     staying_runs = staying_runs if engine.looks_up else 0
     rule = changelog_rule(schema)
-    for window, run_offsets in windows([*known, *new], schema, batch_bytes, full_runs):
+    for window, run_offsets in windows(
+        [*known, *new], schema, batch_bytes, full_runs, budget_bytes
+    ):
         names = window.names
         plan = plan_of(window, engine, names)
         first_new_row = int(run_offsets[len(known)])

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from widetable import options as opt
+from widetable.derived_value import once_per_object
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.format.row_batch import in_schema_order, row_batch_schema
 from widetable.merge.engine import engine_of
@@ -51,14 +52,7 @@ def write_columns(
     Raises InvalidError for unknown, repeated or missing columns and for sets of columns that the merge engine cannot
     take (MergeEngine.check_columns); UnsupportedError for columns with a default value.
     """
-    for field in schema.fields:
-        if field.default is not None:
-            raise UnsupportedError(
-                f"column {field.name!r}",
-                found=f"the default value {field.default!r}",
-                expected="a column without a default value",
-                action="Write the table with another client, or remove the default.",
-            )
+    _check_defaults(schema)
     kind_column = row_kind if row_kind in given and row_kind not in schema.by_name else None
     _check_names(schema, given, kind_column)
     _check_required(schema, given)
@@ -68,6 +62,18 @@ def write_columns(
     names = in_schema_order(schema, [name for name in given if name in schema.by_name])
     engine_of(schema).check_columns(schema, names)
     return WriteColumns(names, kind_column)
+
+
+@once_per_object
+def _check_defaults(schema: TableSchema) -> None:
+    for field in schema.fields:
+        if field.default is not None:
+            raise UnsupportedError(
+                f"column {field.name!r}",
+                found=f"the default value {field.default!r}",
+                expected="a column without a default value",
+                action="Write the table with another client, or remove the default.",
+            )
 
 
 def _check_names(schema: TableSchema, given: Sequence[str], kind_column: str | None) -> None:

@@ -32,7 +32,7 @@ import numpy as np
 import pyarrow as pa
 
 from widetable.format.bucket_id import BucketId
-from widetable.format.row_budget import LEAST_BYTES, row_bytes, rows_within
+from widetable.format.row_budget import LEAST_BYTES, check_row, row_bytes, rows_within
 from widetable.kernels.arrow_buffers import fixed_values
 from widetable.merge.engine import MergeEngine, PartialMerge
 from widetable.merge.sorted_merge import collapse, merge_runs
@@ -108,6 +108,7 @@ class WriteBuffer:
         self._schema = schema
         self._engine = engine
         self._columns = tuple(columns)
+        self._budget_bytes = budget_bytes
         self._limit_bytes = budget_bytes // _PARTS_OF_BUDGET
         self._merge_bytes = max(LEAST_BYTES, budget_bytes // _MERGE_PARTS_OF_BUDGET)
         self._buckets: dict[BucketId, _BufferedBucket] = {}
@@ -115,7 +116,8 @@ class WriteBuffer:
         self._bytes = 0
 
     def add(self, bucket: BucketId, row_batch: pa.RecordBatch) -> None:
-        """Rows of one bucket, after all that it was given."""
+        """Rows of one bucket, after all that it was given. Raises InvalidError for rows of which not one fits."""
+        check_row(row_bytes(row_batch), self._budget_bytes, "a row that is written")
         self._bytes += self._buckets.setdefault(bucket, _BufferedBucket()).add(row_batch)
         if self._bytes > self._limit_bytes:
             self._spill()
