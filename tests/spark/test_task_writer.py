@@ -23,7 +23,7 @@ def test_a_partition_may_have_any_number(
     table = wt.Catalog(str(tmp_path)).create_table(
         "db.t", SCHEMA, primary_key=["k"], options={"bucket": "1", "write-only": "true"}
     )
-    base = table.sequence_base()
+    base, messages = table.sequence_base(), []
     for task in (number, 5):
         context = SimpleNamespace(
             partitionId=lambda task=task: task, getLocalProperty=lambda _: None
@@ -31,7 +31,8 @@ def test_a_partition_may_have_any_number(
         monkeypatch.setattr(TaskContext, "get", lambda context=context: context)
         writer = TaskWriter(table, ("k", "v"), "_row_kind", base, None, False)
         batch = pa.record_batch({"k": [1, 2], "v": [task, task]}, SCHEMA)
-        table.commit_append(writer.write(iter([batch])).files)
+        messages += writer.write(iter([batch])).files
+    table.commit_append(messages)
     files = [file for split in table.scan().splits() for file in split.files]
     ranges = sorted((file.min_sequence_number, file.max_sequence_number) for file in files)
     assert ranges[0][1] < ranges[1][0], "no number is taken twice"

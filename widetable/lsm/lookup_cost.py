@@ -70,17 +70,26 @@ class FileLookup:
     is_far: bool = False
 
 
-def choose(lookup: FileLookup, strategy: str) -> Choice:
-    """strategy: of option `widetable.lookup-strategy`; `lookup` scans only where no cache can be."""
+def settled(strategy: str, *, has_cache: bool, can_build: bool) -> Choice | None:
+    """The choice where it does not depend on costs, and so not on what the file holds; None where it does.
+
+    strategy: of option `widetable.lookup-strategy`; `lookup` scans only where no cache can be.
+    """
     if strategy == SCAN_STRATEGY:
         return Choice.SCAN
-    if lookup.has_cache:
+    if has_cache:
         return Choice.LOOKUP
-    if not lookup.can_build:
+    if not can_build:
         return Choice.SCAN
-    if strategy == LOOKUP_STRATEGY or _building_pays(lookup):
-        return Choice.BUILD_THEN_LOOKUP
-    return Choice.SCAN
+    return Choice.BUILD_THEN_LOOKUP if strategy == LOOKUP_STRATEGY else None
+
+
+def choose(lookup: FileLookup, strategy: str) -> Choice:
+    """strategy: see `settled`."""
+    choice = settled(strategy, has_cache=lookup.has_cache, can_build=lookup.can_build)
+    if choice is not None:
+        return choice
+    return Choice.BUILD_THEN_LOOKUP if _building_pays(lookup) else Choice.SCAN
 
 
 def _building_pays(lookup: FileLookup) -> bool:

@@ -31,7 +31,14 @@ from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.row_budget import BATCH_BYTES
 from widetable.lsm.file_rows import CachedFile, Caches, FileRows, Found
-from widetable.lsm.lookup_cost import SCAN_STRATEGY, Choice, FileLookup, choose, scan_micros
+from widetable.lsm.lookup_cost import (
+    SCAN_STRATEGY,
+    Choice,
+    FileLookup,
+    choose,
+    scan_micros,
+    settled,
+)
 from widetable.lsm.parquet_rows import ParquetRows
 from widetable.lsm.scan_history import SCAN_HISTORY
 from widetable.storage.kept_inputs import is_far
@@ -73,6 +80,12 @@ class RowsOpener:
         path = self._table.data_file(self._bucket, file.file_name)
         caches = self._caches if file.level > 0 and file.deleted is None else None
         cached = None if caches is None else self._cached(caches, path, file)
+        # A copy by an older schema than the file's would lack columns.
+        can_build = caches is not None and file.schema_id <= self._table.schema.id
+        choice = settled(self._strategy, has_cache=cached is not None, can_build=can_build)
+        if caches is not None and choice is Choice.BUILD_THEN_LOOKUP:
+            self._build(caches, path, file)
+            cached = self._cached(caches, path, file)
         if cached is not None:
             return _CachedRows(self, path, file, cached)
         scanned = self.scanned(path, file)
@@ -82,13 +95,15 @@ class RowsOpener:
             columns=len(scanned.columns),
             stored_columns=scanned.stored_columns,
             has_cache=False,
-            # A copy by an older schema than the file's would lack columns.
-            can_build=caches is not None and file.schema_id <= self._table.schema.id,
+            can_build=can_build,
             scanned_micros=SCAN_HISTORY.micros(path),
             is_far=is_far(path),
         )
-        choice = choose(lookup, self._strategy)
-        if caches is not None and choice is Choice.BUILD_THEN_LOOKUP:
+        if (
+            caches is not None
+            and choice is None
+            and choose(lookup, self._strategy) is not Choice.SCAN
+        ):
             self._build(caches, path, file)
             cached = self._cached(caches, path, file)
             if cached is not None:

@@ -173,10 +173,13 @@ def test_caches_are_opened_once(filled: wt.Table, monkeypatch: pytest.MonkeyPatc
         for _ in range(3):
             session.lookup(list(range(100)))
         assert len(opened) == len(set(opened)) == 4
+        before = set(opened)
         filled.write(rows(range(100, 110)))  # the rest stays
+        opened.clear()  # what the commit's compaction looked at
         session.move()
         session.lookup(list(range(100)))
         assert len(opened) == len(set(opened))
+        assert before.isdisjoint(opened)
 
 
 def test_what_a_session_reads_does_not_expire(filled: wt.Table) -> None:
