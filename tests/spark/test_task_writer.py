@@ -23,7 +23,8 @@ def test_a_partition_may_have_any_number(
     table = wt.Catalog(str(tmp_path)).create_table(
         "db.t", SCHEMA, primary_key=["k"], options={"bucket": "1", "write-only": "true"}
     )
-    base, messages = table.sequence_base(), []
+    base = table.sequence_base()
+    messages: list[wt.CommitMessage] = []
     for task in (number, 5):
         context = SimpleNamespace(
             partitionId=lambda task=task: task, getLocalProperty=lambda _: None
