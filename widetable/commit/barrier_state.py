@@ -5,7 +5,6 @@ barrier that its records belong to. On disk: never change
 
     widetable.writer   = who committed; of an append of ours, also of one without files
     widetable.barrier  = its label, decimal; not there where a writer only joins or leaves
-    widetable.columns  = the value columns that its writer writes (`committed_columns`)
     widetable.barrier-begin = when the batch was planned, epoch milliseconds, decimal; only where its writer says it
     widetable.barriers = JSON object, copied from snapshot to snapshot:
                          {"interval", "revision": the last one that took the table back, 0 for none (0046),

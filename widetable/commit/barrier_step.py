@@ -52,8 +52,6 @@ from widetable.commit.barrier_state import (
     Member,
     check_barrier,
 )
-from widetable.commit.committed import COLUMNS
-from widetable.commit.committed_columns import columns_text
 from widetable.derived_options import WIDENER_OF, WIDENER_RUN
 from widetable.errors import ConflictError, InvalidError
 
@@ -74,12 +72,12 @@ class Act(Enum):
 
 @dataclass(frozen=True)
 class BarrierStep:
-    """writer: its name. run: its process. tick: the clock when it began, as a barrier. barrier: given instead. columns:
-    field ids of the value columns that it writes, None for all. span: of a derived writer, the barriers of its sources
-    after which its records begin and at which they end. begin_millis: when its batch was planned, if it says that.
-    revision: that the table must have, None for any; of REVISE, the one that it gets. came: of REVISE, the derived
-    writers whose records up to the barrier are in; the others begin anew. is_member: it has joined; where it is none by
-    now, somebody else has let it leave, so it is registered no more. is_derived: it has sources; one with a span has.
+    """writer: its name. run: its process. tick: the clock when it began, as a barrier. barrier: given instead. span:
+    of a derived writer, the barriers of its sources after which its records begin and at which they end. begin_millis:
+    when its batch was planned, if it says that. revision: that the table must have, None for any; of REVISE, the one
+    that it gets. came: of REVISE, the derived writers whose records up to the barrier are in; the others begin anew.
+    is_member: it has joined; where it is none by now, somebody else has let it leave, so it is registered no more.
+    is_derived: it has sources; one with a span has.
     """
 
     act: Act
@@ -87,7 +85,6 @@ class BarrierStep:
     run: str
     tick: int = 0
     barrier: int | None = None
-    columns: frozenset[int] | None = None
     span: tuple[int, int] | None = None
     begin_millis: int | None = None
     revision: int | None = None
@@ -110,8 +107,6 @@ def properties_after(
     if has_files and label is not None:
         after = after.with_files(label)
     said = {WRITER: asked.writer, BARRIERS: after.to_json()}
-    if has_files and asked.columns is not None:
-        said[COLUMNS] = columns_text(asked.columns)
     if asked.begin_millis is not None:
         said[BARRIER_BEGIN] = str(asked.begin_millis)
     return said if label is None else {**said, BARRIER: str(label)}

@@ -29,6 +29,17 @@ def first_number(messages: Iterable[CommitMessage]) -> int | None:
     return min((f.min_sequence_number for m in messages for f in m.new_files), default=None)
 
 
+def may_be_overtaken(
+    messages: Iterable[CommitMessage], published: Values, ordered: frozenset[int] | None
+) -> bool:
+    """Whether any file of the commit depends on its order to what was published. ordered: of `ordered_ids`."""
+    return any(
+        depends_on_order(_values(message, file), published, ordered)
+        for message in messages
+        for file in message.new_files
+    )
+
+
 def overtaken_buckets(
     messages: Sequence[CommitMessage],
     published: Iterable[PublishedFile],

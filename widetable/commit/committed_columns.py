@@ -3,8 +3,8 @@
 On disk, a property of the snapshot of an append; never change:
 
     widetable.columns = field ids of the value columns that were written: numbers and ranges "first-last" in ascending
-                        order, joined by commas; empty where only keys were written; absent where nobody knows,
-                        and where all value columns were written
+                        order, joined by commas; empty where only keys were written; absent where nobody knows, where
+                        all value columns were written, and where a record may be a -U or -D
 
     "3,7-9"  ->  {3, 7, 8, 9}
 

@@ -105,8 +105,8 @@ def next_snapshot(
 
 
 def _columns(look: Look, asked: CommitRequest) -> dict[str, str]:
-    """Which columns an append has written; not said where nobody knows, and where it is all of them."""
-    if asked.kind != COMMIT_KIND_APPEND:
+    """Which columns an append of adds has written; not said where nobody knows, and where it is all of them."""
+    if asked.kind != COMMIT_KIND_APPEND or any(e.file.delete_row_count != 0 for e in asked.adds):
         return {}
     ids = union(message.columns for message in asked.messages if message.new_files)
     if ids is None or ids >= value_ids(look.schema):

@@ -3,6 +3,7 @@
 Asked in each attempt of a commit, behind the snapshot that it will follow, in the turn of this machine:
 
     highest number of the table below the commit's own     publish as it is; nothing is read
+    the snapshots since then wrote other columns           publish as it is; no manifest is read
     some published file overtook a bucket                   copies of that bucket's files with numbers above all
                                                             published ones take the place of the given files
     no file did, or no row depends on the order             publish as it is
@@ -24,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from widetable.commit.commit_order import first_number, overtaken_buckets
+from widetable.commit.commit_order import first_number, may_be_overtaken, overtaken_buckets
 from widetable.commit.commit_request import CommitRequest, with_messages
 from widetable.commit.published_files import PublishedFiles
 from widetable.format.bucket_id import BucketId
@@ -65,12 +66,11 @@ class OrderedAppend:
         lowest = first_number(self._current)
         if asked.kind != COMMIT_KIND_APPEND or latest is None or lowest is None or highest < lowest:
             return asked
-        published = self._published_files()
+        published, ordered = self._published_files(), ordered_ids(state.schema)
+        if not may_be_overtaken(self._current, published.values(latest), ordered):
+            return asked
         overtaken = overtaken_buckets(
-            self._current,
-            published.behind(latest),
-            ordered_ids(state.schema),
-            key_types(state.schema),
+            self._current, published.behind(latest), ordered, key_types(state.schema)
         )
         if not overtaken:
             return asked

@@ -7,6 +7,8 @@ They are found in the snapshots since then, so the cost is that of what was comm
     highest number so far    80    130   130   170     the commit's numbers begin at 100
                                    ▲ the look goes back to here: all that snapshot 3 knew is below 100
 
+Most commits need no file of them: the snapshots say which columns were written since then (`values`).
+
 A file's columns are those of the commit that added it. The rows of a compaction's output have the columns of its inputs
 with such numbers: a merged row takes the number of its first record (decision 0007), so whatever went into a row with
 a number above 100 came in a file with one. Nothing is known of what other clients write, nor of an overwrite.
@@ -19,6 +21,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import filterfalse
 from typing import NamedTuple
 
 from widetable.commit.committed import highest_sequence_number, remembers
@@ -30,7 +34,7 @@ from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ADD, DELETE, Identity, ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_APPEND, COMMIT_KIND_COMPACT, Snapshot
-from widetable.merge.order_dependence import Values
+from widetable.merge.order_dependence import UNKNOWN, Values
 
 
 class PublishedFile(NamedTuple):
@@ -48,38 +52,53 @@ class PublishedFiles:
     live_files: LiveFiles
     snapshots: SnapshotStore
     first_number: int
-    _seen: Snapshot | None = field(default=None, init=False)
+    # Those that may have added such files, oldest first, and how many of them are in `_files`.
+    _newer: list[Snapshot] = field(default_factory=list, init=False)
+    _followed: int = field(default=0, init=False)
+    # False where one of them has expired.
+    _has_all: bool = field(default=True, init=False)
     _files: dict[Identity, PublishedFile] = field(default_factory=dict, init=False)
+
+    def values(self, latest: Snapshot) -> Values:
+        """What all files of `behind` may hold, as the snapshots say it: no manifest is read."""
+        try:
+            self._look(latest)
+        except NotFoundError:
+            return UNKNOWN
+        compacting = partial(_is_ours, kind=COMMIT_KIND_COMPACT)
+        columns = union(columns_of(one) for one in filterfalse(compacting, self._newer))
+        is_known = self._has_all and columns is not None
+        return Values(columns, has_deletes=False) if is_known else UNKNOWN
 
     def behind(self, latest: Snapshot) -> Iterable[PublishedFile]:
         """Those that are live at `latest` and have a number from `first_number` on."""
         try:
-            newer, is_continued = self._newer(latest)
-            if not is_continued:
-                self._files = {}
-            for snapshot in reversed(newer):
+            self._look(latest)
+            for snapshot in self._newer[self._followed :]:
                 self._follow(snapshot)
+                self._followed += 1
         except NotFoundError:
             if not self.snapshots.has_successor(latest.id - 1):
                 raise
             entries = self.live_files.live_entries(latest)
             self._files = {e.identity: _published(e, None) for e in entries if self._counts(e.file)}
-        self._seen = latest
+            self._newer, self._followed, self._has_all = [latest], 1, False
         return self._files.values()
 
-    def _newer(self, latest: Snapshot) -> tuple[list[Snapshot], bool]:
-        """The snapshots to look at, newest first, and whether they continue what was seen."""
+    def _look(self, latest: Snapshot) -> None:
+        """Load what was published since the last look."""
         newer: list[Snapshot] = []
         one = latest
-        while one != self._seen:
+        while not self._newer or one != self._newer[-1]:
             highest = highest_sequence_number(one)
-            if highest is not None and highest < self.first_number:
-                return newer, False
-            newer.append(one)
-            if one.id == 1:
-                return newer, False
+            is_below = highest is not None and highest < self.first_number
+            if not is_below:
+                newer.append(one)
+            if is_below or one.id == 1:
+                self._newer, self._followed, self._files, self._has_all = [], 0, {}, True
+                break
             one = self.snapshots.load(one.id - 1)
-        return newer, True
+        self._newer += reversed(newer)
 
     def _follow(self, snapshot: Snapshot) -> None:
         entries = self.live_files.delta_entries(snapshot)
@@ -94,13 +113,17 @@ class PublishedFiles:
         return file.max_sequence_number >= self.first_number
 
 
+def _is_ours(snapshot: Snapshot, kind: str) -> bool:
+    return snapshot.commit_kind == kind and remembers(snapshot)
+
+
 def _columns(
     snapshot: Snapshot, entry: ManifestEntry, inputs: Iterable[PublishedFile]
 ) -> frozenset[int] | None:
     """Of a file that a snapshot adds. inputs: the counting files that the snapshot takes away."""
     if snapshot.commit_kind == COMMIT_KIND_APPEND:
         return columns_of(snapshot)
-    if snapshot.commit_kind == COMMIT_KIND_COMPACT and remembers(snapshot):
+    if _is_ours(snapshot, COMMIT_KIND_COMPACT):
         return union(each.values.columns for each in inputs if each.bucket == entry.bucket_id)
     return None
 

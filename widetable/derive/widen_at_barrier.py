@@ -58,7 +58,7 @@ from widetable.derive.widen_rows import asked_columns, differing
 from widetable.derive.widen_schema import check_one_interval, wanted_columns
 from widetable.derived_options import WIDENER_RUN, WidenOption, widen_options
 from widetable.operations.barrier_scan import active_revision, barrier_views
-from widetable.operations.barrier_writer import let_leave, value_ids
+from widetable.operations.barrier_writer import let_leave
 from widetable.operations.held_lease import held_lease
 from widetable.operations.neighbour import name_of, neighbour
 from widetable.operations.newest_snapshot import held
@@ -197,7 +197,6 @@ def _committed(
         option.writer_of(name_of(fact)),
         WIDENER_RUN,
         barrier=of.barrier,
-        columns=value_ids(fact.schema, piece.column_names),
         span=span if is_last else None,
         revision=of.fact.views.newest().revision,
         is_member=True,

@@ -14,7 +14,7 @@ Raises what the engine raises for wrong options.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from widetable.derived_value import once_per_object
 from widetable.merge.engine import engine_of
@@ -30,6 +30,9 @@ class Values(NamedTuple):
 
     columns: frozenset[int] | None
     has_deletes: bool
+
+
+UNKNOWN: Final = Values(None, has_deletes=True)
 
 
 @once_per_object

@@ -227,7 +227,6 @@ class BarrierWriter:
             self._run,
             tick,
             barrier,
-            self._field_ids,
             revision=self._revision,
             is_member=self._has_joined,
             is_derived=self._registration is not None and bool(self._registration.job.sources),

@@ -31,7 +31,7 @@ from widetable.commit.commit_identity import Identity
 from widetable.commit.commit_result import CommitResult
 from widetable.errors import ConflictError
 from widetable.operations.barrier_scan import barrier_views, newest_revision
-from widetable.operations.barrier_writer import committed_or_back, last_identifier, value_ids
+from widetable.operations.barrier_writer import committed_or_back, last_identifier
 from widetable.operations.open_table import OpenTable
 from widetable.operations.table_commit import append_messages
 from widetable.write.commit_message import CommitMessage
@@ -71,13 +71,11 @@ class JobWriter:
         columns: Sequence[str] | None,
         register: Callable[[str, tuple[str, ...] | None, str], object] | None = None,
     ) -> None:
-        schema = table.schema
         self.table: Final = table
-        self._interval = interval_of(schema, table.path)
+        self._interval = interval_of(table.schema, table.path)
         self._job = job
         self._run = run
         self._columns = None if columns is None else tuple(columns)
-        self._ids = value_ids(schema, columns)
         self._register = register
         # Whether this object has taken the job over; from then on it is an error to be a member no more.
         self._is_in = False
@@ -116,7 +114,6 @@ class JobWriter:
             self._run,
             tick,
             barrier,
-            self._ids,
             batch.span,
             batch.begin_millis,
             self._revision_of(batch),

@@ -14,6 +14,7 @@ from tests.changelog_follower import Follower, changes_of
 from tests.faults import Fault, FaultyFileIO
 from tests.overtaken import PARTIAL, SCHEMA, SHAPES, Overtaken, Row, Shape, rows, written
 from tests.plain_rows import python_rows
+from widetable.commit.manifest_cache import MANIFEST_CACHE
 from widetable.errors import StorageError
 from widetable.operations.barrier_writer import BarrierWriter
 from widetable.storage.local import LocalFileIO
@@ -129,6 +130,26 @@ def test_a_commit_that_nobody_overtook_reads_nothing_of_others(tmp_path: Path) -
     table.commit_append(late)
     assert file_io.count("open_input", "/data-") == 0
     assert file_io.count("open_output", "/data-") == 0
+
+
+@pytest.mark.parametrize(("column", "reads"), [("b", False), ("a", True)])
+def test_snapshots_alone_say_that_others_wrote_other_columns(
+    tmp_path: Path, column: str, reads: bool
+) -> None:
+    file_io = FaultyFileIO(IO)
+    catalog = wt.Catalog(str(tmp_path), file_io=file_io)
+    options = {**WRITE_ONLY, **PARTIAL}
+    table = catalog.create_table("db.t", SCHEMA, primary_key=["k"], options=options)
+    table.write(rows({"a": 0}))
+    late = written(table, rows({"a": 1}))
+    other = wt.Catalog(str(tmp_path), file_io=IO).table("db.t")
+    for value in range(3):
+        other.write(rows({column: value}))
+    other.compact(full=True)
+    file_io.log.clear()
+    MANIFEST_CACHE.clear()
+    table.commit_append(late)
+    assert bool(file_io.count("read", "/manifest-") - file_io.count("read", "-list-")) == reads
 
 
 # What is left on disk.
