@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
 
 import pyarrow as pa
 
@@ -28,6 +30,9 @@ from widetable.row_kind import inserts, to_texts
 from widetable.schema import VALUE_KIND, TableSchema
 from widetable.write.table_state import TableState
 from widetable.write.write_batch import ROW_KIND_COLUMN
+
+# Sets of held columns whose layout is kept.
+_LAYOUTS: Final = 16
 
 
 def change_schema(schema: TableSchema, columns: Sequence[str]) -> pa.Schema:
@@ -104,14 +109,25 @@ class _Shape:
         self._schema = schema
         # Once: each look into an Arrow schema makes new objects.
         self._columns = [(field.name, field.type) for field in schema][:-1]
+        # Files of one writer hold the same columns.
+        self._layout = lru_cache(_LAYOUTS)(self._layout_of)
 
     def of(self, rows: pa.RecordBatch, kinds: pa.Array) -> pa.RecordBatch:
         """Absent columns of one type are one array of nulls."""
-        held = dict(zip(rows.schema.names, rows.columns, strict=True))
-        types = {type for name, type in self._columns if name not in held}
-        absent = {type: nulls(rows.num_rows, type) for type in types}
-        columns = [held[name] if name in held else absent[type] for name, type in self._columns]
+        absent, order = self._layout(tuple(rows.schema.names))
+        arrays = [*rows.columns, *(nulls(rows.num_rows, type) for type in absent)]
+        columns = [arrays[place] for place in order]
         return pa.RecordBatch.from_arrays([*columns, to_texts(kinds)], schema=self._schema)
+
+    def _layout_of(self, held: tuple[str, ...]) -> tuple[list[pa.DataType], list[int]]:
+        """The types of absent columns, and where each column of the schema is in the held ones and these."""
+        places = {name: place for place, name in enumerate(held)}
+        absent: dict[pa.DataType, int] = {}
+        order = [
+            places[name] if name in places else absent.setdefault(type, len(held) + len(absent))
+            for name, type in self._columns
+        ]
+        return list(absent), order
 
 
 def _shape_of(schema: TableSchema, columns: tuple[str, ...]) -> _Shape:
