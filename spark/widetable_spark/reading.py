@@ -7,13 +7,14 @@ of a table in an object store for whose URLs Hadoop has no connector.
 `format("widetable")` gives the same rows, only slower (spark.md section 1 says why).
 
     split                                     read by
-    one run, no deletes, Parquet,             Spark's scan; `where` is applied by Spark
+    one run, no deletes, Parquet,             Spark's scan
     written under the current schema
-    anything else                             a Python task per split; `where` is applied by the table's own scan
+    anything else                             a Python task per split
 
-The two are a union, so rows come in no order. The files are named in the plan: they are not held
-from expiry, and a DataFrame that is used long after the call may miss some, which Spark says by
-an error.
+The two are a union, so rows come in no order. Spark decides which rows `where` keeps, whoever read them: its session
+has a time zone and settings of SQL. The table's own scan leaves out what no zone would keep (`TableScan.loosened`). The
+files are named in the plan: they are not held from expiry, and a DataFrame that is used long after the call may
+miss some, which Spark says by an error.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from widetable import Table
+from widetable import InvalidError, Table
 from widetable.connector import held_columns, names, refused, text
 from widetable_spark.exact_names import column_of
 from widetable_spark.null_columns import can_be_widened, with_null_columns
@@ -45,6 +46,19 @@ if TYPE_CHECKING:
 
 # Up to so many columns the footers of all files, which say what they hold, may take longer than their nulls.
 _FEW_COLUMNS: Final = 100
+# Of Spark's scans of our files, each against what a session may say.
+_SCAN_OPTIONS: Final = {
+    # Partition values are not taken out of the directories, where a DATE is a day number.
+    "recursiveFileLookup": "true",
+    # No [], {}, * or ? of a path is a pattern.
+    "__globPaths__": "false",
+    # A file that has expired or is damaged is an error, not fewer rows.
+    "ignoreMissingFiles": "false",
+    "ignoreCorruptFiles": "false",
+    # All clients write days of the one calendar that Arrow knows.
+    "datetimeRebaseMode": "CORRECTED",
+    "int96RebaseMode": "CORRECTED",
+}
 
 
 def read(
@@ -71,21 +85,38 @@ def read(
     columns = None if columns is None else names(columns, "columns")
     where = None if where is None else text(where, "where")
     scan = table.scan(columns=columns, filter=where, **_snapshot(as_of))
-    asked = scan.arrow_schema
-    target = spark_schema(asked)
+    asked, scan = scan.arrow_schema.names, scan.loosened()
+    wide = scan.arrow_schema
+    target = spark_schema(wide)
     raw: list[SplitRead] = []
     merged: list[SplitRead] = []
-    schema_id, types = table.schema.id, {field.type for field in asked}
+    schema_id, types = table.schema.id, {field.type for field in wide}
     is_served = all(map(_same_in_spark, types)) and hadoop_serves(spark, table.path)
     for split in scan.split_reads():
         is_raw = is_served and spark_can_scan(split, schema_id)
         (raw if is_raw else merged).append(split)
     parts = []
     if raw:
-        parts.append(_parquet_scan(spark, raw, table, target, columns, where))
+        parts.append(_parquet_scan(spark, raw, target))
     if merged or not raw:
         parts.append(_merge_scan(spark, merged, target))
-    return reduce(DataFrame.union, parts)
+    frame = _kept(reduce(DataFrame.union, parts), where)
+    return frame if len(asked) == len(wide) else frame.select([column_of(name) for name in asked])
+
+
+def _kept(frame: DataFrame, where: str | None) -> DataFrame:
+    """The rows for which the condition is true. Raises InvalidError where Spark takes it for none."""
+    if where is None:
+        return frame
+    try:
+        return frame.where(where)
+    except AnalysisException as cause:
+        raise InvalidError(
+            f"where {where!r}",
+            found=str(cause).splitlines()[0],
+            expected="a condition that Spark takes, too",
+            action="Correct the condition.",
+        ) from cause
 
 
 def hadoop_serves(spark: SparkSession, path: str) -> bool:
@@ -134,25 +165,9 @@ def _snapshot(as_of: Any) -> dict[str, Any]:
     raise refused(as_of, "as_of", "a snapshot id, a tag or a datetime")
 
 
-def _parquet_scan(
-    spark: SparkSession,
-    splits: list[SplitRead],
-    table: Table,
-    target: StructType,
-    columns: Sequence[str] | None,
-    where: str | None,
-) -> DataFrame:
-    # All columns of the table are offered, so that `where` may use one that is not read.
-    # recursiveFileLookup keeps Spark from
-    # taking partition values out of the directories, where a DATE is a day number; without
-    # __globPaths__ it reads [], {}, *, ? and \ of a path as a pattern.
+def _parquet_scan(spark: SparkSession, splits: list[SplitRead], target: StructType) -> DataFrame:
     paths = [file.path for split in splits for file in split.raw_files or ()]
-    everything = spark_schema(table.arrow_schema)
-    reader = spark.read.schema(everything).option("recursiveFileLookup", "true")
-    frame = reader.option("__globPaths__", "false").parquet(*paths)
-    if where is not None:
-        frame = frame.where(where)
-    return frame if columns is None else frame.select([column_of(each.name) for each in target])
+    return spark.read.schema(target).options(**_SCAN_OPTIONS).parquet(*paths)
 
 
 def _merge_scan(spark: SparkSession, splits: list[SplitRead], target: StructType) -> DataFrame:

@@ -1,7 +1,11 @@
-"""One Spark session for all tests of this folder; a table of two sequence groups to write to; one to ask for keys."""
+"""One Spark session for all tests of this folder; a table of two sequence groups to write to; one to ask for keys.
+
+WIDETABLE_SPARK_ZONE: the session's time zone (`make zones` runs the folder in two others than UTC).
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -44,7 +48,7 @@ def spark(java_home: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.memory", "8g" if LONG_RUN else "1g")
         .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.session.timeZone", os.environ.get("WIDETABLE_SPARK_ZONE", "UTC"))
         .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
         .config(map=widetable_spark.local_checkpoints())
         .getOrCreate()

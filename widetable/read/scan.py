@@ -23,6 +23,7 @@ from widetable.format.html_facts import html_facts, html_rows
 from widetable.format.snapshot import Snapshot
 from widetable.read.arrow_rows import ArrowRows, limited
 from widetable.read.barrier_view import BarrierView
+from widetable.read.loosened import loosened
 from widetable.read.predicate import Predicate
 from widetable.read.scan_plan import plan
 from widetable.read.split import Split, SplitRead
@@ -131,6 +132,19 @@ class TableScan(ArrowRows):
         rows = whole_number(rows, "rows", least=0)
         found = copy(self)
         found._limit = rows if self._limit is None else min(rows, self._limit)
+        return found
+
+    def loosened(self) -> TableScan:
+        """The same scan for an engine that applies the filter, a text, itself: rows that are not kept may be among its
+        rows, but none is missing that the filter keeps in any time zone.
+
+        It has the columns that the filter reads, behind the others.
+        """
+        if self._predicate is None:
+            return self
+        found = copy(self)
+        found._predicate = loosened(self._predicate)
+        found._columns = tuple(dict.fromkeys((*self._columns, *sorted(self._predicate.columns))))
         return found
 
     def splits(self) -> list[Split]:
