@@ -9,6 +9,8 @@ columns that the table does not take, StorageError for what the system refuses.
     b.json   {"id": 2, "price": "1.50"}               1   Oslo  null
                                                       2   null  1.50
 
+A row whose own columns could not be written by themselves is refused (`write/row_columns`).
+
 Read twice: once for the names, as one commit has one set of columns and the last line of the last file may have one
 more; then for the rows, while they are written. The first pass reads lines of JSON to their end, unless all columns of
 the table and that of row kinds were seen before; of the other forms it reads the names alone. In a table of partial
@@ -27,11 +29,12 @@ from typing import BinaryIO, Final
 import pyarrow as pa
 
 from widetable.cli.refused_file import storage_errors
-from widetable.cli.row_inputs import INPUTS, RowInput
+from widetable.cli.row_inputs import INPUTS, Check, RowInput
 from widetable.errors import InvalidError
 from widetable.schema import TableSchema
 from widetable.storage.locate import local_path
 from widetable.types import MAX_LENGTH, DataType, arrow_type
+from widetable.write.row_columns import RowColumns
 from widetable.write.write_batch import ROW_KIND_COLUMN, write_columns
 
 _ENDINGS: Final = {
@@ -74,7 +77,8 @@ def row_batches(
         types = {
             name: schema.field(name).type if name in schema.by_name else _TEXT for name in found
         }
-        yield (batch for file in files for batch in file.batches(types))
+        check = RowColumns(schema).check
+        yield (batch for file in files for batch in file.batches(types, check))
 
 
 # A column of the table that holds kinds is the option `rowkind.field`; this one is no column of the table.
@@ -119,10 +123,10 @@ class _RowFile:
                 )
         return names
 
-    def batches(self, types: dict[str, DataType]) -> Iterator[pa.RecordBatch]:
+    def batches(self, types: dict[str, DataType], check: Check) -> Iterator[pa.RecordBatch]:
         """All rows, with all of these columns. The file is open from the first batch asked for to the last."""
         with self._rows() as rows:
-            for batch in rows.batches(types):
+            for batch in rows.batches(types, check):
                 yield _of_all(batch, types)
 
     @contextlib.contextmanager

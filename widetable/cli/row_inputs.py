@@ -47,6 +47,7 @@ _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 # In each field of the row that is put behind a file of CSV.
 _ENDED: Final = "\0end"
 Types = Mapping[str, DataType]
+Check = Callable[[Collection[str], str], None]
 
 
 class RowInput(Protocol):
@@ -57,8 +58,10 @@ class RowInput(Protocol):
     def names(self, enough: Collection[str]) -> Sequence[str]:
         """Of the columns; not necessarily more than `enough` when those are there."""
 
-    def batches(self, types: Types) -> Iterator[pa.RecordBatch]:
-        """All rows, of the columns `types`, or some of them: a file need not have all, and has its own order."""
+    def batches(self, types: Types, check: Check) -> Iterator[pa.RecordBatch]:
+        """All rows, of the columns `types`, or some of them: a file need not have all, and has its own order. check:
+        called with each set of columns that rows have, and whose it is, before these rows are given.
+        """
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,8 @@ class ParquetInput:
     def names(self, enough: Collection[str]) -> Sequence[str]:
         return list(pq.read_schema(self.file).names)
 
-    def batches(self, types: Types) -> Iterator[pa.RecordBatch]:
+    def batches(self, types: Types, check: Check) -> Iterator[pa.RecordBatch]:
+        check(self.names(()), self.path)
         self.file.seek(0)
         yield from pq.ParquetFile(self.file).iter_batches()
 
@@ -101,7 +105,7 @@ class JsonInput:
                 break
         return list(found)
 
-    def batches(self, types: Types) -> Iterator[pa.RecordBatch]:
+    def batches(self, types: Types, check: Check) -> Iterator[pa.RecordBatch]:
         # numbers: of the lines of the rows, as empty lines make them differ. The names may have been
         # read in part only, so an unknown one shows here.
         numbers: list[int] = []
@@ -112,6 +116,7 @@ class JsonInput:
             if not types.keys() >= row.keys():
                 name = next(name for name in row if name not in types)
                 raise self._refused(number, f"the column {name!r}", f"one of {', '.join(types)}")
+            check(row.keys(), f"{self.path}, line {number}")
             numbers.append(number)
             rows.append(row)
             size += len(line)
@@ -212,9 +217,10 @@ class CsvInput:
         with pyarrow.csv.open_csv(io.BytesIO(line), _reading(len(line), 0)) as reader:
             return list(reader.schema.names)
 
-    def batches(self, types: Types) -> Iterator[pa.RecordBatch]:
+    def batches(self, types: Types, check: Check) -> Iterator[pa.RecordBatch]:
         # row: how many came before, for messages; Arrow says of a batch only what is in it.
         names = self.names(())
+        check(names, self.path)
         self._check_flat(names, types)
         row = 0
         for batch in self._texts(names):

@@ -37,6 +37,7 @@ from widetable.operations.table_commit import (
 from widetable.operations.writer_places import writer_places
 from widetable.schema import TableSchema
 from widetable.write.commit_message import CommitMessage
+from widetable.write.row_columns import check_row_columns
 from widetable.write.row_source import RowSource, row_source
 from widetable.write.sequence import SequenceAllocator
 from widetable.write.table_writer import TableWriter
@@ -166,6 +167,7 @@ def _written(table: OpenTable, source: RowSource, row_kind: str, look: Look) -> 
         return []
     columns = items(source.columns, str, "columns")
     check_not_derived(look.schema, columns)
+    check_row_columns(look.schema, source)
     with any_writer(table, columns, row_kind, look=look) as writer:
         writer.write(source.batches)
         return writer.finish()

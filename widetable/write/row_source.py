@@ -6,7 +6,7 @@
     columns   a dict of names to values: lists, numpy arrays (one of two dimensions is a list per row), Series, Index,
               Arrow arrays
     rows      an iterable of dicts, held in memory. A name that no dict has is an absent column; one that some have is
-              null in the others
+              null in the others, and `sets` says which have it
     parts     an iterable of Arrow data and frames, one at a time, all with the columns of the first
     values    of a single column, where the caller says which: any of those that a dict of columns takes
 
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, Final, TypeAlias
 
@@ -47,11 +47,12 @@ class RowSource:
 
     Nothing is read ahead: batches come as they are asked for, but for lists of dicts and
     columns of Python values, which are Arrow arrays by then. Their types are the caller's own,
-    or the table's (module).
+    or the table's (module). sets: of dicts with different names, each set of them and the place of its first row.
     """
 
     columns: tuple[str, ...] | None
     batches: Iterator[pa.RecordBatch]
+    sets: Mapping[frozenset[str], int] = field(default_factory=dict)
 
 
 def row_source(data: Any, schema: TableSchema, single: str | None = None) -> RowSource:
@@ -119,7 +120,8 @@ def _listed(first: Any, rest: Iterator[Any], schema: TableSchema, single: str | 
                     action="Give all rows alike.",
                 )
         names = dict.fromkeys(chain.from_iterable(rows))
-        return _of_columns(((name, [row.get(name) for row in rows]) for name in names), schema)
+        found = _of_columns(((name, [row.get(name) for row in rows]) for name in names), schema)
+        return replace(found, sets=_sets(rows, len(names)))
     if single is not None and not hasattr(first, "__arrow_c_stream__"):
         return _of_columns([(single, [first, *rest])], schema)
     source = _at_once(first, schema, None)
@@ -127,6 +129,16 @@ def _listed(first: Any, rest: Iterator[Any], schema: TableSchema, single: str | 
         raise _no_rows(first)
     others = (row_source(part, schema).batches for part in rest)
     return RowSource(source.columns, chain(source.batches, chain.from_iterable(others)))
+
+
+def _sets(rows: Sequence[Mapping[str, Any]], names: int) -> Mapping[frozenset[str], int]:
+    """names: how many all rows have together."""
+    if all(len(row) == names for row in rows):
+        return {}
+    found: dict[frozenset[str], int] = {}
+    for place, row in enumerate(rows):
+        found.setdefault(frozenset(row), place)
+    return found
 
 
 # Arrow and pandas
@@ -225,8 +237,8 @@ def _in_types(rows: pa.Table, of_python: Mapping[int, DataField]) -> Iterator[pa
     for batch in rows.to_batches():
         for piece in pieces(batch, BATCH_BYTES):
             columns = piece.columns
-            for at, field in of_python.items():
-                columns[at] = python_cast(columns[at], field)
+            for at, column in of_python.items():
+                columns[at] = python_cast(columns[at], column)
             yield pa.RecordBatch.from_arrays(columns, names=rows.column_names)
 
 

@@ -38,6 +38,7 @@ from widetable.write.discard import discard_files
 from widetable.write.input_changelog import InputChangelog
 from widetable.write.places import Places
 from widetable.write.rolling_writer import RollingWriter
+from widetable.write.row_columns import check_row_columns
 from widetable.write.row_source import row_source
 from widetable.write.sequence import SequenceAllocator
 from widetable.write.table_state import TableState
@@ -108,7 +109,9 @@ class TableWriter:
         """
         self._check_open()
         try:
-            for batch in row_source(data, self._state.schema).batches:
+            source = row_source(data, self._state.schema)
+            check_row_columns(self._state.schema, source)
+            for batch in source.batches:
                 self._normalizer.check_batch(batch)
                 for piece in pieces(batch, self._slice_bytes, batch.num_rows):
                     self._add(self._normalizer.records(piece))

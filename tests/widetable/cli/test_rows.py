@@ -109,6 +109,29 @@ def test_columns_that_a_file_lacks_stay(
     assert [found[key]["city"] for key in (2, 3)] == ["Rome", "Bern"]
 
 
+@pytest.mark.parametrize("name", ["b.json", "b.csv", "b.parquet"])
+def test_rows_that_lack_a_column_of_a_group_are_refused_beside_others_that_have_it(
+    tmp_path: Path, name: str
+) -> None:
+    """Beside a row with `street` the column was null in all others, and overwrote what was there."""
+    columns = ["id BIGINT", "city STRING", "street STRING", "seq BIGINT"]
+    options = ["merge-engine=partial-update", "fields.seq.sequence-group=city,street"]
+    sets = [word for option in options for word in ("--set", option)]
+    path = succeeded("init", f"{tmp_path}/s.db/t", *columns, "--key", "id", *sets).strip()
+    whole = {"id": 1, "city": "Oslo", "street": "Torg", "seq": 1}
+    lacking = {"id": 1, "city": "Bergen", "seq": 2}
+    files = [tmp_path / "a.json", tmp_path / name]
+    files[0].write_text(json.dumps(whole))
+    succeeded("write", path, str(files[0]))
+    files[1].write_text(json.dumps(lacking) if name == "b.json" else "id,city,seq\n1,Bergen,2\n")
+    if name == "b.parquet":
+        pq.write_table(pa.Table.from_pylist([lacking]), files[1])
+    said = failed("write", path, *map(str, files))
+    assert str(files[1]) in said
+    assert "'street'" in said
+    assert rows_of(path) == [whole]
+
+
 def test_kinds_and_replays(path: str, tmp_path: Path) -> None:
     write_json(tmp_path / "a.json")
     once = ("write", path, str(tmp_path / "a.json"), "--user", "job", "--identifier", "1")
