@@ -50,6 +50,11 @@ def is_texts(value: Any) -> bool:
     return isinstance(value, list) and all(map(is_text, value))
 
 
+def is_wholes(value: Any) -> bool:
+    """A list of integers."""
+    return isinstance(value, list) and all(map(is_whole, value))
+
+
 def is_pairs(second: Check) -> Check:
     """A list of pairs: a text, and what passes the check."""
     return lambda value: (

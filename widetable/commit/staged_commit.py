@@ -4,7 +4,8 @@ On disk (other clients never look there), in the directory of the table, one per
 
     service/widetable-staged-<writer, escaped> = JSON object
         {"writer": its name, "run": which of its processes, "revision": of the table, "barrier": its label,
-         "files": base64 of a manifest (Avro) with an ADD entry for each of its data files}
+         "files": base64 of a manifest (Avro) with an ADD entry for each of its data files,
+         "columns": field ids of the value columns that the files may have values in; null or absent for all}
 
 It holds (`in_force`) while the newest snapshot has the writer as a member of the same run and revision that is not as
 far. So the publish ends it, as does another process that takes the name; nobody has to delete it. A writer whose commit
@@ -21,7 +22,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from widetable.commit.barrier_state import BarrierState
-from widetable.commit.json_note import JsonNote, is_id, is_text, is_whole
+from widetable.commit.json_note import JsonNote, is_id, is_text, is_whole, is_wholes
 from widetable.errors import DamagedError
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.manifest_file import read_manifest, write_manifest
@@ -31,7 +32,14 @@ from widetable.storage.file_io import FileIO
 
 _NOTE: Final = JsonNote(
     "staged commit",
-    {"writer": is_text, "run": is_text, "revision": is_whole, "barrier": is_id, "files": is_text},
+    {
+        "writer": is_text,
+        "run": is_text,
+        "revision": is_whole,
+        "barrier": is_id,
+        "files": is_text,
+        "columns": lambda value: value is None or is_wholes(value),
+    },
     "Delete it: readers then see the commit when it is published.",
 )
 
@@ -39,7 +47,7 @@ _NOTE: Final = JsonNote(
 @dataclass(frozen=True)
 class StagedCommit:
     """writer, run: who is about to commit. revision: of the table. barrier: all of its records up to there are in, with
-    these. entries: of its files.
+    these. entries: of its files. columns: field ids of the value columns that they may have values in, None for all.
     """
 
     writer: str
@@ -47,13 +55,15 @@ class StagedCommit:
     revision: int
     barrier: int
     entries: tuple[ManifestEntry, ...]
+    columns: frozenset[int] | None = None
 
 
 def stage(file_io: FileIO, paths: TablePaths, staged: StagedCommit) -> None:
     """Note it, in place of what the writer noted before."""
     path = _path(paths, staged.writer)
     files = base64.b64encode(write_manifest(staged.entries)).decode("ascii")
-    values = {**vars(staged), "files": files}
+    columns = None if staged.columns is None else sorted(staged.columns)
+    values = {**vars(staged), "files": files, "columns": columns}
     del values["entries"]
     file_io.replace(path, _NOTE.to_json(path, values))
 
@@ -86,8 +96,9 @@ def _read(file_io: FileIO, path: str) -> StagedCommit | None:
     values = _NOTE.read(file_io, path)
     if values is None:
         return None
-    entries = tuple(_entries(values.pop("files"), path))
-    return StagedCommit(**values, entries=entries)
+    entries, columns = tuple(_entries(values.pop("files"), path)), values.pop("columns")
+    columns = None if columns is None else frozenset(columns)
+    return StagedCommit(**values, entries=entries, columns=columns)
 
 
 def _entries(files: str, path: str) -> Sequence[ManifestEntry]:

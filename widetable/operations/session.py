@@ -19,7 +19,7 @@ reading a table raises.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -29,8 +29,10 @@ import pyarrow.compute as pc
 from widetable.arguments import text
 from widetable.barrier_options import BARRIER_INTERVAL, BARRIER_STAGE
 from widetable.commit.barrier_table import one_interval
+from widetable.commit.published_files import PublishedFile, PublishedFiles
 from widetable.commit.read_lease import ReadLease, hold
-from widetable.commit.staged_commit import StagedCommit, staged_commits
+from widetable.commit.staged_commit import StagedCommit, in_force, staged_commits
+from widetable.commit.staged_order import in_order
 from widetable.errors import InvalidError, NotFoundError, UnsupportedError
 from widetable.not_pickled import not_pickled
 from widetable.operations.barrier_scan import (
@@ -44,7 +46,7 @@ from widetable.operations.common_barrier import common_barrier
 from widetable.operations.lookup_view import LookupView
 from widetable.operations.open_table import OpenTable
 from widetable.operations.supported import check_readable
-from widetable.read.barrier_view import waiting_for
+from widetable.read.barrier_view import BarrierViews, waiting_for
 from widetable.read.scan import TableScan
 from widetable.read.staged_view import StagedBarriers, newest_staged
 
@@ -243,7 +245,7 @@ class Session:
         staged = _staged(tables) if consistency == READ_COMMITTED else {}
         self._revision = revision = _active_revision(tables) if known is None else known
         views = {
-            name: StagedBarriers(barrier_views(table, revision), staged.get(name, ()))
+            name: _staged_barriers(table, barrier_views(table, revision), staged.get(name, ()))
             for name, table in tables.items()
         }
         self._barrier = barrier = _newest_common(views) if as_of is None else as_of
@@ -306,6 +308,22 @@ def _staged(tables: Mapping[str, OpenTable]) -> dict[str, list[StagedCommit]]:
         for name, table in tables.items()
         if table.schema.typed_options.get(BARRIER_STAGE)
     }
+
+
+def _staged_barriers(
+    table: OpenTable, views: BarrierViews, staged: Sequence[StagedCommit]
+) -> StagedBarriers:
+    """With the notes that are in force, and in the order in which they will be published."""
+    notes = [*in_force(staged, views.newest()).values()]
+    if not notes:
+        return StagedBarriers(views, notes)
+    committer = table._committer
+    latest = committer.snapshots.load(views.ids[-1])
+
+    def published(first: int) -> Iterable[PublishedFile]:
+        return PublishedFiles(committer.live_files, committer.snapshots, first).behind(latest)
+
+    return StagedBarriers(views, in_order(notes, published, committer.schemas.latest()))
 
 
 def _newest_common(tables: Mapping[str, StagedBarriers]) -> int:

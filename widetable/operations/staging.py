@@ -24,6 +24,7 @@ from widetable.commit.barrier_state import state_at
 from widetable.commit.barrier_step import Act, BarrierStep, completed_by
 from widetable.commit.barrier_table import interval_of
 from widetable.commit.commit_identity import Identity
+from widetable.commit.committed_columns import union
 from widetable.commit.staged_commit import StagedCommit, stage, unstage
 from widetable.errors import StorageError
 from widetable.format.manifest_entry import ADD, ManifestEntry
@@ -79,7 +80,8 @@ def _staged(
         for one in messages
         for file in one.new_files
     )
-    return StagedCommit(asked.writer, asked.run, state.revision, barrier, tuple(entries))
+    columns = union(one.columns for one in messages if one.new_files)
+    return StagedCommit(asked.writer, asked.run, state.revision, barrier, tuple(entries), columns)
 
 
 def _take_back(table: OpenTable, writer: str) -> None:

@@ -10,8 +10,10 @@
                  1 wa@10   2 wa@20   3 wb@10                    barrier 10: base 1 and the files of 3
                  ..        4 a compaction, cut at 10            barrier 10: base 4 without the file of 2
 
-Both give the same rows: a table's rows are what merging all records gives. A base that is a snapshot by itself is
-taken first, other clients read it too; else what has fewer extras, which where a writer is far behind is the cut.
+Both give the same rows: a table's rows are what merging all records gives. But extras may count as earlier than the
+base: an append that was overtaken gets numbers above all live ones (0061), which a compaction may have made smaller
+since that base. So a base that is a snapshot by itself is taken first, other clients read it too; else what has fewer
+extras, which is the cut: it has none, as compactions take complete barriers only, unless another client has compacted.
 What is compared never goes back from snapshot to snapshot, so ends are found by bisection; but by a revision, so only
 the snapshots from the one on are looked at that took the table back last, up to the next such (0046). After the first
 snapshot that is complete up to the barrier nothing of it comes. Source: rules R14, R20 of docs/consistency.md.
@@ -34,7 +36,7 @@ from __future__ import annotations
 import contextlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from widetable.commit.barrier_state import BARRIERS, BarrierState, check_barrier, label_of, state_at
@@ -126,17 +128,7 @@ class BarrierViews:
         base has expired                 there is one              by cut
         """
         self.check(barrier)
-        try:
-            found = self.by_snapshot(barrier)
-        except NotFoundError:
-            by_cut = self.by_cut(barrier)
-            if by_cut is None:
-                raise
-            return by_cut
-        if not found.extras:
-            return found
-        by_cut = self.by_cut(barrier)
-        return by_cut if by_cut and len(by_cut.extras) < len(found.extras) else found
+        return self._up_to(barrier, self._end(barrier))
 
     def by_snapshot(self, barrier: int) -> BarrierView:
         """By the newest kept snapshot without a record of a later barrier."""
@@ -149,7 +141,8 @@ class BarrierViews:
         complete yet: files are those that writers have staged, or none, where the rows are
         wanted of all writers but one (a widener).
         """
-        return self._upon_base(barrier, self.ids[-1], files)
+        view = self._up_to(barrier, self.ids[-1])
+        return replace(view, extras=(*view.extras, *files))
 
     def by_cut(self, barrier: int) -> BarrierView | None:
         """By the newest kept snapshot without one above level 0; None where there is none, or it is not known to which
@@ -158,16 +151,7 @@ class BarrierViews:
         A file whose commit has expired has a label that is only an upper bound. Up to the
         barrier that is enough: it is read. Above it, it may belong to the barrier or not.
         """
-        found = bisect_right(self.ids, barrier, key=lambda id: self.state(id).moved)
-        if not found:
-            return None
-        base, end = self._load(self.ids[found - 1]), self._end(barrier)
-        files = self._level0.at(base, self.interval).files
-        later = {identity: file for identity, file in files.items() if file.label > barrier}
-        if not all(file.is_known for file in later.values()):
-            return None
-        extras = self._extras_between(base.id + 1, end, barrier)
-        return BarrierView(barrier, base, self._load(end), extras, base.id, frozenset(later))
+        return self._upon_cut(barrier, self._end(barrier))
 
     def floor_id(self, barrier: int) -> int | None:
         """The first snapshot that reads need as of a barrier and later ones; None in a table without snapshots. It says
@@ -181,13 +165,37 @@ class BarrierViews:
             floor_id -= 1
         return floor_id
 
-    def _upon_base(
-        self, barrier: int, end: int, files: Sequence[ManifestEntry] = ()
-    ) -> BarrierView:
+    def _up_to(self, barrier: int, end: int) -> BarrierView:
+        """What `view` says, of the snapshots up to one."""
+        try:
+            found = self._upon_base(barrier, end)
+        except NotFoundError:
+            by_cut = self._upon_cut(barrier, end)
+            if by_cut is None:
+                raise
+            return by_cut
+        if not found.extras:
+            return found
+        by_cut = self._upon_cut(barrier, end)
+        return by_cut if by_cut and len(by_cut.extras) < len(found.extras) else found
+
+    def _upon_base(self, barrier: int, end: int) -> BarrierView:
         base = self._base(barrier)
         first_id = base.id if base else self.ids[0]
         extras = self._extras_between(base.id + 1 if base else first_id, end, barrier)
-        return BarrierView(barrier, base, self._load(end), (*extras, *files), first_id)
+        return BarrierView(barrier, base, self._load(end), extras, first_id)
+
+    def _upon_cut(self, barrier: int, end: int) -> BarrierView | None:
+        found = bisect_right(self.ids, barrier, key=lambda id: self.state(id).moved)
+        if not found:
+            return None
+        base = self._load(self.ids[found - 1])
+        files = self._level0.at(base, self.interval).files
+        later = {identity: file for identity, file in files.items() if file.label > barrier}
+        if not all(file.is_known for file in later.values()):
+            return None
+        extras = self._extras_between(base.id + 1, end, barrier)
+        return BarrierView(barrier, base, self._load(end), extras, base.id, frozenset(later))
 
     def _end(self, barrier: int) -> int:
         """The first snapshot that is complete up to a barrier.
