@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 
 import widetable as wt
+from tests.barrier_labels import INTERVAL
 from widetable.operations.barrier_writer import BarrierWriter
 
-INTERVAL = 10
 NAME = "shop.items"
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 
 import widetable as wt
-from tests.barrier_tables import INTERVAL
+from tests.barrier_labels import INTERVAL
 from widetable.operations.aligned_source import AlignedSource
 from widetable.operations.job_writer import JobBatch, JobWriter
 from widetable.operations.table_write import new_writer

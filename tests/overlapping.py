@@ -19,8 +19,21 @@ from widetable.write.commit_message import CommitMessage
 
 # Writers that have begun and not committed, at most.
 MOST_BEGUN: Final = 5
-_MOST_KEYS: Final = 2
+MOST_KEYS: Final = 2
 _STEPS: Final = ("begin", "begin", "commit", "commit", "commit", "compact")
+
+
+@dataclass
+class Begun:
+    """A writer that has its numbers and its files. table: by which it commits.
+
+    is_stale: the table has begun another life since, which its handle may be told.
+    """
+
+    records: tuple[Record, ...]
+    messages: list[CommitMessage]
+    table: wt.Table
+    is_stale: bool = False
 
 
 @dataclass
@@ -37,7 +50,7 @@ class Overlapping:
     has_retractions: bool = True
     commits: int = 0
     written: list[Row] = field(default_factory=list)
-    begun: list[tuple[tuple[Record, ...], list[CommitMessage]]] = field(default_factory=list)
+    begun: list[Begun] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.model = Model(self.table.schema)
@@ -60,33 +73,40 @@ class Overlapping:
 
     def begin(self, data: st.DataObject) -> None:
         """A writer takes its numbers and writes its files."""
-        schema, keys = self.model.schema, self.spec.keys[:_MOST_KEYS]
-        drawn = data.draw(stamped_commits(schema, keys, max_records=3), label="records")
+        schema, keys = self.model.schema, self.spec.keys[:MOST_KEYS]
+        drawn = data.draw(stamped_commits(schema, keys, 3, 1), label="records")
         if not self.has_retractions:
             adds = tuple(record for record in drawn.records if self.model.is_add(record))
             drawn = replace(drawn, records=adds)
-        rows = data_of(schema, drawn)
-        with self.table.new_writer(rows.column_names) as writer:
+        rows, table = data_of(schema, drawn), self.handle(data)
+        with table.new_writer(rows.column_names) as writer:
             writer.write(rows)
-            self.begun.append((drawn.records, writer.finish()))
+            self.begun.append(Begun(drawn.records, writer.finish(), table))
 
     def commit(self, data: st.DataObject) -> None:
         """One of the writers commits: its records are the latest."""
         place = data.draw(st.integers(0, len(self.begun) - 1), label="writer")
-        records, messages = self.begun.pop(place)
-        self.model.write(records)
-        self.written += [row for _, row in records]
-        if messages:
-            assert self.table.commit_append(messages).committed
+        one = self.begun.pop(place)
+        self.model.write(one.records)
+        self.written += [row for _, row in one.records]
+        if one.messages:
+            assert self.committed(one).committed
             self.commits += 1
             self.check()
 
+    def committed(self, one: Begun) -> wt.CommitResult:
+        """The commit of a writer."""
+        return one.table.commit_append(one.messages)
+
     def compact(self, data: st.DataObject) -> None:
         """By the writers' own handle, or by somebody else."""
-        is_other = data.draw(st.booleans(), label="another process")
-        table = wt.Table.open(self.table.path) if is_other else self.table
-        table.compact(full=data.draw(st.booleans(), label="full"))
+        self.handle(data).compact(full=data.draw(st.booleans(), label="full"))
         self.check()
+
+    def handle(self, data: st.DataObject) -> wt.Table:
+        """The table as most writers have it open, or as another process opens it."""
+        is_other = data.draw(st.booleans(), label="another process")
+        return wt.Table.open(self.table.path) if is_other else self.table
 
     def check_rows(self) -> None:
         """The rows are those of all commits in their order."""

@@ -185,9 +185,9 @@ def may_have_vectors(schema: TableSchema) -> bool:
     return not is_first_row and may_have_changelog(schema, "lookup")
 
 
-def make(warehouse: str, spec: TableSpec) -> wt.Table:
+def make(warehouse: str, spec: TableSpec, name: str = NAME) -> wt.Table:
     return wt.Catalog(warehouse).create_table(
-        NAME,
+        name,
         spec.columns,
         primary_key=spec.primary_key,
         partition_by=spec.partition_by,
@@ -197,10 +197,15 @@ def make(warehouse: str, spec: TableSpec) -> wt.Table:
 
 @st.composite
 def stamped_commits(
-    draw: st.DrawFn, schema: TableSchema, keys: Iterable[Row], max_records: int = 6
+    draw: st.DrawFn,
+    schema: TableSchema,
+    keys: Iterable[Row],
+    max_records: int = 6,
+    min_records: int = 0,
+    owned: tuple[str, ...] | None = None,
 ) -> Commit:
     """`strategies.commits`, with the row kind in its field where the table has one."""
-    commit = draw(commits(schema, list(keys), max_records))
+    commit = draw(commits(schema, list(keys), max_records, min_records, owned))
     if "rowkind.field" not in schema.options:
         return commit
     stamped = [

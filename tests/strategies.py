@@ -216,10 +216,19 @@ def keys_of(draw: st.DrawFn, schema: TableSchema) -> list[dict[str, Any]]:
 
 @st.composite
 def commits(
-    draw: st.DrawFn, schema: TableSchema, keys: Sequence[dict[str, Any]], max_records: int = 8
+    draw: st.DrawFn,
+    schema: TableSchema,
+    keys: Sequence[dict[str, Any]],
+    max_records: int = 8,
+    min_records: int = 0,
+    owned: tuple[str, ...] | None = None,
 ) -> Commit:
-    """One commit of a writer that owns some of the columns: whole groups, and any nullable columns besides."""
-    owned = draw(owned_columns(schema))
+    """One commit of a writer that owns some of the columns: whole groups, and any nullable columns besides.
+
+    owned: these columns; None: drawn.
+    """
+    if owned is None:
+        owned = draw(owned_columns(schema))
     kinds = (
         ["+I", "+I", "+U"]
         if has_meaningless_retractions(schema)
@@ -237,7 +246,7 @@ def commits(
         values[kind_column] = st.sampled_from([*kinds, *map(str.lower, kinds)])
         kinds = ["+I"]
     record = st.tuples(st.sampled_from(kinds), st.sampled_from(keys), st.fixed_dictionaries(values))
-    drawn = draw(st.lists(record, max_size=max_records))
+    drawn = draw(st.lists(record, min_size=min_records, max_size=max_records))
     records = tuple((kind, {**key, **row}) for kind, key, row in drawn)
     return Commit(owned, tuple(_collectable(schema, records)))
 

@@ -37,10 +37,10 @@ def test_the_order_of_commits_decides(data: st.DataObject, producer: str, steps:
         report = history.table.audit()
         assert report.ok, report
         if producer in ("lookup", "full-compaction"):
-            _check_changelog(history)
+            check_changelog(history)
 
 
-def _check_changelog(history: Overlapping) -> None:
+def check_changelog(history: Overlapping) -> None:
     """All changes, each of which fits to those before it, make the rows."""
     table = history.table
     follower = Follower(table.schema, uncompared=history.model.uncompared)

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import widetable as wt
-from tests.barrier_tables import INTERVAL, NAME, new_table
+from tests.barrier_labels import INTERVAL
+from tests.barrier_tables import NAME, new_table
 from tests.revised_chain import Chain
 from tests.widetable.meta.test_topology import catalog_of
 from widetable.errors import InvalidError

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 import widetable as wt
+from tests.barrier_labels import INTERVAL, Labels
 from tests.barrier_tables import (
-    INTERVAL,
     NAME,
     commit_without_barriers,
     compact_without_barriers,
@@ -34,42 +34,20 @@ _STEPS = 60
 
 
 @dataclass
-class Oracle:
+class Oracle(Labels):
     """Knows the rule of labels, and nothing of the engine. records: (label, key, column, value) as they were
-    committed. frontier: of each writer; complete: of the table.
+    committed.
     """
 
     records: list[tuple[int, int, str, int]] = field(default_factory=list)
-    frontier: dict[str, int] = field(default_factory=dict)
-    last: dict[str, int] = field(default_factory=dict)
-    complete: int = 0
-
-    def join(self, writer: str) -> None:
-        self.frontier.setdefault(writer, self.complete)
-
-    def leave(self, writer: str) -> None:
-        self.frontier.pop(writer, None)
-        self._advance()
 
     def write(self, writer: str, barrier: int, values: dict[int, int], *, all: bool) -> None:
-        self.join(writer)
-        label = max(barrier, self.frontier[writer] + INTERVAL, self.last.get(writer, 0))
-        self.last[writer] = label
+        label = self.written(writer, barrier, all=all)
         self.records += [(label, key, writer, value) for key, value in values.items()]
-        if all and label == barrier:
-            self.frontier[writer] = barrier
-        self._advance()
 
     def strange(self, values: dict[int, int]) -> None:
         label = self.complete + INTERVAL
         self.records += [(label, key, "c", value) for key, value in values.items()]
-
-    def finish(self, writer: str, barrier: int) -> None:
-        if barrier <= self.frontier.get(writer, self.complete):
-            return
-        self.join(writer)
-        self.frontier[writer] = max(self.frontier[writer], barrier)
-        self._advance()
 
     def rows(self, barrier: int) -> Rows:
         """(id, a, b, c) of the records with labels up to the barrier."""
@@ -78,9 +56,6 @@ class Oracle:
             if label <= barrier:
                 found.setdefault(key, {})[column] = value
         return [(key, *(found[key].get(c) for c in "abc")) for key in sorted(found)]
-
-    def _advance(self) -> None:
-        self.complete = max(self.complete, min(self.frontier.values(), default=self.complete))
 
 
 def folded(rows: dict[int, tuple[int | None, ...]], changes: list[dict[str, Any]]) -> Rows:

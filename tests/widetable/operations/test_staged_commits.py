@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 import widetable as wt
-from tests.barrier_tables import INTERVAL, NAME, new_table, rows_of
+from tests.barrier_labels import INTERVAL
+from tests.barrier_tables import NAME, new_table, rows_of
 from tests.derived_job import Job, sink_table, source_table
 from tests.faults import Fault, FaultyFileIO
 from tests.forked import in_a_child

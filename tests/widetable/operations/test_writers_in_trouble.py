@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import widetable as wt
+from tests.barrier_labels import INTERVAL
 from tests.barrier_tables import (
-    INTERVAL,
     NAME,
     commit_without_barriers,
     new_table,
