@@ -1,9 +1,9 @@
-"""A Python module in a fresh process, which is killed when it takes too long or too much memory.
+"""A program in a fresh process, which is killed when it takes too long or too much memory.
 
-In: a module, its arguments, a limit in seconds and one in bytes. Out: what the module printed as the JSON of its last
-line, and the peak memory of the process with all its descendants; or why it was stopped. Memory is anonymous memory
-(RssAnon), looked at every 20 ms: mapped files are not counted, for they can be given back. Raises RuntimeError for a
-process that fails by itself, with the end of what it wrote to stderr.
+In: a Python module and its arguments or a command, a limit in seconds and one in bytes. Out: what it printed as the
+JSON of its last line, and the peak memory of the process with all its descendants; or why it was stopped. Memory is
+anonymous memory (RssAnon), looked at every 20 ms: mapped files are not counted, for they can be given back. Raises
+ProcessFailed for a process that fails by itself, with the end of what it wrote to stderr.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO, Any, Final
 
@@ -52,11 +52,25 @@ class Exceeded:
         return f"not done after {self.seconds:.0f} s, {self.peak_bytes / 2**30:.1f} GiB"
 
 
+class ProcessFailed(RuntimeError):
+    """A process that ended by itself with an exit status that is not 0."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
 def run_bounded(bounds: Bounds, module: str, *arguments: object) -> Finished | Exceeded:
-    """Runs `python -m module arguments` in a process group of its own."""
+    """Runs `python -m module arguments`."""
+    command = [sys.executable, "-m", module, *map(str, arguments)]
+    return run_command_bounded(bounds, command, f"{module} {arguments[0]}")
+
+
+def run_command_bounded(bounds: Bounds, command: Sequence[str], name: str) -> Finished | Exceeded:
+    """Runs a command in a process group of its own. name: for the message when it fails."""
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(
-            [sys.executable, "-m", module, *map(str, arguments)],
+            command,
             cwd=ROOT,
             stdout=output,
             stderr=errors,
@@ -69,7 +83,8 @@ def run_bounded(bounds: Bounds, module: str, *arguments: object) -> Finished | E
         if stopped is not None:
             return stopped
         if process.returncode:
-            raise RuntimeError(f"{module} {arguments[0]} failed:\n{_text(errors)[-4000:]}")
+            said = _text(errors)[-4000:]
+            raise ProcessFailed(f"{name} failed:\n{said}", process.returncode)
         return Finished(json.loads(_text(output).strip().splitlines()[-1]), peak_bytes)
 
 
