@@ -95,7 +95,8 @@ zones: $(STAMP) ## The Spark tests in zones with daylight saving: one of the ses
 interop-java: $(STAMP) ## The same with Paimon's Java, which Maven fetches: 1,200 tables, compacted by both, and their changes; needs a JDK
 	@WIDETABLE_INTEROP_JAVA=1 $(VENV) -m pytest --timeout 0 -o faulthandler_timeout=0 \
 	  tests/interop/test_java.py tests/interop/test_java_beside.py tests/interop/test_java_faults.py \
-	  tests/interop/test_java_tags.py tests/interop/test_java_nested.py $(ARGS)
+	  tests/interop/test_java_tags.py tests/interop/test_java_nested.py \
+	  tests/benchmarks/test_wide_columns_beside_java.py $(ARGS)
 
 check: $(STAMP) ## Lint, format and types: ruff and mypy --strict
 	@echo "check  1/3  ruff check" && $(VENV) -m ruff check --quiet $(SOURCES)

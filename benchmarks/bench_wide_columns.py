@@ -1,161 +1,142 @@
 """What declared columns cost that nobody writes: ten columns are written of 20, and of 200, 1,000 and 5,000.
 
-A row is a task of wide_columns_process.py at one width beside the same at 20 columns. Both sides have a fresh process
-for each round, in turn; the ratio of a measure is the median over the rounds of its paired ratios. A row's ratio is the
-largest of those of its measures: the median and the worst of its calls (commits, reads), the peak of anonymous memory
-of the process and all its children, and a scan of two columns afterwards. Tasks that read have the table that the first
-round of a writing task left.
+A task of wide_columns_process.py is run at all widths in each round, each time in a fresh process, and the rounds go
+up and down the widths in turn. Each width is held against 20 columns of the same round; the ratio of a measure is the
+median of its rounds. Measures are the median and the worst of a task's calls (commits, reads), the peak of anonymous
+memory of the process and all its children, and a scan of two columns afterwards. Tasks that read have the table that
+the first round of a writing task left.
+
+Paimon's Java does the tasks that write without Spark (rival/WideColumns.java), with the same rows and measures, up to
+the width above which a task takes it minutes: right after us in each of its rounds, or right before.
 
 A process that takes too long or too much memory is killed. Its row says when, and its side is not tried again; rows
 that need its table say so.
+
+`python -m benchmarks.bench_wide_columns` is the same with numbers of one's own: widths, rows, calls, rounds, tasks.
 """
 
 from __future__ import annotations
 
-import shutil
-import statistics
+import argparse
+import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import replace
 
-from benchmarks.bounded_process import Bounds, Exceeded, Finished, run_bounded
-from benchmarks.harness import Row, Size, linked_copy, scratch
-from benchmarks.wide_columns_process import READS, TASKS, WRITES, Shape
-
-TARGET = 1.3
-_NARROW = 20
-_PROCESS = "benchmarks.wide_columns_process"
-_IN_SPARK = ("spark read", "spark read of one column", "spark write")
-# A task that writes and one that reads: tests/benchmarks and tests/spark do all of them without a process for each.
-_TINY = ("write-only", "explain")
-
-
-@dataclass(frozen=True)
-class _WideShape:
-    """widths: declared columns, each held against 20. spark_calls: batches or reads of Spark."""
-
-    widths: tuple[int, ...]
-    rows: int
-    keys: int
-    calls: int
-    spark_calls: int
-    rounds: int
-    bounds: Bounds
-    tasks: tuple[str, ...] = tuple(TASKS)
-
-
-SHAPES = {
-    Size.FULL: _WideShape((200, 1_000, 5_000), 100_000, 200_000, 8, 3, 3, Bounds(250, 6 << 30)),
-    Size.SHORT: _WideShape((1_000,), 20_000, 40_000, 6, 2, 1, Bounds(100, 4 << 30)),
-    Size.TINY: _WideShape((40,), 200, 400, 2, 2, 1, Bounds(120, 2 << 30), _TINY),
-}
-_Outcome = Finished | Exceeded | str
-
-
-@dataclass
-class _Width:
-    """One task at one width. outcomes: of each round so far; a text says why it was not run."""
-
-    task: str
-    columns: int
-    outcomes: list[_Outcome] = field(default_factory=list)
-
-    @property
-    def failure(self) -> str | None:
-        """Why there are no numbers, or not of all rounds."""
-        return next((str(each) for each in self.outcomes if not isinstance(each, Finished)), None)
-
-    @property
-    def measures(self) -> list[dict[str, float]]:
-        """Of each round that was done."""
-        return [_measures(each) for each in self.outcomes if isinstance(each, Finished)]
+from benchmarks.harness import ROOT, Row, Size, machine, print_table, scratch, write_json
+from benchmarks.wide_columns.report import WideTask, print_task, rows_of
+from benchmarks.wide_columns.sides import JavaTasks, OurTasks, WideSide
+from benchmarks.wide_columns.sizes import NARROW, SHAPES, JavaPart, WideShape
+from benchmarks.wide_columns_process import TASKS
 
 
 def run(size: Size = Size.FULL) -> list[Row]:
-    shape = SHAPES[size]
+    return run_shape(SHAPES[size], is_judged=size is Size.FULL)
+
+
+def run_shape(shape: WideShape, *, is_judged: bool = False) -> list[Row]:
+    """is_judged: whether rows say if the goal is reached."""
     with scratch("wide_columns") as work:
-        return [row for task in shape.tasks for row in _rows_of(task, shape, work, size)]
+        ours = OurTasks(shape, work)
+        java = JavaTasks(ours)
+        rows: list[Row] = []
+        for task in shape.tasks:
+            done = _run_task(task, ours, java, is_judged=is_judged)
+            print_task(done)
+            rows += rows_of(done)
+        return rows
 
 
-def _rows_of(task: str, shape: _WideShape, work: Path, size: Size) -> Iterator[Row]:
-    for width in shape.widths:
-        wide, narrow = _Width(task, width), _Width(task, _NARROW)
-        for number in range(shape.rounds):
-            # The second of a pair finds warmer page caches.
-            for side in (wide, narrow) if number % 2 == 0 else (narrow, wide):
-                side.outcomes.append(side.failure or _outcome(side, shape, work))
-        row = _row(wide, narrow, size)
-        print(f"{row.name}: {row.ours} ({row.theirs})", flush=True)
-        yield row
-
-
-def _outcome(side: _Width, shape: _WideShape, work: Path) -> _Outcome:
-    """Runs the side once, in a table of its own. The first table that a writing task fills is kept for others."""
-    table = work / "pass" / "bench.db" / "t"
-    if side.task in READS:
-        source = _kept(work, READS[side.task][0], side.columns)
-        if not source.exists():
-            return f"not done: without the table of {READS[side.task][0]}"
-        linked_copy(source, table)
-    calls = shape.spark_calls if side.task in _IN_SPARK else shape.calls
-    numbers = Shape(side.columns, shape.rows, shape.keys, calls)
-    done = run_bounded(
-        shape.bounds,
-        _PROCESS,
-        side.task,
-        table,
-        numbers.columns,
-        numbers.rows,
-        numbers.keys,
-        numbers.calls,
+def _run_task(task: str, ours: OurTasks, java: JavaTasks, *, is_judged: bool) -> WideTask:
+    shape, widths = ours.shape, (NARROW, *ours.shape.widths)
+    mine = {columns: ours.side(task, columns) for columns in widths}
+    rivals = {columns: java.side(task, columns) for columns in widths}
+    theirs = {columns: side for columns, side in rivals.items() if side is not None}
+    rounds, java_rounds = shape.rounds_of(task), shape.java_rounds_of(task)
+    takes_part = any(side.failure is None for side in theirs.values())
+    print(
+        f"-- {task}: {shape.calls_of(task)} calls, {shape.rows:,} rows a batch; rounds: {rounds}"
+        + (f", {java_rounds} of Java" if takes_part else ""),
+        flush=True,
     )
-    kept = _kept(work, side.task, side.columns)
-    if side.task in WRITES and isinstance(done, Finished) and not kept.exists():
-        linked_copy(table, kept)
-    shutil.rmtree(work / "pass", ignore_errors=True)
-    return done
+    for number in range(rounds):
+        beside = theirs if number < java_rounds else {}
+        in_turn = [side for columns in widths for side in _both(mine, beside, columns)]
+        # The second of a pair finds warmer page caches.
+        for side in in_turn if number % 2 == 0 else reversed(in_turn):
+            side.run()
+    return WideTask(task, mine, theirs, is_judged)
 
 
-def _kept(work: Path, task: str, columns: int) -> Path:
-    return work / "kept" / f"{task.replace(' ', '-')}-{columns}" / "bench.db" / "t"
+def _both(
+    mine: dict[int, WideSide], theirs: dict[int, WideSide], columns: int
+) -> Iterator[WideSide]:
+    yield mine[columns]
+    if columns in theirs:
+        yield theirs[columns]
 
 
-def _measures(done: Finished) -> dict[str, float]:
-    calls, scan = done.printed["calls"], done.printed["scan"]
-    found = {
-        "median": statistics.median(calls),
-        "worst": max(calls),
-        "peak": done.peak_bytes / 2**30,
+def main(arguments: list[str]) -> int:
+    shape, is_judged = _asked(arguments)
+    print(f"machine: {machine()}", flush=True)
+    rows = run_shape(shape, is_judged=is_judged)
+    print()
+    print_table(rows)
+    target = ROOT / "build" / "bench.json"
+    write_json(rows, target)
+    print(f"written to {target.relative_to(ROOT)}")
+    return 0
+
+
+def _asked(arguments: list[str]) -> tuple[WideShape, bool]:
+    """The full size with the numbers that are given instead; whether none is."""
+    parser = argparse.ArgumentParser(
+        "python -m benchmarks.bench_wide_columns",
+        description="Numbers that are not given are those of the full size.",
+    )
+    parser.add_argument("--tasks", nargs="+", choices=list(TASKS), metavar="TASK")
+    parser.add_argument("--widths", nargs="+", type=int, metavar="COLUMNS")
+    for name in ("rows", "keys", "calls", "rounds"):
+        parser.add_argument(f"--{name}", type=int)
+    parser.add_argument("--seconds", type=float, help="a process may take, ours or Java's")
+    parser.add_argument(
+        "--java-columns", type=int, help="of the widest table that Java is given; 0: no Java"
+    )
+    asked = parser.parse_args(arguments)
+    is_full = all(value is None for value in vars(asked).values())
+    return SHAPES[Size.FULL] if is_full else _shape_of(asked), is_full
+
+
+def _shape_of(asked: argparse.Namespace) -> WideShape:
+    """The full size's, but what was asked. Keys are twice the rows of a batch."""
+    full = SHAPES[Size.FULL]
+    rows, seconds = asked.rows or full.rows, asked.seconds or full.bounds.seconds
+    return replace(
+        full,
+        tasks=tuple(asked.tasks or full.tasks),
+        widths=tuple(asked.widths or full.widths),
+        rows=rows,
+        keys=asked.keys or 2 * rows,
+        calls=asked.calls or full.calls,
+        slow_calls=min(asked.calls or full.slow_calls, full.slow_calls),
+        rounds=asked.rounds or full.rounds,
+        slow_rounds=asked.rounds or full.slow_rounds,
+        bounds=replace(full.bounds, seconds=seconds),
+        java_bounds=replace(full.java_bounds, seconds=seconds),
+        java=_java_parts(full, asked.java_columns, asked.rounds),
+    )
+
+
+def _java_parts(full: WideShape, columns: int | None, rounds: int | None) -> dict[str, JavaPart]:
+    """columns: of the widest table that Java is given, where that was asked."""
+    parts = {
+        task: replace(part, rounds=min(part.rounds, rounds or part.rounds))
+        for task, part in full.java.items()
     }
-    return found if scan is None else {**found, "scan": scan}
+    if columns is None:
+        return parts
+    why = "no more was asked for" if columns else "not run: it was not asked for"
+    return {task: replace(part, columns=columns, why=why) for task, part in parts.items()}
 
 
-def _row(wide: _Width, narrow: _Width, size: Size) -> Row:
-    pairs = list(zip(wide.measures, narrow.measures, strict=False))
-    ratios = {}
-    if wide.failure is None and narrow.failure is None:
-        ratios = {
-            name: statistics.median(ours[name] / theirs[name] for ours, theirs in pairs)
-            for name in pairs[0][0]
-        }
-    ratio = max(ratios.values()) if ratios else None
-    return Row(
-        f"{wide.task}, {wide.columns:,} columns",
-        _text(wide, ratios),
-        f"{narrow.columns} columns: {_text(narrow, {})}",
-        ratio,
-        f"<= {TARGET}",
-        None if size is not Size.FULL else ratio is not None and ratio <= TARGET,
-        {"ratios": ratios, "wide": wide.measures, "narrow": narrow.measures},
-    )
-
-
-def _text(side: _Width, ratios: dict[str, float]) -> str:
-    if side.failure is not None:
-        return side.failure
-    parts = []
-    for name in side.measures[0]:
-        value = statistics.median(each[name] for each in side.measures)
-        unit = f"{value:.2f} GiB" if name == "peak" else f"{value:.3g} s"
-        parts.append(f"{name} {unit}" + (f" ({ratios[name]:.2f}x)" if name in ratios else ""))
-    return ", ".join(parts)
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -131,7 +131,7 @@ MENU: dict[str, Workload] = {
         bench_growth.run,
     ),
     "wide_columns": Workload(
-        "Write, compact and read ten columns of 200, 1,000 and 5,000 declared ones, against ten of 20.",
+        "Write, compact and read ten columns of 200 to 5,000 declared ones, against ten of 20; and Paimon's Java.",
         bench_wide_columns.run,
     ),
     "lookup_cache": Workload(

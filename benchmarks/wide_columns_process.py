@@ -27,6 +27,7 @@ import pyarrow as pa
 import widetable as wt
 
 WRITTEN: Final = 10
+BATCH_SEED: Final = 1
 _WARM_COLUMNS, _WARM_CALLS = 20, 2
 _PROJECTED: Final = ("k", "c3")
 _LOOKED_UP: Final = 100
@@ -87,7 +88,7 @@ def _written(options: dict[str, str]) -> Task:
     """Seconds of each commit, with all that it leaves to be compacted behind it."""
 
     def write(path: str, shape: Shape) -> TaskSeconds:
-        table, rng = create_table(path, shape.columns, options), np.random.default_rng(1)
+        table, rng = create_table(path, shape.columns, options), np.random.default_rng(BATCH_SEED)
         measured = TaskSeconds()
         for _ in range(shape.calls):
             rows = batch(rng, shape)

@@ -54,6 +54,9 @@ COMMANDS = {
     "make demo": "tests/examples/test_flights_demo.py::test_the_demo_fills_all_tables_and_finds_wrong_values",
     "make test": "tests/test_pages.py::test_a_page_does_what_it_says",
     "make bench": "tests/benchmarks/test_workloads.py::test_a_workload_runs_at_its_tiny_size",
+    "python -m benchmarks.bench_wide_columns": (
+        "tests/benchmarks/test_wide_columns_beside_java.py::test_a_run_takes_the_numbers_that_are_given"
+    ),
     "spark-class org.apache.spark.deploy.master.Master": (
         "tests/cluster/test_cluster.py::test_nothing_is_lost_when_a_worker_and_the_driver_are_killed"
     ),
