@@ -48,6 +48,7 @@ from widetable_spark.etl_job import EtlJob
 from widetable_spark.exact_names import plainly_named
 from widetable_spark.query_end import QueryEnd
 from widetable_spark.query_offsets import QueryOffsets
+from widetable_spark.query_state import has_state
 from widetable_spark.source_options import PATH, parse_options
 from widetable_spark.task_writer import QUERY_ID_PROPERTY, TaskWriter, plan_writer
 
@@ -152,7 +153,20 @@ class EtlSink:
             return None
         revision, is_first = offsets.revision(number), not before
         span = (before or run.plans(revision).before(end) or 0, end)
+        if is_first and span[0] and has_state(run.query):
+            raise self._without_state(span[0])
         return JobBatch(number, begin_millis, digest, span, revision=revision, is_first=is_first)
+
+    # The checkpoint was lost, or the tables went back: Spark would go on with sums of what comes from now on.
+    def _without_state(self, barrier: int) -> ConflictError:
+        return ConflictError(
+            f"job {self._job.name!r}",
+            found=f"a new checkpoint, whose state lacks the records up to barrier {barrier}, of a query that "
+            "aggregates, joins or deduplicates",
+            expected="the checkpoint that the job had",
+            action="Start it with that one. If it is lost, drop the job, make its tables again, and start with a new "
+            "checkpoint, so that all records come again.",
+        )
 
     def _query_id(self) -> str:
         query_id = self._spark.sparkContext.getLocalProperty(QUERY_ID_PROPERTY)

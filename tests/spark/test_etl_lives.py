@@ -58,9 +58,9 @@ def copy(spark: SparkSession, catalog: wt.Catalog, to: Any, checkpoint: str) -> 
     return run(changes, etl.sink(to), Path(catalog.warehouse, checkpoint))
 
 
-def run(rows: Any, sink: Any, checkpoint: Path) -> str:
+def run(rows: Any, sink: Any, checkpoint: Path, mode: str = "append") -> str:
     query = rows.writeStream.foreachBatch(sink).option("checkpointLocation", str(checkpoint))
-    query = query.trigger(availableNow=True).start()
+    query = query.outputMode(mode).trigger(availableNow=True).start()
     try:
         assert query.awaitTermination(120)
     except StreamingQueryException as error:
@@ -100,6 +100,38 @@ def test_a_job_that_writes_into_another_table_begins_there_anew(
     make(catalog, "z2")
     assert "has none before" in copy(jobs, catalog, {"d.y": None, "d.z2": None}, "b")
     assert keys(catalog, "z2") == []
+
+
+def total(spark: SparkSession, catalog: wt.Catalog, checkpoint: str, stateful: bool) -> str:
+    """Sums of d.x by key into d.z, or what came."""
+    etl = widetable_spark.etl(spark, catalog.warehouse, "total")
+    changes = etl.changes("d.x", ["k", "v"])
+    if stateful:
+        changes = changes.groupBy("k").agg(widetable_spark.signed_sum("v").alias("v"))
+    else:
+        changes = changes.where("v > 0")
+    return run(changes, etl.sink("d.z"), Path(catalog.warehouse, checkpoint), "update")
+
+
+@pytest.mark.parametrize("stateful", [True, False])
+def test_a_job_with_state_does_not_go_on_without_it(
+    jobs: SparkSession, catalog: wt.Catalog, stateful: bool
+) -> None:
+    writer = catalog.writer("d.x", "w")
+    put(writer, 1, 10)
+    assert total(jobs, catalog, "a", stateful) == ""
+    put(writer, 2, 20)
+    assert total(jobs, catalog, "a", stateful) == "", "with its checkpoint it goes on"
+    put(writer, 3, 30)
+    said = total(jobs, catalog, "b", stateful)
+    if stateful:
+        assert "whose state lacks the records up to barrier 20" in said
+        assert "Start it with that one" in said
+        assert keys(catalog, "z") == [1, 2]
+        assert total(jobs, catalog, "a", stateful) == "", "the refused query took nothing over"
+    else:
+        assert said == ""
+    assert keys(catalog, "z") == [1, 2, 3]
 
 
 def test_views_have_the_columns_of_their_barrier(jobs: SparkSession, catalog: wt.Catalog) -> None:
