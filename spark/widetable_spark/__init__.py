@@ -11,6 +11,7 @@ from widetable_spark.inspecting import inspect
 from widetable_spark.joining import lookup_join
 from widetable_spark.local_checkpoints import local_checkpoints
 from widetable_spark.maintaining import maintain
+from widetable_spark.query_batch import write_batch
 from widetable_spark.reading import read
 from widetable_spark.sql_names import register_catalog
 from widetable_spark.views import SessionViews, session
@@ -33,4 +34,5 @@ __all__ = [
     "session",
     "signed_count",
     "signed_sum",
+    "write_batch",
 ]

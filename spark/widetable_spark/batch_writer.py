@@ -32,13 +32,14 @@ from widetable_spark.task_writer import (
 class BatchWriter(DataSourceArrowWriter):
     """One commit for the whole DataFrame. A batch job has no identifier of its own: run twice, it commits twice.
 
-    With option `commit-user` the snapshot has that user, but no identifier, so nothing is told
-    apart by it. Raises InvalidError when it is made, before any row is read, for columns and
-    options that do not fit; in `commit` what commits raise.
+    With the options `commit-user` and `commit-identifier` it commits once, however often it runs;
+    with the user alone nothing is told apart. Raises InvalidError when it is made, before any row is
+    read, for columns and options that do not fit; in `commit` what commits raise.
     """
 
     def __init__(self, options: SourceOptions, schema: StructType, *, overwrite: bool) -> None:
         options.check_appends(batch=True, overwrite=overwrite)
+        options.check_identified(batch=True)
         self._options = options
         self._overwrite = overwrite
         self._tasks = plan_writer(options, schema)
@@ -53,6 +54,7 @@ class BatchWriter(DataSourceArrowWriter):
         commit(
             files_of(messages),
             commit_user=self._options.commit_user,
+            commit_identifier=self._options.commit_identifier,
             watermark=watermark_of(messages, self._options),
         )
 

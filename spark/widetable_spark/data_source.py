@@ -31,6 +31,7 @@ from widetable.connector import change_schema, schema_of_form
 from widetable_spark.batch_reader import BatchReader, scan_of
 from widetable_spark.batch_writer import BatchWriter
 from widetable_spark.column_path import path_of, with_path
+from widetable_spark.created_table import created_path, is_created
 from widetable_spark.source_options import (
     BARRIER,
     HOW_TO_NAME,
@@ -43,8 +44,6 @@ from widetable_spark.source_options import (
     WRITE,
     SourceOptions,
     check_read_columns,
-    created_path,
-    is_created,
     parse_options,
 )
 from widetable_spark.spark_types import spark_schema

@@ -38,6 +38,7 @@ SNAPSHOT_ID: Final = "snapshot-id"
 TIMESTAMP: Final = "timestamp-millis"
 TAG: Final = "tag"
 COMMIT_USER: Final = "commit-user"
+COMMIT_IDENTIFIER: Final = "commit-identifier"
 ROW_KIND: Final = "row-kind"
 WATERMARK_COLUMN: Final = "watermark-column"
 WATERMARK_DELAY: Final = "watermark-delay"
@@ -156,6 +157,13 @@ SOURCE_OPTIONS: Final = (
         "id. A new checkpoint needs a new name, or an empty table.",
     ),
     SourceOption(
+        COMMIT_IDENTIFIER,
+        "integer",
+        (WRITE,),
+        "Number of this write among those of `commit-user`, growing: one that comes again commits nothing. Of a write "
+        "that is no stream, as in `foreachBatch`.",
+    ),
+    SourceOption(
         ROW_KIND,
         "text",
         (WRITE,),
@@ -181,20 +189,6 @@ _BY_KEY: Final = {option.key.lower(): option for option in SOURCE_OPTIONS}
 _CHECKPOINT: Final = "checkpointlocation"
 # Where a stream of its own begins, and how much it takes: keys begin so.
 _PLACES: Final = ("consumer-id", "scan.", "read.stream.")
-# What Spark gives of a CREATE TABLE, besides the table's own options, each once more with a prefix.
-_PROVIDER: Final = "provider"
-_OF_CREATE: Final = frozenset(
-    {
-        _PROVIDER,
-        PATH,
-        "owner",
-        "location",
-        "external",
-        "is_managed_location",
-        "comment",
-        "collation",
-    }
-)
 HOW_TO_NAME: Final = (
     "Make it with widetable.Catalog(warehouse).create_table; then CREATE TABLE name USING widetable LOCATION 'path', "
     "or widetable_spark.register_catalog(spark, warehouse), gives it a name in SQL."
@@ -244,6 +238,7 @@ class SourceOptions:
     barrier_job: str | None
     barrier_writer: str | None
     commit_user: str | None
+    commit_identifier: int | None
     checkpoint: str | None
     row_kind: str
     columns: tuple[str, ...] | None
@@ -278,6 +273,19 @@ class SourceOptions:
             else "it in output mode complete, which replaces rows of complete barriers",
             expected="it in a stream, in output mode append",
             action="Write with widetable.Catalog(..).writer, or in foreachBatch with widetable_spark.etl(..).sink.",
+        )
+
+    def check_identified(self, *, batch: bool) -> None:
+        """Refuse an identifier that would not be that of a write, or that nobody's writes are counted by."""
+        if self.commit_identifier is None or (batch and self.commit_user is not None):
+            return
+        raise InvalidError(
+            f"option {COMMIT_IDENTIFIER!r}",
+            found=f"it without {COMMIT_USER}"
+            if batch
+            else "it in a stream, whose batches have numbers of their own",
+            expected=f"both in a write of a DataFrame that is no stream, {COMMIT_USER} alone in a stream",
+            action=f"Set {COMMIT_USER}." if batch else "Remove the option.",
         )
 
     def check_use(self, use: str) -> None:
@@ -338,6 +346,7 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
         barrier_job=_value(texts, BARRIER_JOB, str),
         barrier_writer=_writer(texts),
         commit_user=_value(texts, COMMIT_USER, str),
+        commit_identifier=_value(texts, COMMIT_IDENTIFIER, int),
         checkpoint=texts.get(_CHECKPOINT),
         row_kind=_value(texts, ROW_KIND, str) or "_row_kind",
         columns=None if columns is None else tuple(name.strip() for name in columns.split(",")),
@@ -360,32 +369,6 @@ def check_read_columns(options: SourceOptions, names: Sequence[str]) -> None:
             expected="those columns in their order, or no such option",
             action="Read the table by its path with .load(), or with widetable_spark.read.",
         )
-
-
-def is_created(options: Mapping[str, str]) -> bool:
-    """Whether a CREATE TABLE asks, of which the source hears only when no columns are declared."""
-    return _PROVIDER in {key.lower() for key in options}
-
-
-def created_path(options: Mapping[str, str]) -> str:
-    """The table's directory in a CREATE TABLE. Raises InvalidError without it, and for all that Spark would forget."""
-    texts = {key.lower(): text for key, text in options.items()}
-    for key in texts:
-        if key not in _OF_CREATE and not key.startswith("option."):
-            raise InvalidError(
-                f"option or property {key!r} of CREATE TABLE ... USING widetable",
-                found="what Spark forgets",
-                expected="LOCATION alone",
-                action="Give options of the table to widetable.Catalog.create_table, those of a read or write to it.",
-            )
-    if not texts.get(PATH):
-        raise InvalidError(
-            "CREATE TABLE ... USING widetable",
-            found="no LOCATION",
-            expected="that of a table which is there",
-            action=HOW_TO_NAME,
-        )
-    return texts[PATH]
 
 
 def _writer(texts: Mapping[str, str]) -> str | None:

@@ -58,6 +58,7 @@ class StreamSink(StreamArrowWriter):
 
     def __init__(self, options: SourceOptions, schema: StructType, *, overwrite: bool) -> None:
         options.check_appends(batch=False, overwrite=overwrite)
+        options.check_identified(batch=False)
         self._options = options
         self._overwrite = overwrite
         self._tasks = plan_writer(options, schema, is_named=options.barrier_writer is not None)

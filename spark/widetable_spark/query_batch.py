@@ -1,0 +1,74 @@
+"""`write_batch`: a micro-batch of a query's `foreachBatch` into a table, once, however often Spark runs it.
+
+Spark runs a batch again when the driver died before it noted the batch as done. A plain `df.write` in `foreachBatch`
+would commit its rows twice, and sums would count them twice. Here the batch's number is the commit's identifier and the
+query's id its user, as in the streaming sink of `format("widetable")`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+
+from widetable import InvalidError
+from widetable.connector import instance, path, text, whole_number
+from widetable_spark.source_options import COMMIT_IDENTIFIER, COMMIT_USER
+from widetable_spark.task_writer import QUERY_ID_PROPERTY
+
+
+def write_batch(
+    df: DataFrame,
+    batch_id: int,
+    table: str | os.PathLike[str],
+    *,
+    commit_user: str | None = None,
+    options: Mapping[str, str] | None = None,
+) -> None:
+    """Commit the rows of a micro-batch, unless it is in already.
+
+    Parameters
+    ----------
+    df, batch_id
+        What Spark gives to the function of `foreachBatch`. The rows of a batch must be the same each time that it runs.
+    table
+        Path or URL of the table. A batch may be written into several tables, by a call for each.
+    commit_user
+        Name under which the batches count, one query's alone. By default the query's id, which its checkpoint keeps.
+    options
+        Of `format("widetable")`, such as `row-kind`, `columns` and those of an object store.
+
+    Raises
+    ------
+    InvalidError
+        For arguments and options that do not fit, and outside of a streaming query without `commit_user`.
+
+    Examples
+    --------
+    In a function that `stream.writeStream.foreachBatch` is given::
+
+        def sink(df, batch_id):
+            write_batch(df.where("amount > 0"), batch_id, "shop.db/orders")
+    """
+    number = whole_number(batch_id, "batch_id", least=0)
+    user = _query_id(df) if commit_user is None else text(commit_user, "commit_user")
+    writer = instance(df, DataFrame, "df").write.format("widetable").mode("append")
+    given = {**(options or {}), COMMIT_USER: user, COMMIT_IDENTIFIER: str(number)}
+    writer.options(**given).save(path(table, "table"))
+
+
+def _query_id(df: DataFrame) -> str:
+    try:
+        found = df.sparkSession.sparkContext.getLocalProperty(QUERY_ID_PROPERTY)
+    except PySparkException:  # Spark Connect has no such context
+        found = None
+    if found is None:
+        raise InvalidError(
+            "write_batch",
+            found="a call by nobody's streaming query",
+            expected="one in foreachBatch, or a commit_user",
+            action="Call it in the function of foreachBatch, or name a commit_user that is this query's alone.",
+        )
+    return str(found)
