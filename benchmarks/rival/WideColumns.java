@@ -56,9 +56,10 @@ import org.apache.paimon.types.DataTypes;
  *   <li>The scan is projected to two columns.
  * </ul>
  *
- * What was tried and not taken: Avro at level 0 (cheaper writes, dearer scans, and files of another format than ours),
- * Parquet without dictionaries, the parallel garbage collector, and lookup files without compression (no difference). A
- * writer of fewer columns (`withWriteType`) is refused for a table with a primary key: its files have all columns.
+ * What small runs tried, and what is not taken: Avro at level 0 (cheaper writes, dearer scans, and another format than
+ * ours), Parquet without dictionaries, the parallel garbage collector, and lookup files without compression (no gain
+ * showed). A writer of fewer columns (`withWriteType`) is refused for a table with a primary key: its files have all
+ * columns.
  */
 public final class WideColumns {
 
