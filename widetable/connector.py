@@ -88,7 +88,7 @@ from widetable.read.commit_columns import (
     names_of_form,
     schema_of_form,
 )
-from widetable.read.held_columns import held_columns
+from widetable.read.held_columns import held_columns, hold_partition_columns
 from widetable.read.split import SplitRead
 from widetable.read.stream_plan import (
     DEFAULT,
@@ -171,6 +171,7 @@ __all__ = [
     "flag",
     "held_columns",
     "held_leases",
+    "hold_partition_columns",
     "in_form",
     "instance",
     "interval_of",

@@ -7,8 +7,9 @@ of a table in an object store for whose URLs Hadoop has no connector.
 `format("widetable")` gives the same rows, only slower (spark.md section 1 says why).
 
     split                                     read by
-    one run, no deletes, Parquet,             Spark's scan
-    written under the current schema
+    one run, no deletes, Parquet, under       Spark's scan
+    the current schema, with all partition
+    columns that are asked for
     anything else                             a Python task per split
 
 The two are a union, so rows come in no order. Spark decides which rows `where` keeps, whoever read them: its session
@@ -34,7 +35,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from widetable import InvalidError, Table
-from widetable.connector import held_columns, names, refused, text
+from widetable.connector import held_columns, hold_partition_columns, names, refused, text
 from widetable_spark.exact_names import column_of
 from widetable_spark.null_columns import can_be_widened, with_null_columns
 from widetable_spark.spark_session import session_of
@@ -95,6 +96,9 @@ def read(
     for split in scan.split_reads():
         is_raw = is_served and spark_can_scan(split, schema_id)
         (raw if is_raw else merged).append(split)
+    are_whole = hold_partition_columns(raw)
+    merged += [split for split, is_whole in zip(raw, are_whole, strict=True) if not is_whole]
+    raw = [split for split, is_whole in zip(raw, are_whole, strict=True) if is_whole]
     parts = []
     if raw:
         parts.append(_parquet_scan(spark, raw, target))

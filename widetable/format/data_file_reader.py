@@ -2,7 +2,9 @@
 
 Source: Paimon `KeyValueFileReaderFactory`, `FormatReaderMapping`; format.md sections 2 and 7. A table column is found
 by id in the file's schema, and by that schema's name in the file; a nullable column that is not there is left out of
-the batches (absent = null). `_KEY_` columns are never read: keys come from the table columns.
+the batches (absent = null). `_KEY_` columns are never read: keys come from the table columns. A partition column that
+is not in the file has the value of the file's partition in every row: tables that other tools made of Hive tables
+name files without partition columns.
 Rows are read in batches, never the whole file, and only the columns asked for (stored_file.py; one module per format).
 Raises DamagedError where the file is not what its meta and schema say, UnsupportedError for formats and type changes
 that this version does not read, NotFoundError when the file is not there, StorageError when the storage refuses.
@@ -30,6 +32,7 @@ import pyarrow.compute as pc
 
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.format.avro_data_file import AvroDataFile
+from widetable.format.binary_row import decode_row
 from widetable.format.column_cast import Step, cast_to, column_cast, null_before
 from widetable.format.damaged_file import damaged_file
 from widetable.format.data_file_meta import DataFileMeta
@@ -39,6 +42,7 @@ from widetable.format.footer_seal import Seal
 from widetable.format.key_range import KeyRange
 from widetable.format.orc_data_file import OrcDataFile
 from widetable.format.parquet_data_file import ParquetDataFile
+from widetable.format.plain_value import plain_column
 from widetable.format.row_batch import SYSTEM_FIELDS, in_schema_order, row_batch_schema
 from widetable.format.row_budget import BATCH_BYTES, RowBudget
 from widetable.format.stored_file import FileToOpen, StoredFile
@@ -57,8 +61,8 @@ _OPENERS: Final[Mapping[str, Callable[[FileToOpen], StoredFile]]] = {
 
 @dataclass(frozen=True)
 class _Column:
-    """A column of the batches, its name in the file, what makes its values of those in the file. file_name: None for
-    zeros, as rows without a key have neither number nor kind. was_nullable: by the file's schema.
+    """A column of the batches, its name in the file, what makes its values of those in the file. file_name: None for a
+    column that is not read; all its rows have `value`. was_nullable: by the file's schema.
     """
 
     name: str
@@ -66,13 +70,14 @@ class _Column:
     file_name: str | None
     cast: Step | None
     was_nullable: bool = False
+    value: pa.Scalar | None = None
 
 
 class DataFile:
     """An open data file; made by `open_data_file`. Not for several threads at once. Close it, or use `with`.
 
-    columns: the table columns of its batches, in table order, those that the file has. schema: of
-    the batches, with the system columns. Batches stay valid after `close`; iterators end with it.
+    columns: the table columns of its batches, in table order, those that the file has and the partition gives. schema:
+    of the batches, with the system columns. Batches stay valid after `close`; iterators end with it.
     """
 
     def __init__(
@@ -92,7 +97,9 @@ class DataFile:
         names = tuple(c.file_name for c in columns if c.file_name is not None)
         # A batch of no columns has no rows.
         self._names: Final = names or (stored.schema.names[0],)
-        self.columns: Final = tuple(c.name for c in columns[len(SYSTEM_FIELDS) :])
+        of_table = columns[len(SYSTEM_FIELDS) :]
+        self.columns: Final = tuple(c.name for c in of_table)
+        self.columns_of_partition: Final = tuple(c.name for c in of_table if c.file_name is None)
         self.schema: Final = row_batch_schema(schema, self.columns)
 
     @property
@@ -198,8 +205,7 @@ class DataFile:
         arrays = []
         for column in self._columns:
             if column.file_name is None:
-                field = self.schema.field(column.name)
-                arrays.append(pa.repeat(pa.scalar(0, field.type), batch.num_rows))
+                arrays.append(pa.repeat(column.value, batch.num_rows))
             else:
                 array = batch.column(column.file_name)
                 arrays.append(array if column.cast is None else column.cast(array))
@@ -228,11 +234,14 @@ def open_data_file(
     table_schema: TableSchema,
     file_schema: TableSchema,
     columns: Sequence[str] | None = None,
+    *,
+    partition: bytes | None = None,
 ) -> DataFile:
     """Open a file and decide how its columns become the table's; reads the footer only.
 
     file_schema: the schema that `meta.schema_id` names. columns: table columns wanted, None for all; the key columns
-    are added.
+    are added. partition: of the file's manifest entry, whose values partition columns have that the file lacks; None:
+    such columns are absent, as others are.
 
     The size is compared before anything is parsed: a file cut off or written over is told as
     such, and not as wrong bytes. Whatever is raised, the source is closed; later the DataFile
@@ -267,7 +276,7 @@ def open_data_file(
             if size != meta.file_size:
                 raise file.damaged(f"{size} bytes", f"{meta.file_size} bytes, as its meta says")
             stored = opener(file)
-        chosen = _columns(stored.schema, wanted, table_schema, file_schema, path)
+        chosen = _columns(stored.schema, wanted, table_schema, file_schema, path, partition)
         deleted = (
             np.empty(0, np.int64) if meta.deleted is None else deleted_rows(inputs, meta.deleted)
         )
@@ -285,9 +294,10 @@ def _columns(
     table_schema: TableSchema,
     file_schema: TableSchema,
     path: str,
+    partition: bytes | None,
 ) -> list[_Column]:
     """What the file has of the wanted columns, in their order: as much work as it has columns, not as many as the table
-    declares. A column that the file lacks is left out if it may be null.
+    declares. A column that the file lacks comes from the partition, or is left out if it may be null.
     """
     columns = [_system_column(found, field, path, file_schema) for field in SYSTEM_FIELDS]
     is_all = wanted is table_schema.fields
@@ -302,10 +312,33 @@ def _columns(
         cast = column_cast(file_field.type, stored.type, field.type, subject)
         null = field.type.nullable, stored.type.nullable
         held[field.name] = _Column(field.name, null[0], stored.name, cast, null[1])
+    lacking = [
+        name
+        for name in table_schema.partition_keys
+        if name not in held and (is_all or name in asked)
+    ]
+    if lacking and partition is not None:
+        held |= _partition_columns(lacking, table_schema, partition, path)
     for name in table_schema.required_names:
         if name not in held and (is_all or name in asked):
             raise _not_there(table_schema.field(name), file_schema, path)
     columns += [held[name] for name in sorted(held, key=table_schema.place_of.__getitem__)]
+    return columns
+
+
+def _partition_columns(
+    names: Sequence[str], schema: TableSchema, partition: bytes, path: str
+) -> dict[str, _Column]:
+    """Partition columns with a value in every row. A null is left to what absent columns become."""
+    fields = [schema.field(name) for name in schema.partition_keys]
+    values = decode_row(partition, [field.type for field in fields], f"the partition of {path}")
+    columns = {}
+    for field, value in zip(fields, values, strict=True):
+        if field.name in names and value is not None:
+            constant = plain_column([value], field.type)[0]
+            columns[field.name] = _Column(
+                field.name, field.type.nullable, None, None, False, constant
+            )
     return columns
 
 
@@ -323,7 +356,7 @@ def _system_column(
     found: pa.Schema, field: pa.Field, path: str, file_schema: TableSchema
 ) -> _Column:
     if not file_schema.primary_keys:
-        return _Column(field.name, False, None, None)
+        return _Column(field.name, False, None, None, value=pa.scalar(0, field.type))
     index = found.get_field_index(field.name)
     found_type = None if index < 0 else found.field(index).type
     if found_type is None or not pa.types.is_integer(found_type):

@@ -78,5 +78,4 @@ def _found(
 
 def _all_rows(state: TableState, bucket: BucketId, file: DataFileMeta) -> ParquetRows:
     """Numbered as they lie in the file."""
-    path = state.data_file(bucket, file.file_name)
-    return ParquetRows(state, path, file._replace(deleted=None), ())
+    return ParquetRows(state, bucket, file._replace(deleted=None), ())

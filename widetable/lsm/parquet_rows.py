@@ -17,9 +17,10 @@ import numpy as np
 import pyarrow as pa
 
 from widetable.errors import DamagedError
+from widetable.format.bucket_id import BucketId
 from widetable.format.damaged_file import damaged_file
 from widetable.format.data_file_meta import DataFileMeta
-from widetable.format.data_file_reader import DataFile, open_data_file
+from widetable.format.data_file_reader import DataFile
 from widetable.kernels.key_match import Positions, RowsOutOfOrder, match_keys
 from widetable.lsm.file_rows import Found
 from widetable.lsm.key_bounds import bounds_of_row_groups
@@ -39,21 +40,14 @@ class ParquetRows:
     def __init__(
         self,
         table: TableState,
-        path: str,
+        bucket: BucketId,
         file: DataFileMeta,
         columns: Sequence[str],
         *,
         use_threads: bool = False,
     ) -> None:
-        self._path = path
-        self._data = open_data_file(
-            KeptInputs(table.file_io),
-            path,
-            file,
-            table.schema,
-            table.schema_of(file.schema_id),
-            columns,
-        )
+        self._path = table.data_file(bucket, file.file_name)
+        self._data = table.opened(bucket, file, columns, inputs=KeptInputs(table.file_io))
         try:
             self._keys = self._data.narrowed(())
             self._bounds = bounds_of_row_groups(self._data.row_group_key_ranges(), table.schema)

@@ -88,7 +88,7 @@ class RowsOpener:
             cached = self._cached(caches, path, file)
         if cached is not None:
             return _CachedRows(self, path, file, cached)
-        scanned = self.scanned(path, file)
+        scanned = self.scanned(file)
         lookup = FileLookup(
             rows=file.row_count,
             keys=keys,
@@ -141,9 +141,11 @@ class RowsOpener:
         with self._table.opened(self._bucket, file, self._columns) as data:
             return data.columns
 
-    def scanned(self, path: str, file: DataFileMeta) -> ParquetRows:
+    def scanned(self, file: DataFileMeta) -> ParquetRows:
         """The rows as the data file has them."""
-        return ParquetRows(self._table, path, file, self._columns, use_threads=self._use_threads)
+        return ParquetRows(
+            self._table, self._bucket, file, self._columns, use_threads=self._use_threads
+        )
 
     def _cached(self, caches: Caches, path: str, file: DataFileMeta) -> CachedFile | None:
         with _Survived("opening", path):
@@ -192,7 +194,7 @@ class _CachedRows:
                 return self._cached.find(keys)
             self._close_cached()
         if self._scanned is None:
-            self._scanned = self._opener.scanned(self._path, self._file)
+            self._scanned = self._opener.scanned(self._file)
         return self._scanned.find(keys)
 
     def close(self) -> None:

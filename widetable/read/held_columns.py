@@ -1,4 +1,5 @@
-"""Which columns the data files of a scan hold: the others are null in every row, whatever is merged.
+"""Which columns the data files of a scan hold: the others are null in every row, whatever is merged. Partition columns
+are never null for want of a file: the file's partition has their values.
 
 In: split reads. Out: the names of their columns that some file holds, by the files' footers. A file names its columns
 by the schema that it was written with, so columns are compared by field id: a renamed column is held under its old
@@ -72,9 +73,33 @@ def held_columns(reads: Sequence[SplitRead]) -> frozenset[str]:
     for each in in_threads(lambda pair: _fields_of(*pair), files, _THREADS, "footers"):
         bits |= each
     fields = [table.schema.field(name) for name in columns]
+    by_partition = frozenset(table.schema.partition_keys)
     return frozenset(
-        field.name for field in fields if bits >> field.id & 1 or not field.type.nullable
+        field.name
+        for field in fields
+        if bits >> field.id & 1 or not field.type.nullable or field.name in by_partition
     )
+
+
+def hold_partition_columns(reads: Sequence[SplitRead]) -> list[bool]:
+    """For each read, whether all its files hold all partition columns that it gives. reads: of one scan.
+
+    Who reads such files without this package would find nulls where they do not. Reads footers
+    as `held_columns` does, none where no partition column is asked for.
+    """
+    if not reads:
+        return []
+    schema = reads[0].table.schema
+    asked = [name for name in reads[0].columns if name in schema.partition_keys]
+    if not asked:
+        return [True] * len(reads)
+    needed = sum(1 << schema.field(name).id for name in asked)
+    files = [(at, file) for at, read in enumerate(reads) for file in read.split.files]
+    bits = in_threads(lambda pair: _fields_of(reads[pair[0]], pair[1]), files, _THREADS, "footers")
+    holds = [True] * len(reads)
+    for (at, _), each in zip(files, bits, strict=True):
+        holds[at] &= each & needed == needed
+    return holds
 
 
 def _fields_of(read: SplitRead, file: DataFileMeta) -> int:
@@ -91,12 +116,13 @@ def _fields_of(read: SplitRead, file: DataFileMeta) -> int:
 def _fields_in_footer(table: TableState, bucket: BucketId, file: DataFileMeta) -> int:
     """Deleted rows are not asked for: they change nothing in the columns."""
     schema, meta = table.schema_of(file.schema_id), file._replace(deleted=None)
-    path = table.data_file(bucket, file.file_name)
     bits = 0
     # As the schema of the file has them: no column is renamed or cast for this.
-    with open_data_file(table.file_io, path, meta, schema, schema) as opened:
+    path, partition = table.data_file(bucket, file.file_name), bucket.partition
+    with open_data_file(table.file_io, path, meta, schema, schema, partition=partition) as opened:
         for name in opened.columns:
-            bits |= 1 << schema.by_name[name].id
+            if name not in opened.columns_of_partition:
+                bits |= 1 << schema.by_name[name].id
     return bits
 
 

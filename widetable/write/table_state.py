@@ -18,6 +18,7 @@ from widetable.options import TableOptions
 from widetable.paths import TablePaths
 from widetable.schema import TableSchema
 from widetable.storage.file_io import FileIO
+from widetable.storage.kept_inputs import Inputs
 
 
 @dataclass(frozen=True)
@@ -43,11 +44,26 @@ class TableState:
         return engine_of(self.schema)
 
     def opened(
-        self, bucket: BucketId, file: DataFileMeta, columns: Sequence[str] | None = None
+        self,
+        bucket: BucketId,
+        file: DataFileMeta,
+        columns: Sequence[str] | None = None,
+        *,
+        inputs: Inputs | None = None,
     ) -> DataFile:
-        """A data file of one bucket, with these columns of the table, or all. Raises what `open_data_file` raises."""
+        """A data file of one bucket, with these columns of the table, or all. inputs: what opens it; None: the table's
+        storage. Raises what `open_data_file` raises.
+        """
         path, file_schema = self.data_file(bucket, file.file_name), self.schema_of(file.schema_id)
-        return open_data_file(self.file_io, path, file, self.schema, file_schema, columns)
+        return open_data_file(
+            inputs or self.file_io,
+            path,
+            file,
+            self.schema,
+            file_schema,
+            columns,
+            partition=bucket.partition,
+        )
 
     def data_file(self, bucket: BucketId, name: str) -> str:
         """The path of a data file of one bucket."""

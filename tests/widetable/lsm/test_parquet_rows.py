@@ -61,7 +61,7 @@ class Reads:
 def rows_of(files: TableFiles, columns: list[str]) -> tuple[DataFileMeta, ParquetRows]:
     """The only file of the only bucket."""
     ((key, (file,)),) = files.buckets.items()
-    return file, ParquetRows(files.state, files.state.data_file(key, file.file_name), file, columns)
+    return file, ParquetRows(files.state, key, file, columns)
 
 
 def numbered(tmp_path: Path, rows: int, group_rows: int, kind: pa.DataType) -> TableFiles:
@@ -109,9 +109,8 @@ def test_rows_are_those_of_a_filter_of_the_file(data: st.DataObject) -> None:
         files.write(commit.columns, commit.records)
         for key, metas in files.buckets.items():
             for file in metas:
-                path = files.state.data_file(key, file.file_name)
                 whole = pa.Table.from_batches(files.batches(key, file))
-                rows = ParquetRows(files.state, path, file, columns)
+                rows = ParquetRows(files.state, key, file, columns)
                 for piece in in_pieces(wanted, data.draw(st.integers(1, 5))):
                     check_found(rows, piece, whole, schema, columns)
                 rows.close()
@@ -206,7 +205,7 @@ def test_a_file_out_of_key_order_is_damage(tmp_path: Path) -> None:
     whole = pq.read_table(path)
     rewrite(whole.take([0, 1, 3, 2, 4, 5, 6, 7, 8, 9]), path)
     changed = resized(file, path)
-    rows = ParquetRows(files.state, str(path), changed, ["a"])
+    rows = ParquetRows(files.state, next(iter(files.buckets)), changed, ["a"])
     with pytest.raises(wt.DamagedError, match="smaller than the one before"):
         rows.find(keys_at(files, [4]))
 
@@ -218,7 +217,7 @@ def test_row_groups_out_of_key_order_are_damage(tmp_path: Path) -> None:
     path = next(tmp_path.rglob("*.parquet"))
     whole = pq.read_table(path)
     rewrite(whole.take([5, 6, 7, 8, 9, 0, 1, 2, 3, 4]), path, row_group_size=5)
-    rows = ParquetRows(files.state, str(path), resized(file, path), ["a"])
+    rows = ParquetRows(files.state, next(iter(files.buckets)), resized(file, path), ["a"])
     with pytest.raises(wt.DamagedError, match="smaller than the one before"):
         rows.find(keys_at(files, [4, 14]))
 
@@ -231,7 +230,7 @@ def test_a_key_that_a_file_repeats_gives_all_its_rows(tmp_path: Path) -> None:
     path = next(tmp_path.rglob("*.parquet"))
     whole = pq.read_table(path)
     rewrite(whole.take([0, 1, 1, 2, 3, 3, 3, 4, 5, 6]), path)
-    rows = ParquetRows(files.state, str(path), resized(file, path), ["a"])
+    rows = ParquetRows(files.state, next(iter(files.buckets)), resized(file, path), ["a"])
     found = rows.find(keys_at(files, [2, 3, 6]))
     assert found.hits.tolist() == [0, 0, 2, 2, 2]
     assert found.rows["a"].to_pylist() == [1, 1, 3, 3, 3]

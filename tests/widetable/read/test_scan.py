@@ -139,8 +139,8 @@ def test_projection_reads_needed_columns_only(
     table.write(keyed([1, 3], **every))
     asked: list[tuple[str, ...]] = []
 
-    def noting(*arguments: Any) -> DataFile:
-        opened = open_data_file(*arguments)
+    def noting(*arguments: Any, **named: Any) -> DataFile:
+        opened = open_data_file(*arguments, **named)
         asked.append(opened.columns)
         return opened
 
