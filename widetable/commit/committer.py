@@ -48,7 +48,7 @@ from widetable.commit.live_files import LiveFiles
 from widetable.commit.lost_snapshots import mark_snapshots
 from widetable.commit.manifest_writer import ManifestWriter
 from widetable.commit.newest import Look, Newest
-from widetable.commit.next_snapshot import next_snapshot
+from widetable.commit.next_snapshot import WRITER_VERSION, next_snapshot
 from widetable.commit.ordered_append import OrderedAppend
 from widetable.commit.parsed_back import parsed_back
 from widetable.commit.planned_from import PlannedFrom
@@ -328,6 +328,7 @@ class Committer:
             users=users,
             highest_sequence_number=self._highest_sequence_number(latest),
             barriers=barriers,
+            watermark=self.snapshots.watermark_behind(latest, WRITER_VERSION),
         )
         if latest is not None:
             # The time of one that is ahead is not taken over, so the snapshot has the clock's.

@@ -35,6 +35,7 @@ from widetable.commit.committed import (
 from widetable.commit.committed_columns import columns_text, union, value_ids
 from widetable.commit.newest import Look
 from widetable.commit.snapshot_times import commit_millis
+from widetable.commit.watermarks import larger
 from widetable.format.manifest_entry import ADD, ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_APPEND, COMMIT_KIND_COMPACT, Snapshot
 from widetable.retention_options import COMMIT_USER_RETENTION
@@ -55,16 +56,16 @@ def next_snapshot(
     users: Users,
     highest_sequence_number: int,
     barriers: Mapping[str, str],
+    watermark: int | None,
 ) -> Snapshot:
-    """look: what it follows, and the schema that it gets. users, highest_sequence_number: as of there. barriers: see
-    barrier_gate. now_millis: of who commits.
+    """look: what it follows, and the schema that it gets. users, highest_sequence_number, watermark: as of there.
+    barriers: see barrier_gate. now_millis: of who commits.
     """
     previous, asked, schema_id = look.latest, run.asked, look.schema.id
-    id = 1 if previous is None else previous.id + 1
     time_millis = commit_millis(now_millis, previous.time_millis if previous else None)
     delta_rows = sum(e.file.row_count if e.kind == ADD else -e.file.row_count for e in delta)
     return Snapshot(
-        id=id,
+        id=(id := 1 if previous is None else previous.id + 1),
         schema_id=schema_id,
         base_manifest_list=base_list.name,
         base_manifest_list_size=base_list.size_bytes,
@@ -84,7 +85,7 @@ def next_snapshot(
         changelog_record_count=(
             sum(entry.file.row_count for entry in asked.changelog) if changelog_list else None
         ),
-        watermark=_larger(previous.watermark if previous else None, asked.watermark),
+        watermark=larger(watermark, asked.watermark),
         statistics=previous.statistics if previous and previous.schema_id == schema_id else None,
         next_row_id=previous.next_row_id if previous else None,
         properties={
@@ -133,8 +134,3 @@ def _of_rows(asked: CommitRequest, retries: int) -> dict[str, str]:
         **expired,
         **rescaled,
     }
-
-
-def _larger(a: int | None, b: int | None) -> int | None:
-    """Of watermarks, which never fall (`SnapshotStore.by_watermark` searches by that)."""
-    return max((value for value in (a, b) if value is not None), default=None)

@@ -9,14 +9,14 @@ for what is not there, DamagedError for bytes that are no snapshot, and where sn
 from __future__ import annotations
 
 import time
-from bisect import bisect_left
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Final
 
 from widetable.commit.lost_snapshots import no_snapshot, trace_of_snapshots
 from widetable.commit.passed_over import if_there, pass_over, readable
 from widetable.commit.snapshot_times import newest_at
+from widetable.commit.watermarks import carried_watermark, first_at_watermark
 from widetable.errors import DamagedError, NotFoundError
 from widetable.format.snapshot import Snapshot, snapshot_from_json, tag_from_json
 from widetable.paths import TablePaths, snapshot_id
@@ -26,10 +26,6 @@ from widetable.storage.file_io import FileIO
 # `latest_id` when what it found contradicts itself.
 _LOOKS: Final = 10
 _PAUSE_SECONDS: Final = 0.01
-
-
-# Below all that there are.
-_NO_WATERMARK = -(1 << 64)
 
 
 class SnapshotStore:
@@ -153,25 +149,25 @@ class SnapshotStore:
 
     def by_watermark(self, watermark: int) -> Snapshot:
         """The oldest snapshot whose watermark has come to `watermark` (epoch milliseconds): what is older in event time
-        is in it. Watermarks never fall. Source: Paimon `SnapshotManager.laterOrEqualWatermark`.
+        is in it. Source: Paimon `SnapshotManager.laterOrEqualWatermark`; `watermarks` says what snapshots without one
+        have come to.
 
         Raises NotFoundError when the newest one has not.
         """
-        ids = range(self.earliest_id() or 1, (self.latest_id() or 0) + 1)
-        found = bisect_left(ids, watermark, key=self._watermark_of)
-        if found == len(ids):
+        first, last = self.earliest_id() or 1, self.latest_id() or 0
+        found = first_at_watermark(first, last, watermark, cache(partial(if_there, self.load)))
+        if found is None:
             raise NotFoundError(
                 self._paths.root,
                 found=f"no snapshot with a watermark of {watermark} (epoch milliseconds) or later",
                 expected="a watermark that a writer has committed",
                 action="Use an earlier watermark, or wait for the writers.",
             )
-        return self.load(ids[found])
+        return self.load(found)
 
-    def _watermark_of(self, id: int) -> int:
-        """Below all others where there is none, or the snapshot has expired meanwhile."""
-        found = if_there(self.load, id)
-        return _NO_WATERMARK if found is None or found.watermark is None else found.watermark
+    def watermark_behind(self, latest: Snapshot | None, writer: str) -> int | None:
+        """What the snapshot behind the newest one begins with: `carried_watermark`."""
+        return carried_watermark(latest, writer, partial(if_there, self.load))
 
     def time_of(self, id: int) -> int | None:
         """When a snapshot was committed; None when it is not there any more."""

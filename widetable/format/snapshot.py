@@ -32,6 +32,7 @@ COMMIT_KINDS: Final = (
 )
 # The identifier of batch writers, which commit once and have no epoch.
 BATCH_COMMIT_IDENTIFIER: Final = 2**63 - 1
+_NO_WATERMARK: Final = -(2**63)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +46,8 @@ class Snapshot:
 
     The delta alone is what this commit changed; readers of changes without a changelog need only that.
     commit_user, commit_identifier: whose commit it was, by which one that comes again is known
-    (docs/decisions/0015). Names of lists are without a directory. watermark: epoch millis.
+    (docs/decisions/0015). Names of lists are without a directory. watermark: epoch millis,
+    None also for the Long.MIN_VALUE of writers that have none.
     commit_kind: APPEND adds files, COMPACT replaces some by others that say the same, OVERWRITE
     replaces what is there, ANALYZE changes no file.
     """
@@ -168,6 +170,12 @@ def _integer(value: Any) -> int:
     return value
 
 
+def _watermark(value: Any) -> int | None:
+    """Flink's jobs write Java's smallest long where no event time is known."""
+    millis = _integer(value)
+    return None if millis == _NO_WATERMARK else millis
+
+
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{value!r} is no text")
@@ -200,7 +208,7 @@ _KEYS: Final[tuple[tuple[str, str, Callable[[Any], Any], bool], ...]] = (
     ("totalRecordCount", "total_record_count", _integer, True),
     ("deltaRecordCount", "delta_record_count", _integer, True),
     ("changelogRecordCount", "changelog_record_count", _integer, False),
-    ("watermark", "watermark", _integer, False),
+    ("watermark", "watermark", _watermark, False),
     ("statistics", "statistics", _text, False),
     ("properties", "properties", _text_map, False),
     ("nextRowId", "next_row_id", _integer, False),

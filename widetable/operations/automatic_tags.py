@@ -22,6 +22,7 @@ import logging
 from collections.abc import Iterator
 from datetime import datetime
 
+from widetable.commit.passed_over import if_there
 from widetable.commit.snapshot_store import SnapshotStore
 from widetable.errors import NotFoundError, StorageError
 from widetable.format.snapshot import Snapshot, Tag
@@ -54,7 +55,7 @@ class _AutomaticTags:
         there = self._there()
         # By period, not by snapshot: the tag of the latest period says how far the tags have come.
         newest, after_id = max(there, default=(None, 0))
-        if not self._has_reached(newest):
+        if not self._has_reached(newest, after_id):
             return None
         for snapshot in self._later(after_id):
             time = self._time_of(snapshot)
@@ -80,11 +81,17 @@ class _AutomaticTags:
         kept = self._tags.all() if known else {}
         return [(start, kept[name].id) for name, start in known.items() if name in kept]
 
-    def _has_reached(self, newest: datetime | None) -> bool:
-        """Whether any snapshot may be due: by the newest one, so that a round with nothing to do reads no other."""
-        latest = self._snapshots.latest()
-        time = None if latest is None else self._time_of(latest)
-        return time is not None and self._rule.due(newest, time) is not None
+    def _has_reached(self, newest: datetime | None, after_id: int) -> bool:
+        """Whether any snapshot may be due: by the newest one that has a time, so that a round with nothing to do reads
+        no other. Snapshots of some clients have no watermark.
+        """
+        snapshot = self._snapshots.latest()
+        while snapshot is not None and snapshot.id > after_id:
+            time = self._time_of(snapshot)
+            if time is not None:
+                return self._rule.due(newest, time) is not None
+            snapshot = if_there(self._snapshots.load, snapshot.id - 1)
+        return False
 
     def _later(self, after_id: int) -> Iterator[Snapshot]:
         """Those that are kept, oldest first."""

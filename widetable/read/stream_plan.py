@@ -116,9 +116,9 @@ class Offset:
     """All before it is read. next_snapshot: the first that is not, or not wholly: `position` of its splits are.
     is_full: its rows are read, not its changes.
 
-    watermark, barrier: of the last snapshot that is wholly read and has one; milliseconds, and a number (reserved:
-    `widetable.barrier`). table: the identity of the table; None: made by a version that did not note it. awaited: a
-    start that somebody chose and that the table had not come to; nothing is read yet.
+    watermark: the largest of the snapshots that are wholly read, milliseconds. barrier: of the last of them that has
+    one (reserved: `widetable.barrier`). table: the identity of the table; None: made by a version that did not note it.
+    awaited: a start that somebody chose and that the table had not come to; nothing is read yet.
     """
 
     next_snapshot: int
@@ -273,7 +273,9 @@ def after(step: Step, offset: Offset) -> Offset:
     return Offset(
         step.snapshot_id + 1,
         table=offset.table,
-        watermark=offset.watermark if step.watermark is None else step.watermark,
+        watermark=max(
+            (w for w in (offset.watermark, step.watermark) if w is not None), default=None
+        ),
         barrier=offset.barrier if step.barrier is None else step.barrier,
     )
 
