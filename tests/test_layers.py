@@ -25,6 +25,7 @@ STAGES = (
         "errors",
         "row_kind",
         "arguments",
+        "near_word",
         "derived_value",
         "forked_child",
         "not_pickled",

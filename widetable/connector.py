@@ -64,6 +64,7 @@ from widetable.lsm.bucket_plan import Scope
 from widetable.lsm.compaction_job import BucketWork, Outcome, perform
 from widetable.meta.job_claim import WriterClaim
 from widetable.meta.service_lease import ServiceLease
+from widetable.near_word import did_you_mean
 from widetable.operations.aligned_source import AlignedSource, revised
 from widetable.operations.branches import branch_root
 from widetable.operations.compaction import Compacted, compact_all
@@ -167,6 +168,7 @@ __all__ = [
     "commit_times",
     "compact_all",
     "derived_value",
+    "did_you_mean",
     "duration_text",
     "flag",
     "held_columns",

@@ -24,6 +24,7 @@ from widetable.arguments import flag, mapping, text, whole_number
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.field_options import DEFAULT_FUNCTION_KEY, DERIVED_OPTION, FIELD_OPTION, FIELD_WORDS
 from widetable.join_options import check_join
+from widetable.near_word import did_you_mean
 from widetable.options import (
     BUCKET,
     BY_KEY,
@@ -152,7 +153,7 @@ def check_honoured(options: Mapping[str, str], *, made_here: bool) -> None:
                 f"option {key!r}",
                 found=f"the value {options[key]!r}",
                 expected="an option that this version honours (docs/options.md)",
-                action="Remove the option, or correct its name.",
+                action=f"Remove the option, or correct its name.{did_you_mean(key, BY_KEY)}",
             )
 
 

@@ -22,6 +22,7 @@ from widetable.connector import (
     StorageOptions,
     branch_root,
     checked_storage_options,
+    did_you_mean,
     job_name,
     locate,
     one_of,
@@ -324,7 +325,8 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
                 f"option {key!r}",
                 found="an option that format('widetable') does not have",
                 expected=f"one of {', '.join(sorted(option.key for option in SOURCE_OPTIONS))}",
-                action="Remove the option, or correct its name.",
+                action="Remove the option, or correct its name."
+                + did_you_mean(key, (option.key for option in SOURCE_OPTIONS)),
             )
     path = texts.get(PATH)
     if not path:

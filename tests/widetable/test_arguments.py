@@ -15,6 +15,7 @@ import pytest
 
 import widetable as wt
 from widetable.arguments import text, whole_number
+from widetable.near_word import did_you_mean
 
 NO_NUMBERS = [
     True,
@@ -129,3 +130,19 @@ def test_a_comment_that_is_no_text_is_refused(tmp_path: Path, wrong: Any) -> Non
     with pytest.raises(wt.InvalidError, match="comment"):
         catalog.create_table("db.t", columns, primary_key=["k"], comment=wrong)
     assert catalog.list_tables() == []
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [("chagelog-producer", " Did you mean changelog-producer?"), ("zzzzzz", "")],
+)
+def test_a_misspelt_word_is_answered_by_the_one_that_was_meant(word: str, said: str) -> None:
+    assert did_you_mean(word, ["bucket", "changelog-producer"]) == said
+
+
+def test_a_misspelt_option_of_a_table_is_answered_so(tmp_path: Path) -> None:
+    catalog = wt.Catalog(str(tmp_path))
+    with pytest.raises(wt.UnsupportedError, match=r"Did you mean merge-engine\?"):
+        catalog.create_table(
+            "d.t", {"k": "BIGINT"}, primary_key=["k"], options={"merge-engin": "first-row"}
+        )

@@ -22,7 +22,6 @@ import sys
 import traceback
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
-from difflib import get_close_matches
 from importlib import import_module
 from itertools import takewhile
 from typing import Any, Final
@@ -33,6 +32,7 @@ from widetable.cli.commands import COMMANDS
 from widetable.cli.console import drop_refused_output, make_streams_whole, write_error, write_text
 from widetable.cli.progress import progress
 from widetable.errors import InvalidError, StorageError
+from widetable.near_word import did_you_mean
 
 # As shells have them: 128 and the number of SIGINT, of SIGPIPE.
 _INTERRUPTED: Final = 130
@@ -91,10 +91,9 @@ def _runs_on(action: str = "run", *, once: bool = True, **_: Any) -> bool:
 
 def _unknown(word: str) -> InvalidError:
     """With the command that is spelt most like it, if one is."""
-    close = get_close_matches(word, COMMANDS, 1)
     return InvalidError(
         "widetable",
         found=f"the command {word!r}",
         expected=f"one of {', '.join(COMMANDS)}",
-        action=f"Did you mean {close[0]}?" if close else "Run widetable --help.",
+        action=did_you_mean(word, COMMANDS).strip() or "Run widetable --help.",
     )
