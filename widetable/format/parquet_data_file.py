@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from widetable.errors import UnsupportedError
 from widetable.format.footer_seal import Seal, seal_of
 from widetable.format.key_range import KeyRange
+from widetable.format.parquet_leaves import StoredLeaf, stored_leaves
 from widetable.format.parquet_statistics import row_group_key_ranges
 from widetable.format.row_budget import RowBudget, row_bytes, rows_within
 from widetable.format.row_group_width import Leaf, group_bytes, leaves_of
@@ -52,7 +53,7 @@ class ParquetDataFile:
         file.check_names(schema.names)
         # Columns with an int96 of another client, whose times may lie outside of what int64 nanoseconds hold.
         self._far_names = frozenset[str]()
-        names = _int96_columns(parquet.schema, frozenset(schema.names))
+        names = _int96_columns(stored_leaves(parquet.metadata), frozenset(schema.names))
         if names:
             unit = _int96_unit(names, file.wanted, file.schema)
             # What Arrow wrote came from nanoseconds.
@@ -134,7 +135,7 @@ class ParquetDataFile:
         """Kept by the names: a scan asks for the same columns in every row group."""
         names = tuple(names)
         if names not in self._leaves:
-            self._leaves[names] = leaves_of(self._parquet.schema, frozenset(names))
+            self._leaves[names] = leaves_of(stored_leaves(self._parquet.metadata), frozenset(names))
         return self._leaves[names]
 
     def _chunks(self, group: int, names: Sequence[str]) -> list[Range]:
@@ -169,9 +170,8 @@ def times_beyond(name: str, path: str, found: str) -> UnsupportedError:
     )
 
 
-def _int96_columns(schema: pq.ParquetSchema, names: Collection[str]) -> list[str]:
+def _int96_columns(leaves: Iterable[StoredLeaf], names: Collection[str]) -> list[str]:
     """Those of these columns with an int96 in them. Names may have dots: perhaps others that begin alike, too."""
-    leaves = map(schema.column, range(len(schema)))
     paths = (leaf.path.split(".") for leaf in leaves if leaf.physical_type == "INT96")
     starts = dict.fromkeys(start for path in paths for start in accumulate(path, "{}.{}".format))
     return [start for start in starts if start in names]

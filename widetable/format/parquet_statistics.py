@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from widetable.format.key_range import KeyRange, is_bounded
+from widetable.format.parquet_leaves import stored_leaves
 from widetable.format.plain_value import PlainValue
 from widetable.format.stored_file import FileToOpen
 from widetable.schema import TableSchema, file_column
@@ -59,7 +60,7 @@ def _leaf(parquet: pq.ParquetFile, key: DataField, file_schema: TableSchema) -> 
     index = arrow.get_field_index(stored.name)
     if index < 0 or arrow.field(index).type != arrow_type(key.type):
         return None
-    paths = [parquet.schema.column(i).path for i in range(parquet.metadata.num_columns)]
+    paths = [leaf.path for leaf in stored_leaves(parquet.metadata)]
     # A column "a.b" and the field b of a column a have the same path.
     return paths.index(stored.name) if paths.count(stored.name) == 1 else None
 

@@ -17,13 +17,14 @@ that stays below what the caller can take, nothing has to be probed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import accumulate
 from typing import Final, NamedTuple
 
 import pyarrow.parquet as pq
 
 from widetable.format.parquet_layout import GROUP_BYTES
+from widetable.format.parquet_leaves import StoredLeaf
 
 # In Arrow, with validity; of a text what stands beside its bytes.
 _VALUE_BYTES: Final = {
@@ -57,15 +58,14 @@ class GroupBytes(NamedTuple):
     hidden: tuple[str, ...]
 
 
-def leaves_of(schema: pq.ParquetSchema, columns: Collection[str]) -> tuple[Leaf, ...]:
+def leaves_of(leaves: Iterable[StoredLeaf], columns: Collection[str]) -> tuple[Leaf, ...]:
     """The leaves in these top-level columns.
 
     columns: names of top-level columns; a leaf is given to the shortest of them that its path
     begins with. Structs, lists and maps have several leaves.
     """
     found = []
-    for number in range(len(schema)):
-        leaf = schema.column(number)
+    for number, leaf in enumerate(leaves):
         paths = accumulate(leaf.path.split("."), "{}.{}".format)  # a name may have dots
         column = next((path for path in paths if path in columns), None)
         if column is not None:
