@@ -25,12 +25,17 @@ from widetable.format.parquet_statistics import row_group_key_ranges
 from widetable.format.row_budget import RowBudget, row_bytes, rows_within
 from widetable.format.row_group_width import Leaf, group_bytes, leaves_of
 from widetable.format.stored_file import FileToOpen
+from widetable.kernels.arrow_buffers import one_array
 from widetable.schema import TableSchema, file_column
 from widetable.storage.ranged_input import RangedFile
 from widetable.storage.read_ahead import Range
 from widetable.types import DataField, timestamp_unit
 
 _ARROW: Final = "parquet-cpp-arrow"
+# What Arrow holds for a column that it reads on and on: the chunk, a page of it, decoders, buffers. A chunk that
+# takes less is better read at once, so many columns at a time.
+_READER_BYTES: Final = 16 << 10
+_COLUMNS_AT_ONCE: Final = 256
 # So many rows show how wide they are, where the footer does not say.
 _PROBED_ROWS: Final = 256
 
@@ -82,6 +87,10 @@ class ParquetDataFile:
     ) -> Iterator[pa.RecordBatch]:
         # For the whole group: pyarrow's iterator takes the number once.
         rows = min(budget.rows, self._rows_at_once(group, names, budget.budget_bytes))
+        if not self._far_names and self._is_small(group, names):
+            whole = self._whole(group, names, use_threads=use_threads)
+            yield from (whole.slice(start, rows) for start in range(0, whole.num_rows, rows))
+            return
         found = self._parquet.iter_batches(
             rows, row_groups=[group], columns=names, use_threads=use_threads
         )
@@ -97,6 +106,22 @@ class ParquetDataFile:
         for batch in found:
             _check_times(next(micros), batch, self._file.path)
             yield batch
+
+    def _is_small(self, group: int, names: Sequence[str]) -> bool:
+        """Whether the columns of a group take less than their readers."""
+        leaves = self._leaves_in(names)
+        most = len(leaves) * _READER_BYTES
+        size = group_bytes(self._parquet.metadata, group, leaves, most)
+        return len(leaves) > _COLUMNS_AT_ONCE and not size.hidden and size.bytes <= most
+
+    def _whole(self, group: int, names: Sequence[str], *, use_threads: bool) -> pa.RecordBatch:
+        """All rows of a group. The readers of some columns are gone when those of the next ones come."""
+        arrays: list[pa.Array] = []
+        for first in range(0, len(names), _COLUMNS_AT_ONCE):
+            part = list(names[first : first + _COLUMNS_AT_ONCE])
+            found = self._parquet.read_row_group(group, columns=part, use_threads=use_threads)
+            arrays += (one_array(found.column(name)) for name in part)
+        return pa.RecordBatch.from_arrays(arrays, names=list(names))
 
     def key_ranges(self, keys: Sequence[DataField]) -> list[KeyRange]:
         return row_group_key_ranges(self._parquet, self._file, keys)
