@@ -33,7 +33,7 @@ ROW_GROUP_BYTES: Final = 16 << 20
 ROW_GROUP_ROWS: Final = 128 << 10
 # A file that has so many column chunks is closed: its footer takes about a kilobyte of memory for each, in whoever
 # writes or reads it.
-MOST_COLUMN_CHUNKS: Final = 1 << 15
+MOST_COLUMN_CHUNKS: Final = 1 << 14
 # What a column should have in a row group, if the budget allows it: a chunk of less costs more than its values.
 _CHUNK_BYTES: Final = 8 << 10
 _GROUPS_PER_BUDGET: Final = 8
