@@ -49,6 +49,7 @@ from widetable.format.int96 import marked_tail, stored_column, stored_field
 from widetable.format.parquet_layout import (
     GROUP_BYTES,
     MOST_COLUMN_CHUNKS,
+    PAGE_BYTES,
     ROW_GROUP_ROWS,
     dictionary_columns,
     file_schema,
@@ -71,7 +72,8 @@ class DataFileWriter:
 
     columns: table columns to write; NOT NULL ones are added. key_columns: also write `_KEY_` columns, for readers
     before Paimon 1.0. repeated_keys: a key may come in several rows, as in changelog files. codec: by default that of
-    data files. The file appears at `path` while it is written; nobody knows its name before it is committed.
+    data files. page_bytes: of a page before it is compressed. The file appears at `path` while it is written;
+    nobody knows its name before it is committed.
 
     States: nothing written (`_out` is None), open, closed. After an error only `abort` may
     follow. Not thread-safe. Memory: one row group, and what Arrow needs to encode it.
@@ -88,7 +90,9 @@ class DataFileWriter:
         key_columns: bool = False,
         repeated_keys: bool = False,
         codec: str | None = None,
+        page_bytes: int = PAGE_BYTES,
     ) -> None:
+        self._page_bytes = page_bytes
         self._codec = codec or options.get(opt.FILE_COMPRESSION)
         self._file_io = file_io
         self._path = path
@@ -294,6 +298,7 @@ class DataFileWriter:
                 use_dictionary=dictionary_columns(first_group) or False,
                 write_statistics=statistics_columns(schema, self._key),
                 write_page_checksum=True,
+                data_page_size=self._page_bytes,
                 **LATER_OPTIONS,
                 store_decimal_as_integer=True,
                 store_schema=False,

@@ -18,6 +18,7 @@ from widetable import options as opt
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.data_file_writer import DataFileWriter
+from widetable.format.parquet_layout import LEVEL0_PAGE_BYTES, PAGE_BYTES
 from widetable.format.row_budget import memory_bytes, pieces
 from widetable.paths import new_file_name
 from widetable.storage.memory_pool import release_unused_memory
@@ -102,6 +103,7 @@ class RollingWriter:
             path = self.state.data_file(self.bucket, name)
             if self.caches is not None:
                 self._cache = self.caches.writer(self.state, path)
+            is_fresh = self.level == 0 and not self.is_changelog
             self._current = DataFileWriter(
                 self.state.file_io,
                 path,
@@ -111,6 +113,7 @@ class RollingWriter:
                 key_columns=self.state.has_wide_files,
                 repeated_keys=self.is_changelog,
                 codec=options.get(opt.CHANGELOG_FILE_COMPRESSION) if self.is_changelog else None,
+                page_bytes=LEVEL0_PAGE_BYTES if is_fresh else PAGE_BYTES,
             )
         # The rows of a key range may lack columns that the file has.
         rows = self._current.conformed(piece)
