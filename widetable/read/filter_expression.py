@@ -47,6 +47,10 @@ from widetable.read.predicate import (
 from widetable.schema import TableSchema
 from widetable.types import DataField, arrow_type
 
+# Arrow has no room on the stack of a thread of 8 MB for a chain of 10,000.
+_DEEPEST: Final = 1_000
+_CHAINS: Final = ("and_kleene", "or_kleene")
+
 _Given = TypeVar("_Given", pa.Scalar, pa.Array)
 
 
@@ -83,6 +87,33 @@ class _Token:
     value: pa.Scalar | None = None
     arguments: list[_Token] = field(default_factory=list)
     options: Mapping[str, Any] = field(default_factory=dict)
+    depth: int = 0
+
+    def take(self, argument: _Token) -> None:
+        """Add an argument; the arguments of an OR below an OR become this one's, likewise of AND."""
+        if self.name in _CHAINS and argument.name == self.name:
+            self.arguments.extend(argument.arguments)
+        else:
+            self.arguments.append(argument)
+
+    def close(self, name: str) -> None:
+        """Set how deep Arrow goes when it computes the call: it makes one chain of all ORs below
+        an OR, and goes as deep as the chain is long.
+
+        Raises InvalidError where that may be more than the stack of a thread.
+        """
+        self.name = (
+            name  # a cast ends with its own name although its options stand where others' do
+        )
+        step = len(self.arguments) if name in _CHAINS else 1
+        self.depth = step + max((argument.depth for argument in self.arguments), default=0)
+        if self.depth > _DEEPEST:
+            raise InvalidError(
+                "filter",
+                found=f"an expression of more than {_DEEPEST:,} conditions in one chain or within each other",
+                expected="an expression that Arrow can compute on the stack of a thread",
+                action="Use isin for a list of values, or give the filter as text.",
+            )
 
     def columns(self) -> Iterator[str]:
         if self.kind == "field_ref":
@@ -92,16 +123,32 @@ class _Token:
 
 
 class _ExpressionParser:
+    """Builds the tokens' tree with a stack of its own: a chain of 1,000 ORs is nested as deep."""
+
     def __init__(self, tokens: Sequence[tuple[str, str]], values: pa.RecordBatch) -> None:
         self._tokens = iter(tokens)
         self._values = values
 
     def read(self) -> _Token:
-        return self._token(*next(self._tokens))
+        whole = _Token("whole")
+        open_calls = [whole]
+        for key, value in self._tokens:
+            call = open_calls[-1]
+            if key == "call":
+                open_calls.append(_Token(key, value))
+            elif key == "options":
+                call.options = self._options(value)
+            elif key == "end":
+                call.close(value)
+                del open_calls[-1]
+                open_calls[-1].take(call)
+            else:
+                call.take(self._leaf(key, value))
+            if len(open_calls) == 1:
+                return whole.arguments[0]
+        raise _NotUnderstood("no end")
 
-    def _token(self, key: str, value: str) -> _Token:
-        if key == "call":
-            return self._call(value)
+    def _leaf(self, key: str, value: str) -> _Token:
         if key == "field_ref":
             return _Token(key, path=(value,))
         if key == "nested_field_ref":
@@ -110,22 +157,10 @@ class _ExpressionParser:
             return _Token(key, value=self._values.column(int(value))[0])
         raise _NotUnderstood(key)
 
-    def _call(self, name: str) -> _Token:
-        call = _Token("call", name)
-        for key, value in self._tokens:
-            if key == "end":
-                # A cast ends with its own name although its options stand where others' do.
-                call.name = value
-                return call
-            if key == "options":
-                struct = self._values.column(int(value))
-                call.options = {
-                    struct.type.field(i).name: struct.field(i)[0]
-                    for i in range(struct.type.num_fields)
-                }
-            else:
-                call.arguments.append(self._token(key, value))
-        raise _NotUnderstood("no end")
+    def _options(self, value: str) -> dict[str, Any]:
+        struct = self._values.column(int(value))
+        fields = range(struct.type.num_fields)
+        return {struct.type.field(i).name: struct.field(i)[0] for i in fields}
 
 
 def _serialized(expression: pc.Expression) -> tuple[list[tuple[str, str]], pa.RecordBatch]:

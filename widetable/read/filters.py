@@ -8,6 +8,8 @@ Raises InvalidError naming the column or the filter.
 
 from __future__ import annotations
 
+from typing import Final
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -17,6 +19,8 @@ from widetable.forked_child import UNFORKABLE
 from widetable.read.filter_expression import parse_expression
 from widetable.read.predicate import Predicate, columns_of, to_expression
 from widetable.schema import TableSchema
+
+_SHALLOW: Final = "a condition that is not nested as deep"
 
 
 def parse(given: str | pc.Expression, schema: TableSchema) -> Predicate:
@@ -32,7 +36,7 @@ def parse(given: str | pc.Expression, schema: TableSchema) -> Predicate:
             tree = parse_text(text(given, "filter"), schema)
             return Predicate(tree, to_expression(tree), frozenset(columns_of(tree)))
         except RecursionError:
-            raise refused(given, "filter", "a condition that is not nested as deep") from None
+            raise refused(given, "filter", _SHALLOW) from None
     if not isinstance(given, pc.Expression):
         raise InvalidError(
             "filter",
@@ -40,7 +44,10 @@ def parse(given: str | pc.Expression, schema: TableSchema) -> Predicate:
             expected="text with a SQL condition, or a pyarrow expression",
             action="Correct the argument.",
         )
-    tree, columns = parse_expression(given, schema)
+    try:
+        tree, columns = parse_expression(given, schema)
+    except RecursionError:
+        raise refused(given, "filter", _SHALLOW) from None
     predicate = Predicate(tree, given, columns)
     _check(predicate, schema)
     return predicate

@@ -21,6 +21,7 @@ import operator
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import reduce
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
@@ -329,6 +330,8 @@ _OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
+# Conditions in one chain of an Arrow expression.
+_LONGEST_CHAIN: Final = 64
 # Between two steps of the grid: the same question about the step below.
 _BETWEEN_STEPS: Final = {"<": "<=", "<=": "<=", ">": ">", ">=": ">"}
 
@@ -387,14 +390,20 @@ def _in_expression(node: In) -> pc.Expression:
 
 
 def _joined(operation: Callable[[Any, Any], Any], whole: bool) -> Callable[[Any], pc.Expression]:
-    """whole: of no parts at all. AND and OR are Kleene's in Arrow's expressions, as in SQL."""
+    """whole: of no parts at all. AND and OR are Kleene's in Arrow's expressions, as in SQL.
+
+    Arrow makes one chain of all ORs below an OR, however they are nested, and goes as deep as the
+    chain is long: 10,000 parts end the process. Two NOTs around each group end its chain.
+    """
 
     def join(node: Any) -> pc.Expression:
-        found = [to_expression(part) for part in node.parts] or [pc.scalar(whole)]
-        while len(found) > 1:  # halves, and not a chain: Arrow goes as deep as the expression
-            pairs = [found[at : at + 2] for at in range(0, len(found), 2)]
-            found = [operation(*pair) if len(pair) == 2 else pair[0] for pair in pairs]
-        return found[0]
+        parts = [to_expression(part) for part in node.parts] or [pc.scalar(whole)]
+        while len(parts) > _LONGEST_CHAIN:
+            groups = [
+                parts[at : at + _LONGEST_CHAIN] for at in range(0, len(parts), _LONGEST_CHAIN)
+            ]
+            parts = [~~reduce(operation, group) for group in groups]
+        return reduce(operation, parts)
 
     return join
 

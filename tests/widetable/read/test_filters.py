@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import operator
 import pickle
 import random
 from collections.abc import Callable, Iterator
 from decimal import Decimal
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -365,3 +367,47 @@ def test_a_long_chain_of_conditions_is_a_filter_and_a_deep_one_is_refused(tmp_pa
     for deep in ("not " * 200 + "b", "not (" * 60 + "b" + ")" * 60, "(" * 330 + "b" + ")" * 330):
         with pytest.raises(wt.InvalidError, match="filter"):
             table.scan(filter=deep).to_arrow()
+
+
+@pytest.mark.parametrize("number", [65, 400, 10_000])
+def test_a_text_of_many_conditions_is_a_filter(tmp_path: Path, number: int) -> None:
+    """Arrow ends the process with an expression that is one chain of 10,000."""
+    columns = pa.schema([("k", pa.int64()), ("f", pa.float64())])
+    table = wt.Catalog(str(tmp_path)).create_table("db.t", columns, primary_key=["k"])
+    table.write(pa.table({"k": [-1, 0, number], "f": [0.5, None, 1.0]}))
+    keys = range(number)
+    either = " or ".join(f"k = {key}" for key in keys)
+    neither = " and ".join(f"k <> {key}" for key in keys)
+    floats = f"not f in ({', '.join(f'{key}.0' for key in keys)})"
+
+    assert rows(table, either)["k"].to_pylist() == [0]
+    assert rows(table, f"not ({either})")["k"].to_pylist() == [-1, number]
+    assert rows(table, neither)["k"].to_pylist() == [-1, number]
+    assert rows(table, floats)["k"].to_pylist() == [-1]
+
+
+def rows(table: wt.Table, filter: str | pc.Expression) -> pa.Table:
+    return table.scan(filter=filter).to_arrow().sort_by("k")
+
+
+def test_an_expression_of_many_conditions_is_a_filter_or_refused(tmp_path: Path) -> None:
+    columns = pa.schema([("k", pa.int64()), ("b", pa.bool_())])
+    table = wt.Catalog(str(tmp_path)).create_table("db.t", columns, primary_key=["k"])
+    table.write(pa.table({"k": [7, 2_000], "b": [True, True]}))
+    equal = [pc.field("k") == number for number in range(10_000)]
+
+    assert rows(table, reduce(operator.or_, equal[:600]))["k"].to_pylist() == [7]
+    for wrong in (
+        reduce(operator.or_, equal),
+        halved(equal),
+        reduce(operator.add, [pc.field("k")] * 5_000) > 5,
+    ):
+        with pytest.raises(wt.InvalidError, match="more than 1,000 conditions"):
+            table.scan(filter=wrong).to_arrow()
+
+
+def halved(parts: list[pc.Expression]) -> pc.Expression:
+    if len(parts) == 1:
+        return parts[0]
+    middle = len(parts) // 2
+    return halved(parts[:middle]) | halved(parts[middle:])
