@@ -38,7 +38,6 @@ class Follower:
     ) -> None:
         self.schema = schema
         self.uncompared = frozenset(uncompared)
-        self.keeps_kinds = schema.options.get("merge-engine") == "first-row"
         self.rows: dict[Key, Row] = {self._key(row): row for row in rows}
 
     def apply(self, changes: Sequence[Record]) -> None:
@@ -52,7 +51,7 @@ class Follower:
                 assert (follower_kind, self._key(follower)) == ("+U", key), (
                     f"{kind} {row} is followed by {follower_kind} {follower}"
                 )
-            if kind == "+U" and not (self.keeps_kinds and key not in self.rows):
+            if kind == "+U":
                 before = changes[number - 1] if number else None
                 assert before is not None, f"{kind} {row} is the first change"
                 assert (before[0], self._key(before[1])) == ("-U", key), (

@@ -112,6 +112,9 @@ ANSWERS: Final[dict[str, tuple[str, ...]]] = {
         _ANSWERS + "level_0_is_read_and_merged",
         _JAVA + "level_0_of_first_row_is_not_read",
     ),
+    "the first record of a key of first-row": (
+        _ANSWERS + "the_first_record_of_a_key_is_published_as_an_insert",
+    ),
     "altering a function or its options": (
         _OPERATIONS + "test_functions_of_tables.py::test_a_function_stays_with_its_column",
     ),

@@ -124,9 +124,8 @@ class Model:
             before = earlier._fold(earlier._records.get(key, []))
             after = self._fold(self._records[key])
             if self._engine == "first-row":
-                # Once it is there, a row never changes; it comes with its own kind.
-                first = self._records[key][0][0]
-                changes += [(first, after)] if before is None and after is not None else []
+                # Once it is there, a row never changes.
+                changes += [("+I", after)] if before is None and after is not None else []
             elif before is None and after is not None:
                 changes.append(("+I", after))
             elif before is not None and after is None:

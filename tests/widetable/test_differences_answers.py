@@ -225,6 +225,21 @@ def test_level_0_is_read_and_merged(tmp_path: Path, options: dict[str, str], exp
     assert row(table)[1] == expected
 
 
+@pytest.mark.parametrize("ignored", [{}, {"ignore-delete": "true"}], ids=["", "ignore-delete"])
+def test_the_first_record_of_a_key_is_published_as_an_insert(
+    tmp_path: Path, ignored: dict[str, str]
+) -> None:
+    table = create(
+        tmp_path, **{"merge-engine": "first-row", "changelog-producer": "lookup"}, **ignored
+    )
+    write(table, ("+U", 1, 10))
+    assert last_changes(table) == [("+I", 10)]
+    write(table, ("+U", 2, 20))
+    assert row(table) == (1, 10)
+    changes = table.changes(0, table.snapshots()[-1].id).to_pylist()
+    assert [change["_row_kind"] for change in changes] == ["+I"]
+
+
 def test_a_row_whose_fields_are_all_newer_is_a_row(tmp_path: Path) -> None:
     catalog = wt.Catalog(str(tmp_path))
     columns = {"k": "INT", "v": "ROW<a INT>", "l": "ARRAY<ROW<a INT>>", "m": "MAP<INT, ROW<a INT>>"}

@@ -47,7 +47,7 @@ _Rows = npt.NDArray[np.int64]
 @dataclass(frozen=True)
 class ChangelogRule:
     """compared: columns of which one must differ for an update to be emitted; None: updates always are. only_new: rows
-    never change, so only new ones are emitted, each with its own kind, and those that go.
+    never change, so only new ones are emitted, as +I whatever kind their record has, and those that go.
 
     An empty `compared` means that no update is emitted.
     """
@@ -94,8 +94,7 @@ def changelog(
     if rule.compared is not None and len(updated):
         emitted[updated[rows.are_equal(updated, rule.compared)]] = False
     keys = np.flatnonzero(emitted)
-    new_kinds = after.kinds[keys] if rule.only_new else np.full(len(keys), INSERT, np.int8)
-    return rows.gather(keys, columns, new_kinds)
+    return rows.gather(keys, columns)
 
 
 def _any_per_key(window: Window, rows: Mask) -> Mask:
@@ -163,10 +162,8 @@ class _Images:
                 self._window.forget(name)
         return equal
 
-    def gather(
-        self, keys: _Rows, columns: Sequence[str], new_kinds: npt.NDArray[np.int8]
-    ) -> pa.RecordBatch | None:
-        """The rows of these keys. new_kinds: of those that have none before."""
+    def gather(self, keys: _Rows, columns: Sequence[str]) -> pa.RecordBatch | None:
+        """The changelog rows of these keys, None when there are none."""
         was, now = self._before.present[keys], self.present[keys]
         # 1 or 2 rows per key. first: where those of each begin, with the row before if there is one.
         per_key = was.astype(np.int64) + now
@@ -177,7 +174,7 @@ class _Images:
         first = np.concatenate([[0], np.cumsum(per_key)[:-1]])
         is_old = np.zeros(rows, np.bool_)
         is_old[first[was]] = True
-        kinds = np.repeat(new_kinds, per_key)
+        kinds = np.full(rows, INSERT, np.int8)
         kinds[first[was]] = np.where(now[was], UPDATE_BEFORE, DELETE)
         kinds[first[was & now] + 1] = UPDATE_AFTER
         numbers = self._window.sequence_numbers[self._window.last_rows[key]]
