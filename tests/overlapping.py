@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+import pyarrow as pa
 from hypothesis import strategies as st
 
 import widetable as wt
@@ -25,15 +26,25 @@ _STEPS: Final = ("begin", "begin", "commit", "commit", "commit", "compact")
 
 @dataclass
 class Begun:
-    """A writer that has its numbers and its files. table: by which it commits.
+    """A writer that has its numbers and its files. table: by which it commits. rows: its records, as a user gives them.
 
-    is_stale: the table has begun another life since, which its handle may be told.
+    is_stale: the table has begun another life since, which its handle may be told. lacks_schema: and the schema of its
+    files may be gone.
     """
 
     records: tuple[Record, ...]
+    rows: pa.Table
     messages: list[CommitMessage]
     table: wt.Table
     is_stale: bool = False
+    lacks_schema: bool = False
+
+
+def messages_of(table: wt.Table, rows: pa.Table) -> list[CommitMessage]:
+    """The files of a writer that begins now."""
+    with table.new_writer(rows.column_names) as writer:
+        writer.write(rows)
+        return writer.finish()
 
 
 @dataclass
@@ -79,9 +90,7 @@ class Overlapping:
             adds = tuple(record for record in drawn.records if self.model.is_add(record))
             drawn = replace(drawn, records=adds)
         rows, table = data_of(schema, drawn), self.handle(data)
-        with table.new_writer(rows.column_names) as writer:
-            writer.write(rows)
-            self.begun.append(Begun(drawn.records, writer.finish(), table))
+        self.begun.append(Begun(drawn.records, rows, messages_of(table, rows), table))
 
     def commit(self, data: st.DataObject) -> None:
         """One of the writers commits: its records are the latest."""

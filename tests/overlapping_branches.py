@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import widetable as wt
 from tests.model import Model
-from tests.overlapping import Begun, Overlapping
+from tests.overlapping import Begun, Overlapping, messages_of
 from tests.random_table import TableSpec, rows_of, texts
 from tests.strategies import drawn_snapshot
 from widetable.errors import InvalidError
@@ -62,12 +62,14 @@ class Line(Overlapping):
             assert rows_of(self.table, snapshot_id=id) == texts(self.past[id].rows())
 
     def committed(self, one: Begun) -> wt.CommitResult:
-        """By another handle where the table is told to have begun another life."""
-        try:
-            return super().committed(one)
-        except InvalidError:
-            assert one.is_stale
-            return wt.Table.open(self.table.path).commit_append(one.messages)
+        """One that is told that the table has begun another life begins anew, as do those whose schema is gone."""
+        if not one.lacks_schema:
+            try:
+                return super().committed(one)
+            except InvalidError:
+                assert one.is_stale
+        table = wt.Table.open(self.table.path)
+        return table.commit_append(messages_of(table, one.rows))
 
     def roll_back(self, data: st.DataObject) -> None:
         """To a snapshot, or to a tag, also of a snapshot that has expired."""
@@ -174,6 +176,7 @@ class OverlappingBranches:
         ends_life = bool(plan.dropped_snapshots or plan.dropped_schemas or plan.dropped_tags)
         for one in line.begun:
             one.is_stale = one.is_stale or ends_life
+            one.lacks_schema = one.lacks_schema or bool(plan.dropped_schemas)
         line.table = wt.Table.open(line.table.path)
         line.model, line.is_whole = source.model.copy(), False
         for id in plan.dropped_snapshots:

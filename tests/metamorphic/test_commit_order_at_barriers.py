@@ -1,6 +1,6 @@
 """What was committed later is later under barriers, too: in the newest rows, as of each barrier, and in the changes.
 
-WIDETABLE_OVERLAPS: see test_commit_order; a third as many histories.
+WIDETABLE_OVERLAPS: see test_commit_order; a quarter as many histories.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def labelled_specs(draw: st.DrawFn, producer: str, *, stages: bool) -> TableSpec
     return spec.with_options({"deletion-vectors.enabled": "false", **interval, **stage})
 
 
-@settings(max_examples=max(1, OVERLAPS // 3))
+@settings(max_examples=max(1, OVERLAPS // 4))
 @given(
     data=st.data(),
     producer=st.sampled_from(["none", "lookup", "lookup", "input"]),

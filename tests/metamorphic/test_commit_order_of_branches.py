@@ -1,6 +1,6 @@
 """What was committed later is later, on main and on branches, also after rollbacks, fast-forwards and rescaling.
 
-WIDETABLE_OVERLAPS: see test_commit_order; a third as many histories.
+WIDETABLE_OVERLAPS: see test_commit_order; a quarter as many histories.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tests.overlapping_branches import KINDS, MAIN, OverlappingBranches
 from tests.random_table import changelog_specs, make, table_specs
 
 
-@settings(max_examples=max(1, OVERLAPS // 3))
+@settings(max_examples=max(1, OVERLAPS // 4))
 @given(
     data=st.data(),
     producer=PRODUCERS,
