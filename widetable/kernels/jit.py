@@ -16,7 +16,8 @@ The two must not differ in one bit (tests/widetable/kernels runs in both). There
 numbers where it matters: numpy joins uint64 and int64 to float64, as numba does, and wraps like it, but eight bits that
 are shifted left stay eight bits; a negative number becomes uint64 only if it was an int64 before.
 
-A kernel calls kernels of its own file only: the cache notices changes of that file and of no other.
+A kernel names constants and kernels of its own file only, and takes others as arguments: the cache notices changes of
+that file and of no other (tests/test_kernel_names.py).
 """
 
 from __future__ import annotations

@@ -131,7 +131,9 @@ def sequence_steps(
     sequence is stored all the same, so it makes older adds late.
     """
     steps = np.zeros(len(counts), np.int8)
-    _sequence_steps(starts, floor, counts, adds, has_sequence, lanes, composes, steps)
+    # As arguments: a kernel that was kept holds the constants of other files as they were then.
+    codes = ADD, LATE, RETRACT
+    _sequence_steps(starts, floor, counts, adds, has_sequence, lanes, composes, *codes, steps)
     return steps
 
 
@@ -144,6 +146,9 @@ def _sequence_steps(
     has_sequence: Mask,
     lanes: Lanes,
     composes: bool,
+    add: int,
+    late: int,
+    retract: int,
     steps: npt.NDArray[np.int8],
 ) -> None:
     width = lanes.shape[1]
@@ -163,15 +168,15 @@ def _sequence_steps(
             if is_accepted:
                 stored = np.int64(position)
             if adds[position]:
-                steps[position] = ADD if is_accepted else LATE
+                steps[position] = add if is_accepted else late
             elif has_add:
-                steps[position] = RETRACT
+                steps[position] = retract
         # Retractions alone, to be kept as one until they meet the base: what each takes back is
         # added up, and the sum of them is written as the one retraction.
         if composes and not has_add:
             for position in range(int(first), int(starts[key + 1])):
                 if counts[position] and has_sequence[position]:
-                    steps[position] = ADD
+                    steps[position] = add
 
 
 def last_removal(
