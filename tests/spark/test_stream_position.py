@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import random
+import shutil
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -350,7 +351,7 @@ def test_a_checkpoint_of_the_version_before_goes_on(tmp_path: Path) -> None:
     stream = position(table)
     end = stream.next_end(old, Limits())
     assert rows_of(stream, old, end) == [[(1, 1)]]
-    assert (end["version"], end["next_snapshot"]) == (2, 3)
+    assert (end["version"], end["next_snapshot"]) == (3, 3)
     idle = {**old, "next_snapshot": 3}
     assert stream.next_end(idle, Limits()) == idle
     with pytest.raises(wt.InvalidError, match="past the newest snapshot, 2"):
@@ -402,3 +403,29 @@ def test_without_word_of_the_start_each_row_comes_once(tmp_path: Path, rows_befo
     assert sorted(seen) == sorted(
         (row["k"], row["a"]) for row in table.scan().to_arrow().to_pylist()
     )
+
+
+@pytest.mark.parametrize("consumer", [None, "c"])
+def test_a_table_that_went_back_and_on_is_refused_to_a_checkpoint_and_a_consumer(
+    tmp_path: Path, consumer: str | None
+) -> None:
+    table = create(tmp_path)
+    put(table, [1], 1)
+    shutil.copytree(table.path, tmp_path / "backup")
+    for key in (2, 3):
+        put(table, [key], 1)
+    stream = position(table, consumer, snapshot_id=1)
+    end = checkpointed(stream.next_end(stream.initial(), Limits()))
+    assert sum(map(len, rows_of(stream, stream.initial(), end))) == 3
+    stream.record(end)
+    stream.close()
+    notes = Path(table.path, "consumer")
+    if notes.exists():
+        shutil.copytree(notes, tmp_path / "backup/consumer")
+    shutil.rmtree(table.path)
+    shutil.copytree(tmp_path / "backup", table.path)
+    for key in range(10, 18):
+        put(wt.Table.open(table.path), [key], 1)
+    again = position(table, consumer)
+    with pytest.raises(wt.InvalidError, match="another snapshot 3 "):
+        again.next_end(end, Limits()) if consumer is None else again.initial()

@@ -2,7 +2,10 @@
 
 On disk: never change (Paimon `ConsumerManager`; format.md sections 3 and 12):
 
-    consumer/consumer-<id> = JSON object {"nextSnapshot": id of the first snapshot that is not read yet}
+    consumer/consumer-<id> = JSON object {"nextSnapshot": id of the first snapshot that is not read yet,
+                                          "widetable.last-read": mark of the one before (snapshot_mark), where known}
+
+Other clients pass the second key over, and leave it out.
 
 Raises InvalidError for a name that is a path and for progress that is no snapshot id, DamagedError for a file that is
 no such JSON when it is asked for by name, StorageError.
@@ -10,9 +13,9 @@ no such JSON when it is asked for by name, StorageError.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
-from widetable.commit.json_note import JsonNote, is_id
+from widetable.commit.json_note import JsonNote, is_id, is_text
 from widetable.commit.passed_over import pass_over, readable
 from widetable.errors import DamagedError
 from widetable.paths import (
@@ -24,11 +27,19 @@ from widetable.paths import (
 )
 from widetable.storage.file_io import FileIO
 
+_LAST_READ: Final = "widetable.last-read"
 _NOTE: Final = JsonNote(
     "consumer file",
-    {"nextSnapshot": is_id},
+    {"nextSnapshot": is_id, _LAST_READ: lambda value: value is None or is_text(value)},
     "It keeps nothing from expiry: delete the consumer, and let it start anew.",
 )
+
+
+class ConsumerProgress(NamedTuple):
+    """last_read: the mark of the snapshot before the next one; None: not known."""
+
+    next_snapshot: int
+    last_read: str | None
 
 
 class ConsumerStore:
@@ -40,20 +51,32 @@ class ConsumerStore:
 
     def next_snapshot(self, consumer_id: str) -> int | None:
         """Where the consumer goes on; None for one that the table does not know."""
-        found = _NOTE.read(self._file_io, self._path(consumer_id))
-        return None if found is None else int(found["nextSnapshot"])
+        found = self.progress(consumer_id)
+        return None if found is None else found.next_snapshot
 
-    def record(self, consumer_id: str, next_snapshot: int) -> None:
-        """All snapshots before `next_snapshot` are read. May go back, for a consumer that reads again."""
+    def progress(self, consumer_id: str) -> ConsumerProgress | None:
+        """The same with what was read last."""
+        found = _NOTE.read(self._file_io, self._path(consumer_id))
+        return (
+            None
+            if found is None
+            else ConsumerProgress(int(found["nextSnapshot"]), found[_LAST_READ])
+        )
+
+    def record(self, consumer_id: str, next_snapshot: int, last_read: str | None = None) -> None:
+        """All snapshots before `next_snapshot` are read. May go back, for a consumer that reads again. last_read: the
+        mark of the one before, if it is known.
+        """
         path = self._path(consumer_id)
-        data = _NOTE.to_json(f"consumer {consumer_id!r}", {"nextSnapshot": next_snapshot})
-        self._file_io.replace(path, data)
+        values = {"nextSnapshot": next_snapshot}
+        named = values if last_read is None else {**values, _LAST_READ: last_read}
+        self._file_io.replace(path, _NOTE.to_json(f"consumer {consumer_id!r}", named))
 
     def renew(self, consumer_id: str) -> None:
         """It goes on, though there is nothing that it could have read: it has made its progress now."""
-        next_snapshot = self.next_snapshot(consumer_id)
-        if next_snapshot is not None:
-            self.record(consumer_id, next_snapshot)
+        progress = self.progress(consumer_id)
+        if progress is not None:
+            self.record(consumer_id, *progress)
 
     def check_new(self, consumer_id: str) -> None:
         """Raises InvalidError for a name that a consumer cannot have, before it has made progress."""

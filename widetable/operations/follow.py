@@ -226,11 +226,14 @@ def start_stream(
         kept = source.kept()
         if progress.next_snapshot is not None:
             # Before anything is recorded: a consumer ahead of a table that lost snapshots would pass over new ones.
-            source.check(Offset(progress.next_snapshot), kept.last)
+            recorded = Offset(progress.next_snapshot, last_read=progress.last_read)
+            source.check(recorded, kept.last)
         if newest is not None and kept.last is not None:
             kept = Kept(kept.first, min(kept.last, newest) or None)
         chosen = first_offset(start, kept, progress.next_snapshot, at_time)
-        offset = replace(chosen, table=source.identity)
+        offset = replace(
+            chosen, table=source.identity, last_read=_last_read(source, progress, chosen)
+        )
         try:
             if kept.first is not None and offset.next_snapshot < kept.first:
                 raise expired(source.table.file_io, source.table.paths, offset.next_snapshot)
@@ -242,3 +245,10 @@ def start_stream(
         else:
             return offset
     raise AssertionError("the last try returns or raises")
+
+
+def _last_read(source: ChangeSource, progress: StreamProgress, chosen: Offset) -> str | None:
+    """The mark of the snapshot before a start: what the consumer has read, else the one that is there."""
+    if progress.next_snapshot is not None and progress.last_read is not None:
+        return progress.last_read
+    return None if chosen.awaited else source.mark(chosen.next_snapshot - 1)

@@ -52,13 +52,17 @@ class StreamProgress:
         self._clock = clock or SystemClock()
         # What the consumer's file says, as far as this stream knows; nobody else should write under its name.
         self._recorded: int | None = None
+        # Which snapshot is before it, where the file says so.
+        self.last_read: str | None = None
         self._lease: ReadLease | None = None
         # False once the storage has refused to give one, and after `close`: no further try is made.
         self._may_lease = True
         if consumer_id is not None:
-            self._recorded = self._consumers.next_snapshot(consumer_id)
-            if self._recorded is None:
+            found = self._consumers.progress(consumer_id)
+            if found is None:
                 self._consumers.check_new(consumer_id)
+            else:
+                self._recorded, self.last_read = found
 
     @property
     def next_snapshot(self) -> int | None:
@@ -87,8 +91,8 @@ class StreamProgress:
             return
         if self._recorded == offset.next_snapshot:
             return
-        self._consumers.record(self._consumer_id, offset.next_snapshot)
-        self._recorded = offset.next_snapshot
+        self._consumers.record(self._consumer_id, offset.next_snapshot, offset.last_read)
+        self._recorded, self.last_read = offset.next_snapshot, offset.last_read
 
     def close(self) -> None:
         """Let go of the lease; the consumer stays. May be called again."""

@@ -25,6 +25,7 @@ from widetable import options as opt
 from widetable.commit.barrier_state import BARRIER
 from widetable.commit.live_files import LiveFiles
 from widetable.commit.passed_over import if_there
+from widetable.commit.snapshot_mark import mark_of
 from widetable.commit.snapshot_store import SnapshotStore
 from widetable.commit.table_identity import check_identity
 from widetable.errors import InvalidError, NotFoundError, UnsupportedError
@@ -32,7 +33,7 @@ from widetable.format.snapshot import Snapshot
 from widetable.read.change_plan import plan_changes, plan_rows
 from widetable.read.change_read import StreamRead, change_schema
 from widetable.read.expired import expired, is_kept
-from widetable.read.stream_plan import Kept, Offset, Piece, Step, check_offset
+from widetable.read.stream_plan import Kept, Offset, Piece, Step, check_marks, check_offset
 from widetable.schema import TableSchema, file_column
 from widetable.types import without_comments
 from widetable.write.table_state import TableState
@@ -69,6 +70,8 @@ class ChangeSource:
         self._live_files = live_files
         self._steps: OrderedDict[tuple[int, bool], Step] = OrderedDict()
         self._checked_schemas = {schema.id}
+        # The marks and the newest snapshot that were held against each other last.
+        self._checked: tuple[tuple[tuple[int, str], ...], int | None] = ((), None)
 
     def kept(self) -> Kept:
         """The snapshots that are there now."""
@@ -83,8 +86,22 @@ class ChangeSource:
         check_identity(self.table.file_io, self.table.paths, self.identity)
 
     def check(self, offset: Offset, newest: int | None) -> None:
-        """Raises InvalidError for an offset that this table cannot have. newest: the newest snapshot."""
+        """Raises InvalidError for an offset that this table cannot have. newest: the newest snapshot.
+
+        Called often: snapshots are read again only where the offset or the newest one has moved.
+        """
         check_offset(offset, self.identity, newest, self.table.paths.root)
+        key = (tuple(offset.marks.items()), newest)
+        if key != self._checked:
+            found = {id: self.mark(id) for id in offset.marks}
+            there = {id: mark for id, mark in found.items() if mark is not None}
+            check_marks(offset, there, self.table.paths.root)
+            self._checked = key
+
+    def mark(self, snapshot_id: int) -> str | None:
+        """Which snapshot has that number; None where none is kept."""
+        snapshot = if_there(self._snapshots.load, snapshot_id)
+        return None if snapshot is None else mark_of(snapshot)
 
     def end(self, snapshot_id: int) -> Offset:
         """The offset behind a snapshot; without what it says when it has expired."""
@@ -92,7 +109,12 @@ class ChangeSource:
         snapshot = if_there(self._snapshots.load, snapshot_id)
         if snapshot is None:
             return behind
-        return replace(behind, watermark=snapshot.watermark, barrier=_barrier(snapshot))
+        return replace(
+            behind,
+            watermark=snapshot.watermark,
+            barrier=_barrier(snapshot),
+            last_read=mark_of(snapshot),
+        )
 
     def first_at(self, time_millis: int) -> int | None:
         """The first snapshot that is kept and was committed at that time or later; None when all are older.
@@ -149,7 +171,8 @@ class ChangeSource:
             raise expired(self.table.file_io, self.table.paths, snapshot_id) from cause
         finally:
             self.check_alive()  # what was looked up before is of the table that is there now
-        return Step(snapshot_id, is_full, splits, snapshot.watermark, _barrier(snapshot))
+        mark = mark_of(snapshot)
+        return Step(snapshot_id, is_full, splits, snapshot.watermark, _barrier(snapshot), mark)
 
     def _producer_at(self, snapshot: Snapshot) -> str:
         options = self.table.schema_of(snapshot.schema_id).typed_options

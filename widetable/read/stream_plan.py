@@ -60,8 +60,9 @@ _NEEDS: Final[Mapping[str, str]] = {
     FROM_TIMESTAMP: "timestamp",
 }
 
-# In checkpoints of others: never change what a version means. Version 1: without `table` and `awaited`.
-OFFSET_VERSION: Final = 2
+# In checkpoints of others: never change what a version means. Version 1: without `table` and `awaited`; 2: without
+# marks.
+OFFSET_VERSION: Final = 3
 _REQUIRED: Final = {"next_snapshot", "is_full", "position"}
 _FIELDS: Final[Mapping[str, Callable[[Any, str], Any]]] = {
     "next_snapshot": partial(whole_number, least=1),
@@ -71,11 +72,14 @@ _FIELDS: Final[Mapping[str, Callable[[Any, str], Any]]] = {
     "barrier": whole_number,
     "table": text,
     "awaited": flag,
+    "last_read": text,
+    "partly_read": text,
 }
 _NOTHING: Final[Set[str]] = frozenset()
 _NAMES: Final[Mapping[int, Set[str]]] = {
-    1: _FIELDS.keys() - {"table", "awaited"},
-    2: _FIELDS.keys(),
+    1: _FIELDS.keys() - {"table", "awaited", "last_read", "partly_read"},
+    2: _FIELDS.keys() - {"last_read", "partly_read"},
+    3: _FIELDS.keys(),
 }
 
 
@@ -119,6 +123,9 @@ class Offset:
     watermark: the largest of the snapshots that are wholly read, milliseconds. barrier: of the last of them that has
     one (reserved: `widetable.barrier`). table: the identity of the table; None: made by a version that did not note it.
     awaited: a start that somebody chose and that the table had not come to; nothing is read yet.
+
+    last_read: the mark (commit.snapshot_mark) of the snapshot before the next one; partly_read: of the next one itself,
+    where some of its splits are read. None: not known.
     """
 
     next_snapshot: int
@@ -128,10 +135,20 @@ class Offset:
     barrier: int | None = None
     table: str | None = None
     awaited: bool = False
+    last_read: str | None = None
+    partly_read: str | None = None
+
+    @property
+    def marks(self) -> dict[int, str]:
+        """What the table must still have, as far as it is kept: marks of snapshots by id."""
+        marks = {self.next_snapshot - 1: self.last_read, self.next_snapshot: self.partly_read}
+        return {id: mark for id, mark in marks.items() if mark is not None}
 
     def to_json(self) -> dict[str, Any]:
-        """For a checkpoint: values by name; what is None is left out."""
-        version = 1 if self.table is None else OFFSET_VERSION
+        """For a checkpoint: values by name; what is None is left out. The lowest version that has them: what was
+        written by an older one stays as it is.
+        """
+        version = 1 if self.table is None else OFFSET_VERSION if self.marks else 2
         body = {"version": version, **vars(self), "awaited": self.awaited or None}
         return {key: value for key, value in body.items() if value is not None}
 
@@ -181,6 +198,20 @@ def check_offset(offset: Offset, table: str, newest: int | None, path: str) -> N
         )
 
 
+def check_marks(offset: Offset, there: Mapping[int, str], path: str) -> None:
+    """Raises InvalidError where the table has another snapshot than the stream has read under that number: it went back
+    to an older state since, and on. there: marks of the snapshots that are kept, of those that `offset.marks` names.
+    """
+    for id, mark in offset.marks.items():
+        if id in there and there[id] != mark:
+            raise _invalid(
+                f"offset of a stream at snapshot {offset.next_snapshot} of {path}",
+                f"another snapshot {id} ({there[id]}) than the one that was read ({mark})",
+                "the snapshots that were read: the table went back to an older state since, and on",
+                "Restore the snapshots, or start anew, with a new checkpoint and a new consumer id.",
+            )
+
+
 class Kept(NamedTuple):
     """The snapshots that are there: first and last id; both None for a table without one."""
 
@@ -217,13 +248,14 @@ def first_offset(
 
 @dataclass(frozen=True)
 class Step:
-    """One snapshot of a stream: its rows (is_full) or its changes, in splits of a fixed order."""
+    """One snapshot of a stream: its rows (is_full) or its changes, in splits of a fixed order. mark: which it is."""
 
     snapshot_id: int
     is_full: bool
     splits: Sequence[ChangeSplit | Split]
     watermark: int | None = None
     barrier: int | None = None
+    mark: str | None = None
 
 
 @dataclass(frozen=True)
@@ -262,7 +294,8 @@ def advance(
         while position < len(step.splits) and used.takes(step.splits[position]):
             position += 1
         if position < len(step.splits):
-            offset = replace(offset, position=position)
+            partly_read = step.mark if position else None
+            offset = replace(offset, position=position, partly_read=partly_read)
             break
         offset = after(step, offset)
     return Advance(offset, used.splits)
@@ -277,6 +310,7 @@ def after(step: Step, offset: Offset) -> Offset:
             (w for w in (offset.watermark, step.watermark) if w is not None), default=None
         ),
         barrier=offset.barrier if step.barrier is None else step.barrier,
+        last_read=step.mark,
     )
 
 

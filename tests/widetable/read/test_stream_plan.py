@@ -129,6 +129,7 @@ def test_a_mode_without_what_it_needs_is_refused(
         Offset(7, watermark=-5, barrier=2**40),
         Offset(7, watermark=-5, barrier=2**40, table="t"),
         Offset(9, is_full=True, table="t", awaited=True),
+        Offset(9, position=3, table="t", last_read="m", partly_read="n"),
     ],
 )
 def test_an_offset_comes_back_from_a_checkpoint(offset: Offset) -> None:
@@ -141,7 +142,8 @@ def test_the_offset_of_another_version_is_refused() -> None:
     body = Offset(3).to_json()
     newer = Offset(3, table="t").to_json()
     for wrong in (
-        {**body, "version": 3},
+        {**body, "version": 4},
+        {**newer, "last_read": "m"},
         {**body, "shard": 1},
         {**newer, "shard": 1},
         {**newer, "version": 1},
