@@ -56,7 +56,7 @@ from widetable.lsm.file_rows import Caches
 from widetable.lsm.key_lookup import find_rows
 from widetable.lsm.marked_rows import marked_files
 from widetable.lsm.rows_opener import RowsOpener
-from widetable.lsm.sorted_run import Section, SortedRun, read_shares, sections
+from widetable.lsm.sorted_run import Section, SortedRun, read_shares, row_width, sections
 from widetable.merge.engine import ENGINES
 from widetable.merge.record_expiry import record_expiry
 from widetable.merge.sorted_merge import Merged, merge_runs, merge_with_changes
@@ -74,6 +74,8 @@ _log = logging.getLogger("widetable")
 _BATCHES_PER_BUDGET: Final = 6
 # A changed row is in the changelog before and after.
 _ROWS_OF_CHANGES: Final = 2
+# Of keys that are looked up: ordering them takes several times as much.
+_KEY_BYTES: Final = 2 << 20
 
 
 # Called with how many rows of level 0 are done, by the share of the work that is.
@@ -326,16 +328,20 @@ class _Task:
         batch_bytes = merge_bytes(self._state.options)
         if isinstance(step, MergeWithChangelog) and step.emits:
             batch_bytes //= _ROWS_OF_CHANGES  # they wait beside the rows themselves
-        shares = dict(zip(section.runs, read_shares(section.runs, batch_bytes), strict=True))
         known_level = step.known_level if isinstance(step, MergeWithChangelog) else 0
-        before = step.before if isinstance(step, MergeWithChangelog) else ()
         new = [run for run in section.runs if run.level < known_level]
-        known = [self._looked_up(runs, new, batch_bytes) for runs in before if new]
-        staying_runs = len(known)
-        known += [self._input(run, shares[run]) for run in section.runs if run.level >= known_level]
+        before = step.before if isinstance(step, MergeWithChangelog) and new else ()
+        staying_runs = len(before)
+        # Rows that are looked up are as wide as those of the widest run that may have them.
+        widest = [max(runs, key=row_width) for runs in before]
+        shares = read_shares([*widest, *section.runs], batch_bytes)
+        looked_up = zip(before, shares[:staying_runs], strict=True)
+        known = [self._looked_up(runs, new, share) for runs, share in looked_up]
+        of_section = list(zip(section.runs, shares[staying_runs:], strict=True))
+        known += [self._input(run, share) for run, share in of_section if run.level >= known_level]
         return merge_with_changes(
             known,
-            [self._input(run, shares[run]) for run in new],
+            [self._input(run, share) for run, share in of_section if run.level < known_level],
             self._state.schema,
             self._state.engine,
             keep_deletes=step.keep_deletes,
@@ -354,10 +360,11 @@ class _Task:
             self._state,
             self._bucket,
             runs,
-            self._keys(new, batch_bytes),
+            self._keys(new, min(batch_bytes, _KEY_BYTES)),
             self._state.schema.names,
             self._caches,
             expected_keys=sum(run.rows for run in new),
+            piece_bytes=batch_bytes,
         )
 
     def _keys(self, runs: Sequence[SortedRun], batch_bytes: int) -> Iterator[pa.RecordBatch]:

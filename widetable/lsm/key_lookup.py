@@ -36,8 +36,7 @@ from widetable.lsm.sorted_run import SortedRun
 from widetable.schema import TableSchema
 from widetable.write.table_state import TableState
 
-# A piece of keys whose rows take about so much memory; the first one shows how wide they are.
-_PIECE_BYTES: Final = 64 << 20
+# The first piece of keys shows how wide their rows are.
 _FIRST_PIECE_KEYS: Final = 256
 
 
@@ -49,19 +48,20 @@ def find_rows(
     columns: Sequence[str],
     caches: Caches | None,
     *,
+    piece_bytes: int,
     expected_keys: int = 0,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of the keys, as the module text says.
 
     keys: key batches (lsm.file_rows) that ascend, also from one to the next.
     columns: table columns wanted, any. expected_keys: about how many keys there will be, 0 when nobody knows; it
-    decides whether a cache is worth building. Lazy: files are opened when keys come to them, and closed when the result
-    ends or is let go.
+    decides whether a cache is worth building. piece_bytes: so much do the rows take that are found at once. Lazy: files
+    are opened when keys come to them, and closed when the result ends or is let go.
     """
     schema = table.schema
     with contextlib.closing(OpenFiles(RowsOpener(table, bucket, columns, caches))) as files:
         opened = [RunRows(files, run, schema) for run in runs]
-        budget = RowBudget(_PIECE_BYTES, _FIRST_PIECE_KEYS)
+        budget = RowBudget(piece_bytes, _FIRST_PIECE_KEYS)
         for batch in keys:
             for piece in key_pieces(batch, budget):
                 rows = _newest_rows(opened, piece, expected_keys, schema)

@@ -72,6 +72,11 @@ class Section:
         return tuple(file for run in self.runs for file in run.files)
 
 
+def row_width(run: SortedRun) -> float:
+    """Bytes that a row takes in the files of the run, on average."""
+    return max(run.size_bytes / max(run.rows, 1), 1.0)
+
+
 def read_shares(runs: Sequence[SortedRun], budget_bytes: int) -> list[int]:
     """What each run may give at once, so that all give about as many rows: a window of a merge takes as many of each.
 
@@ -80,9 +85,7 @@ def read_shares(runs: Sequence[SortedRun], budget_bytes: int) -> list[int]:
 
         budget 6 MB, runs of 1,000, 100 and 100 bytes a row      5 MB, 0.5 MB, 0.5 MB
     """
-    widths = [
-        max(sum(file.file_size for file in run.files) / max(run.rows, 1), 1.0) for run in runs
-    ]
+    widths = [row_width(run) for run in runs]
     return [int(budget_bytes * width / sum(widths)) for width in widths]
 
 

@@ -32,6 +32,7 @@ from widetable.lsm.levels import levels_of
 from widetable.lsm.sorted_run import SortedRun
 from widetable.new_schema import new_schema
 
+PIECE_BYTES = 1 << 20
 STRATEGY = "widetable.lookup-strategy"
 
 
@@ -57,7 +58,9 @@ def found_rows(
     caches: Caches | None = None,
 ) -> list[pa.RecordBatch]:
     runs = levels_of(files.buckets[key], files.state.options).sorted_runs()
-    return list(find_rows(files.state, key, runs, iter(keys), columns, caches))
+    return list(
+        find_rows(files.state, key, runs, iter(keys), columns, caches, piece_bytes=PIECE_BYTES)
+    )
 
 
 @given(st.data())
@@ -149,7 +152,9 @@ def test_one_or_two_files_of_a_run_are_open_at_a_time(tmp_path: Path) -> None:
     runs = levels_of(files.buckets[key], files.state.options).sorted_runs()[1:]
     keys = key_batch(files.schema, [{"k": number} for number in range(100)])
     seen = []
-    for rows in find_rows(files.state, key, runs, in_pieces(keys, 10), ["a"], caches):
+    for rows in find_rows(
+        files.state, key, runs, in_pieces(keys, 10), ["a"], caches, piece_bytes=PIECE_BYTES
+    ):
         seen += rows["k"].to_pylist()
         assert len(caches.opened) - caches.closed == 1
     assert seen == list(range(100))
@@ -252,7 +257,7 @@ def test_a_file_of_a_newer_schema_is_not_copied(tmp_path: Path) -> None:
     state = replace(files.state, schema_of=lambda _: newer)
     runs = levels_of(files.buckets[key], files.state.options).sorted_runs()
     keys = key_batch(files.schema, [{"k": 50}])
-    (found,) = find_rows(state, key, runs, [keys], ["a"], caches)
+    (found,) = find_rows(state, key, runs, [keys], ["a"], caches, piece_bytes=PIECE_BYTES)
     assert found["a"].to_pylist() == [50]
     assert caches.built == []
 
