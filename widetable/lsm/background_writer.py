@@ -1,18 +1,17 @@
 """A rolling writer that gathers and encodes in a thread of its own, so that merging goes on meanwhile.
 
-In: what gives row batches in key order, of which at most two wait; out: what `RollingWriter` gives. An error of the
-thread is raised by the next call. Not thread-safe: one caller owns it.
+In: what gives row batches in key order; out: what `RollingWriter` gives. An error of the thread is raised by the next
+call. Not thread-safe: one caller owns it.
 
-Memory: the rows, or what they are gathered from, of the task at work and of one more. The
-caller waits as soon as there would be a third, so merging is at most two key ranges ahead of
-the disk.
+Memory: what rows are gathered from, of the key range at work and of the one that the caller
+makes meanwhile; and a batch of what is gathered. The caller waits when it hands a range over, so
+merging is one key range ahead of the disk.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -21,7 +20,6 @@ from widetable.worker_thread import Task, WorkerThread
 from widetable.write.rolling_writer import RollingWriter
 
 T = TypeVar("T")
-_MOST_WAITING: Final = 2
 
 
 class BackgroundWriter:
@@ -30,44 +28,46 @@ class BackgroundWriter:
     def __init__(self, writer: RollingWriter, name: str) -> None:
         self._writer = writer
         self._thread = WorkerThread(name)
-        self._waiting: deque[Task[Any]] = deque()
+        self._at_work: Task[Any] | None = None
         self._is_aborted = False
 
-    def write(self, gather: Callable[[], pa.RecordBatch | None]) -> None:
-        """Hand over what gives rows whose keys come after all before, or none; waits while two are ahead."""
-        while len(self._waiting) >= _MOST_WAITING:
-            self._waiting[0].result()
-            self._waiting.popleft()
-        self._hand_over(lambda: self._gather_and_write(gather))
+    def write(self, batches: Iterator[pa.RecordBatch]) -> None:
+        """Hand over rows whose keys come after all before, each batch to be gathered when the one before is written.
+        Waits for what is at work.
+        """
+        self._wait()
+        self._hand_over(lambda: self._write_all(batches))
 
-    def write_rows(self, row_batch: pa.RecordBatch | None) -> None:
-        """The same with rows that are there."""
-        self.write(lambda: row_batch)
+    def _wait(self) -> None:
+        if self._at_work is not None:
+            self._at_work.result()
 
     def _hand_over(self, work: Callable[[], T]) -> Task[T]:
         task = Task(work)
-        self._waiting.append(task)
+        self._at_work = task
         self._thread.submit(task)
         return task
 
-    def _gather_and_write(self, gather: Callable[[], pa.RecordBatch | None]) -> None:
-        row_batch = None if self._is_aborted else gather()
-        if row_batch is not None:
+    def _write_all(self, batches: Iterator[pa.RecordBatch]) -> None:
+        while not self._is_aborted:
+            row_batch = next(batches, None)
+            if row_batch is None:
+                return
             self._writer.write(row_batch)
+            del row_batch  # before the next one comes
 
     def finish(self) -> tuple[DataFileMeta, ...]:
         """Close the last file; the metadata of all, in key order."""
-        for task in self._waiting:
-            task.result()
+        self._wait()
         return self._hand_over(self._writer.finish).result()
 
     def abort(self) -> None:
         """Delete all files. Only while no commit of them was tried.
 
-        Raises no error of the tasks. The one at work is waited for, so that no file is written
-        behind the deletion; those behind it do nothing any more.
+        Raises no error of the task at work. It is waited for, so that no file is written behind
+        the deletion.
         """
         self._is_aborted = True
-        for task in self._waiting:
-            task.wait()
+        if self._at_work is not None:
+            self._at_work.wait()
         self._writer.abort()

@@ -24,9 +24,9 @@ Nothing that is live is changed or deleted here. Who dies meanwhile leaves files
 names (orphans); who commits the message makes all of it seen at once: files gone, files new,
 changelog. Three threads share a merge:
 
-    this one   reads, orders and plans a key range, makes its changelog rows    ─►  the next range
+    this one   reads, orders and plans a key range, and what of it goes into the changelog   ─►  the next range
     data       gathers the range before, encodes it, uploads
-    changelog  encodes
+    changelog  the same with the changelog rows
 """
 
 from __future__ import annotations
@@ -261,16 +261,16 @@ class _Task:
         # Writers have emitted their records; nobody else says that a row went.
         producer = self._state.options.get(opt.CHANGELOG_PRODUCER)
         emits_expired = producer == "input" and step.expiry is not Expiry.NONE
+        with_number = partial(_with_number, step.sequence_number)
         try:
             for section in merged:
                 for merged_range in self._merged(step, section):
-                    data.write(_with_number(merged_range.rows, step.sequence_number))
+                    data.write(map(with_number, merged_range.rows()))
                     self.expired_rows += merged_range.expired_rows
-                    # Gathered here: the writers' threads are what the commit waits for in the end.
                     if emits:
-                        changelog.write_rows(merged_range.changes())
-                    elif emits_expired:
-                        changelog.write_rows(merged_range.expired())
+                        changelog.write(merged_range.changes())
+                    elif emits_expired and merged_range.expired_rows:
+                        changelog.write(merged_range.expired())
                     # Runs whose rows were looked up only come first.
                     self._count(int(merged_range.run_rows[-len(section.runs) :].sum()))
             new_files, new_changelog = data.finish(), changelog.finish()
@@ -405,20 +405,13 @@ def _weight(merged: Sequence[Section]) -> float:
     return new_rows / max(1, 2 * sum(run.rows for run in runs))
 
 
-def _with_number(
-    gather: Callable[[], pa.RecordBatch], number: int | None
-) -> Callable[[], pa.RecordBatch]:
-    """Gathers the rows with one sequence number; None: with their own."""
+def _with_number(number: int | None, rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows with one sequence number; None: with their own."""
     if number is None:
-        return gather
-
-    def numbered() -> pa.RecordBatch:
-        rows = gather()
-        at = rows.schema.get_field_index(SEQUENCE_NUMBER)
-        numbers = pa.array(np.full(rows.num_rows, number, np.int64))
-        return rows.set_column(at, rows.schema.field(at), numbers)
-
-    return numbered
+        return rows
+    at = rows.schema.get_field_index(SEQUENCE_NUMBER)
+    numbers = pa.array(np.full(rows.num_rows, number, np.int64))
+    return rows.set_column(at, rows.schema.field(at), numbers)
 
 
 def merge_bytes(options: TableOptions) -> int:

@@ -23,8 +23,9 @@ per column, by indices that take each row from its side (`_Images`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +43,9 @@ from widetable.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, is_r
 from widetable.schema import TableSchema
 
 _Rows = npt.NDArray[np.int64]
+# Of a key range, that are gathered one after the other. A changed row is there before and after, so that one of them is
+# half as large as the window.
+_PARTS: Final = 4
 
 
 @dataclass(frozen=True)
@@ -76,15 +80,17 @@ def changelog(
     columns: Sequence[str],
     rule: ChangelogRule,
     gone: _Rows,
-) -> pa.RecordBatch | None:
-    """The changelog rows of a window, None when there are none. after: its plan, deletes included. gone: places of keys
-    whose row goes though nothing of it is new.
+) -> Iterator[pa.RecordBatch]:
+    """The changelog rows of a window. after: its plan, deletes included. gone: places of keys whose row goes though
+    nothing of it is new.
+
+    What is emitted is decided by the call; each batch is gathered when it is asked for.
     """
     is_new = window.order >= first_new_row
     touched = _any_per_key(window, is_new)
     touched[gone] = True
     if not touched.any():
-        return None
+        return iter(())
     before = _before(window, touched, is_new, engine, columns)
     rows = _Images(window, before, after)
     emitted = touched & (before.present | rows.present)
@@ -93,8 +99,8 @@ def changelog(
     updated = np.flatnonzero(emitted & before.present & rows.present)
     if rule.compared is not None and len(updated):
         emitted[updated[rows.are_equal(updated, rule.compared)]] = False
-    keys = np.flatnonzero(emitted)
-    return rows.gather(keys, columns)
+    parts = np.array_split(np.flatnonzero(emitted), _PARTS)
+    return (rows.gather(keys, columns) for keys in parts if len(keys))
 
 
 def _any_per_key(window: Window, rows: Mask) -> Mask:
@@ -137,6 +143,7 @@ class _Images:
         self._window = window
         self._before = before
         self._before_of = _source_of_columns(before.plan)
+        self._after = after
         self._after_of = _source_of_columns(after)
         self.present = ~is_retraction(after.kinds)
 
@@ -162,14 +169,12 @@ class _Images:
                 self._window.forget(name)
         return equal
 
-    def gather(self, keys: _Rows, columns: Sequence[str]) -> pa.RecordBatch | None:
-        """The changelog rows of these keys, None when there are none."""
+    def gather(self, keys: _Rows, columns: Sequence[str]) -> pa.RecordBatch:
+        """The changelog rows of these keys, each of which has one at least."""
         was, now = self._before.present[keys], self.present[keys]
         # 1 or 2 rows per key. first: where those of each begin, with the row before if there is one.
         per_key = was.astype(np.int64) + now
         rows = int(per_key.sum())
-        if not rows:
-            return None
         key = np.repeat(keys, per_key)
         first = np.concatenate([[0], np.cumsum(per_key)[:-1]])
         is_old = np.zeros(rows, np.bool_)

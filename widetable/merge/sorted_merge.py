@@ -41,6 +41,8 @@ from widetable.merge.window import Window, window_of_arrivals
 from widetable.schema import TableSchema
 
 _NO_KEYS: Final = np.empty(0, np.int64)
+# Of a key range, that are gathered one after the other.
+_PARTS: Final = 2
 
 
 def merge_runs(
@@ -70,17 +72,18 @@ def merge_runs(
 
 
 class Merged(NamedTuple):
-    """A key range after a merge. All are gathered by who calls them, in any thread. changes: the changelog rows of the
-    range (`changelog`), None when there are none. expired: of these the rows that went because they are too old, and
-    how many. run_rows: how many rows of each run met there, of `known` and then of `new`.
+    """A key range after a merge. changes: the changelog rows of the range (`changelog`). expired: of these the rows
+    that went because they are too old, and how many. run_rows: how many rows of each run met there, of `known` and
+    then of `new`.
 
-    What is decided is decided when it is yielded; gathering, which is most of the work, may go
-    on beside the next range. Each holds its window, so few should wait at once.
+    What is decided is decided when it is called; gathering, which is most of the work, may go on in any thread, beside
+    the next range: each batch, of some of the keys, when it is asked for. Each holds its window, so few should wait at
+    once.
     """
 
-    rows: Callable[[], pa.RecordBatch]
-    changes: Callable[[], pa.RecordBatch | None]
-    expired: Callable[[], pa.RecordBatch | None]
+    rows: Callable[[], Iterator[pa.RecordBatch]]
+    changes: Callable[[], Iterator[pa.RecordBatch]]
+    expired: Callable[[], Iterator[pa.RecordBatch]]
     expired_rows: int
     run_rows: npt.NDArray[np.int64]
 
@@ -127,18 +130,18 @@ def merge_with_changes(
             has_row = np.logical_or.reduceat(stays, window.starts[:-1])
             kept = plan.of_keys(np.flatnonzero(~has_row))
         yield Merged(
-            partial(gather, window, kept, names),
+            partial(_in_parts, window, kept, names),
             partial(changelog, window, first_new_row, engine, plan, names, rule, gone),
-            partial(_expired, window, plan, gone, names),
+            partial(_in_parts, window, plan.of_keys(gone), names),
             len(gone),
             np.diff(run_offsets),
         )
 
 
-def _expired(
-    window: Window, plan: MergePlan, gone: npt.NDArray[np.int64], names: Sequence[str]
-) -> pa.RecordBatch | None:
-    return gather(window, plan.of_keys(gone), names) if len(gone) else None
+def _in_parts(window: Window, plan: MergePlan, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The rows of a plan: a writer holds what it gathers beside the window that it gathers from."""
+    parts = np.array_split(np.arange(len(plan.kinds)), _PARTS)
+    return (gather(window, plan.of_keys(keys), names) for keys in parts if len(keys))
 
 
 def interleave_runs(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -54,8 +55,7 @@ def changes(
         keep_deletes=True,
         batch_bytes=batch_bytes,
     ):
-        found = merged.changes()
-        for each in [] if found is None else found.to_pylist():
+        for each in chain.from_iterable(rows.to_pylist() for rows in merged.changes()):
             kind = TEXTS[each["_VALUE_KIND"]]
             emitted.append((kind, {name: each[name] for name in schema.names}))
     return emitted
