@@ -30,7 +30,7 @@ from widetable.write.table_state import TableState
 _PIECES_PER_FILE: Final = 8
 # What merging this much in memory leaves behind in the allocator is worth the milliseconds of giving it back. Columns
 # by the thousand are small buffers, of which the C library keeps more than is in use.
-_RELEASED_BYTES: Final = 64 << 20
+_RELEASED_BYTES: Final = 16 << 20
 
 
 @dataclass(eq=False)
