@@ -67,14 +67,17 @@ def forgotten(tables: Sequence[JobsOfTable]) -> Iterator[tuple[JobsOfTable, str]
 
 
 def check_agreed(job: str, tables: Sequence[JobsOfTable]) -> None:
-    """Refuse to let a root go that is further in some of its tables than in others."""
-    found = {
-        table.name: table.state.members[job].frontier
-        for table in tables
-        if job in table.state.members and table.state.members[job].kind == ROOT
-    }
-    is_one_query = any(len(n.job.sinks) > 1 for t in tables for n in t.notes if n.job.name == job)
-    if is_one_query and len(set(found.values())) > 1:
+    """Refuse to let a root go that is further in some of its tables than in others: writers of one name are one job,
+    however they are registered. Tables of different intervals have no barrier in common that could be held together.
+    """
+    of_interval: dict[int, dict[str, int]] = {}
+    for table in tables:
+        member = table.state.members.get(job)
+        if member is not None and member.kind == ROOT:
+            of_interval.setdefault(table.state.interval, {})[table.name] = member.frontier
+    for found in of_interval.values():
+        if len(set(found.values())) < 2:
+            continue
         listed = ", ".join(f"{table} at {barrier}" for table, barrier in found.items())
         raise ConflictError(
             f"job {job!r}",
