@@ -70,9 +70,24 @@ class LiveFiles:
         """With the cache of the process that it comes to."""
         self.__dict__.update(state, cache=MANIFEST_CACHE)
 
+    def uncached(self) -> LiveFiles:
+        """The same for who looks for damage: each manifest is read again, once, whatever the process has of it."""
+        return replace(self, cache=ManifestCache())
+
     def uncounted(self) -> LiveFiles:
         """The same for an audit, which reports itself where files and rows are not as many as recorded."""
-        return replace(self, counted=False)
+        return replace(self.uncached(), counted=False)
+
+    def check_stored(self, snapshot: Snapshot | None) -> None:
+        """Raise DamagedError where the list of a snapshot that the process may have cached is not stored any more.
+
+        For commits, which write lists of manifests and need read none. One look, at the newest list:
+        it finds a lost directory, not a single lost manifest.
+        """
+        if snapshot is not None:
+            path = self.paths.manifest(snapshot.delta_manifest_list)
+            if not self.file_io.exists(path):
+                self._read(path, snapshot)
 
     def of_branch(self, paths: TablePaths) -> LiveFiles:
         """The same for snapshots of another branch."""

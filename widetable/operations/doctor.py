@@ -29,7 +29,9 @@ from widetable import options as opt
 from widetable.arguments import flag
 from widetable.commit.committed import MANY_USERS, MAX_USERS, users_of
 from widetable.commit.committer import Committer
+from widetable.commit.live_files import LiveFiles
 from widetable.commit.snapshot_times import ahead
+from widetable.derived_value import derived_value
 from widetable.errors import InvalidError, NotFoundError, WidetableError
 from widetable.format.damaged_file import ACTION
 from widetable.format.human_units import size_text
@@ -106,15 +108,22 @@ class _Doctor:
             tuple(dict.fromkeys(self.findings)),  # several checks may meet one thing
         )
 
+    @derived_value
+    def _stored(self) -> LiveFiles:
+        """What is stored, not what the process has of it."""
+        return self.committer.live_files.uncached()
+
     @property
     def _named_files(self) -> NamedFiles:
-        return NamedFiles(self.table.file_io, self.table.paths, self.committer.live_files)
+        return NamedFiles(self.table.file_io, self.table.paths, self._stored)
 
     def _guarded(self, check: str, look: Callable[[], Iterable[DoctorFinding]]) -> None:
         try:
             self.findings.extend(look())
         except WidetableError as error:
-            self.findings.append(of_error(check, error))
+            # What an earlier check said of the same file stops this one as well, and is said once.
+            if error.subject not in {finding.subject for finding in self.findings}:
+                self.findings.append(of_error(check, error))
 
     def _bucket_option(self) -> Iterator[DoctorFinding]:
         if opt.BUCKET.key in self.table.schema.options:
@@ -227,7 +236,7 @@ class _Doctor:
         lists = {name: size for name, size in snapshot.list_bytes.items() if name != gone}
         yield from lists.items()
         for name in lists:
-            for meta in self.committer.live_files.manifest_list(name, snapshot):
+            for meta in self._stored.manifest_list(name, snapshot):
                 yield meta.file_name, meta.file_size
 
     def _live_files(self) -> Iterator[DoctorFinding]:
@@ -236,11 +245,11 @@ class _Doctor:
         with held_newest(self.table, self.committer) as latest:
             if latest is None:  # the table was dropped since
                 return
-            entries = self.committer.live_files.live_entries(latest)
+            entries = self._stored.live_entries(latest)
             self.files += len(entries)
             for _, file in damaged_files(self.table, entries, latest.id, deep=self.is_deep):
                 yield _of_file(file, ACTION, command_line("repair", self.table.paths.root))
-            live_files = self.committer.live_files
+            live_files = self._stored
             yield from vector_findings(self.table, live_files, latest, entries, deep=self.is_deep)
             if self.is_deep:
                 yield from hash_index_findings(self.table, live_files, latest)
@@ -249,7 +258,7 @@ class _Doctor:
         """Not where a file is damaged, which says why."""
         if not self.is_deep or any(found.check == "files" for found in self.findings):
             return
-        state, live_files = self.table, self.committer.live_files
+        state, live_files = self.table, self._stored
         with held_newest(state, self.committer) as latest:
             for split in plan(live_files, latest, state.schema, None, rescaled=True):
                 try:
@@ -276,7 +285,7 @@ class _Doctor:
             if self._named_files.lacks_changelog(snapshot):
                 continue
             try:
-                entries = self.committer.live_files.changelog_entries(snapshot)
+                entries = self._stored.changelog_entries(snapshot)
             except NotFoundError:  # expired since
                 continue
             except WidetableError as error:

@@ -92,7 +92,7 @@ def _repair(table: TableState, committer: Committer, *, deep: bool, dry_run: boo
         with held_newest(table, committer) as latest:
             if latest is None:
                 break
-            entries = committer.live_files.live_entries(latest)
+            entries = committer.live_files.uncached().live_entries(latest)
             found = list(damaged_files(table, entries, latest.id, deep=deep))
             if not found:
                 break

@@ -104,3 +104,33 @@ def test_no_damage_gives_wrong_rows(
                 path.write_bytes(data)
         kept.check(table)
     assert noticed
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        lambda table: table.write(batch(9)),
+        lambda table: table.delete("k = 1"),
+        lambda table: table.overwrite(batch(9)),
+        lambda table: table.rollback(1),
+        lambda table: table.repair(),
+        lambda table: table.audit(),
+    ],
+    ids=["write", "delete", "overwrite", "rollback", "repair", "audit"],
+)
+def test_a_table_without_its_manifests_is_damaged_although_the_process_has_them(
+    tmp_path: Path, operation: Callable[[wt.Table], object]
+) -> None:
+    table = small_table(tmp_path)
+    table.write(batch(1))
+    table.write(batch(2))
+    newest = table.snapshots()[-1].id
+    directory = Path(table.path) / "manifest"
+    assert rows(table)
+    directory.rename(tmp_path / "elsewhere")
+
+    with pytest.raises(wt.DamagedError, match="manifest"):
+        operation(table)
+    assert not table.doctor().ok
+    assert table.snapshots()[-1].id == newest
+    assert not directory.exists() or not any(directory.iterdir())

@@ -369,6 +369,38 @@ def test_a_long_chain_of_conditions_is_a_filter_and_a_deep_one_is_refused(tmp_pa
             table.scan(filter=deep).to_arrow()
 
 
+_LONG = {
+    "or": " or ".join(f"k = {number}" for number in range(20_000)),
+    "and": " and ".join(f"k <> {number}" for number in range(8, 20_008)),
+    "or of and": " or ".join(f"(k = {number} and b)" for number in range(20_000)),
+    "or in parentheses": " or ".join(["(" + " or ".join(["k = 7"] * 200) + ")"] * 200),
+    "null": " or ".join(["v > 1"] * 20_000) + " or k = 7",
+    "not null": "k = 7 and not (" + " and ".join(["v > 1"] * 20_000) + " and k = 8)",
+    "floats": f"f in ({', '.join(f'{number}.5' for number in range(20_000))})",
+}
+
+
+@pytest.mark.parametrize("name", _LONG)
+def test_a_chain_is_a_filter_however_long_it_is(tmp_path: Path, name: str) -> None:
+    columns = {"k": "BIGINT", "b": "BOOLEAN", "f": "DOUBLE", "v": "INT"}
+    table = wt.Catalog(str(tmp_path)).create_table("db.t", columns, primary_key=["k"])
+    table.write([{"k": 7, "b": True, "f": 2.5, "v": None}, {"k": -1, "b": None, "f": 0.0, "v": 1}])
+    expected = [-1, 7] if name == "and" else [7]
+    assert table.scan(filter=_LONG[name]).to_arrow()["k"].to_pylist() == expected
+
+
+def test_a_filter_of_long_chains_within_each_other_ends_no_process(tmp_path: Path) -> None:
+    columns = {"k": "BIGINT", "v": "INT"}
+    table = wt.Catalog(str(tmp_path)).create_table("db.t", columns, primary_key=["k"])
+    table.write([{"k": 7, "v": 1}])
+    within = "k = 7"
+    for depth in range(12):
+        word = ("or", "and")[depth % 2]
+        other = ("k = 0", "v = 1")[depth % 2]
+        within = f"({f' {word} '.join([other] * 1_000)} {word} {within})"
+    assert table.scan(filter=within).to_arrow().num_rows == 1
+
+
 @pytest.mark.parametrize("number", [65, 400, 10_000])
 def test_a_text_of_many_conditions_is_a_filter(tmp_path: Path, number: int) -> None:
     """Arrow ends the process with an expression that is one chain of 10,000."""
