@@ -310,7 +310,6 @@ class Committer:
     ) -> Snapshot:
         """Everything that is written before the publish."""
         schema, latest = look.schema, look.latest
-        self.live_files.check_stored(latest)
         users = users_of(latest, self.last_commits.load)
         if run.files is None:
             writer = ManifestWriter(self._file_io, self._paths, self._partition_types, schema.id)

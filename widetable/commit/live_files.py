@@ -78,17 +78,6 @@ class LiveFiles:
         """The same for an audit, which reports itself where files and rows are not as many as recorded."""
         return replace(self.uncached(), counted=False)
 
-    def check_stored(self, snapshot: Snapshot | None) -> None:
-        """Raise DamagedError where the list of a snapshot that the process may have cached is not stored any more.
-
-        For commits, which write lists of manifests and need read none. One look, at the newest list:
-        it finds a lost directory, not a single lost manifest.
-        """
-        if snapshot is not None:
-            path = self.paths.manifest(snapshot.delta_manifest_list)
-            if not self.file_io.exists(path):
-                self._read(path, snapshot)
-
     def of_branch(self, paths: TablePaths) -> LiveFiles:
         """The same for snapshots of another branch."""
         return replace(self, paths=paths)

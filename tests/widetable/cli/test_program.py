@@ -27,7 +27,10 @@ sys.exit(program.run())
 
 @pytest.mark.parametrize(
     ("before", "code"),
-    [("", -signal.SIGINT), ("signal.signal(signal.SIGINT, signal.SIG_IGN)", 7)],
+    [
+        ("signal.signal(signal.SIGINT, signal.default_int_handler)", -signal.SIGINT),
+        ("signal.signal(signal.SIGINT, signal.SIG_IGN)", 7),
+    ],
 )
 def test_an_interrupt_while_modules_are_imported_says_nothing(before: str, code: int) -> None:
     """A shell shows 130. One that the shell has ignored, as of a job in the background, stays ignored."""
