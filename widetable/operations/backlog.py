@@ -129,7 +129,9 @@ def unattended_by(
     path: str, options: TableOptions, backlog: Backlog, since: SinceCompaction, *, is_leased: bool
 ) -> str | None:
     """What to say of level-0 files that nobody moves up; None when there is nothing to say."""
-    waiting = Waiting(backlog.files, since.commits, backlog.oldest_age_millis)
+    waiting = Waiting(
+        backlog.files, since.commits, since.compaction is not None, backlog.oldest_age_millis
+    )
     return unattended_warning(path, options, waiting, is_leased=is_leased)
 
 

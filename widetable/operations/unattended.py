@@ -7,7 +7,7 @@ snapshots. Raises nothing: it is logged on the way of an append.
     level-0 files   commits since the last compaction   oldest file    lease held   said
     2               2                                   -              no           nothing: one may be due next
     3               3                                   -              no           the warning
-    1               1, the first of the table           -              no           nothing: who looks after it starts
+    1               1, none among those looked at       -              no           the warning
     1               1                                   61 s           no           the warning
     any             any                                 any            yes          nothing
 """
@@ -43,11 +43,12 @@ _SELDOM: Final = Seldom()
 class Waiting:
     """files: in level 0; where it is not known, a lower bound. commits: since the last compaction.
 
-    oldest_age_millis: of the files, None: unknown.
+    was_compacted: whether one is among the snapshots looked at. oldest_age_millis: of the files, None: unknown.
     """
 
     files: int
     commits: int
+    was_compacted: bool
     oldest_age_millis: int | None = None
 
 
@@ -63,7 +64,9 @@ def unattended_warning(
     if not needs_somebody or is_leased or not waiting.files:
         return None
     is_patient = (
-        waiting.commits < _PATIENT_COMMITS and (waiting.oldest_age_millis or 0) < _PATIENT_MILLIS
+        waiting.was_compacted
+        and waiting.commits < _PATIENT_COMMITS
+        and (waiting.oldest_age_millis or 0) < _PATIENT_MILLIS
     )
     if is_patient:
         return None
@@ -86,7 +89,7 @@ def warn_unattended(state: TableState, committer: Committer, new_files: int) -> 
     try:
         is_leased = holder(state.file_io, state.paths) is not None
         # With a lease nothing is said whatever waits: no snapshots are read.
-        waiting = Waiting(0, 0) if is_leased else _waiting(committer, new_files)
+        waiting = Waiting(0, 0, True) if is_leased else _waiting(committer, new_files)
     except WidetableError:
         _log.debug("it is not known whether anybody compacts %s", path, exc_info=True)
         return
@@ -105,6 +108,6 @@ def _waiting(committer: Committer, new_files: int) -> Waiting:
     for id in range(latest_id, max(latest_id - _LOOKS_BACK, 0), -1):
         snapshot = committer.snapshots.load(id)
         if snapshot.commit_kind == COMMIT_KIND_COMPACT:
-            break
+            return Waiting(max(new_files, commits), commits, True)
         commits += bool(snapshot.delta_record_count)
-    return Waiting(max(new_files, commits), commits)
+    return Waiting(max(new_files, commits), commits, False)
