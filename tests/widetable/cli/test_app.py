@@ -163,9 +163,8 @@ def test_inspect_says_what_waits(make: Callable[..., wt.Table]) -> None:
     result = run("inspect", table.path)
     assert "1 to 1, the newest APPEND" in result.stdout
     assert "1 level-0 files in 1 buckets" in result.stdout
-    assert not any(table.write(rows(1, 2)).retries for _ in range(2))
-    assert "run widetable maintain" in run("inspect", table.path).stdout.splitlines()[-1]
-    assert json.loads(run("inspect", table.path, "--json").stdout)["backlog"]["rows"] == 6
+    assert "run widetable maintain" in result.stdout.splitlines()[-1]
+    assert json.loads(run("inspect", table.path, "--json").stdout)["backlog"]["rows"] == 2
 
 
 # explain
