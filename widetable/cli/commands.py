@@ -81,8 +81,8 @@ _LOOK: Final = (
         (
             argument(
                 "--from",
-                "Snapshot id or tag onto whose rows the changelog is folded; 0: the empty table. By default the "
-                "oldest snapshot.",
+                "Snapshot id or tag (tag:NAME where it is a number) onto whose rows the changelog is folded; 0: the "
+                "empty table. By default the oldest snapshot.",
                 dest="start",
                 metavar="SNAPSHOT",
             ),
@@ -121,9 +121,11 @@ _LOOK: Final = (
         (
             PATH,
             argument(
-                "start", "Snapshot id or tag, exclusive; 0: before the first.", metavar="START"
+                "start",
+                "Snapshot id or tag (tag:NAME where it is a number), exclusive; 0: before the first.",
+                metavar="START",
             ),
-            argument("end", "Snapshot id or tag, inclusive.", metavar="END"),
+            argument("end", "The same, inclusive.", metavar="END"),
             argument(
                 "--mode",
                 "The changelog, else what was appended (auto); always these, or that; in which rows both ends differ; "

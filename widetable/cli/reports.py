@@ -6,8 +6,6 @@ stream, whose rows are printed while they are read, and which may break off in t
 
 from __future__ import annotations
 
-from typing import Final
-
 import pyarrow as pa
 
 from widetable.cli.audit_text import audit_lines
@@ -18,14 +16,12 @@ from widetable.cli.frame_text import frame_lines
 from widetable.cli.inspection_text import inspection_lines
 from widetable.cli.key_words import key_of_words
 from widetable.cli.option_words import names_of
+from widetable.cli.snapshot_word import barrier_or_text, snapshot_or_tag
 from widetable.errors import InvalidError
 from widetable.format.printed_value import printed_rows
 from widetable.operations.changes import change_schema
 from widetable.operations.inspected_names import OF_A_SNAPSHOT
 from widetable.table import Table
-
-# Of the largest id, 2**63 - 1. A longer number is a tag's name, and is looked up as one.
-_ID_DIGITS: Final = 19
 
 
 def inspect(path: str, what: str | None, snapshot: int | None, tag: str | None, format: str) -> int:
@@ -75,7 +71,9 @@ def explain(path: str, key: list[str], snapshot: int | None, tag: str | None, fo
 
 def audit(path: str, start: str | None, findings: int, format: str) -> int:
     """Prints how much was checked of each law, and what breaks one; the exit code says whether anything does."""
-    report = Table.open(path).audit(None if start is None else _end(start), findings)
+    table = Table.open(path)
+    first = None if start is None else snapshot_or_tag(start, "--from", table)
+    report = table.audit(first, findings)
     write_lines(format, report.to_dict(), audit_lines(report))
     return DONE if report.ok else FOUND
 
@@ -98,13 +96,10 @@ def changes(
     names = None if columns is None else names_of(columns)
     table = Table.open(path)
     schema = change_schema(table, names, commit_columns=commits)
-    ends = _end(start), _end(end)
+    if mode == "barrier":
+        ends = barrier_or_text(start), barrier_or_text(end)
+    else:
+        ends = snapshot_or_tag(start, "START", table), snapshot_or_tag(end, "END", table)
     batches = table.change_batches(*ends, names, mode=mode, commit_columns=commits)
     write_rows(format, output, batches, schema)
     return DONE
-
-
-def _end(text: str) -> int | str:
-    """A snapshot's id or a tag. A tag of ASCII digits alone cannot be named here."""
-    is_id = text.isascii() and text.isdecimal() and len(text) <= _ID_DIGITS
-    return int(text) if is_id else text

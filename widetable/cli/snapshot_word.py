@@ -1,0 +1,54 @@
+"""The word by which a command names one moment of a table: a snapshot's id, or a tag.
+
+    120                 snapshot 120; refused where a tag has that name, too
+    january             the tag
+    tag:20240129        the tag, whose name may be of digits alone: automatic tags and other clients have such
+    snapshot:20240129   the snapshot, whatever tags there are
+
+Raises InvalidError for a word that may mean both, and for an id that is none.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from widetable.errors import InvalidError
+from widetable.table import Table
+
+_TAG: Final = "tag:"
+_SNAPSHOT: Final = "snapshot:"
+# Of the largest id, 2**63 - 1. A longer number is a tag's name, and is looked up as one.
+_ID_DIGITS: Final = 19
+FORMS: Final = f"a snapshot's id, a tag, {_SNAPSHOT}ID or {_TAG}NAME"
+
+
+def snapshot_or_tag(word: str, name: str, table: Table) -> int | str:
+    """An id as a number, a tag's name as text. name: of the argument, for messages. Neither needs to be there."""
+    if word.startswith(_TAG):
+        return word.removeprefix(_TAG)
+    if word.startswith(_SNAPSHOT):
+        digits = word.removeprefix(_SNAPSHOT)
+        if _is_id(digits):
+            return int(digits)
+        raise InvalidError(
+            name, found=repr(word), expected=FORMS, action="Give the id as a number."
+        )
+    if not _is_id(word):
+        return word
+    if word in table._tags.names():
+        raise InvalidError(
+            name,
+            found=f"{word!r}, which is a tag's name and may be a snapshot's id",
+            expected="a word that means one of them",
+            action=f"Write {_TAG}{word} or {_SNAPSHOT}{word}.",
+        )
+    return int(word)
+
+
+def barrier_or_text(word: str) -> int | str:
+    """Of mode `barrier`, in which ends are barriers: a number, or what the table refuses."""
+    return int(word) if _is_id(word) else word
+
+
+def _is_id(word: str) -> bool:
+    return word.isascii() and word.isdecimal() and len(word) <= _ID_DIGITS
