@@ -14,8 +14,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from widetable import InvalidError
-from widetable.connector import instance, path, text, whole_number
-from widetable_spark.source_options import COMMIT_IDENTIFIER, COMMIT_USER
+from widetable.connector import instance, mapping, path, refused, text, whole_number
+from widetable_spark.source_options import COMMIT_IDENTIFIER, COMMIT_USER, PATH
 from widetable_spark.task_writer import QUERY_ID_PROPERTY
 
 
@@ -38,7 +38,8 @@ def write_batch(
     commit_user
         Name under which the batches count, one query's alone. By default the query's id, which its checkpoint keeps.
     options
-        Of `format("widetable")`, such as `row-kind`, `columns` and those of an object store.
+        Of `format("widetable")`, such as `row-kind`, `columns` and those of an object store; not those that say where
+        and as what the batch is committed.
 
     Raises
     ------
@@ -55,8 +56,12 @@ def write_batch(
     number = whole_number(batch_id, "batch_id", least=0)
     user = _query_id(df) if commit_user is None else text(commit_user, "commit_user")
     writer = instance(df, DataFrame, "df").write.format("widetable").mode("append")
-    given = {**(options or {}), COMMIT_USER: user, COMMIT_IDENTIFIER: str(number)}
-    writer.options(**given).save(path(table, "table"))
+    asked = mapping(options, "options")
+    said = {PATH: path(table, "table"), COMMIT_USER: user, COMMIT_IDENTIFIER: str(number)}
+    for key in asked:
+        if key.lower() in said:
+            raise refused(key, "options", f"none of {', '.join(said)}, which the call says")
+    writer.options(**asked, **said).save()
 
 
 def _query_id(df: DataFrame) -> str:

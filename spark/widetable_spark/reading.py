@@ -73,13 +73,14 @@ def read(
 ) -> DataFrame:
     """A DataFrame of one snapshot of the table at `path`.
 
-    columns: in the order wanted; None: all. where: a condition in SQL over any column of the table;
-    rows for which it is null are left out.
+    columns: in the order wanted; None: all. where: a condition in SQL over any column of the table,
+    as `Table.scan` takes it; rows for which it is null are left out. Spark decides, as it does in
+    `read(..).where(..)`: texts of moments without a zone are read in the session's zone.
     as_of: a snapshot id (int), a tag (str) or a point in time (datetime; the newest snapshot not
     younger than it); None: the latest.
     storage_options: of an object store, as in `widetable.Catalog`; tasks get them.
     The snapshot is fixed when this is called. Raises NotFoundError for a table, column, snapshot or
-    tag that is not there.
+    tag that is not there, InvalidError for a condition that the table or Spark does not take.
     """
     session_of(spark)
     table = Table.open(path, storage_options=storage_options)

@@ -79,6 +79,10 @@ def test_an_identifier_that_could_not_count_is_refused(
         )
     with pytest.raises(wt.InvalidError, match="nobody's streaming query"):
         widetable_spark.write_batch(rows, 0, table.path)
+    with pytest.raises(wt.InvalidError, match="which the call says"):
+        widetable_spark.write_batch(
+            rows, 0, table.path, commit_user="a", options={"Commit-User": "b"}
+        )
     with pytest.raises(wt.InvalidError, match="batch_id"):
         widetable_spark.write_batch(rows, -1, table.path, commit_user="a")
     stream = spark.readStream.format("rate").load().selectExpr("value AS k", "value AS v")

@@ -65,7 +65,7 @@ def next_snapshot(
     time_millis = commit_millis(now_millis, previous.time_millis if previous else None)
     delta_rows = sum(e.file.row_count if e.kind == ADD else -e.file.row_count for e in delta)
     return Snapshot(
-        id=(id := 1 if previous is None else previous.id + 1),
+        id=_next_id(previous),
         schema_id=schema_id,
         base_manifest_list=base_list.name,
         base_manifest_list_size=base_list.size_bytes,
@@ -97,12 +97,16 @@ def next_snapshot(
                 users,
                 max([highest_sequence_number, *(e.file.max_sequence_number for e in delta)]),
                 asked.by.user,
-                _remembered(asked, id, time_millis),
+                _remembered(asked, _next_id(previous), time_millis),
                 look.schema.typed_options.get(COMMIT_USER_RETENTION),
             ),
             **_of_rows(asked, run.retries),
         },
     )
+
+
+def _next_id(previous: Snapshot | None) -> int:
+    return 1 if previous is None else previous.id + 1
 
 
 def _columns(look: Look, asked: CommitRequest) -> dict[str, str]:

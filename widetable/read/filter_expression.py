@@ -97,14 +97,13 @@ class _Token:
             self.arguments.append(argument)
 
     def close(self, name: str) -> None:
-        """Set how deep Arrow goes when it computes the call: it makes one chain of all ORs below
-        an OR, and goes as deep as the chain is long.
+        """The call is read to its end. Set how deep Arrow recurses when it computes the call: it makes one chain of
+        all ORs below an OR, and recurses once for each of them.
 
         Raises InvalidError where that may be more than the stack of a thread.
         """
-        self.name = (
-            name  # a cast ends with its own name although its options stand where others' do
-        )
+        # A cast ends with its own name although its options stand where others' do.
+        self.name = name
         step = len(self.arguments) if name in _CHAINS else 1
         self.depth = step + max((argument.depth for argument in self.arguments), default=0)
         if self.depth > _DEEPEST:

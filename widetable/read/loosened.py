@@ -3,7 +3,8 @@
 An engine that applies a condition itself reads `'2024-01-01 00:00'` in the zone of its session. It compares a TIMESTAMP
 with a moment by way of that zone, whose clocks jump. So the condition is its to decide, and here it only spares reading
 rows. Comparisons with moments are made wider by two days: no zone is further than 18 hours from UTC, and no clock was
-put forward by more than a day. Everything else stays as it is.
+put forward by more than a day. Everything else stays as it is. What is only computed, of a filter that was given as an
+expression, may be true of any row.
 
     at >= TIMESTAMP '2024-01-03'               at >= 2024-01-01
     at = TIMESTAMP '2024-01-03'                at >= 2024-01-01 AND at <= 2024-01-05
@@ -27,6 +28,7 @@ from widetable.read.predicate import (
     IsNull,
     Node,
     Not,
+    Opaque,
     Or,
     Predicate,
     Truth,
@@ -40,7 +42,7 @@ _ZONED: Final = ("TIMESTAMP", "TIMESTAMP_LTZ")
 
 
 def loosened(predicate: Predicate) -> Predicate:
-    """True at least where the predicate, made of a text, is true in some time zone."""
+    """True at least where the predicate is true in some time zone."""
     tree = _at_least(predicate.tree)
     return Predicate(tree, to_expression(tree), predicate.columns)
 
@@ -111,6 +113,7 @@ _WIDER: Final[dict[type, Callable[[Any], Node]]] = {
     Not: lambda node: Not(_at_most(node.part)),
     Compare: _wider,
     In: _any_of,
+    Opaque: lambda node: Truth(True),
 }
 _NARROWER: Final[dict[type, Callable[[Any], Node]]] = {
     And: lambda node: And(tuple(map(_at_most, node.parts))),
@@ -118,4 +121,5 @@ _NARROWER: Final[dict[type, Callable[[Any], Node]]] = {
     Not: lambda node: Not(_at_least(node.part)),
     Compare: _narrower,
     In: _none_of,
+    Opaque: lambda node: Truth(False),
 }

@@ -135,8 +135,8 @@ class TableScan(ArrowRows):
         return found
 
     def loosened(self) -> TableScan:
-        """The same scan for an engine that applies the filter, a text, itself: rows that are not kept may be among its
-        rows, but none is missing that the filter keeps in any time zone.
+        """The same scan for an engine that applies the filter itself: rows that are not kept may be among its rows, but
+        none is missing that the filter keeps in any time zone.
 
         It has the columns that the filter reads, behind the others.
         """

@@ -7,6 +7,7 @@ import random
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import widetable as wt
@@ -90,3 +91,10 @@ def test_what_is_far_away_is_left_out(schema: TableSchema, text: str, bound: str
 def test_what_has_no_zone_stays_as_it_is(schema: TableSchema) -> None:
     given = parse("n IN (1, 2) OR NOT n > 5 AND zoned IS NULL", schema)
     assert loosened(given).tree == given.tree
+
+
+def test_what_is_only_computed_leaves_out_nothing(schema: TableSchema) -> None:
+    computed = pc.field("n") + 1
+    given = parse((computed > 5) & ~(computed > 7) & (pc.field("n") < 9), schema)
+    kept = loosened(given).rows_of(rows())["n"].to_pylist()
+    assert kept == list(range(9))
