@@ -40,6 +40,7 @@ STAGES = (
         "tag_options",
         "barrier_options",
         "options",
+        "time_zone",
         "tag_rule",
         "partition_time",
         "option_checks",

@@ -27,6 +27,7 @@ from widetable.partition_time import check_pattern, time_form
 from widetable.paths import partition_directory
 from widetable.retention_options import PARTITION_TIMESTAMP_FORMATTER, PARTITION_TIMESTAMP_PATTERN
 from widetable.schema import KEY_PREFIX, RESERVED_NAMES, TableSchema
+from widetable.tag_rule import check_zone
 
 
 def check_schema(schema: TableSchema) -> None:
@@ -37,6 +38,7 @@ def check_schema(schema: TableSchema) -> None:
     _check_names(schema)
     _check_keys(schema)
     check_values(schema.options)
+    check_zone(schema.typed_options)
     for key, column in field_option_columns(schema.options):
         _check_there(schema, f"option {key!r}", column, "Correct the column's name.")
     # For what they raise: expiry would find the fault only when it comes to it.

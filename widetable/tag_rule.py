@@ -5,7 +5,7 @@
 
 A table without automatic tags gets the one of the period before its first snapshot. Source: Paimon `TagAutoCreation`,
 `TagPeriodHandler`, `TagTimeExtractor`. Raises UnsupportedError for tags of batch writes, InvalidError for a delay as
-long as a period, and for a zone that nobody knows.
+long as a period. The zone is looked up when a tag is made: who writes needs no zone database.
 
 Hourly tags with a delay of 10 minutes, what `due` says of a snapshot:
 
@@ -23,13 +23,13 @@ ended last by the clock.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta, tzinfo
+from datetime import datetime, timedelta
 from typing import Final
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from widetable import tag_options as tag
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.options import TableOptions
+from widetable.time_zone import is_refuted, zone_of
 
 _HOURS: Final = {"daily": 24, "hourly": 1, "two-hours": 2}
 # Periods are counted from here in local time without a zone: a day has 24 hours on any clock, and
@@ -43,8 +43,8 @@ _HOUR: Final = {"with_dashes": "%Y-%m-%d %H", "without_dashes": "%Y%m%d %H"}
 
 @dataclass(frozen=True)
 class TagRule:
-    """zone: of watermarks; None: the commit's time, in the zone of this machine. most: how many stay. completes: no
-    period goes without a tag.
+    """zone: name of that of watermarks; None: the commit's time, in the zone of this machine. most: how many stay.
+    completes: no period goes without a tag.
 
     period, delay: delay < period. name_format: of `strftime`; a name says the start of its period.
     By commit times the names depend on the zone of the machine that makes them.
@@ -53,18 +53,24 @@ class TagRule:
     period: timedelta
     delay: timedelta
     name_format: str
-    zone: tzinfo | None
+    zone: str | None
     is_by_watermark: bool
     most: int | None
     completes: bool
 
     def time_of(self, commit_millis: int, watermark: int | None) -> datetime | None:
-        """By which a snapshot belongs to a period; None for one without a watermark, or a time that no calendar has."""
+        """By which a snapshot belongs to a period; None for one without a watermark, or a time that no calendar has.
+
+        Raises InvalidError for a zone that this machine does not know.
+        """
         millis = watermark if self.is_by_watermark else commit_millis
         if millis is None:
             return None
+        zone = None if self.zone is None else zone_of(self.zone)
+        if zone is None and self.zone is not None:
+            raise unknown_zone(self.zone)
         try:
-            time = datetime.fromtimestamp(millis / 1000, self.zone).replace(tzinfo=None)
+            time = datetime.fromtimestamp(millis / 1000, zone).replace(tzinfo=None)
         except (OverflowError, ValueError, OSError):
             return None
         return time if time.year > _LEAST_YEAR else None
@@ -132,7 +138,7 @@ def tag_rule(options: TableOptions) -> TagRule | None:
         period,
         delay,
         _name_format(options),
-        _zone(options.get(tag.WATERMARK_TIME_ZONE)) if is_by_watermark else None,
+        options.get(tag.WATERMARK_TIME_ZONE) if is_by_watermark else None,
         is_by_watermark,
         options.get(tag.TAG_NUM_RETAINED_MAX),
         options.get(tag.TAG_AUTOMATIC_COMPLETION),
@@ -159,14 +165,18 @@ def _name_format(options: TableOptions) -> str:
     return _HOUR.get(formatter, "%Y%m%d%H")
 
 
-def _zone(name: str) -> tzinfo:
-    """By the zones of this machine (or the package tzdata): what one knows another may not."""
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError) as cause:
-        raise InvalidError(
-            f"option {tag.WATERMARK_TIME_ZONE.key!r}",
-            found=repr(name),
-            expected="a zone that this machine knows, such as UTC or Europe/Berlin",
-            action="Correct the zone.",
-        ) from cause
+def check_zone(options: TableOptions) -> None:
+    """Raise InvalidError for a zone of watermarks that is no zone, as far as this machine can tell."""
+    rule = tag_rule(options)
+    if rule is not None and rule.zone is not None and is_refuted(rule.zone):
+        raise unknown_zone(rule.zone)
+
+
+def unknown_zone(name: str) -> InvalidError:
+    """The error for a zone of watermarks that this machine does not know; another machine may."""
+    return InvalidError(
+        f"option {tag.WATERMARK_TIME_ZONE.key!r}",
+        found=repr(name),
+        expected="UTC, or a zone that this machine knows, such as Europe/Berlin",
+        action="Correct the zone, or install the tz database here (the package tzdata).",
+    )

@@ -17,12 +17,12 @@ import time
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from typing import Final, TypeAlias
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import numpy.typing as npt
 
 from widetable.errors import UnsupportedError
+from widetable.time_zone import zone_of
 
 Seconds: TypeAlias = npt.NDArray[np.int64]
 
@@ -76,10 +76,9 @@ def _within(start: int, offset: Callable[[int], int]) -> list[tuple[int, int]]:
 def _offset_of(name: str, subject: str) -> Callable[[int], int]:
     if not name:
         return lambda second: time.localtime(second).tm_gmtoff
-    try:
-        zone = ZoneInfo(name)
-    except (LookupError, ValueError, OSError) as cause:
-        raise unknown_zone(name, subject) from cause
+    zone = zone_of(name)
+    if zone is None:
+        raise unknown_zone(name, subject)
 
     def offset(second: int) -> int:
         ahead = (_EPOCH + timedelta(seconds=second)).astimezone(zone).utcoffset()

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import random
+import sys
+import zoneinfo
+from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import widetable as wt
 from tests.dated_snapshots import dated_table
-from widetable.option_checks import check_values
+from widetable.new_schema import new_schema
 
 DAY = datetime(2024, 3, 9)
 HOUR = timedelta(hours=1)
@@ -122,6 +126,41 @@ def test_watermarks_in_their_zone(tmp_path: Path) -> None:
     assert kept(table.table) == {"2024-03-08": 2, "2024-03-09": 4}
 
 
+@pytest.fixture
+def no_zones(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A slim image: no zone database, and no package tzdata."""
+    monkeypatch.setitem(sys.modules, "tzdata", None)
+    path = zoneinfo.TZPATH
+    zoneinfo.reset_tzpath(to=())
+    zoneinfo.ZoneInfo.clear_cache()
+    yield
+    zoneinfo.reset_tzpath(to=path)
+
+
+def test_tags_in_utc_need_no_zone_database(tmp_path: Path, no_zones: None) -> None:
+    table = dated_table(tmp_path, {"tag.automatic-creation": "watermark"})
+    for hour in (10, 34, 35):
+        table.add(
+            DAY, watermark=int(DAY.replace(tzinfo=timezone.utc).timestamp() + hour * 3600) * 1000
+        )
+    table.table.maintain(once=True)
+    assert kept(table.table) == {"2024-03-08": 1, "2024-03-09": 2}
+
+
+def test_a_writer_needs_no_zone_database_and_who_tags_says_so(
+    tmp_path: Path, no_zones: None
+) -> None:
+    options = {"tag.automatic-creation": "watermark", "sink.watermark-time-zone": "Asia/Tokyo"}
+    table = dated_table(tmp_path, options)
+    table.add(DAY, watermark=int(DAY.timestamp() * 1000))
+    table.table.compact(full=True)
+    catalog = wt.Catalog(str(tmp_path))
+    altered = catalog.alter_table("db.t", set_options={"snapshot.time-retained": "2 h"})
+    assert altered.scan().to_arrow().num_rows == 1
+    with pytest.raises(wt.InvalidError, match=r"'Asia/Tokyo'.*tzdata"):
+        table.table.expire_snapshots(time_retained_millis=10**15)
+
+
 def test_other_tags_do_not_count_and_stay(tmp_path: Path) -> None:
     options = {"tag.automatic-creation": "process-time", "tag.num-retained-max": "1"}
     table = dated_table(tmp_path, options)
@@ -213,4 +252,8 @@ def test_days_at_the_ends_of_a_calendar(tmp_path: Path) -> None:
 )
 def test_options_that_are_refused(options: dict[str, str], error: Any, match: str) -> None:
     with pytest.raises(error, match=match):
-        check_values({"tag.automatic-creation": "process-time", **options})
+        new_schema(
+            pa.schema([("k", pa.int64())]),
+            primary_key=["k"],
+            options={"tag.automatic-creation": "process-time", **options},
+        )
