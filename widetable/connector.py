@@ -108,6 +108,7 @@ from widetable.storage.storage_options import (
     checked_storage_options,
     split_storage_options,
 )
+from widetable.storage.temporary_directory import temporary_directory
 from widetable.worker_thread import Task, WorkerThread
 from widetable.write.table_state import TableState
 from widetable.write.write_batch import ROW_KIND_COLUMN
@@ -201,6 +202,7 @@ __all__ = [
     "start_of",
     "start_stream",
     "table_name",
+    "temporary_directory",
     "text",
     "time_text",
     "wait_for_changelogs",

@@ -37,6 +37,7 @@ from widetable.kernels.compiler import COMPILER
 from widetable.kernels.jit import Kernel
 from widetable.kernels.lz4_block import lz4_block
 from widetable.kernels.orc_runs import unsigned_runs
+from widetable.storage.temporary_directory import temporary_directory
 from widetable.table import Table
 
 # Enough for several files, merges and deletes; types are what is to be met, not amounts. At most 60:
@@ -99,7 +100,8 @@ def warm_up() -> Warmth:
     lookup caches of the tables here must not take room from those of the host.
     """
     Kernel.interprets = False
-    with tempfile.TemporaryDirectory(prefix="widetable-warmup-") as folder:
+    root = temporary_directory("for the tables of the warm-up")
+    with tempfile.TemporaryDirectory(prefix="widetable-warmup-", dir=root) as folder:
         os.environ["WIDETABLE_CACHE_DIR"] = f"{folder}/caches"
         catalog = Catalog(folder)
         for number, (kinds, options) in enumerate(_TABLES):

@@ -34,12 +34,12 @@ import fcntl
 import hashlib
 import os
 import struct
-import tempfile
 import uuid
 from collections.abc import Iterator
 from typing import Final
 
 from widetable import StorageError
+from widetable.connector import temporary_directory
 
 _COUNT: Final = struct.Struct("<Q")
 
@@ -52,7 +52,8 @@ class AskedFirst:
     """
 
     def __init__(self, key: str) -> None:
-        root = os.path.join(tempfile.gettempdir(), f"widetable-asked-{os.getuid()}")
+        temporary = temporary_directory("in which the sources of a job see each other")
+        root = os.path.join(temporary, f"widetable-asked-{os.getuid()}")
         self._folder = os.path.join(root, hashlib.sha256(key.encode()).hexdigest()[:32])
         self._name = uuid.uuid4().hex
         self._count = 0

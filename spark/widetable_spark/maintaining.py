@@ -52,6 +52,7 @@ from widetable.connector import (
     caches_of,
     compact_all,
     perform,
+    temporary_directory,
     text,
     whole_number,
 )
@@ -99,8 +100,8 @@ def maintain(
     upkeep = Upkeep(
         trigger_millis, full_compaction_interval_millis, expire, orphans_older_than_millis
     )
+    temporary = None if checkpoint else _temporary_checkpoint()
     maintainer = table.maintainer(upkeep, executors.compact)
-    temporary = None if checkpoint else tempfile.mkdtemp(prefix="widetable-maintain-")
     try:
         folder = checkpoint or temporary or ""
         query = _start(spark, folder, trigger_millis, name, _round(maintainer))
@@ -115,6 +116,12 @@ def maintain(
     )
     watcher.start()
     return query
+
+
+def _temporary_checkpoint() -> str:
+    """For a query without a checkpoint of its own. Raises StorageError."""
+    folder = temporary_directory("for the checkpoint; or give the query a checkpoint")
+    return tempfile.mkdtemp(prefix="widetable-maintain-", dir=folder)
 
 
 def _context(spark: SparkSession) -> SparkContext:

@@ -24,7 +24,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, cast
 
 import pyarrow as pa
 
@@ -33,6 +33,7 @@ from widetable.cli.row_inputs import INPUTS, Check, RowInput
 from widetable.errors import InvalidError
 from widetable.schema import TableSchema
 from widetable.storage.locate import local_path
+from widetable.storage.temporary_directory import temporary_directory
 from widetable.types import MAX_LENGTH, DataType, arrow_type
 from widetable.write.row_columns import RowColumns
 from widetable.write.write_batch import ROW_KIND_COLUMN, write_columns
@@ -92,6 +93,12 @@ def _check_row_kind(row_kind: str | None, schema: TableSchema) -> None:
         )
 
 
+def _spool_file(name: str) -> BinaryIO:
+    """A file without a name, for a copy of an input that can be read once only. name: of the input."""
+    folder = temporary_directory(f"for a copy of {name}, which can be read only once")
+    return cast("BinaryIO", tempfile.TemporaryFile(dir=folder))
+
+
 class _RowFile:
     """A file that can be read twice. spools: close what it is copied to.
 
@@ -106,7 +113,7 @@ class _RowFile:
         self._spooled: BinaryIO | None = None
         with _opened(path) as file, storage_errors(path):
             if path == "-" or not file.seekable():
-                self._spooled = spools.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
+                self._spooled = spools.enter_context(_spool_file(path))
                 shutil.copyfileobj(file, self._spooled, 1 << 20)
 
     def names(self, enough: set[str]) -> list[str]:

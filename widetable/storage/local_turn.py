@@ -28,13 +28,14 @@ import contextlib
 import fcntl
 import hashlib
 import os
-import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Final
 
+from widetable.errors import StorageError
 from widetable.forked_child import SharedByThreads
+from widetable.storage.temporary_directory import temporary_directory
 
 # What is done in a turn takes milliseconds, a compaction seconds: who keeps one for so long may stand still.
 PATIENCE_SECONDS: Final = 20.0
@@ -71,9 +72,13 @@ def turn_of_name(name: str) -> AbstractContextManager[bool]:
     """At a name on a storage that has no such files: at one of this user's temporary files, for the same name.
 
     Another user's processes have files of their own, and so do other machines: they do not take
-    turns with these.
+    turns with these. Where there are no temporary files there are no turns.
     """
-    folder = os.path.join(tempfile.gettempdir(), f"widetable-turns-{os.getuid()}")
+    try:
+        root = temporary_directory("for turns")
+    except StorageError:
+        return contextlib.nullcontext(False)
+    folder = os.path.join(root, f"widetable-turns-{os.getuid()}")
     with contextlib.suppress(OSError):
         os.makedirs(folder, mode=0o700, exist_ok=True)
     return turn(os.path.join(folder, hashlib.sha256(name.encode()).hexdigest()))

@@ -30,6 +30,7 @@ from typing import Final
 import pyarrow as pa
 
 from widetable.errors import StorageError
+from widetable.storage.temporary_directory import temporary_directory
 
 # Another machine may have the same directory, and does not see the locks of this one.
 _PREFIX: Final = f"widetable-spill-{os.uname().nodename}-"
@@ -101,7 +102,7 @@ class SpillSpace:
 
     def _make_directory(self) -> str:
         if self.directory is None:
-            folder = tempfile.gettempdir()
+            folder = temporary_directory("for rows that do not fit into memory")
             _remove_abandoned(folder)
             with _mapped_errors(folder):
                 self.directory, lock = _locked_directory(folder)
