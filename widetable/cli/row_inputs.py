@@ -31,6 +31,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from widetable.arguments import shown
+from widetable.cli.text_encoding import check_encoding, decoded
 from widetable.errors import InvalidError
 from widetable.format.parsed_text import first_refused, parsed_texts
 from widetable.format.parsed_value import JsonNumber, parsed
@@ -43,6 +44,7 @@ _BYTES_AT_ONCE: Final = 1 << 22
 _MOST_BYTES: Final = 1 << 28
 # What Arrow says of a row that is longer than a block; texts of rows stand in its other errors.
 _BLOCK_IS_SMALL: Final = "straddling object straddles two block boundaries"
+_IS_NO_TEXT: Final = "invalid UTF8"
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 # In each field of the row that is put behind a file of CSV.
 _ENDED: Final = "\0end"
@@ -140,7 +142,7 @@ class JsonInput:
 
     def _lines(self) -> Iterator[tuple[int, bytes]]:
         """With their numbers, from 1 on."""
-        self.file.seek(0)
+        check_encoding(self.file, self.path)
         for number, line in enumerate(self.file, 1):
             text = line.removeprefix(_BYTE_ORDER_MARK) if number == 1 else line
             if text.strip():
@@ -149,7 +151,7 @@ class JsonInput:
     def _row(self, number: int, line: bytes) -> dict[str, Any]:
         """RecursionError: arrays too deep for the decoder. An empty object has no key and would be a row of nothing."""
         try:
-            row = _DECODER.decode(line.decode())
+            row = _DECODER.decode(decoded(line, f"{self.path}, line {number}"))
         except (ValueError, RecursionError) as cause:
             raise self._refused(number, f"text that is none: {cause}", "an object") from cause
         if not isinstance(row, dict) or not row:
@@ -198,7 +200,7 @@ class CsvInput:
     path: str
 
     def names(self, enough: Collection[str]) -> Sequence[str]:
-        self.file.seek(0)
+        check_encoding(self.file, self.path)
         # The line of names alone, which may have line breaks in quotes. An odd number of quotes opens
         # or closes one; doubled quotes are two, and change nothing. Empty lines before it are skipped.
         parts: list[bytes] = []
@@ -214,6 +216,7 @@ class CsvInput:
         if in_quotes:
             raise self._refused("a quote that is not closed")
         line = b"".join(parts)
+        decoded(line, f"{self.path}, the line of names")
         with pyarrow.csv.open_csv(io.BytesIO(line), _reading(len(line), 0)) as reader:
             return list(reader.schema.names)
 
@@ -281,6 +284,8 @@ class CsvInput:
                             yield batch
                 return
             except pa.ArrowInvalid as cause:
+                if _IS_NO_TEXT in str(cause):
+                    raise self._refused("text of another encoding than UTF-8") from cause
                 if not str(cause).startswith(_BLOCK_IS_SMALL):
                     raise self._refused(str(cause).splitlines()[0]) from cause
                 if block == _MOST_BYTES:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import io
 import json
 import sys
@@ -92,6 +94,31 @@ def test_rows_of_csv_are_written_in_the_table_s_types(path: str, tmp_path: Path)
     (tmp_path / "wrong.csv").write_text("id,city\nseven,Oslo\n")
     assert "wrong.csv" in failed("write", path, str(tmp_path / "wrong.csv"))
     assert len(rows_of(path)) == 2
+
+
+@pytest.mark.parametrize(
+    ("ending", "rows", "says"),
+    [
+        ("csv", "id,city\n1,Oslo\n".encode("utf-16"), "UTF-16"),
+        ("csv", "id,city\n1,Oslo\n".encode("utf-16-le"), "UTF-16"),
+        ("csv", "id,größe\n1,Oslo\n".encode("latin-1"), "the byte 0xf6"),
+        ("csv", "id,city\n1,Tromsø\n".encode("latin-1"), "another encoding than UTF-8"),
+        ("csv", gzip.compress(b"id,city\n1,Oslo\n"), "gzip"),
+        ("csv", bz2.compress(b"id,city\n1,Oslo\n"), "bzip2"),
+        ("json", '{"id": 1}\n'.encode("utf-16"), "UTF-16"),
+        ("json", '{"id": 1, "city": "Tromsø"}\n'.encode("latin-1"), "line 1: found the byte 0xf8"),
+        ("json", gzip.compress(b'{"id": 1}\n'), "gzip"),
+    ],
+)
+def test_a_file_that_is_no_text_of_utf_8_is_refused_by_its_name(
+    path: str, tmp_path: Path, ending: str, rows: bytes, says: str
+) -> None:
+    file = tmp_path / f"given.{ending}"
+    file.write_bytes(rows)
+    refusal = failed("write", path, str(file))
+    assert refusal.startswith(f"InvalidError: {file}")
+    assert says in refusal
+    assert not rows_of(path)
 
 
 def test_columns_that_a_file_lacks_stay(
