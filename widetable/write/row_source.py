@@ -10,7 +10,8 @@
     parts     an iterable of Arrow data and frames, one at a time, all with the columns of the first
     values    of a single column, where the caller says which: any of those that a dict of columns takes
 
-Values of Python, numpy and pandas become the column's type as `safe_cast.python_cast` says; Arrow data keeps its own.
+Values of Python, numpy and pandas, and of polars in types that Arrow lacks (Int128), become the column's type as
+`safe_cast.python_cast` says; Arrow data keeps its own.
 Raises UnsupportedError for what has no rows, InvalidError naming the column whose values make none. What a caller's own
 iterator or reader raises passes.
 """
@@ -89,12 +90,16 @@ def _at_once(data: Any, schema: TableSchema, single: str | None) -> RowSource | 
         if _is_of(data, "pyarrow.dataset", "Scanner"):
             data = data.to_reader()
     found = _arrow(data)
+    if found is None and _is_of(data, "polars", "DataFrame"):
+        return _of_columns(((column.name, column) for column in data), schema)
     if isinstance(found, _Rows):
         batches = found.to_batches() if isinstance(found, pa.Table) else found
         batches = [found] if isinstance(found, pa.RecordBatch) else batches
         return RowSource(tuple(found.schema.names), (each for each in batches if each.num_rows))
     if found is None and not (
-        isinstance(data, np.ndarray) or _is_of(data, "pandas", *_PANDAS_VALUES)
+        isinstance(data, np.ndarray)
+        or _is_of(data, "pandas", *_PANDAS_VALUES)
+        or _is_of(data, "polars", "Series")
     ):
         return None
     if single is None:
@@ -163,6 +168,8 @@ def _arrow(data: Any) -> _Rows | _Values | None:
         return data
     if isinstance(data, _Values) and not pa.types.is_struct(data.type):
         return data
+    if _is_of(data, "polars", "DataFrame") and not _is_known(data):
+        return None
     try:
         if _has_interface(data, "stream"):
             return pa.RecordBatchReader.from_stream(data)
@@ -176,10 +183,21 @@ def _arrow(data: Any) -> _Rows | _Values | None:
         raise _no_rows(data) from cause
 
 
+def _is_known(data: Any) -> bool:
+    """Whether Arrow has all types of a frame or Series of polars; it has none for Int128, UInt128 and Object."""
+    try:
+        pa.RecordBatchReader.from_stream(data.to_frame() if hasattr(data, "to_frame") else data)
+    except pa.ArrowException:
+        return False
+    return True
+
+
 def _arrow_values(data: Any) -> _Values | None:
     """Arrow data as one column, rows as structs; None for what is none. Raises what Arrow does."""
     if isinstance(data, _Values):
         return data
+    if _is_of(data, "polars", "Series") and not _is_known(data):
+        return None
     if _has_interface(data, "stream"):
         return pa.chunked_array(data)
     return pa.array(data) if _has_interface(data, "array") else None
@@ -252,6 +270,8 @@ def _python_values(values: Any, name: str, field: DataField | None) -> _Values:
                 return pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
             return pa.array(values, from_pandas=is_pandas)
         values = values.tolist()
+    elif _is_of(values, "polars", "Series"):
+        values = values.to_list()
     elif isinstance(values, (*_TEXTS, Mapping)) or not isinstance(values, Iterable):
         raise _no_column(values, name)
     else:
