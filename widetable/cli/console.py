@@ -26,18 +26,27 @@ _CONTROLS: Final = {number: f"\\x{number:02x}" for number in (*range(0x20), *ran
 
 
 def make_streams_whole() -> None:
-    """Output that was closed (`>&-`) goes nowhere; and not into the next file that is opened, which would get its
-    number. Output without a buffer (PYTHONUNBUFFERED) gets one: of what a full disk or a closed pipe takes in part,
-    the rest would be dropped without an error.
+    """Standard output that was closed (`>&-`) refuses what is written, as a full disk does; standard error takes it
+    nowhere. Neither goes into the next file that is opened, which would get its number. Output without a buffer
+    (PYTHONUNBUFFERED) gets one: of what a full disk or a closed pipe takes in part, the rest would be dropped without
+    an error.
     """
     for name in ("stdin", "stdout", "stderr"):
         stream = getattr(sys, name)
         # None: the number 0, 1 or 2 was closed when the process began.
         if stream is None:
-            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: SIM115
+            setattr(sys, name, _in_place_of(name))
         elif isinstance(getattr(stream, "buffer", None), io.RawIOBase):
             whole = io.BufferedWriter(stream.detach())
             setattr(sys, name, io.TextIOWrapper(whole, stream.encoding, stream.errors))
+
+
+def _in_place_of(name: str) -> TextIO:
+    """Of a stream that was closed. A result that nobody gets is an error: the system refuses to write to what is open
+    for reading.
+    """
+    number = os.open(os.devnull, os.O_WRONLY if name == "stderr" else os.O_RDONLY)
+    return open(number, "r" if name == "stdin" else "w")
 
 
 def drop_refused_output() -> None:

@@ -335,22 +335,20 @@ def test_the_command_is_installed_under_its_name() -> None:
 
 
 @pytest.mark.parametrize("closed", [(1,), (0, 1, 2)])
-def test_output_that_is_closed_goes_nowhere(
-    closed: tuple[int, ...], make: Callable[..., wt.Table]
+@pytest.mark.parametrize("words", [["maintain", "--once"], ["read"], ["read", "--format", "csv"]])
+def test_output_that_is_closed_is_an_error(
+    words: list[str], closed: tuple[int, ...], make: Callable[..., wt.Table]
 ) -> None:
-    """And not into a file of the table, which would be opened under the free number."""
+    """And goes not into a file of the table, which would be opened under the free number."""
     table = make()
     table.write(rows(1))
-    command = [sys.executable, "-m", "widetable", "maintain", "--once", table.path]
+    command = [sys.executable, "-m", "widetable", *words, table.path]
     script = f"import os; [os.close(n) for n in {closed}]; os.execv({sys.executable!r}, {command})"
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=Path(__file__).parents[3],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    root = Path(__file__).parents[3]
+    call = [sys.executable, "-c", script]
+    done = subprocess.run(call, cwd=root, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert ("StorageError: standard output" in done.stderr) == (2 not in closed)
     assert "Traceback" not in done.stderr
     assert table.doctor(deep=True).ok
     assert table.audit().ok
