@@ -23,6 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 STAGES = (
     (
         "errors",
+        "machine_clock",
         "row_kind",
         "arguments",
         "near_word",

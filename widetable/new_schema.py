@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -26,6 +25,7 @@ import pyarrow as pa
 from widetable import options as opt
 from widetable.arguments import names, refused, text
 from widetable.errors import InvalidError, UnsupportedError
+from widetable.machine_clock import now_millis
 from widetable.option_checks import option_texts
 from widetable.schema import TableSchema
 from widetable.schema_rules import check_schema
@@ -76,7 +76,7 @@ def new_schema(
         primary_keys=primary_key,
         options={**opt.WRITTEN_OUT, **option_texts(options, "options")},
         comment=None if comment is None else text(comment, "comment"),
-        time_millis=int(time.time() * 1000),
+        time_millis=now_millis(),
         uuid=str(uuid.uuid4()),
     )
     check_schema(schema)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import Protocol
 
+from widetable.machine_clock import now_nanos
+
 
 class Clock(Protocol):
     """What `SystemClock` does; tests give another one."""
@@ -26,7 +28,7 @@ class SystemClock:
     """The machine's."""
 
     def now_nanos(self) -> int:
-        return time.time_ns()
+        return now_nanos()
 
     def monotonic_millis(self) -> float:
         return time.monotonic() * 1000

@@ -60,6 +60,7 @@ from widetable.format.row_batch import column_or_nulls, in_schema_order, row_bat
 from widetable.format.row_budget import row_bytes, rows_within
 from widetable.kernels.hidden_nulls import without_hidden_nulls
 from widetable.kernels.key_lanes import key_lanes
+from widetable.machine_clock import now_millis
 from widetable.options import TableOptions
 from widetable.row_kind import is_retraction
 from widetable.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
@@ -377,8 +378,8 @@ def _wrong_rows(path: str, column: str, found: str, expected: str) -> InvalidErr
 
 def _local_wall_clock_millis() -> int:
     """Local time read as if it were UTC: what Paimon puts into `_CREATION_TIME`."""
-    now = time.time()
-    return int((now + time.localtime(now).tm_gmtoff) * 1000)
+    millis = now_millis()
+    return millis + time.localtime(millis // 1000).tm_gmtoff * 1000
 
 
 @contextlib.contextmanager

@@ -32,7 +32,6 @@ changelog. Three threads share a merge:
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final, TypeAlias
@@ -57,6 +56,7 @@ from widetable.lsm.key_lookup import find_rows
 from widetable.lsm.marked_rows import marked_files
 from widetable.lsm.rows_opener import RowsOpener
 from widetable.lsm.sorted_run import Section, SortedRun, read_shares, row_width, sections
+from widetable.machine_clock import now_millis
 from widetable.merge.engine import ENGINES
 from widetable.merge.record_expiry import record_expiry
 from widetable.merge.sorted_merge import Merged, merge_runs, merge_with_changes
@@ -141,7 +141,7 @@ class _Task:
         self._caches = caches
         self._rows_done = rows_done
         self._weight = 0.0
-        self._expiry = record_expiry(state.schema, int(time.time()))
+        self._expiry = record_expiry(state.schema, now_millis() // 1000)
 
     def run(self, step: Move) -> None:
         """Group by group in key order. A plain Move leaves files that may not be moved where they are."""

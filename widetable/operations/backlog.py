@@ -14,7 +14,6 @@ what reading snapshots, consumers and leases raises.
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from widetable.commit.consumer_store import ConsumerStore
 from widetable.errors import NotFoundError
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
+from widetable.machine_clock import now_millis
 from widetable.operations.unattended import Waiting, unattended_warning
 from widetable.options import TableOptions
 from widetable.write.table_state import TableState
@@ -69,7 +69,7 @@ def backlog_of(entries: Sequence[ManifestEntry], began_millis: int | None) -> Ba
     fresh = [entry for entry in entries if entry.file.level == 0]
     per_bucket = Counter(entry.bucket_id for entry in fresh)
     # By times of snapshots: those of files are local times of whoever wrote them.
-    age_millis = None if began_millis is None else max(int(time.time() * 1000) - began_millis, 0)
+    age_millis = None if began_millis is None else max(now_millis() - began_millis, 0)
     return Backlog(
         files=len(fresh),
         rows=sum(entry.file.row_count for entry in fresh),

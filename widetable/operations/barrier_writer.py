@@ -28,7 +28,6 @@ columns and barriers that do not fit, and what a commit raises.
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
@@ -46,6 +45,7 @@ from widetable.derived_options import check_not_derived
 from widetable.errors import ConflictError, InvalidError, NotFoundError
 from widetable.format.snapshot import COMMIT_KIND_APPEND
 from widetable.job_names import job_name
+from widetable.machine_clock import now_millis
 from widetable.not_pickled import not_pickled
 from widetable.operations.barrier_scan import barrier_views, newest_revision
 from widetable.operations.open_table import OpenTable
@@ -219,8 +219,7 @@ class BarrierWriter:
         self._registered(act)
         if barrier is not None:
             barrier = whole_number(barrier, "barrier", most=_LATEST)
-        now_millis = time.time_ns() // 1_000_000
-        tick = now_millis // self._interval * self._interval
+        tick = now_millis() // self._interval * self._interval
         return BarrierStep(
             act,
             self._name,

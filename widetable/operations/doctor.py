@@ -18,7 +18,6 @@ expires while it is looked at is no finding. Nothing is changed. Raises nothing 
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -36,6 +35,7 @@ from widetable.errors import InvalidError, NotFoundError, WidetableError
 from widetable.format.damaged_file import ACTION
 from widetable.format.human_units import size_text
 from widetable.format.snapshot import Snapshot
+from widetable.machine_clock import now_millis
 from widetable.operations.branches import branch_names
 from widetable.operations.damaged_notes import damaged_notes
 from widetable.operations.doctor_report import DoctorFinding, DoctorReport, command_line, of_error
@@ -170,7 +170,7 @@ class _Doctor:
                     "Restore the files; nothing before them expires until then.",
                 )
         times = [(snapshot.id, snapshot.time_millis) for snapshot in self._snapshots()]
-        for id in ahead(times, int(time.time() * 1000)):
+        for id in ahead(times, now_millis()):
             yield DoctorFinding(
                 "snapshots",
                 f"snapshot {id}",

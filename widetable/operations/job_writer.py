@@ -18,7 +18,6 @@ R6, R10 and R20 of docs/consistency.md. Raises ConflictError for these, and what
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -30,6 +29,7 @@ from widetable.commit.barrier_table import interval_of
 from widetable.commit.commit_identity import Identity
 from widetable.commit.commit_result import CommitResult
 from widetable.errors import ConflictError
+from widetable.machine_clock import now_millis
 from widetable.operations.barrier_scan import barrier_views, newest_revision
 from widetable.operations.barrier_writer import committed_or_back, last_identifier
 from widetable.operations.open_table import OpenTable
@@ -136,8 +136,7 @@ class JobWriter:
 
     def complete(self, barrier: int | None = None) -> CommitResult:
         """Say that a root has no records up to a barrier that are not in; None: up to the one that the clock is in."""
-        now_millis = time.time_ns() // 1_000_000
-        tick = now_millis // self._interval * self._interval
+        tick = now_millis() // self._interval * self._interval
         asked = BarrierStep(
             Act.COMPLETE,
             self._job,

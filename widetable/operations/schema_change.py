@@ -15,7 +15,6 @@ UnsupportedError for a type that values do not widen to.
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,6 +27,7 @@ from widetable.commit.barrier_table import check_barriers
 from widetable.derived_options import check_derived, index_options, widen_options
 from widetable.errors import InvalidError, WidetableError
 from widetable.field_options import FIELD_OPTION
+from widetable.machine_clock import now_millis
 from widetable.merge.engine import engine_of
 from widetable.merge.record_expiry import check_record_expiry
 from widetable.merge.record_order import check_ordered
@@ -84,7 +84,7 @@ def changed_schema(
         fields=fields,
         highest_field_id=highest,
         options=_changed_options(schema.options, change, columns),
-        time_millis=int(time.time() * 1000),
+        time_millis=now_millis(),
         uuid=None,
     )
     check_alter(schema.options, new.options, mends=mends)

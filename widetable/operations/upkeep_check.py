@@ -11,7 +11,6 @@ a bucket, so neither is looked at. Raises what reading these raises.
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from widetable import options as opt
@@ -23,6 +22,7 @@ from widetable.errors import DamagedError, NotFoundError
 from widetable.format.bucket_id import by_bucket
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.snapshot import Snapshot
+from widetable.machine_clock import now_millis
 from widetable.operations.asked_partitions import partition_words
 from widetable.operations.backlog import (
     Backlog,
@@ -126,7 +126,7 @@ def barriers_at(
     interval = state.schema.typed_options.get(BARRIER_INTERVAL)
     if interval is None:
         return ()
-    now_millis = time.time_ns() // 1_000_000
+    at_millis = now_millis()
     before: BarrierState | None = None
     try:
         now = state_at(latest, committer.last_commits.load, interval)
@@ -134,9 +134,9 @@ def barriers_at(
         return ()
     # Nothing that old is kept, or it cannot be read, which is a finding of its own.
     with contextlib.suppress(NotFoundError, DamagedError):
-        then = committer.snapshots.by_timestamp(now_millis - HELD_MILLIS)
+        then = committer.snapshots.by_timestamp(at_millis - HELD_MILLIS)
         before = state_at(then, committer.last_commits.load, interval)
-    return barrier_advice(now, before, now_millis)
+    return barrier_advice(now, before, at_millis)
 
 
 def _barriers(state: TableState, advice: Sequence[BarrierAdvice]) -> Iterator[DoctorFinding]:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 import pyarrow as pa
 import pytest
@@ -105,3 +108,29 @@ def test_a_clock_in_the_past_goes_on_above_what_is_noted(table: wt.Table) -> Non
     put(table, 1)
     put(table, 2, TurnedClock(-50 * YEAR_MILLIS))
     assert values(table) == [2]
+
+
+def test_a_clock_that_python_has_no_time_for_is_named(
+    table: wt.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Past 2262 the functions of `time` raise OverflowError."""
+    put(table, 1)
+
+    def too_large() -> NoReturn:
+        raise OverflowError("timestamp too large to convert to C _PyTime_t")
+
+    monkeypatch.setattr(time, "time_ns", too_large)
+    monkeypatch.setattr(time, "time", too_large)
+    catalog = wt.Catalog(str(tmp_path))
+    attempts: list[Callable[[], object]] = [
+        lambda: table.write({"k": [2], "v": [2]}),
+        lambda: table.compact(full=True),
+        table.expire_snapshots,
+        table.remove_orphan_files,
+        lambda: catalog.create_table("db.u", table.arrow_schema, primary_key=["k"]),
+        lambda: catalog.alter_table("db.t", set_options={"snapshot.time-retained": "2 h"}),
+    ]
+    for attempt in attempts:
+        with pytest.raises(wt.InvalidError, match="clock of this machine"):
+            attempt()
+    assert not table.doctor().ok
