@@ -330,8 +330,8 @@ _OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-# Conditions in one chain of an Arrow expression.
-_LONGEST_CHAIN: Final = 64
+# Conditions in one chain of an Arrow expression. Short: fifty chains may be within each other, and each is in the way.
+_LONGEST_CHAIN: Final = 16
 # Between two steps of the grid: the same question about the step below.
 _BETWEEN_STEPS: Final = {"<": "<=", "<=": "<=", ">": ">", ">=": ">"}
 
@@ -389,6 +389,15 @@ def _in_expression(node: In) -> pc.Expression:
     return _unless_null(node.column.name, pc.field(node.column.name).isin(wanted))
 
 
+def _chained(node: And | Or) -> Iterator[Node]:
+    """The parts, and those of each part of the same kind: `a OR (b OR c)` is one chain of three."""
+    for part in node.parts:
+        if isinstance(part, And | Or) and type(part) is type(node):
+            yield from _chained(part)
+        else:
+            yield part
+
+
 def _joined(operation: Callable[[Any, Any], Any], whole: bool) -> Callable[[Any], pc.Expression]:
     """whole: of no parts at all. AND and OR are Kleene's in Arrow's expressions, as in SQL.
 
@@ -397,7 +406,7 @@ def _joined(operation: Callable[[Any, Any], Any], whole: bool) -> Callable[[Any]
     """
 
     def join(node: Any) -> pc.Expression:
-        parts = [to_expression(part) for part in node.parts] or [pc.scalar(whole)]
+        parts = [to_expression(part) for part in _chained(node)] or [pc.scalar(whole)]
         while len(parts) > _LONGEST_CHAIN:
             groups = [
                 parts[at : at + _LONGEST_CHAIN] for at in range(0, len(parts), _LONGEST_CHAIN)

@@ -369,11 +369,19 @@ def test_a_long_chain_of_conditions_is_a_filter_and_a_deep_one_is_refused(tmp_pa
             table.scan(filter=deep).to_arrow()
 
 
+def _in_parentheses(word: str, condition: str, *, width: int, depth: int) -> str:
+    """width ** depth conditions; no pair of parentheses has more than `width` parts."""
+    for _ in range(depth):
+        condition = f" {word} ".join([f"({condition})"] * width)
+    return condition
+
+
 _LONG = {
     "or": " or ".join(f"k = {number}" for number in range(20_000)),
     "and": " and ".join(f"k <> {number}" for number in range(8, 20_008)),
     "or of and": " or ".join(f"(k = {number} and b)" for number in range(20_000)),
-    "or in parentheses": " or ".join(["(" + " or ".join(["k = 7"] * 200) + ")"] * 200),
+    "or in parentheses": _in_parentheses("or", "k = 7", width=30, depth=3),
+    "and in parentheses": _in_parentheses("and", "k = 7", width=30, depth=3),
     "null": " or ".join(["v > 1"] * 20_000) + " or k = 7",
     "not null": "k = 7 and not (" + " and ".join(["v > 1"] * 20_000) + " and k = 8)",
     "floats": f"f in ({', '.join(f'{number}.5' for number in range(20_000))})",
