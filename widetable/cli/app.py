@@ -6,9 +6,9 @@ said, and SystemExit after help.
     words ─► table of commands ─► parser ─► module of the command, imported now ─► its function ─► exit code
 
     code    what happened                           said
-    0       done                                    the result, on standard output
-    1       done, and there are findings            the result
-    2       any error, words that do not fit        one line on standard error; --debug: the traceback as well
+    0       done                                    the result, on standard output; warnings on standard error
+    1       done, and there are findings            the same
+    2       any error, words that do not fit        one line on standard error; --debug: warnings and traceback, too
     130     SIGINT                                  nothing
     141     nobody reads the output (`| head`)      nothing
 
@@ -21,7 +21,7 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Sequence
-from contextlib import nullcontext, suppress
+from contextlib import ExitStack, suppress
 from importlib import import_module
 from itertools import takewhile
 from typing import Any, Final
@@ -30,6 +30,7 @@ from widetable.cli.command import DONE, FAILED
 from widetable.cli.command_parser import overview, parsed
 from widetable.cli.commands import COMMANDS
 from widetable.cli.console import drop_refused_output, make_streams_whole, write_error, write_text
+from widetable.cli.log_output import HeldWarnings
 from widetable.cli.progress import progress
 from widetable.errors import InvalidError, StorageError
 from widetable.near_word import did_you_mean
@@ -43,8 +44,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The entry point. arguments: by default those of the process."""
     make_streams_whole()  # first: an error of all that follows must have somewhere to go
     words = sys.argv[1:] if arguments is None else arguments
+    warnings = HeldWarnings()
     try:
-        return _run(words)
+        code = _run(words, warnings)
+        warnings.write()
+        return code
     except BrokenPipeError:  # whoever read the output has had enough
         return _UNREAD
     except KeyboardInterrupt:
@@ -56,13 +60,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with suppress(OSError, StorageError):  # of standard error: the exit code alone is left
             write_error(error)
             if "--debug" in takewhile("--".__ne__, words):  # what is behind is no option
+                warnings.write()
                 traceback.print_exc()
         return FAILED
     finally:
         drop_refused_output()
 
 
-def _run(words: Sequence[str]) -> int:
+def _run(words: Sequence[str], warnings: HeldWarnings) -> int:
     """Options of no command (--help, --version) stand first; no words at all are a mistake, answered by the help."""
     name, *rest = words or ("",)
     if name in ("--help", "-h", ""):
@@ -78,7 +83,10 @@ def _run(words: Sequence[str]) -> int:
     given = parsed(COMMANDS[name], rest)
     del given["debug"]  # of `main`
     carry_out = getattr(import_module(f"widetable.cli.{COMMANDS[name].module}"), name)
-    with nullcontext() if _runs_on(**given) else progress(name):
+    with ExitStack() as stack:
+        if not _runs_on(**given):
+            stack.enter_context(warnings.collecting())
+            stack.enter_context(progress(name))
         exit_code: int = carry_out(**given)
     return exit_code
 

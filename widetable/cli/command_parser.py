@@ -30,8 +30,8 @@ examples:
   widetable inspect /warehouse/shop.db/users
   widetable maintain --once /warehouse/shop.db/users
 
-Every command has --help, with its arguments and examples, and --debug, which adds the
-traceback to an error; widetable --version says which this is. Exit codes: 0 done;
+Every command has --help, with its arguments and examples, and --debug, which adds warnings
+and the traceback to an error; widetable --version says which this is. Exit codes: 0 done;
 1 findings, of audit and doctor; 2 an error, which is one line on standard error;
 130 interrupted; 141 nobody reads the output.
 Pages that errors name, docs/..., are in {pages}.

@@ -142,8 +142,10 @@ class LocalFileIO:
         with _mapped_errors(path):
             try:
                 os.unlink(path)
-            except _ABSENT:
-                return False
+            except OSError as cause:
+                if _was_absent(path, cause):
+                    return False
+                raise
             return True
 
     def delete_all(self, paths: Iterable[str]) -> Sequence[str]:
@@ -161,10 +163,9 @@ class LocalFileIO:
         with _mapped_errors(path):
             try:
                 os.rmdir(path)
-            except _ABSENT:
-                return False
             except OSError as cause:
-                if cause.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                is_full = cause.errno in (errno.ENOTEMPTY, errno.EEXIST)
+                if is_full or _was_absent(path, cause):
                     return False
                 raise
             return True
@@ -307,6 +308,19 @@ def _is_there(path: str) -> bool:
     except _ABSENT:
         return False
     return True
+
+
+def _was_absent(path: str, cause: OSError) -> bool:
+    """Whether it could not be removed because it is not there. A disk that is mounted read-only says the same of what
+    is there and what is not: it does not look.
+    """
+    if cause.errno != errno.EROFS:
+        return isinstance(cause, _ABSENT)
+    try:
+        os.lstat(path)
+    except _ABSENT:
+        return True
+    return False
 
 
 @contextlib.contextmanager
