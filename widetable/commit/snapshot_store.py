@@ -9,13 +9,14 @@ for what is not there, DamagedError for bytes that are no snapshot, and where sn
 from __future__ import annotations
 
 import time
+from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cache, partial
 from typing import Final
 
 from widetable.commit.lost_snapshots import no_snapshot, trace_of_snapshots
 from widetable.commit.passed_over import if_there, pass_over, readable
-from widetable.commit.snapshot_times import newest_at
+from widetable.commit.snapshot_times import Times, newest_at
 from widetable.commit.watermarks import carried_watermark, first_at_watermark
 from widetable.errors import DamagedError, NotFoundError
 from widetable.format.snapshot import Snapshot, snapshot_from_json, tag_from_json
@@ -132,20 +133,42 @@ class SnapshotStore:
     def by_timestamp(self, time_millis: int) -> Snapshot:
         """The newest snapshot that was committed at `time_millis` or before.
 
-        Raises NotFoundError when all left are younger.
+        Raises NotFoundError when all left are younger, DamagedError for a time at which one may have been the newest
+        that is lost: nobody knows then which rows the table had.
         """
-        first, last = self.earliest_id(), self.latest_id()
-        found = None
-        if first is not None and last is not None:
-            found = newest_at(first, last, time_millis, cache(self.time_of))
+        first, last = self.earliest_id() or 1, self.latest_id() or 0
+        times = Times(self.time_of)
+        ids: Sequence[int] = range(first, last + 1)
+        found = newest_at(ids, time_millis, times.of)
+        if times.has_missed:
+            times, ids = Times(self.time_of), self.ids()
+            found = newest_at(ids, time_millis, times.of)
         if found is None:
-            raise NotFoundError(
-                self._paths.root,
-                found=f"no snapshot of {time_millis} (epoch milliseconds) or before",
-                expected="a time at which the table had a snapshot that is still kept",
-                action="Use a later time, or a tag.",
+            raise self._none_as_old(time_millis)
+        behind = next((id for id in ids[bisect_right(ids, found) :]), found + 1)
+        found_millis = times.of(found)
+        if behind > found + 1 and found_millis is not None and time_millis > found_millis:
+            raise DamagedError(
+                self._paths.snapshot(found + 1),
+                found=f"no such file, and snapshots {found + 1} to {behind - 1} may be of {time_millis} "
+                "(epoch milliseconds)",
+                expected=f"a time up to {found_millis}, of snapshot {found}, or from {times.of(behind)} on, "
+                f"of snapshot {behind}",
+                action="Use such a time, or restore the files.",
             )
         return self.load(found)
+
+    def _none_as_old(self, time_millis: int) -> NotFoundError:
+        earliest = self.earliest()
+        expected = "a table with snapshots; it has none yet"
+        if earliest is not None:
+            expected = f"a time from {earliest.time_millis} (epoch milliseconds) on, of snapshot {earliest.id}"
+        return NotFoundError(
+            f"timestamp {time_millis}",
+            found="no snapshot as old",
+            expected=expected,
+            action="Use a later time, or a tag.",
+        )
 
     def by_watermark(self, watermark: int) -> Snapshot:
         """The oldest snapshot whose watermark has come to `watermark` (epoch milliseconds): what is older in event time

@@ -31,42 +31,61 @@ def is_ahead(millis: int, now_millis: int) -> bool:
     return millis - now_millis > AHEAD_MILLIS
 
 
-def following(id: int, last: int) -> Iterator[int]:
-    """The next id, then others at doubling distances, and `last`: a few looks that pass many wrong ones in a row."""
+def following(at: int, last: int) -> Iterator[int]:
+    """The next place, then others at doubling distances, and `last`: a few looks that pass many wrong ones in a row."""
     step = 1
-    while id + step < last:
-        yield id + step
+    while at + step < last:
+        yield at + step
         step *= 2
-    if id < last:
+    if at < last:
         yield last
 
 
-def newest_at(first: int, last: int, time_millis: int, time_of: TimeOf) -> int | None:
-    """The newest snapshot from `first` to `last` whose time is not after `time_millis`; None: all are younger.
+def newest_at(ids: Sequence[int], time_millis: int, time_of: TimeOf) -> int | None:
+    """The newest of these snapshots whose time is not after `time_millis`; None: all are younger.
 
-    time_of: of a snapshot; None when it has expired since. Exact while no two wrong ones follow one another; where
-    more do, the answer may be one from before them.
+    ids: ascending. time_of: of a snapshot; None when it has expired since, as then all before it have. Exact while no
+    two wrong ones follow one another; where more do, the answer may be one from before them.
     """
 
-    def is_there(id: int) -> bool:
-        millis = time_of(id)
+    def is_there(at: int) -> bool:
+        millis = time_of(ids[at])
         return millis is not None and millis <= time_millis
 
-    if is_there(last):
-        return last
+    if ids and is_there(len(ids) - 1):
+        return ids[-1]
     found = None
-    low, high = first, last - 1
+    low, high = 0, len(ids) - 2
     while low <= high:
         middle = (low + high) // 2
-        if time_of(middle) is None:
+        if time_of(ids[middle]) is None:
             low = middle + 1
             continue
-        hit = next((id for id in (middle, *following(middle, high)) if is_there(id)), None)
+        hit = next((at for at in (middle, *following(middle, high)) if is_there(at)), None)
         if hit is None:
             high = middle - 1
         else:
             found, low = hit, hit + 1
-    return found
+    return None if found is None else ids[found]
+
+
+class Times:
+    """Times of snapshots, each looked up once. has_missed: whether one that was asked for is not there: then it has
+    expired, or is lost, and whoever searches a range of ids has to list them.
+    """
+
+    def __init__(self, time_of: TimeOf) -> None:
+        self._look = time_of
+        self._known: dict[int, int | None] = {}
+
+    def of(self, id: int) -> int | None:
+        if id not in self._known:
+            self._known[id] = self._look(id)
+        return self._known[id]
+
+    @property
+    def has_missed(self) -> bool:
+        return None in self._known.values()
 
 
 def ahead(times: Sequence[tuple[int, int]], now_millis: int) -> list[int]:

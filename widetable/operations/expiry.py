@@ -20,10 +20,9 @@ raises, InvalidError for a retention that contradicts itself, StorageError.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
 from typing import Final
 
 from widetable import retention_options as retention
@@ -33,6 +32,7 @@ from widetable.commit.committer import Committer
 from widetable.commit.consumer_store import ConsumerStore
 from widetable.commit.retired_snapshots import RetiredSnapshots
 from widetable.commit.snapshot_holds import forget_holds, kept_snapshots
+from widetable.commit.snapshot_times import Times
 from widetable.errors import NotFoundError, StorageError, UnsupportedError
 from widetable.operations.automatic_tags import create_due_tags
 from widetable.operations.barrier_scan import needed_for_barriers
@@ -175,15 +175,19 @@ class _Expiry:
         now = datetime.fromtimestamp(self._now_millis() / 1000)  # as they are written
         return tuple(self._tags.expired(now))
 
-    def _choose(self, retention: Retention, needed: list[int]) -> range:
+    def _choose(self, retention: Retention, needed: list[int]) -> Sequence[int]:
+        """Most expiries find nothing, and do so without a list. Some snapshots between others may be lost: what goes
+        is chosen of those that are there.
+        """
         snapshots = self._committer.snapshots
-        earliest_id, latest_id = snapshots.earliest_id(), snapshots.latest_id()
-        if earliest_id is None or latest_id is None:
-            return range(0)
-        time_of = cache(snapshots.time_of)
-        return choose_snapshots(
-            earliest_id, latest_id, retention, needed, self._now_millis(), time_of
-        )
+        earliest_id, latest_id = snapshots.earliest_id() or 1, snapshots.latest_id() or 0
+        times, now_millis = Times(snapshots.time_of), self._now_millis()
+        ids = range(earliest_id, latest_id + 1)
+        chosen = choose_snapshots(ids, retention, needed, now_millis, times.of)
+        if not chosen and not times.has_missed:
+            return chosen
+        times = Times(snapshots.time_of)
+        return choose_snapshots(snapshots.ids(), retention, needed, now_millis, times.of)
 
     def _needed(self, without: Iterable[str] = ()) -> list[int]:
         """The first snapshots that readers still need. without: consumers that do not count."""
@@ -198,18 +202,18 @@ class _Expiry:
             *(consumers[name] for name in consumers.keys() - set(without)),
         ]
 
-    def _retire(self, chosen: range) -> tuple[int, ...]:
+    def _retire(self, chosen: Sequence[int]) -> tuple[int, ...]:
         """Remove the files of the chosen snapshots, as far as nobody asked for them meanwhile."""
         removed: list[int] = []
         try:
             noted = self._noted(chosen)
             # A reader writes its lease, then looks for notes: who did not see ours is seen here.
-            end = min([chosen.stop, *self._needed()])
-            going = [id for id in noted if id < end]
+            needed = self._needed()
+            going = [id for id in noted if not needed or id < min(needed)]
             if going:
                 # Other clients' snapshots do not repeat what commits remember: kept before the
                 # last that does goes.
-                latest_id = self._committer.snapshots.latest_id() or end
+                latest_id = self._committer.snapshots.latest_id() or going[-1]
                 self._committer.last_commits.keep(going, range(going[-1] + 1, latest_id + 1))
             for id in going:
                 if self._file_io.delete(self._paths.snapshot(id)):

@@ -17,7 +17,8 @@ Raises InvalidError for numbers of snapshots that exclude each other.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,40 +74,41 @@ def retention_of(
 
 
 def choose_snapshots(
-    earliest: int,
-    latest: int,
+    ids: Sequence[int],
     retention: Retention,
     needed: Iterable[int],
     now_millis: int,
     time_of: TimeOf,
-) -> range:
-    """The ids of the oldest snapshots that nobody needs.
+) -> Sequence[int]:
+    """The oldest snapshots that nobody needs.
 
-    earliest, latest: ids of the table. needed: the first snapshots that consumers and leases still need; they and all
-    later ones stay. time_of: when a snapshot was committed, None when it is not there any more. A snapshot is as old
-    as the one that came after it, and goes when that is as old as `time_millis`, or when more than num_max would stay.
-    A time ahead of now is of a wrong clock, and says nothing.
+    ids: of those that are there, ascending; some between them may be lost. needed: the first snapshots that consumers
+    and leases still need; they and all later ones stay. time_of: when a snapshot was committed, None when it is not
+    there any more. A snapshot is as old as the one that came after it, and goes when that is as old as `time_millis`,
+    or when more than num_max would stay. A time ahead of now is of a wrong clock, and says nothing.
     """
-    end = min([latest - retention.num_min + 1, earliest + retention.limit, *needed])
-    at = max(earliest, min(end, latest - retention.num_max + 1))
+    end = min(
+        len(ids) - retention.num_min, retention.limit, *(bisect_left(ids, id) for id in needed)
+    )
+    at = max(0, min(end, len(ids) - retention.num_max))
     while at < end:
-        ended_millis = _ended_millis(at, latest, now_millis, time_of)
+        ended_millis = _ended_millis(at, ids, now_millis, time_of)
         if ended_millis is None or now_millis - ended_millis < retention.time_millis:
             break
         at += 1
-    return range(earliest, at)
+    return ids[:at]
 
 
-def _ended_millis(id: int, latest: int, now_millis: int, time_of: TimeOf) -> int | None:
+def _ended_millis(at: int, ids: Sequence[int], now_millis: int, time_of: TimeOf) -> int | None:
     """When a snapshot ceased to be the newest one, at the latest; None when that is not known.
 
     The first later one whose time can be right says so; but none ends before it was made.
 
         ids 1 2 3 4, made at 10, 900000, 12, 13; now 20000    ended at 12, 12, 13, None
     """
-    made_millis = time_of(id)
-    for later in following(id, latest):
-        millis = time_of(later)
+    made_millis = time_of(ids[at])
+    for later in following(at, len(ids) - 1):
+        millis = time_of(ids[later])
         if made_millis is None or millis is None:
             return None
         if not is_ahead(millis, now_millis):

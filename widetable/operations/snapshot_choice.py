@@ -6,7 +6,8 @@
 
 A time looks back, at what was there then; a watermark looks forward, to what has all rows before it.
 
-Raises NotFoundError that says which there are, InvalidError for a choice that is none.
+Raises NotFoundError that says which there are, InvalidError for a choice that is none, DamagedError for a time of
+snapshots that are lost.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def choose_snapshot(
     if watermark is not None:
         return store.by_watermark(whole_number(watermark, "watermark"))
     if timestamp is not None:
-        return _by_timestamp(store, timestamp)
+        return store.by_timestamp(epoch_millis(timestamp, "timestamp"))
     return store.latest()
 
 
@@ -75,25 +76,4 @@ def load_snapshot(store: SnapshotStore, snapshot_id: int) -> Snapshot:
             found="no such snapshot",
             expected=expected,
             action=action,
-        ) from cause
-
-
-def _by_timestamp(store: SnapshotStore, timestamp: int | datetime) -> Snapshot:
-    timestamp = epoch_millis(timestamp, "timestamp")
-    try:
-        return store.by_timestamp(timestamp)
-    except NotFoundError as cause:
-        earliest = store.earliest()
-        expected = (
-            "a table with snapshots; it has none yet"
-            if earliest is None
-            else (
-                f"a time from {earliest.time_millis} (epoch milliseconds) on, of snapshot {earliest.id}"
-            )
-        )
-        raise NotFoundError(
-            f"timestamp {timestamp}",
-            found="no snapshot as old",
-            expected=expected,
-            action="Use a later time, or a tag.",
         ) from cause

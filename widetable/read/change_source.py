@@ -120,7 +120,7 @@ class ChangeSource:
         """The first snapshot that is kept and was committed at that time or later; None when all are older.
 
         The one behind the newest that is older: times of snapshots ascend (decision 0017).
-        Where none is older, the oldest that is left.
+        Where none is older, the oldest that is left. Raises DamagedError where it may be a lost one.
         """
         first, last = self.kept()
         if first is None or last is None:

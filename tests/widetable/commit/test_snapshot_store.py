@@ -158,3 +158,22 @@ def test_a_time_far_ahead_hides_no_other_snapshot(tmp_path: Path, wrong: int) ->
     assert {id: store.by_timestamp(1000 * id).id for id in range(4, 10)} == newest
     assert store.by_timestamp(10**12).id == (8 if wrong == 9 else 9)
     assert store.by_timestamp(10**13).id == 9
+
+
+@pytest.mark.parametrize("lost", [range(4, 5), range(5, 8), range(4, 9), range(18, 20)], ids=str)
+def test_lost_snapshots_hide_no_others_and_their_own_times_have_no_rows(
+    tmp_path: Path, lost: range
+) -> None:
+    paths = snapshots(tmp_path, range(3, 21))
+    for id in lost:
+        IO.delete(paths.snapshot(id))
+    store = SnapshotStore(IO, paths)
+    for id in set(range(3, 21)).difference(lost):
+        assert store.by_timestamp(1000 * id).id == id
+    for millis in (1000 * lost[0] - 999, *(1000 * id for id in lost), 1000 * lost[-1] + 999):
+        with pytest.raises(
+            DamagedError, match=f"snapshot-{lost[0]}: .*{1000 * lost[-1] + 1000} on"
+        ):
+            store.by_timestamp(millis)
+    with pytest.raises(NotFoundError, match="a time from 3000"):
+        store.by_timestamp(2999)

@@ -43,7 +43,7 @@ class Chain:
         return self.times.get(id)
 
     def newest_at(self, millis: int) -> int | None:
-        return newest_at(min(self.times), max(self.times), millis, self.time_of)
+        return newest_at(range(min(self.times), max(self.times) + 1), millis, self.time_of)
 
     def expected(self, millis: int) -> int | None:
         """By the definition, one by one."""
@@ -94,8 +94,8 @@ def test_a_thousand_snapshots_are_a_few_looks() -> None:
 
 def test_what_has_expired_is_passed() -> None:
     chain = Chain({id: id for id in range(6, 20)})
-    assert newest_at(1, 19, 12, chain.time_of) == 12
-    assert newest_at(1, 19, 5, chain.time_of) is None
+    assert newest_at(range(1, 20), 12, chain.time_of) == 12
+    assert newest_at(range(1, 20), 5, chain.time_of) is None
 
 
 def test_who_is_ahead_is_reported() -> None:

@@ -27,7 +27,7 @@ KEEP = Retention(num_min=2, num_max=NO_LIMIT, time_millis=0, limit=1000)
 
 def chosen(retention: Retention, times: dict[int, int], needed: tuple[int, ...] = ()) -> list[int]:
     """Of a table whose snapshots were committed at these times."""
-    return list(choose_snapshots(min(times), max(times), retention, needed, NOW, times.get))
+    return list(choose_snapshots(sorted(times), retention, needed, NOW, times.get))
 
 
 def ages(*millis: int) -> dict[int, int]:
@@ -87,6 +87,17 @@ def test_a_time_ahead_of_now_is_no_age() -> None:
     assert chosen(retention, ages(900, -60_000, 800, 700, 600)) == []
 
 
+def test_lost_snapshots_hold_nothing_and_are_none_of_those_that_stay() -> None:
+    times = {id: id for id in (1, 2, 3, 4, 8, 9, 10)}
+    assert chosen(replace(KEEP, num_min=1), times) == [1, 2, 3, 4, 8, 9]
+    assert chosen(replace(KEEP, num_min=4), times) == [1, 2, 3]
+    assert chosen(replace(KEEP, time_millis=10**9, num_max=5), times) == [1, 2]
+    assert chosen(replace(KEEP, limit=5), times) == [1, 2, 3, 4, 8]
+    assert chosen(replace(KEEP, num_min=1), times, needed=(6,)) == [1, 2, 3, 4]
+    # 4 was the newest one until 5 came, which nobody knows: until 8 at the latest.
+    assert chosen(replace(KEEP, num_min=1, time_millis=NOW - 7), times) == [1, 2, 3]
+
+
 def test_a_clock_that_is_late_makes_no_snapshot_old() -> None:
     """What was the newest one a moment ago stays, whatever a later commit says."""
     assert chosen(replace(KEEP, time_millis=500), ages(5, 4, 3, 9000, 2, 1)) == []
@@ -128,7 +139,7 @@ def test_a_limit_bounds_one_run() -> None:
 def test_it_stops_where_another_expiry_was_faster() -> None:
     times = ages(900, 800, 700, 600, 500)
     del times[5]
-    assert chosen(KEEP, times) == []
+    assert list(choose_snapshots(range(4, 9), KEEP, (), NOW, times.get)) == []
 
 
 def test_the_choice_is_what_the_rules_say_one_by_one(rng: random.Random) -> None:

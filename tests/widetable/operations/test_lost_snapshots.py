@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -363,3 +364,35 @@ def test_accepting_is_for_tables_only(tmp_path: Path) -> None:
     with pytest.raises(wt.DamagedError, match="no snapshot"):
         accept_lost_snapshots(OpenTable(str(tmp_path), IO))
     assert files_of(create(tmp_path)) == {"schema/schema-0"}
+
+
+AT_A_TIME: tuple[Callable[[wt.Table, int], object], ...] = (
+    lambda table, millis: rows(table, timestamp=millis),
+    lambda table, millis: list(
+        table.follow(scan_mode="from-timestamp", timestamp=millis, timeout=0)
+    ),
+    lambda table, millis: table.rollback(timestamp=millis, dry_run=True),
+)
+
+
+def test_a_gap_in_the_middle_stops_neither_expiry_nor_reads_of_other_times(tmp_path: Path) -> None:
+    table = create(tmp_path, options={"bucket": "1"})
+    kept, times = {}, {}
+    for number in range(10):
+        table.write(batch(number))
+        newest = table.snapshots()[-1]
+        kept[newest.id], times[newest.id] = rows(table), newest.time_millis
+        time.sleep(0.002)
+    lost = range(list(kept)[3], list(kept)[6])  # those of compactions, too
+    for id in lost:
+        os.unlink(paths(table).snapshot(id))
+    for id, expected in kept.items():
+        if id not in lost:
+            assert rows(table, timestamp=times[id]) == expected
+        else:
+            for use in AT_A_TIME:
+                with pytest.raises(wt.DamagedError, match=f"snapshot-{lost[0]}: "):
+                    use(table, times[id])
+    expire_all(table)
+    assert [snapshot.id for snapshot in table.snapshots()] == [list(kept)[-1]]
+    assert rows(table) == kept[list(kept)[-1]]
