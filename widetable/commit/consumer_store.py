@@ -26,6 +26,7 @@ from widetable.paths import (
     consumer_name,
 )
 from widetable.storage.file_io import FileIO
+from widetable.storage.write_access import needs_write_access
 
 _LAST_READ: Final = "widetable.last-read"
 _NOTE: Final = JsonNote(
@@ -70,7 +71,11 @@ class ConsumerStore:
         path = self._path(consumer_id)
         values = {"nextSnapshot": next_snapshot}
         named = values if last_read is None else {**values, _LAST_READ: last_read}
-        self._file_io.replace(path, _NOTE.to_json(f"consumer {consumer_id!r}", named))
+        data = _NOTE.to_json(f"consumer {consumer_id!r}", named)
+        with needs_write_access(
+            "a consumer's progress; a reader without a consumer_id writes none"
+        ):
+            self._file_io.replace(path, data)
 
     def renew(self, consumer_id: str) -> None:
         """It goes on, though there is nothing that it could have read: it has made its progress now."""

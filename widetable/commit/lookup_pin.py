@@ -45,7 +45,7 @@ from widetable.commit.pin_file import (
     pin_to_json,
     read_pin,
 )
-from widetable.commit.read_lease import ReadLease, hold
+from widetable.commit.read_lease import ReadLease, hold, hold_if_taken
 from widetable.commit.snapshot_store import SnapshotStore
 from widetable.errors import InvalidError, NotFoundError
 from widetable.format.snapshot import Snapshot
@@ -55,11 +55,14 @@ from widetable.paths import (
     check_name,
 )
 from widetable.storage.file_io import FileIO
+from widetable.storage.write_access import needs_write_access
 
 # How often a snapshot is chosen anew because an expiry was about to take it: newer ones have come then.
 _LOOKS: Final = 10
 # Of a file's name around that of the join: prefix, query id, token, batch id.
 _AROUND_BYTES: Final = 21 + 36 + 1 + 33 + 1 + 19
+
+_PINS: Final = "which snapshot each micro-batch of a query joins, so that it joins the same one when it comes again"
 
 
 @dataclass(frozen=True)
@@ -144,7 +147,9 @@ def pin_batch(
                 if each.role in snapshots
             ]
             data = pin_to_json(path, moment.pin, now_millis + duration_millis)
-            if file_io.publish(path, data):
+            with needs_write_access(_PINS):
+                is_first = file_io.publish(path, data)
+            if is_first:
                 for each in (paths, *(other.paths for other in others)):
                     _remove_before(file_io, each, batch)
                 return moment.pin
@@ -186,9 +191,12 @@ def newest_moment(
 
 
 def held_moment(
-    snapshot: Snapshot, choose: ChoosePartitions, leases: Sequence[ReadLease]
+    snapshot: Snapshot, choose: ChoosePartitions, taken: Sequence[ReadLease | None]
 ) -> Moment:
-    """Of a snapshot that these leases hold; they are released where its partitions cannot be read."""
+    """Of a snapshot that these leases hold; they are released where its partitions cannot be read. None: the storage
+    takes no lease.
+    """
+    leases = tuple(lease for lease in taken if lease is not None)
     try:
         partitions = choose(snapshot)
     except BaseException:
@@ -196,20 +204,33 @@ def held_moment(
             lease.release()
         raise
     pin = LookupPin(snapshot.id, snapshot.schema_id, snapshot.time_millis, partitions)
-    return Moment(pin, tuple(leases))
+    return Moment(pin, leases)
+
+
+def hold_for_pin(
+    file_io: FileIO, paths: TablePaths, snapshot_id: int, *, clock: Clock | None = None
+) -> ReadLease:
+    """Until the pin of the snapshot is published; not renewed."""
+    with needs_write_access(_PINS):
+        return hold(file_io, paths, snapshot_id, clock=clock, renews=False)
 
 
 def hold_newest(
     file_io: FileIO, paths: TablePaths, clock: Clock | None = None, *, renews: bool = False
-) -> tuple[Snapshot, ReadLease] | None:
-    """The newest snapshot, and a read lease on it (`read_lease.hold`); None for a table without one."""
+) -> tuple[Snapshot, ReadLease | None] | None:
+    """The newest snapshot, and a read lease on it; None for a table without one.
+
+    renews: for a reader, until it is released; no lease where the storage takes none. Else for who publishes a pin of
+    the snapshot, which must not expire before: where no lease is taken no pin would be.
+    """
+    take = hold_if_taken if renews else hold_for_pin
     snapshots = SnapshotStore(file_io, paths)
     for look in range(_LOOKS):
         snapshot = snapshots.latest()
         if snapshot is None:
             return None
         try:
-            return snapshot, hold(file_io, paths, snapshot.id, clock=clock, renews=renews)
+            return snapshot, take(file_io, paths, snapshot.id, clock=clock)
         except NotFoundError:
             if look == _LOOKS - 1:
                 raise

@@ -146,6 +146,23 @@ def hold(
     return lease
 
 
+def hold_if_taken(
+    file_io: FileIO,
+    paths: TablePaths,
+    snapshot_id: int,
+    duration_millis: int = LONGEST_MILLIS,
+    clock: Clock | None = None,
+) -> ReadLease | None:
+    """As `hold`, for a reader that goes on without a lease where the storage takes none, as one that is read-only
+    does: None, which is logged. It then reads what expiry leaves. Raises NotFoundError as `hold`.
+    """
+    try:
+        return hold(file_io, paths, snapshot_id, duration_millis, clock)
+    except StorageError as error:
+        _log.info("snapshot %d of %s is read without a lease: %s", snapshot_id, paths.root, error)
+        return None
+
+
 def held_snapshots(file_io: FileIO, paths: TablePaths, clock: Clock | None = None) -> list[int]:
     """The snapshots that leases hold which are in force, ascending."""
     found = noted_read_leases(file_io, paths, clock)

@@ -19,7 +19,8 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 
 from widetable.arguments import whole_number
-from widetable.commit.read_lease import ReadLease, hold
+from widetable.commit.lookup_pin import hold_for_pin
+from widetable.commit.read_lease import ReadLease, hold_if_taken
 from widetable.derive.index_progress import index_progress
 from widetable.derive.index_table import find_index
 from widetable.derived_options import IndexOption, index_options
@@ -48,10 +49,10 @@ def hold_index(
 ) -> HeldIndex | None:
     """None for a base without snapshots. The index may be fed, and both expire, in between.
 
-    The leases are the caller's to release; of an attempt that fails none is left. renews: until
-    they are released, else for as long as a lease is taken. Raises NotFoundError for an index
-    that fits nothing.
+    The leases are the caller's to release; of an attempt that fails none is left. renews: as of `hold_newest`.
+    Raises NotFoundError for an index that fits nothing.
     """
+    take = hold_if_taken if renews else hold_for_pin
     for tries_left in reversed(range(_TRIES)):
         latest = index._committer.snapshots.latest()
         source_id = index_progress(index, base, option, latest).source_id
@@ -60,7 +61,8 @@ def hold_index(
         leases: list[ReadLease] = []
         try:
             for table, id in ((index, latest.id), (base, source_id)):
-                leases.append(hold(table._file_io, table._paths, id, renews=renews))
+                lease = take(table._file_io, table._paths, id)
+                leases += [] if lease is None else [lease]
             return HeldIndex(latest, base._committer.snapshots.load(source_id), leases)
         except BaseException as error:
             for lease in leases:

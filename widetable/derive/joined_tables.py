@@ -97,7 +97,7 @@ class LookupJoin:
             raise
         other = OtherSnapshot(PENDING, held[0].id, held[0].time_millis)
         pin = replace(moment.pin, others=(*moment.pin.others, other))
-        return Moment(pin, (*moment.leases, held[1]))
+        return Moment(pin, (*moment.leases, *(lease for lease in held[1:] if lease is not None)))
 
     def newest(self, clock: Clock | None = None, *, renews: bool = False) -> Moment:
         """What is the newest now. renews: until it is released.

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from widetable.arguments import refused
 from widetable.commit.lookup_pin import Moment, held_moment
-from widetable.commit.read_lease import hold
+from widetable.commit.read_lease import hold_if_taken
 from widetable.derive.join_plan import JoinArguments, plan_join
 from widetable.derive.joined_tables import LookupJoin, join_by, new_lookup_join, opened
 from widetable.derive.pinned_join import PinnedJoin, keep_join
@@ -118,7 +118,7 @@ def _moment(
             expected="None: the newest snapshot of the index says which one of the table it fits",
             action="Leave snapshot_id out, or join by the key.",
         )
-    lease = hold(table._file_io, table._paths, snapshot.id)
+    lease = hold_if_taken(table._file_io, table._paths, snapshot.id)
     return join, held_moment(snapshot, join.partitions_of, [lease])
 
 

@@ -19,21 +19,19 @@ raises; `held` and `lease_on` NotFoundError for a snapshot that has expired.
 from __future__ import annotations
 
 import contextlib
-import logging
 from collections.abc import Iterator
 from typing import Final
 
 from widetable.commit.committer import Committer
 from widetable.commit.live_files import Buckets, Partitions
-from widetable.commit.read_lease import LONGEST_MILLIS, ReadLease, hold
-from widetable.errors import NotFoundError, StorageError
+from widetable.commit.read_lease import LONGEST_MILLIS, ReadLease, hold_if_taken
+from widetable.errors import NotFoundError
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.snapshot import Snapshot
 from widetable.write.table_state import TableState
 
 # It is renewed; where nobody sees that its process was killed it holds for so long.
 _LEASE_MILLIS: Final = 600_000
-_log = logging.getLogger("widetable")
 
 
 def newest_files(
@@ -83,10 +81,4 @@ def lease_on(
     table: TableState, snapshot_id: int, duration_millis: int = LONGEST_MILLIS
 ) -> ReadLease | None:
     """None where the storage takes none, which is logged. Raises NotFoundError as `held`."""
-    try:
-        return hold(table.file_io, table.paths, snapshot_id, duration_millis)
-    except StorageError as error:
-        _log.info(
-            "snapshot %d of %s is read without a lease: %s", snapshot_id, table.paths.root, error
-        )
-        return None
+    return hold_if_taken(table.file_io, table.paths, snapshot_id, duration_millis)

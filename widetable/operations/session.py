@@ -1,7 +1,8 @@
 """A session: several tables under barriers, read at one barrier for as long as it is open.
 
     T      the newest barrier that is complete and exact in all of them, or one that is asked for
-    pins   a read lease in each table on the oldest snapshot that its rows as of T need
+    pins   a read lease in each table on the oldest snapshot that its rows as of T need; none where the storage is
+           read-only
 
 To choose and to pin is no transaction:
 
@@ -30,7 +31,7 @@ from widetable.arguments import text
 from widetable.barrier_options import BARRIER_INTERVAL, BARRIER_STAGE
 from widetable.commit.barrier_table import one_interval
 from widetable.commit.published_files import PublishedFile, PublishedFiles
-from widetable.commit.read_lease import ReadLease, hold
+from widetable.commit.read_lease import ReadLease, hold_if_taken
 from widetable.commit.staged_commit import StagedCommit, in_force, staged_commits
 from widetable.commit.staged_order import in_order
 from widetable.errors import InvalidError, NotFoundError, UnsupportedError
@@ -256,7 +257,7 @@ class Session:
 
     def _pin(self, table: OpenTable, at: ChosenState) -> ReadLease | None:
         """On the oldest snapshot that a read needs; later ones, with the files that it takes of them, are held by the
-        same lease. None for a table without a snapshot.
+        same lease. None for a table without a snapshot, and where the storage takes no lease.
         """
         if at.view is not None:
             first_id = at.view.first_id
@@ -264,8 +265,9 @@ class Session:
             first_id = at.snapshot.id
         else:
             return None
-        lease = hold(table._file_io, table._paths, first_id)
-        self._pins.callback(lease.release)
+        lease = hold_if_taken(table._file_io, table._paths, first_id)
+        if lease is not None:
+            self._pins.callback(lease.release)
         return lease
 
 
@@ -291,7 +293,7 @@ def check_published(session: Session, consistency: str, where: str) -> None:
 
 
 def held_leases(session: Session) -> dict[str, str | None]:
-    """The name of the read lease that holds each table; None for one without a snapshot."""
+    """The name of the read lease that holds each table; None for one without a snapshot, or without a lease."""
     leases = {name: table._lease for name, table in session._tables.items()}
     return {name: None if lease is None else lease.name for name, lease in leases.items()}
 

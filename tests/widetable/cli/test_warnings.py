@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import logging
-import os
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +10,7 @@ import pytest
 
 import widetable as wt
 from tests.command_line import run
+from tests.read_only_disk import make_read_only
 from widetable.cli import reports
 from widetable.errors import StorageError
 from widetable.storage.local import LocalFileIO
@@ -73,23 +72,6 @@ def test_the_next_command_does_not_print_warnings_of_the_last(
     assert len(run("audit", "PATH").stderr.splitlines()) == 1
 
 
-def _make_read_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a mount with the option `ro` does: it says so of names that are not there, too."""
-
-    def refuse(path: Any, *_: Any, **__: Any) -> Any:
-        raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
-
-    def opened(path: Any, flags: int, *rest: Any, **given: Any) -> int:
-        return (
-            refuse(path) if flags & (os.O_WRONLY | os.O_RDWR) else real(path, flags, *rest, **given)
-        )
-
-    real = os.open
-    monkeypatch.setattr(os, "open", opened)
-    for name in ("unlink", "rmdir", "mkdir", "link", "rename", "replace"):
-        monkeypatch.setattr(os, name, refuse)
-
-
 @pytest.mark.parametrize(
     "words",
     [
@@ -107,7 +89,7 @@ def test_on_a_read_only_disk_there_is_one_line_of_error(
 ) -> None:
     given = [word.replace("TABLE", table.path).replace("ROOT", str(tmp_path)) for word in words]
     with monkeypatch.context() as patched:
-        _make_read_only(patched)
+        make_read_only(patched)
         done = run(*given)
         with_warnings = run(*given, "--debug")
     assert done.exit_code == 2
@@ -123,7 +105,7 @@ def test_what_is_not_there_is_not_refused_by_a_read_only_disk(
     (tmp_path / "dir").mkdir()
     disk = LocalFileIO()
     with monkeypatch.context() as patched:
-        _make_read_only(patched)
+        make_read_only(patched)
         assert not disk.delete(str(tmp_path / "none"))
         assert not disk.delete(str(tmp_path / "file" / "none"))
         assert not disk.delete_empty_dir(str(tmp_path / "none"))

@@ -74,7 +74,7 @@ def test_a_session_is_chosen_anew_where_an_expiry_was_faster(
         return hold(*given)
 
     step(10)
-    monkeypatch.setattr(session, "hold", overtaken)
+    monkeypatch.setattr(session, "hold_if_taken", overtaken)
     with wt.Catalog(tmp_path).session(consistency=consistency) as opened:
         assert rows_of(opened.table(NAME).scan()) == [(1, 20, 20, None)]
 
