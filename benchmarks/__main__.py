@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from benchmarks.harness import ROOT, Row, Size, machine, print_table, write_json
+from benchmarks.harness import Row, Size, machine, print_table, report
 from benchmarks.menu import MENU
 
 
@@ -22,11 +22,7 @@ def main(arguments: list[str]) -> int:
         done = workload.run(size)
         print_table(done)
         rows.extend(done)
-    print()
-    print_table(rows)
-    target = ROOT / "build" / "bench.json"
-    write_json(rows, target)
-    print(f"written to {target.relative_to(ROOT)}")
+    report(rows)
     return 0
 
 

@@ -22,7 +22,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 
-from benchmarks.harness import ROOT, Row, Size, machine, print_table, scratch, write_json
+from benchmarks.harness import Row, Size, machine, report, scratch
 from benchmarks.wide_columns.report import WideTask, print_task, rows_of
 from benchmarks.wide_columns.sides import JavaTasks, OurTasks, WideSide
 from benchmarks.wide_columns.sizes import NARROW, SHAPES, JavaPart, WideShape
@@ -79,11 +79,7 @@ def main(arguments: list[str]) -> int:
     shape, is_judged = _asked(arguments)
     print(f"machine: {machine()}", flush=True)
     rows = run_shape(shape, is_judged=is_judged)
-    print()
-    print_table(rows)
-    target = ROOT / "build" / "bench.json"
-    write_json(rows, target)
-    print(f"written to {target.relative_to(ROOT)}")
+    report(rows)
     return 0
 
 

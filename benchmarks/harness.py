@@ -196,3 +196,12 @@ def print_table(rows: list[Row]) -> None:
         print(
             "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
         )
+
+
+def report(rows: list[Row]) -> None:
+    """Print the rows of a run as a table, and write them to build/bench.json."""
+    print()
+    print_table(rows)
+    target = ROOT / "build" / "bench.json"
+    write_json(rows, target)
+    print(f"written to {target.relative_to(ROOT)}")
