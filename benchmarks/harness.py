@@ -25,6 +25,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / "build" / "bench"
+REPORT = ROOT / "build" / "bench.json"
 _CACHES = "WIDETABLE_CACHE_DIR"
 
 
@@ -199,9 +200,8 @@ def print_table(rows: list[Row]) -> None:
 
 
 def report(rows: list[Row]) -> None:
-    """Print the rows of a run as a table, and write them to build/bench.json."""
+    """Print the rows of a run as a table, and write them to REPORT."""
     print()
     print_table(rows)
-    target = ROOT / "build" / "bench.json"
-    write_json(rows, target)
-    print(f"written to {target.relative_to(ROOT)}")
+    write_json(rows, REPORT)
+    print(f"written to {os.path.relpath(REPORT)}")

@@ -117,10 +117,10 @@ def test_a_run_takes_the_numbers_that_are_given(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(harness, "WORK", tmp_path / "work")
-    monkeypatch.setattr(bench_wide_columns, "ROOT", tmp_path)
+    monkeypatch.setattr(harness, "REPORT", tmp_path / "bench.json")
     given = "--tasks write-only --widths 30 --rows 100 --calls 3 --rounds 1 --java-columns 0"
     assert bench_wide_columns.main(given.split()) == 0
-    rows = json.loads((tmp_path / "build" / "bench.json").read_text())["rows"]
+    rows = json.loads((tmp_path / "bench.json").read_text())["rows"]
     assert [(row["name"], row["ok"]) for row in rows] == [
         ("write-only, 20 columns, beside Java", None),
         ("write-only, 30 columns", None),
