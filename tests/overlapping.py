@@ -28,8 +28,7 @@ _STEPS: Final = ("begin", "begin", "commit", "commit", "commit", "compact")
 class Begun:
     """A writer that has its numbers and its files. table: by which it commits. rows: its records, as a user gives them.
 
-    is_stale: the table has begun another life since, which its handle may be told. lacks_schema: and the schema of its
-    files may be gone.
+    is_stale: the table has begun another life since, which its handle may be told, or its files' schema is gone.
     """
 
     records: tuple[Record, ...]
@@ -37,7 +36,6 @@ class Begun:
     messages: list[CommitMessage]
     table: wt.Table
     is_stale: bool = False
-    lacks_schema: bool = False
 
 
 def messages_of(table: wt.Table, rows: pa.Table) -> list[CommitMessage]:

@@ -63,11 +63,10 @@ class Line(Overlapping):
 
     def committed(self, one: Begun) -> wt.CommitResult:
         """One that is told that the table has begun another life begins anew, as do those whose schema is gone."""
-        if not one.lacks_schema:
-            try:
-                return super().committed(one)
-            except InvalidError:
-                assert one.is_stale
+        try:
+            return super().committed(one)
+        except InvalidError:
+            assert one.is_stale
         table = wt.Table.open(self.table.path)
         return table.commit_append(messages_of(table, one.rows))
 
@@ -176,7 +175,6 @@ class OverlappingBranches:
         ends_life = bool(plan.dropped_snapshots or plan.dropped_schemas or plan.dropped_tags)
         for one in line.begun:
             one.is_stale = one.is_stale or ends_life
-            one.lacks_schema = one.lacks_schema or bool(plan.dropped_schemas)
         line.table = wt.Table.open(line.table.path)
         line.model, line.is_whole = source.model.copy(), False
         for id in plan.dropped_snapshots:

@@ -17,6 +17,7 @@ found by their ids (`file_column`).
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -83,7 +84,8 @@ class TableSchema:
     id: 0, 1, ..: the number in the file's name. highest_field_id: of all versions so far; a new
     column gets the next one, so the id of a dropped column never comes back. primary_keys: () for
     Paimon's append tables, which are read and not written. options: as they stand on disk, with
-    Paimon's old keys; `typed_options` is what code asks. time_millis: epoch, when it was made.
+    Paimon's old keys; `typed_options` is what code asks. time_millis: epoch, when it was made. digest:
+    of the bytes that it was read from, to tell it from another one of its id; None: it was not read.
     """
 
     id: int
@@ -95,6 +97,7 @@ class TableSchema:
     comment: str | None = None
     time_millis: int = 0
     uuid: str | None = None
+    digest: str | None = field(default=None, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what is derived from it: that is found anew where it is needed. Schemas travel with each task."""
@@ -263,11 +266,17 @@ def schema_from_json(data: str | bytes, subject: str) -> TableSchema:
             comment=body.get("comment"),
             time_millis=int(body.get("timeMillis") or 0),
             uuid=body.get(UUID_KEY),
+            digest=_digest(data),
         )
     except InvalidError as cause:  # of a type's text: nobody here has given it
         raise _damaged(subject, f"{cause.subject}: {cause.found}") from cause
     except (KeyError, TypeError, ValueError, AttributeError) as cause:
         raise _damaged(subject, f"a schema without a right {cause}") from cause
+
+
+def _digest(data: str | bytes) -> str:
+    whole = data.encode() if isinstance(data, str) else data
+    return hashlib.blake2b(whole, digest_size=16).hexdigest()
 
 
 # Of the file as a whole: its path is the subject, what is wrong in it is found.

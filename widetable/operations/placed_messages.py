@@ -18,10 +18,11 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Final
 
 from widetable.commit.commit_result import CommitResult
-from widetable.errors import ConflictError, InvalidError
+from widetable.errors import ConflictError, InvalidError, NotFoundError
 from widetable.lsm.moved_rows import moved
 from widetable.operations.open_table import OpenTable
 from widetable.write.commit_message import CommitMessage
@@ -43,8 +44,9 @@ def committed_where_they_belong(
 
     Messages are moved from those that were given each time, never from moved ones: so a partition
     that is rescaled twice costs its rows one move more, and a number that came back costs
-    nothing.
+    nothing. Raises InvalidError for files whose schema is not the table's any more.
     """
+    _check_schemas(table, messages)
     placed: Sequence[CommitMessage] = messages
     is_asked_again = False
     for tries_left in reversed(range(_MOST_MOVES)):
@@ -70,6 +72,29 @@ def committed_where_they_belong(
         _discard_moved(table, *unused)
         return result, placed
     raise AssertionError("the last try returns or raises")
+
+
+def _check_schemas(table: OpenTable, messages: Sequence[CommitMessage]) -> None:
+    """A fast-forward may have put another schema, or none, in place of the one that files were written with: their
+    columns would be taken for others.
+    """
+    schemas = table._committer.schemas
+    written_with = {
+        (file.schema_id, message.schema_digest)
+        for message in messages
+        if message.schema_digest is not None
+        for file in message.new_files
+    }
+    for id, digest in sorted(written_with):
+        with suppress(NotFoundError):
+            if schemas.load(id).digest == digest:
+                continue
+        raise InvalidError(
+            table.path,
+            found=f"files that were written with a schema {id} which the table has no more",
+            expected="files of this table's schemas: it went forward to a branch since they were written",
+            action="Open the table anew, and write the rows again.",
+        )
 
 
 def _may_be_back(

@@ -16,7 +16,7 @@ from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.deletion_vector import DeletedRows
 
 # Bumped when a field of CommitMessage, DataFileMeta or Stats changes.
-MESSAGE_VERSION: Final = 6
+MESSAGE_VERSION: Final = 7
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,7 @@ class CommitMessage:
     they were found, that stay or come back without some of their rows; new_vectors: their deletion vectors from now on,
     in the same order (format.deletion_vector). expired_rows: that a compaction let go because they are too old.
     columns: field ids of the value columns that the records of new_files may have values in; None where nobody knows.
+    schema_digest: of the schema that a writer made new_files with (`TableSchema.digest`); None where nobody knows.
 
     A compaction that merged a and b into c and moved d from level 0 to 5:
 
@@ -54,6 +55,7 @@ class CommitMessage:
     new_vectors: tuple[bytes, ...] = ()
     expired_rows: int = 0
     columns: frozenset[int] | None = None
+    schema_digest: str | None = None
 
     @property
     def bucket_id(self) -> BucketId:

@@ -164,6 +164,7 @@ class TableWriter:
                 changelog_files=changelog.get(bucket, ()),
                 new_hashes=write_hash_index(hashes[bucket]) if bucket in hashes else b"",
                 columns=self._value_ids,
+                schema_digest=self._state.schema.digest,
             )
             for bucket in buckets
         ]

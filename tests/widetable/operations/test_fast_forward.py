@@ -123,6 +123,33 @@ def test_who_opened_main_before_goes_on_when_nothing_was_dropped(table: wt.Table
     assert rows_of(table) == {**THEN, 7: "x"}
 
 
+@pytest.mark.parametrize("writes", ["added", "k"])
+@pytest.mark.parametrize("branch_adds", [True, False])
+def test_files_whose_schema_went_are_refused_whichever_handle_commits_them(
+    table: wt.Table, tmp_path: Path, writes: str, branch_adds: bool
+) -> None:
+    """Both have a schema of the same number. Their columns would have been read under each other's ids."""
+    catalog = wt.Catalog(tmp_path)
+    catalog.alter_table("db.t", add_columns=[pa.field("added", pa.int32())])
+    if branch_adds:
+        catalog.alter_table("db.t$branch_b", add_columns=[pa.field("other", pa.string())])
+    with wt.Table.open(table.path).new_writer(sorted({"k", writes})) as writer:
+        writer.write(pa.table({name: pa.array([9], _type(name)) for name in {"k", writes}}))
+        messages = writer.finish()
+    goes_on = wt.Table.open(table.path)
+    goes_on.fast_forward("b", replace=True)
+    for handle in (goes_on, wt.Table.open(table.path)):
+        for commit in (handle.commit_append, handle.commit_overwrite):
+            with pytest.raises(wt.InvalidError, match="a schema 1 which the table has no more"):
+                commit(messages)
+    assert rows_of(goes_on) == THEN
+    assert goes_on.audit().ok
+
+
+def _type(column: str) -> pa.DataType:
+    return pa.int64() if column == "k" else pa.int32()
+
+
 def test_schemas_come_and_go(table: wt.Table, tmp_path: Path) -> None:
     """The branch has a column, main has options under the same number."""
     wt.Catalog(tmp_path).alter_table("db.t$branch_b", add_columns=[pa.field("w", pa.int32())])
