@@ -29,6 +29,7 @@ STAGES = (
         "near_word",
         "derived_value",
         "forked_child",
+        "collector_pause",
         "not_pickled",
         "worker_thread",
     ),

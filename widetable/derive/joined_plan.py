@@ -209,7 +209,7 @@ def _check_columns(plan: JoinedPlan, schema: TableSchema) -> None:
                 "columns of the two tables",
                 "Add it there, drop it here, or make the joined table again.",
             )
-        found, expected = schema.arrow_fields[name].type, plan.columns.field(name).type
+        found, expected = schema.arrow_field(name).type, plan.columns.field(name).type
         if found != expected:
             raise _invalid(
                 f"column {name!r} of the joined table",
@@ -234,7 +234,7 @@ def _check_on(definition: JoinDefinition, left: TableSchema, right: TableSchema)
                     "Correct the name.",
                 )
     for one, other in zip(definition.left_on, definition.right_on, strict=True):
-        kinds = left.arrow_fields[one].type, right.arrow_fields[other].type
+        kinds = left.arrow_field(one).type, right.arrow_field(other).type
         if kinds[0] != kinds[1]:
             raise _invalid(
                 f"option {join_options.ON.key!r}",

@@ -107,8 +107,7 @@ def wanted_columns(widen: WidenOption, fields: pa.Schema, dim: TableSchema) -> l
                 expected=f"some of {', '.join(dim.names)}",
                 action="Correct the option, or bring the column back.",
             )
-    kinds = dim.arrow_fields
-    wanted = [pa.field(own, kinds[theirs].type) for own, theirs in widen.columns.items()]
+    wanted = [pa.field(own, dim.arrow_field(theirs).type) for own, theirs in widen.columns.items()]
     wanted.append(pa.field(widen.sequence, pa.int64()))
     for field in wanted:
         if types.get(field.name, field.type) != field.type:

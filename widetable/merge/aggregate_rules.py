@@ -75,6 +75,8 @@ def aggregate_column(schema: TableSchema, column: str) -> AggregateColumn | None
 @once_per_object
 def aggregate_columns(schema: TableSchema) -> dict[str, AggregateColumn]:
     """Those that an option gives a function. Few do, and merges ask for thousands of columns again and again."""
+    if not any(key.endswith("aggregate-function") for key in schema.options):
+        return {}
     ordering = {name for group in schema.sequence_groups for name in group.sequence}
     without = {*schema.primary_keys, *schema.sequence_fields, *ordering}
     found = {}

@@ -16,6 +16,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from widetable.collector_pause import collector_paused
 from widetable.derived_value import once_per_object
 from widetable.errors import InvalidError
 from widetable.format.data_file_meta import DataFileMeta
@@ -115,9 +116,10 @@ class _Shape:
     def of(self, rows: pa.RecordBatch, kinds: pa.Array) -> pa.RecordBatch:
         """Absent columns of one type are one array of nulls."""
         absent, order = self._layout(tuple(rows.schema.names))
-        arrays = [*rows.columns, *(nulls(rows.num_rows, type) for type in absent)]
-        columns = [arrays[place] for place in order]
-        return pa.RecordBatch.from_arrays([*columns, to_texts(kinds)], schema=self._schema)
+        with collector_paused():
+            arrays = [*rows.columns, *(nulls(rows.num_rows, type) for type in absent)]
+            columns = [arrays[place] for place in order]
+            return pa.RecordBatch.from_arrays([*columns, to_texts(kinds)], schema=self._schema)
 
     def _layout_of(self, held: tuple[str, ...]) -> tuple[list[pa.DataType], list[int]]:
         """The types of absent columns, and where each column of the schema is in the held ones and these."""

@@ -1,9 +1,10 @@
-"""Python's cyclic garbage collector, stopped while a manifest's entries are made.
+"""Python's cyclic garbage collector, stopped while many objects are made that hold no cycles: a manifest's entries, the
+columns of a wide table.
 
-They hold no cycles, but every few hundred of them start a round over objects that are all alive: of 100,000 entries a
-quarter of the time. Whoever found the collector running starts it again, so that with several threads inside it runs
-too early rather than never, and also where the application stopped it meanwhile. A process may fork meanwhile, even
-from a signal handler inside: nothing is waited for, and the child's collector runs.
+Every few hundred of them start a round over objects that are all alive: of 100,000 entries a quarter of the time, of
+5,000 columns three quarters. Whoever found the collector running starts it again, so that with several threads inside
+it runs too early rather than never, and also where the application stopped it meanwhile. A process may fork meanwhile,
+even from a signal handler inside: nothing is waited for, and the child's collector runs.
 
     thread A   finds it running, stops it  . . . . . . . . . . starts it
     thread B            finds it stopped, changes nothing . . . . . . . goes on, collected again
