@@ -63,6 +63,7 @@ campaign: $(STAMP) ## A day of histories, faults, damage, kills and a soak, of w
 	  tests/metamorphic tests/kill tests/widetable/operations/test_expiry_races.py \
 	  tests/widetable/operations/test_read_histories.py tests/spark/test_asked_first.py tests/meta/test_failover.py \
 	  tests/widetable/test_hostile_arguments.py tests/widetable/derive/test_join_of_many.py \
+	  tests/widetable/operations/test_lookup_of_long_texts.py \
 	  tests/widetable/test_filled_table.py $(ARGS)
 	@$(VENV) -m benchmarks.soak
 

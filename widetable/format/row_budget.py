@@ -99,7 +99,10 @@ class RowBudget:
 
     def saw(self, rows: pa.RecordBatch | pa.Table, count: int | None = None) -> None:
         """Learn from a piece. count: what it is counted in, where that is not rows."""
-        count = rows.num_rows if count is None else count
         if rows.num_rows:
-            self._row_bytes = max(self._row_bytes, memory_bytes(rows) / max(count, 1))
+            self.saw_bytes(memory_bytes(rows), rows.num_rows if count is None else count)
         self._most_rows = min(self._limit_rows, self._most_rows * _GROWTH)
+
+    def saw_bytes(self, total_bytes: int, count: int) -> None:
+        """So many rows took so much memory together."""
+        self._row_bytes = max(self._row_bytes, total_bytes / max(count, 1))

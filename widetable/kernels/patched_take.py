@@ -104,15 +104,26 @@ def _values(large: ArrowArray, rest: ArrowArray, choice: PatchChoice) -> Items:
 def _validity(
     large: ArrowArray, rest: ArrowArray, choice: PatchChoice
 ) -> tuple[pa.Buffer | None, int]:
-    """Gathered as bytes, one per row: unpacking and packing bits is cheaper than reading them one by one."""
     if not large.null_count and not rest.null_count:
         nulls = len(choice.missing)
         return choice.validity if nulls else None, nulls
+    valid = has_values(large, rest, choice)
+    return bitmap(valid), len(valid) - int(np.count_nonzero(valid))
+
+
+def has_values(
+    large: ArrowArray, rest: ArrowArray | None, choice: PatchChoice
+) -> npt.NDArray[np.bool_]:
+    """Which of the chosen rows are there and not null. Values are left alone: texts may be long.
+
+    Gathered as bytes, one per row: unpacking and packing bits is cheaper than reading them one by one.
+    """
     valid = np.empty(len(choice.positions), np.uint8)
     _take_all(valid_of(large).view(np.uint8), 1, choice.large, valid)
-    _put(valid_of(rest).view(np.uint8), 1, *choice.patch, valid)
+    if rest is not None:
+        _put(valid_of(rest).view(np.uint8), 1, *choice.patch, valid)
     _put_zeros(1, choice.missing, valid)
-    return bitmap(valid), len(valid) - int(np.count_nonzero(valid))
+    return valid.view(np.bool_)
 
 
 @kernel

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from widetable.format.row_batch import project, row_batch_schema
-from widetable.kernels.patched_take import PatchChoice, take_patched
+from widetable.kernels.patched_take import PatchChoice
 from widetable.merge.plan import MergePlan, Pick
 from widetable.merge.window import Window
 from widetable.schema import SEQUENCE_NUMBER, VALUE_KIND
@@ -54,7 +54,6 @@ def _gather_pick(window: Window, pick: Pick) -> dict[str, pa.Array]:
         if holders:
             if holders not in choices:
                 choices[holders] = window.choice(holders, pick.indices)
-            column = window.column(name)
-            gathered[name] = take_patched(column.large, column.rest, choices[holders])
+            gathered[name] = window.gathered(name, choices[holders])
             window.forget(name)
     return gathered

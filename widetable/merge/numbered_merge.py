@@ -13,7 +13,7 @@ raises.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -36,8 +36,11 @@ class NumberedRows(NamedTuple):
     rows: pa.RecordBatch
 
 
+_Runs: TypeAlias = Sequence[Sequence[NumberedRows]]
+
+
 def merge_numbered(
-    runs: Sequence[Sequence[NumberedRows]],
+    runs: _Runs,
     schema: TableSchema,
     engine: MergeEngine,
     names: Sequence[str],
@@ -47,7 +50,8 @@ def merge_numbered(
     """The rows that are there, in pieces, by number, with these columns at least. names: in the table's order. runs:
     oldest first, with `engine.needed_columns(schema, names)` as far as files have them; the numbers of a run ascend.
     below: key columns that tell keys of one number apart; then a number has all its keys, in their order. full_runs: so
-    many, the oldest, are at level >= 1.
+    many, the oldest, are at level >= 1. Raises pyarrow.ArrowInvalid for more than 2 GiB of text in one column of the
+    rows of one number; of more numbers there are more pieces.
     """
     # One run of live rows, as after a full compaction, is the answer as it is, perhaps with more
     # columns than were asked for; nothing is copied.
@@ -55,6 +59,54 @@ def merge_numbered(
     is_one_run = sum(map(bool, runs)) <= 1
     if not found or (is_one_run and not below and all(map(_stands, found))):
         return [_with_columns(each, schema, names) for each in found]
+    try:
+        return [
+            _with_columns(_merged(runs, schema, engine, names, below, full_runs), schema, names)
+        ]
+    except pa.ArrowInvalid:  # more than 2 GiB of text in one column
+        halves = _halves(runs)
+        if halves is None:
+            raise
+    return [
+        each
+        for half in halves
+        for each in merge_numbered(half, schema, engine, names, below, full_runs)
+    ]
+
+
+def _halves(runs: _Runs) -> tuple[_Runs, _Runs] | None:
+    """The runs cut at one number, so that all rows of a number stay together; None where there is one number only."""
+    numbers = np.unique(np.concatenate([each.numbers for run in runs for each in run]))
+    if len(numbers) < 2:
+        return None
+    middle = numbers[len(numbers) // 2]
+    below = [
+        [_slice(each, 0, np.searchsorted(each.numbers, middle)) for each in run] for run in runs
+    ]
+    rest = [
+        [_slice(each, np.searchsorted(each.numbers, middle), len(each.numbers)) for each in run]
+        for run in runs
+    ]
+    return _filled(below), _filled(rest)
+
+
+def _slice(found: NumberedRows, first: np.intp | int, end: np.intp | int) -> NumberedRows:
+    return NumberedRows(found.numbers[first:end], found.rows.slice(int(first), int(end - first)))
+
+
+def _filled(runs: _Runs) -> _Runs:
+    return [[each for each in run if len(each.numbers)] for run in runs]
+
+
+def _merged(
+    runs: _Runs,
+    schema: TableSchema,
+    engine: MergeEngine,
+    names: Sequence[str],
+    below: Sequence[str],
+    full_runs: int,
+) -> NumberedRows:
+    found = [each for run in runs for each in run]
     pieces = [each.rows for each in found]
     numbers = np.concatenate([each.numbers for each in found])
     sizes = [sum(len(each.numbers) for each in run) for run in runs]
@@ -69,8 +121,7 @@ def merge_numbered(
     plan = plan_of(window, engine, held)
     there = np.flatnonzero(~is_retraction(plan.kinds))
     rows = gather(window, plan.without_deletes(), held)
-    merged = NumberedRows(numbers[window.first_rows][there], rows)
-    return [_with_columns(merged, schema, names)]
+    return NumberedRows(numbers[window.first_rows][there], rows)
 
 
 def _with_columns(found: NumberedRows, schema: TableSchema, names: Sequence[str]) -> NumberedRows:

@@ -23,7 +23,6 @@ from widetable import options as opt
 from widetable.derived_value import derived_value, once_per_object
 from widetable.errors import InvalidError
 from widetable.kernels.aggregate import SKIP
-from widetable.kernels.arrow_buffers import validity
 from widetable.kernels.key_lanes import key_lanes
 from widetable.kernels.partial_update import (
     last_marked,
@@ -31,7 +30,7 @@ from widetable.kernels.partial_update import (
     sequence_steps,
     sequence_winners,
 )
-from widetable.kernels.patched_take import take_patched
+from widetable.kernels.patched_take import has_values
 from widetable.merge.aggregate_function import AggregateColumn
 from widetable.merge.aggregate_functions import columns_of_group
 from widetable.merge.aggregate_normal_form import fill
@@ -300,8 +299,7 @@ def _last_value(records: _Records, name: str) -> npt.NDArray[np.int64]:
     choice = window.choice(holders, rows)
     marked = (records.adds if among is None else records.adds[among]) & (choice.positions >= 0)
     if column.null_count:
-        valid = validity(take_patched(column.large, column.rest, choice))
-        marked &= True if valid is None else valid
+        marked &= has_values(column.large, column.rest, choice)
     if among is None:
         return last_marked(records.starts, records.floor, marked)
     return records.last_of(among[marked])

@@ -21,6 +21,9 @@ have it, with 2 and 4 rows; piece 1, of 3, not:
 A window costs what its pieces hold, not what the table declares: a column that no piece holds is
 not among `names`, and a layout is as large as the number of pieces.
 
+Texts of all pieces may be more than the 2 GiB that 32-bit offsets reach, though those that are
+gathered are less: such a column is joined with 64-bit offsets (`kernels.wide_offsets`).
+
 Threads: windows are shared by a thread that gathers the rows and one that makes their
 changelog. All values but the caches of columns and layouts are fixed. Both may find a cache
 empty, or a column forgotten, and make the same value again; neither ever sees half of one.
@@ -42,6 +45,7 @@ from widetable.kernels.arrow_buffers import fixed_values
 from widetable.kernels.merge_order import merge_order
 from widetable.kernels.patched_take import PatchChoice, take_patched
 from widetable.kernels.sort_order import group_starts, sort_order
+from widetable.kernels.wide_offsets import joinable
 from widetable.merge.key_order import Lanes, arrival_keys, lanes_of_keys, lanes_of_sequence
 from widetable.merge.printed_key import printed_key
 from widetable.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
@@ -189,10 +193,10 @@ class Window:
         column = self._columns.get(name)
         if column is None:
             layout = self._layout(self.holders(name))
-            rest = [self.pieces[piece].column(name) for piece in layout.rest]
+            held = [self.pieces[piece].column(name) for piece in (layout.large, *layout.rest)]
+            large, *rest = joinable(held)
             joined = pa.concat_arrays(rest) if len(rest) > 1 else rest[0] if rest else None
-            column = Column(self.pieces[layout.large].column(name), joined)
-            self._columns[name] = column
+            column = self._columns[name] = Column(large, joined)
         return column
 
     def forget(self, name: str) -> None:
@@ -210,8 +214,16 @@ class Window:
 
         -1 is null, as is a row whose piece lacks the column.
         """
+        return self.gathered(name, self.choice(self.holders(name), rows))
+
+    def gathered(self, name: str, choice: PatchChoice) -> pa.Array:
+        """The same for a `choice` of the pieces that hold the column. Raises pyarrow.ArrowInvalid for more than 2 GiB
+        of text in one column.
+        """
         column = self.column(name)
-        return take_patched(column.large, column.rest, self.choice(self.holders(name), rows))
+        values = take_patched(column.large, column.rest, choice)
+        kind = self.pieces[self.holders(name)[0]].schema.field(name).type
+        return values if values.type == kind else values.cast(kind)
 
     def printed_key(self, row: int) -> str:
         """The key of a row, for messages."""

@@ -22,7 +22,6 @@ version cannot read, and what reading data files raises.
 
 from __future__ import annotations
 
-import contextlib
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from itertools import chain, zip_longest
@@ -30,17 +29,15 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from widetable.commit.live_files import LiveFiles
 from widetable.errors import InvalidError
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.row_batch import in_schema_order, without_columns
-from widetable.format.row_budget import RowBudget
-from widetable.kernels.gather import take
+from widetable.format.row_budget import RowBudget, memory_bytes
+from widetable.kernels.gather import is_plain_fixed_width
 from widetable.kernels.hidden_nulls import has_required_parts
-from widetable.kernels.take_capacity import check_capacity_of_rows
 from widetable.lsm.file_rows import Found
 from widetable.merge.numbered_merge import NumberedRows, merge_numbered
 from widetable.operations.asked_keys import AskedKeys, Numbers, asked_keys
@@ -49,6 +46,7 @@ from widetable.operations.bucket_rows import BucketRows
 from widetable.operations.chosen_state import ChosenState
 from widetable.operations.lookup_caches import caches_of
 from widetable.operations.lookup_keys import key_rows, prefix_rows
+from widetable.operations.taken_rows import taken_column, taken_rows
 from widetable.read.expired import files_of
 from widetable.read.scan_plan import placed
 from widetable.schema import TableSchema
@@ -67,15 +65,13 @@ _PIECE_BYTES: Final = 64 << 20
 _EXPANSION: Final = 8
 # Nobody knows how many rows begin with a key, before the first ones come.
 _FIRST_PREFIXES: Final = 256
+# Nor how much texts that are alike were compressed: so many are read first, of all runs together.
+_FIRST_TEXTS: Final = 2048
 # So many rows are taken at less than what a call per column costs.
 _FEW: Final = 4096
 # Learning how wide the rows of so few keys are, all of them in one piece, costs more than it is worth.
 _FEW_TO_LEARN_FROM: Final = 1024
 KEY_NUMBER: Final = pa.field("_key_number", pa.int64(), nullable=False)
-
-
-class TooManyBytesError(InvalidError):
-    """The rows of all keys do not fit into arrays; those of fewer may."""
 
 
 class _Work(NamedTuple):
@@ -121,6 +117,7 @@ class LookupView:
         fields = self.schema.arrow_schema(self._columns)
         self.arrow_schema: Final = pa.schema([field.with_nullable(True) for field in fields])
         self._hides_nulls = any(has_required_parts(field.type) for field in fields)
+        self._has_texts = not all(is_plain_fixed_width(field.type) for field in fields)
         self._required = [number for number, field in enumerate(fields) if not field.nullable]
         self._live_files = live_files
         self._caches = caches_of(chosen.state)
@@ -229,16 +226,14 @@ class LookupView:
             used = [work.bucket for work in all_work]
             self._open -= sum(bucket.open_files for bucket in used)
             budget = RowBudget(_PIECE_BYTES, _FIRST_PREFIXES) if below else self._budget
-            widest = max((work.bucket.row_bytes for work in all_work), default=0.0)
-            self._budget.expect(_EXPANSION * widest)
+            self._budget.expect(self._expected_row_bytes(used))
             try:
                 for part in _pieces(all_work, budget):
                     found, full_runs = self._in_runs(asked.keys, part)
                     keys = sum(work.end - work.first for work in part)
                     # Rows of prefixes are counted by key: it is not known how many rows a prefix has.
                     if keys > _FEW_TO_LEARN_FROM or keys < asked.keys.num_rows:
-                        for each in chain.from_iterable(found):
-                            budget.saw(each.rows, keys if below else each.rows.num_rows)
+                        _learn(budget, [*chain.from_iterable(found)], keys, by_key=bool(below))
                     engine = self.chosen.state.engine
                     yield from merge_numbered(found, schema, engine, self._merged, below, full_runs)
             finally:
@@ -246,6 +241,13 @@ class LookupView:
                     bucket.end_call()
                 self._open += sum(bucket.open_files for bucket in used)
                 self._close_some()
+
+    def _expected_row_bytes(self, buckets: Sequence[BucketRows]) -> float:
+        """As long as no row was seen."""
+        in_files = _EXPANSION * max((bucket.row_bytes for bucket in buckets), default=0.0)
+        runs = max((len(bucket.runs) for bucket in buckets), default=0)
+        texts = _PIECE_BYTES * runs / _FIRST_TEXTS if self._has_texts else 0.0
+        return max(in_files, texts)
 
     def _in_runs(
         self, keys: pa.RecordBatch, part: Sequence[_Work]
@@ -361,9 +363,9 @@ class LookupView:
         if len(batches) == 1 and len(places) <= _FEW and not self._hides_nulls:
             rows = batches[0].select(schema.names)
             if not _are_all(places, rows.num_rows):
-                rows = _take_few(rows, places)
+                rows = taken_rows(rows, places)
             return self._nullable(rows)
-        columns = [_column(batches, field, places) for field in schema]
+        columns = [taken_column(batches, field, places) for field in schema]
         return pa.Table.from_arrays(columns, schema=schema)
 
     def _nullable(self, rows: pa.RecordBatch) -> pa.Table:
@@ -391,6 +393,15 @@ def _pieces(all_work: Sequence[_Work], budget: RowBudget) -> Iterator[list[_Work
         first = stop
 
 
+def _learn(budget: RowBudget, found: Sequence[NumberedRows], keys: int, *, by_key: bool) -> None:
+    """How wide the rows of a key are: those of one run, as not each key may be there, and of all runs together.
+    by_key: each run's rows are counted by key, too.
+    """
+    for each in found:
+        budget.saw(each.rows, keys if by_key else each.rows.num_rows)
+    budget.saw_bytes(sum(memory_bytes(each.rows) for each in found), keys)
+
+
 def _check_limit(numbers: Numbers, limit: int, asked: AskedKeys) -> None:
     counts = np.bincount(numbers) if len(numbers) else numbers
     if (counts > limit).any():
@@ -407,33 +418,3 @@ def _check_limit(numbers: Numbers, limit: int, asked: AskedKeys) -> None:
 def _are_all(places: Numbers, rows: int) -> bool:
     """Whether they are those of all rows, in their order."""
     return len(places) == rows and bool((places == np.arange(rows)).all())
-
-
-def _take_few(rows: pa.RecordBatch, places: Numbers) -> pa.RecordBatch:
-    """All columns in one call, whose fixed cost is what counts."""
-    with _fitting("one of its columns", places):
-        check_capacity_of_rows(rows, places)
-        return pc.take(rows, pa.array(places, mask=places < 0))
-
-
-def _column(batches: Sequence[pa.RecordBatch], field: pa.Field, places: Numbers) -> pa.Array:
-    """One column of the result; no batches at all give nulls."""
-    found = pa.chunked_array([batch.column(field.name) for batch in batches], field.type)
-    with _fitting(repr(field.name), places):
-        return take(found, places)
-
-
-@contextlib.contextmanager
-def _fitting(column: str, places: Numbers) -> Iterator[None]:
-    """For the time of a `take`: text and bytes have 32-bit offsets, so more than 2 GiB of them is
-    the caller's to divide, and no fault of the table.
-    """
-    try:
-        yield
-    except pa.ArrowInvalid as cause:
-        raise TooManyBytesError(
-            "keys",
-            found=f"{len(places)} keys, whose values of {column} do not fit into one array: {cause}",
-            expected="less than 2 GiB of text or bytes in a column",
-            action="Look up fewer keys at once.",
-        ) from cause

@@ -1,13 +1,18 @@
-"""Every test of merges also runs with plans whose values are computed, in part, in place of picked."""
+"""Every test of merges also runs with plans whose values are computed, in part, in place of picked, of texts that are
+joined with 64-bit offsets, as if they were more than 2 GiB.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from widetable.kernels.wide_offsets import joinable
+from widetable.merge import window
 from widetable.merge.engine import ENGINES
 from widetable.merge.gather import gather
 from widetable.merge.plan import Computed, MergePlan, Pick
@@ -46,4 +51,6 @@ def sources(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     for engine in ENGINES.values():
         kind: Any = type(engine)
         monkeypatch.setattr(kind, "plan", computing(kind.plan, COMPUTED[request.param]))
+    if request.param == "computed":
+        monkeypatch.setattr(window, "joinable", partial(joinable, most_bytes=-1))
     return str(request.param)

@@ -440,7 +440,7 @@ def test_more_text_than_an_array_holds_is_reported(
         raise pa.ArrowInvalid("offset overflow while concatenating arrays")
 
     monkeypatch.setattr("widetable.operations.lookup_view._FEW", few)
-    monkeypatch.setattr("widetable.operations.lookup_view.take", overflowing)
-    monkeypatch.setattr("widetable.operations.lookup_view.pc", SimpleNamespace(take=overflowing))
+    monkeypatch.setattr("widetable.operations.taken_rows.take", overflowing)
+    monkeypatch.setattr("widetable.operations.taken_rows.pc", SimpleNamespace(take=overflowing))
     with pytest.raises(wt.InvalidError, match="fewer keys"):
         small.lookup([1, 1], ["a"])

@@ -1,0 +1,54 @@
+"""Rows in the order of the keys that were asked for, -1 for a row of nulls: one column, or all of a few rows.
+
+Raises TooManyBytesError where texts do not fit into one array.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from widetable.errors import InvalidError
+from widetable.kernels.gather import take
+from widetable.kernels.take_capacity import check_capacity_of_rows
+
+Numbers = npt.NDArray[np.int64]
+
+
+class TooManyBytesError(InvalidError):
+    """The rows of all keys do not fit into arrays; those of fewer may."""
+
+
+def taken_rows(rows: pa.RecordBatch, places: Numbers) -> pa.RecordBatch:
+    """All columns in one call, whose fixed cost is what counts."""
+    with _fitting("one of its columns", places):
+        check_capacity_of_rows(rows, places)
+        return pc.take(rows, pa.array(places, mask=places < 0))
+
+
+def taken_column(batches: Sequence[pa.RecordBatch], field: pa.Field, places: Numbers) -> pa.Array:
+    """One column of the result; no batches at all give nulls."""
+    found = pa.chunked_array([batch.column(field.name) for batch in batches], field.type)
+    with _fitting(repr(field.name), places):
+        return take(found, places)
+
+
+@contextlib.contextmanager
+def _fitting(column: str, places: Numbers) -> Iterator[None]:
+    """For the time of a `take`: text and bytes have 32-bit offsets, so more than 2 GiB of them is
+    the caller's to divide, and no fault of the table.
+    """
+    try:
+        yield
+    except pa.ArrowInvalid as cause:
+        raise TooManyBytesError(
+            "keys",
+            found=f"{len(places)} keys, whose values of {column} do not fit into one array: {cause}",
+            expected="less than 2 GiB of text or bytes in a column",
+            action="Look up fewer keys at once.",
+        ) from cause
