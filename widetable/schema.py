@@ -20,8 +20,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from dataclasses import fields as dataclass_fields
+from functools import lru_cache
 from typing import Any, Final
 
 import pyarrow as pa
@@ -50,6 +51,8 @@ VALUE_KIND: Final = "_VALUE_KIND"
 SYSTEM_FIELD_ID: Final = 1073741823
 # Columns of data files and of change feeds that are not the user's (Paimon `SpecialFields`).
 RESERVED_NAMES: Final = frozenset({SEQUENCE_NUMBER, VALUE_KIND, "_LEVEL", "rowkind", "_ROW_ID"})
+# Schema files whose contents are kept, by their bytes.
+_PARSED: Final = 32
 # Before the name of a key column that is stored in a data file a second time.
 KEY_PREFIX: Final = "_KEY_"
 
@@ -251,8 +254,14 @@ def schema_from_json(data: str | bytes, subject: str) -> TableSchema:
 
     Raises UnsupportedError for a later version of the format and for types that are left out,
     DamagedError for all else. No rule of `schema_rules` is asked: what another client has made is
-    read as it is.
+    read as it is. Bytes that were parsed a short while ago are not parsed again: whoever opens a
+    table of thousands of columns for two of them would wait for all.
     """
+    return replace(_parsed(data.encode() if isinstance(data, str) else data, subject))
+
+
+@lru_cache(maxsize=_PARSED)
+def _parsed(data: bytes, subject: str) -> TableSchema:
     try:
         body = json.loads(data)
         # Paimon's first schemas do not say their version. RecursionError: JSON that is nested too deep.
@@ -290,9 +299,8 @@ def _fields(body: list[dict[str, Any]]) -> tuple[DataField, ...]:
         return tuple(map(field_from_json, body))
 
 
-def _digest(data: str | bytes) -> str:
-    whole = data.encode() if isinstance(data, str) else data
-    return hashlib.blake2b(whole, digest_size=16).hexdigest()
+def _digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 # Of the file as a whole: its path is the subject, what is wrong in it is found.
