@@ -73,6 +73,7 @@ from widetable.format.snapshot import (
     Snapshot,
     snapshot_from_json,
 )
+from widetable.kernels.jit import compiled_afterwards
 from widetable.paths import TablePaths
 from widetable.schema import TableSchema
 from widetable.storage.file_io import FileIO
@@ -244,8 +245,10 @@ class Committer:
         return result
 
     def _attempt_in_turn(self, run: Attempts) -> CommitResult | None:
-        """One machine's commits come one after the other: a race costs the losers their work, and may starve them."""
-        with self._file_io.turn(self._paths.commit_turn):
+        """One machine's commits come one after the other: a race costs the losers their work, and may starve them. What
+        is to be compiled waits until the turn is over.
+        """
+        with compiled_afterwards(), self._file_io.turn(self._paths.commit_turn):
             return self._attempt(run)
 
     def _attempt(self, run: Attempts) -> CommitResult | None:

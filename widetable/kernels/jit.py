@@ -16,6 +16,9 @@ The two must not differ in one bit (tests/widetable/kernels runs in both). There
 numbers where it matters: numpy joins uint64 and int64 to float64, as numba does, and wraps like it, but eight bits that
 are shifted left stay eight bits; a negative number becomes uint64 only if it was an int64 before.
 
+Where others wait for what a thread does, such as for its turn to commit, it compiles nothing if it can be helped: numba
+takes seconds for each kernel, minutes on a machine with much to do (`compiled_afterwards`).
+
 A kernel names constants and kernels of its own file only, and takes others as arguments: the cache notices changes of
 that file and of no other (tests/test_kernel_names.py).
 """
@@ -23,7 +26,9 @@ that file and of no other (tests/test_kernel_names.py).
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FunctionType
 from typing import Any, ClassVar, Final, TypeVar, cast
 
@@ -39,6 +44,35 @@ _Function = TypeVar("_Function", bound=Callable[..., object])
 ITEMS_OF_A_CALL: Final = 4096
 # Items of all calls together, per kernel.
 ITEMS: Final = 1 << 16
+# Items of a call that is interpreted while others wait: about a second. More are compiled also then.
+ITEMS_WHILE_OTHERS_WAIT: Final = 1 << 20
+
+
+class _Postponed(threading.local):
+    """Of this thread, kernels that are to be compiled later, with the arguments of a call; None: none is put off."""
+
+    wanted: dict[Kernel, tuple[Any, ...]] | None = None
+
+
+_POSTPONED: Final = _Postponed()
+
+
+@contextmanager
+def compiled_afterwards() -> Iterator[None]:
+    """Kernels that this thread calls inside are interpreted, and those that were due are compiled when the block ends.
+    So another context manager, in which others wait, has its place inside of this one.
+    """
+    if _POSTPONED.wanted is not None:
+        yield
+        return
+    wanted: dict[Kernel, tuple[Any, ...]] = {}
+    _POSTPONED.wanted = wanted
+    try:
+        yield
+    finally:
+        _POSTPONED.wanted = None
+    for kernel, arguments in wanted.items():
+        kernel.compile_for(arguments)
 
 
 class Kernel:
@@ -63,7 +97,16 @@ class Kernel:
         items = items_of(arguments)
         self._items_left -= items
         is_cheap = items <= ITEMS_OF_A_CALL and self._items_left >= 0
-        return (self.interpret if is_cheap and self.interprets else self.compile)(*arguments)
+        if self.interprets and (is_cheap or self._is_put_off(items, arguments)):
+            return self.interpret(*arguments)
+        return self.compile(*arguments)
+
+    def _is_put_off(self, items: int, arguments: tuple[Any, ...]) -> bool:
+        wanted = _POSTPONED.wanted
+        if wanted is None or items > ITEMS_WHILE_OTHERS_WAIT:
+            return False
+        wanted.setdefault(self, arguments)
+        return True
 
     def interpret(self, *arguments: Any) -> Any:
         """Run it in plain Python; what it returns are Python's numbers, as when it is compiled."""
@@ -81,19 +124,18 @@ class Kernel:
         self._compiled = self._dispatcher
         return result
 
+    def compile_for(self, arguments: tuple[Any, ...]) -> None:
+        """Compile it for arguments of these types, and run nothing."""
+        if self._compiled is None:
+            from numba import typeof
+
+            with UNFORKABLE:
+                kinds = tuple(map(typeof, arguments))
+                _despite_cache(self._dispatcher, lambda: self._dispatcher.compile(kinds))
+            self._compiled = self._dispatcher
+
     def _run_compiled(self, compiled: Dispatcher, arguments: tuple[Any, ...]) -> Any:
-        try:
-            return compiled(*arguments)
-        except MemoryError:
-            raise
-        except Exception as refusal:  # noqa: BLE001 - not of the loop, which raises nothing
-            # Loading from the cache, or writing to it, may have failed: then the second call
-            # succeeds, and the cache is blamed. It may be made again: the loop raises nothing,
-            # so it had not begun.
-            directory = COMPILER.keep_nothing(compiled)
-            result = compiled(*arguments)  # raises again what is not the cache's
-            COMPILER.blame_cache(directory, refusal)
-            return result
+        return _despite_cache(compiled, lambda: compiled(*arguments))
 
     @derived_value
     def _dispatcher(self) -> Dispatcher:
@@ -115,6 +157,22 @@ class Kernel:
         calling = FunctionType(code, {**names, **kernels}, code.co_name)
         functools.update_wrapper(calling, self._function)
         return calling
+
+
+def _despite_cache(compiled: Dispatcher, run: Callable[[], Any]) -> Any:
+    """What `run` does with a compiled kernel; again, where the cache has failed it."""
+    try:
+        return run()
+    except MemoryError:
+        raise
+    except Exception as refusal:  # noqa: BLE001 - not of the loop, which raises nothing
+        # Loading from the cache, or writing to it, may have failed: then the second call
+        # succeeds, and the cache is blamed. It may be made again: the loop raises nothing,
+        # so it had not begun.
+        directory = COMPILER.keep_nothing(compiled)
+        result = run()  # raises again what is not the cache's
+        COMPILER.blame_cache(directory, refusal)
+        return result
 
 
 def kernel(function: _Function) -> _Function:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from types import FunctionType
 from typing import Any, cast
@@ -13,7 +14,15 @@ import numpy.typing as npt
 import pytest
 
 from tests.patience import PATIENCE_SECONDS
-from widetable.kernels.jit import ITEMS, ITEMS_OF_A_CALL, Kernel, items_of, kernel
+from widetable.kernels.jit import (
+    ITEMS,
+    ITEMS_OF_A_CALL,
+    ITEMS_WHILE_OTHERS_WAIT,
+    Kernel,
+    compiled_afterwards,
+    items_of,
+    kernel,
+)
 
 ROOT = Path(__file__).resolve().parents[3]
 Words = npt.NDArray[np.uint64]
@@ -67,6 +76,93 @@ def test_many_small_calls_are_compiled_in_the_end() -> None:
     assert tier_of(called) == "compiled"
     called(words(1))
     assert tier_of(called) == "compiled", "it stays so"
+
+
+def test_a_kernel_that_is_due_while_others_wait_is_compiled_afterwards() -> None:
+    called, late = fresh(), fresh()
+    with compiled_afterwards():
+        assert called(words(ITEMS_OF_A_CALL + 1)) == (2 * ITEMS_OF_A_CALL + 2, True)
+        assert tier_of(called) == "interpreted"
+        with compiled_afterwards():
+            assert called(words(ITEMS_OF_A_CALL + 1)) == (2 * ITEMS_OF_A_CALL + 2, True)
+        assert tier_of(called) == "interpreted"
+        assert late(words(ITEMS_OF_A_CALL)) == (2 * ITEMS_OF_A_CALL, True)
+    assert (tier_of(called), tier_of(late)) == ("compiled", "interpreted")
+    assert called(words(3)) == (6, False)
+    assert late(words(ITEMS_OF_A_CALL + 1)) == (2 * ITEMS_OF_A_CALL + 2, True)
+    assert tier_of(late) == "compiled"
+
+
+def test_one_with_very_many_items_is_compiled_while_others_wait() -> None:
+    called = fresh()
+    with compiled_afterwards():
+        called(words(ITEMS_WHILE_OTHERS_WAIT + 1))
+        assert tier_of(called) == "compiled"
+
+
+def test_other_threads_compile_while_one_puts_it_off() -> None:
+    called = fresh()
+    with compiled_afterwards():
+        thread = threading.Thread(target=called, args=[words(ITEMS_OF_A_CALL + 1)])
+        thread.start()
+        thread.join()
+        assert tier_of(called) == "compiled"
+
+
+def test_what_was_put_off_is_not_compiled_after_an_error() -> None:
+    called = fresh()
+
+    def fail() -> None:
+        called(words(ITEMS_OF_A_CALL + 1))
+        raise KeyError
+
+    with pytest.raises(KeyError), compiled_afterwards():
+        fail()
+    assert tier_of(called) == "interpreted"
+    assert called(words(ITEMS_OF_A_CALL + 1)) == (2 * ITEMS_OF_A_CALL + 2, True)
+    assert tier_of(called) == "compiled"
+
+
+def test_a_commit_compiles_nothing_while_it_has_its_turn(tmp_path: Path) -> None:
+    """One writer took 143 s there on a machine with much to do, and all others of the table waited. Who was overtaken
+    writes its rows again in its turn.
+    """
+    program = """
+import sys, contextlib
+import widetable as wt
+from widetable.kernels import jit
+from widetable.kernels.compiler import COMPILER
+from widetable.storage.local import LocalFileIO
+
+turns, compiled, real_turn, real_compile = [], [], LocalFileIO.turn, COMPILER.compile
+
+@contextlib.contextmanager
+def turn(self, path):
+    with real_turn(self, path):
+        turns.append(path)
+        jit.ITEMS_OF_A_CALL = 0  # nothing is cheap here
+        yield
+        jit.ITEMS_OF_A_CALL = 4096
+        turns.pop()
+
+def compile(function):
+    compiled.append(bool(turns))
+    return real_compile(function)
+
+LocalFileIO.turn, COMPILER.compile = turn, compile
+table = wt.Catalog(sys.argv[1]).create_table("d.t", {"k": "BIGINT", "v": "STRING"}, primary_key=["k"], options={"write-only": "true"})
+begun = []
+for number in range(3):
+    writer = table.new_writer(["k", "v"])
+    writer.write([{"k": key, "v": f"{number}"} for key in range(9)])
+    begun.append(writer.finish())
+for messages in reversed(begun):
+    table.commit_append(messages)
+assert turns == [] and compiled and not any(compiled), compiled
+assert set(table.scan().to_arrow()["v"].to_pylist()) == {"0"}
+"""
+    command = [sys.executable, "-c", program, str(tmp_path)]
+    subprocess.run(command, check=True, cwd=ROOT, timeout=PATIENCE_SECONDS)
 
 
 def test_scalars_count_as_one_item() -> None:
