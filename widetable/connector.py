@@ -110,6 +110,7 @@ from widetable.storage.storage_options import (
 )
 from widetable.storage.temporary_directory import temporary_directory
 from widetable.worker_thread import Task, WorkerThread
+from widetable.write.named_columns import NamedColumns, check_names_column
 from widetable.write.table_state import TableState
 from widetable.write.write_batch import ROW_KIND_COLUMN
 
@@ -137,6 +138,7 @@ __all__ = [
     "LookupJoin",
     "LookupPin",
     "Maintainer",
+    "NamedColumns",
     "Offset",
     "Option",
     "Outcome",
@@ -163,6 +165,7 @@ __all__ = [
     "called",
     "change_schema",
     "check_join",
+    "check_names_column",
     "check_published",
     "check_write_columns",
     "checked_storage_options",

@@ -41,6 +41,7 @@ TAG: Final = "tag"
 COMMIT_USER: Final = "commit-user"
 COMMIT_IDENTIFIER: Final = "commit-identifier"
 ROW_KIND: Final = "row-kind"
+ROW_COLUMNS: Final = "row-columns"
 WATERMARK_COLUMN: Final = "watermark-column"
 WATERMARK_DELAY: Final = "watermark-delay"
 READ_CHANGELOG: Final = "read.changelog"
@@ -171,6 +172,13 @@ SOURCE_OPTIONS: Final = (
         "Name of the DataFrame's column with row kinds (+I, -U, +U, -D); by default _row_kind, if there.",
     ),
     SourceOption(
+        ROW_COLUMNS,
+        "text",
+        (WRITE,),
+        "Name of the DataFrame's ARRAY<STRING> column with the names of the columns that each row carries; the others "
+        "of the row are not written, whatever they hold.",
+    ),
+    SourceOption(
         COLUMNS,
         "text",
         (READ, STREAM, WRITE),
@@ -242,6 +250,7 @@ class SourceOptions:
     commit_identifier: int | None
     checkpoint: str | None
     row_kind: str
+    row_columns: str | None
     columns: tuple[str, ...] | None
     read_changelog: bool
     change_columns: str
@@ -351,6 +360,7 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
         commit_identifier=_value(texts, COMMIT_IDENTIFIER, int),
         checkpoint=texts.get(_CHECKPOINT),
         row_kind=_value(texts, ROW_KIND, str) or "_row_kind",
+        row_columns=_value(texts, ROW_COLUMNS, str),
         columns=None if columns is None else tuple(name.strip() for name in columns.split(",")),
         read_changelog=_value(texts, READ_CHANGELOG, bool) or False,
         change_columns=_value(texts, CHANGE_COLUMNS, str) or KIND,

@@ -13,7 +13,7 @@ message. Raises InvalidError in both, and what writing files raises.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -22,7 +22,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from widetable import CommitMessage, InvalidError, Table
-from widetable.connector import check_write_columns, new_writer
+from widetable.connector import NamedColumns, check_names_column, check_write_columns, new_writer
 from widetable_spark.column_path import names_path
 from widetable_spark.event_time import check_event_time, largest_event_time
 from widetable_spark.inserted_nulls import check_inserted
@@ -52,7 +52,8 @@ class TaskMessage(WriterCommitMessage):
 class TaskWriter:
     """Writes the batches of one task; picklable. Made by `plan_writer`. columns: those that are
     written, row_kind among them where the DataFrame has it. row_kind: the name of that column,
-    there or not. may_be_insert: nulls are looked at. is_named: as of `plan_writer`.
+    there or not. row_columns: that which names the columns of each row, if any. may_be_insert:
+    nulls are looked at. is_named: as of `plan_writer`.
     """
 
     table: Table
@@ -62,6 +63,7 @@ class TaskWriter:
     watermark: WatermarkOptions | None
     may_be_insert: bool
     is_named: bool = False
+    row_columns: str | None = None
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
         """All rows of the task. Where it fails it deletes what it has written; a worker that is
@@ -80,13 +82,14 @@ class TaskWriter:
             sequence_base=self.sequence_base,
             named=self.is_named,
         )
+        written = self._written()
         rows = 0
         event_times: list[int] = []
         null_columns = frozenset(self.columns) if self.may_be_insert else None
         try:
             for batch in iterator:
                 rows += batch.num_rows
-                writer.write(batch.select(self.columns))
+                writer.write(written(batch))
                 if null_columns is not None:
                     null_columns = _null_in(batch, null_columns)
                 if self.watermark is not None:
@@ -96,6 +99,12 @@ class TaskWriter:
         except BaseException:
             writer.abort()
             raise
+
+    def _written(self) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+        """What is written of a batch."""
+        if self.row_columns is None:
+            return lambda batch: batch.select(self.columns)
+        return NamedColumns(self.table.schema, self.columns, self.row_columns).written
 
 
 def plan_writer(
@@ -107,7 +116,7 @@ def plan_writer(
     those of tables under barriers must.
     Raises InvalidError for unknown, missing or duplicate columns and for column sets that break a sequence group.
     """
-    columns = options.columns or tuple(field.name for field in schema)
+    columns = options.columns or tuple(n for n in schema.names if n != options.row_columns)
     if len(set(columns)) != len(columns):
         twice = sorted({name for name in columns if columns.count(name) > 1})
         raise InvalidError(
@@ -117,6 +126,8 @@ def plan_writer(
             action="Drop or rename one.",
         )
     table = options.table()
+    if options.row_columns is not None:
+        _check_row_columns(table, schema, options.row_columns)
     given = StructType([schema[name] for name in columns if name in schema.names])
     if len(given) < len(columns):
         raise InvalidError(
@@ -134,9 +145,19 @@ def plan_writer(
         options.row_kind,
         table.sequence_base(),
         options.watermark,
-        options.columns is None and names_path(schema, options.path),
+        options.columns is None
+        and options.row_columns is None
+        and names_path(schema, options.path),
         is_named,
+        options.row_columns,
     )
+
+
+def _check_row_columns(table: Table, schema: StructType, column: str) -> None:
+    """schema: of the DataFrame."""
+    fields = [schema[column]] if column in schema.names else []
+    kinds = arrow_schema(StructType(fields)).types
+    check_names_column(table.schema, column, kinds[0] if kinds else None)
 
 
 def _null_in(batch: pa.RecordBatch, columns: frozenset[str]) -> frozenset[str]:
