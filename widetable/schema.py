@@ -122,6 +122,11 @@ class TableSchema:
         return {f.id: f for f in self.fields}
 
     @derived_value
+    def column_ids(self) -> dict[str, int]:
+        """By name, in column order."""
+        return {f.name: f.id for f in self.fields}
+
+    @derived_value
     def names(self) -> tuple[str, ...]:
         return tuple(f.name for f in self.fields)
 

@@ -19,6 +19,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from widetable import TableScan
+from widetable_spark.column_path import check_columns
 from widetable_spark.source_options import SourceOptions
 from widetable_spark.spark_types import arrow_schema, spark_batches
 from widetable_spark.worker_heap import settle
@@ -48,6 +49,7 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         scan = scan_of(self._options, [field.name for field in self._schema])
+        check_columns(self._schema, self._options.path, scan.column_ids)
         return [InputPartition(read) for read in scan.split_reads()]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:

@@ -19,6 +19,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from widetable_spark.inserted_nulls import check_left_out
 from widetable_spark.source_options import SourceOptions
 from widetable_spark.task_writer import (
     check_nulls,
@@ -43,6 +44,8 @@ class BatchWriter(DataSourceArrowWriter):
         self._options = options
         self._overwrite = overwrite
         self._tasks = plan_writer(options, schema)
+        if self._tasks.may_be_insert:
+            check_left_out(self._tasks.table.schema, self._tasks.columns)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         return self._tasks.write(iterator)

@@ -1,8 +1,11 @@
-"""The table's directory in the metadata of its columns, which is all that Spark keeps of a CREATE TABLE for us.
+"""What columns say of their table in their metadata, which is all that Spark keeps of a CREATE TABLE for us, and of a
+DataFrame until it is read.
 
-    field metadata   {"widetable.path": directory}     of each column of `schema()`
+    field metadata   {"widetable.path": directory,       of each column of `schema()`
+                      "widetable.column": id,            of each that is the table's: a rename keeps it
+                      "widetable.columns": digest}       of the names and types that `schema()` gave
 
-A reader of such a table gets no options, but this schema (spark.md section 5). A writer gets the schema of what is
+A reader of a named table gets no options, but this schema (spark.md section 5). A writer gets the schema of what is
 written: where that is another table's rows as they are, its metadata are the other table's. So a path for reading may
 come from here, one for writing must be said; and a write whose columns name the table that it goes to may be an INSERT.
 
@@ -10,34 +13,92 @@ come from here, one for writing must be said; and a write whose columns name the
     SELECT .. FROM t                                 reader(schema): options {}, columns with '/w/a'
     INSERT INTO t SELECT * FROM u                    writer(schema): the columns of u, with u's path
     INSERT INTO t (id) ..                            writer(schema): t's columns, with '/w/a', filled with nulls
+    ALTER TABLE t ADD COLUMN c INT                   reader(schema): c without metadata, and another digest
+    a and b of the table swap their names            reader(schema): a with the id that b has now
 
-In the third line a path from the columns would write into u: so it is not taken. Raises what `locate` raises.
+In the third line a path from the columns would write into u: so it is not taken. The last two are refused: Spark asks
+nobody before it alters a name, and the name's column would show another column's values. Raises InvalidError for them,
+and what `locate` raises.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections.abc import Mapping
 from typing import Final
 
 from pyspark.sql.types import StructField, StructType
 
+from widetable import InvalidError
 from widetable.connector import locate
 
-_KEY: Final = "widetable.path"
+_PATH: Final = "widetable.path"
+_ID: Final = "widetable.column"
+_COLUMNS: Final = "widetable.columns"
+_DIGITS: Final = 16
 
 
-def with_path(schema: StructType, path: str) -> StructType:
-    """The schema, each column with the path."""
-    return StructType(
-        [StructField(f.name, f.dataType, f.nullable, {**f.metadata, _KEY: path}) for f in schema]
-    )
+def with_path(schema: StructType, path: str, ids: Mapping[str, int]) -> StructType:
+    """The schema, each column with the path and what it is. ids: of the table's columns, by name."""
+    digest = _digest(schema)
+    fields = []
+    for field in schema:
+        said = {**field.metadata, _PATH: path, _COLUMNS: digest}
+        if field.name in ids:
+            said[_ID] = str(ids[field.name])
+        fields.append(StructField(field.name, field.dataType, field.nullable, said))
+    return StructType(fields)
 
 
 def path_of(schema: StructType) -> str | None:
     """The path that the columns name, if any: that of the first column that names one."""
-    return next((str(f.metadata[_KEY]) for f in schema if f.metadata and _KEY in f.metadata), None)
+    return next(
+        (str(f.metadata[_PATH]) for f in schema if f.metadata and _PATH in f.metadata), None
+    )
 
 
 def names_path(schema: StructType, path: str) -> bool:
     """Whether the columns are those of the table at `path`, as `locate` reads paths: `file:/t` is `/t`."""
     named = path_of(schema)
     return named is not None and locate(named)[1] == locate(path)[1]
+
+
+def check_unaltered(schema: StructType, path: str) -> None:
+    """Refuse the columns of a name in Spark which are others than CREATE TABLE found. Names that were made by a version
+    that noted nothing pass.
+    """
+    noted = {str(field.metadata[_COLUMNS]) for field in schema if _COLUMNS in field.metadata}
+    if noted and noted != {_digest(schema)}:
+        raise InvalidError(
+            f"a name of {path} in Spark",
+            found=f"the columns {', '.join(_texts(schema))}, which ALTER TABLE gave to the name, not to the table",
+            expected="those that CREATE TABLE found in the table",
+            action="Change the table with widetable.Catalog.alter_table or `widetable alter`, then name it again: "
+            "widetable_spark.register_catalog(spark, warehouse), or DROP TABLE, which keeps files, and CREATE TABLE.",
+        )
+
+
+def check_columns(schema: StructType, path: str, ids: Mapping[str, int]) -> None:
+    """Refuse columns whose names mean others by now. schema: that was made when the DataFrame was, or the name. ids: of
+    the columns that will be read, by name.
+    """
+    if not names_path(schema, path):
+        return
+    for field in schema:
+        known = field.metadata.get(_ID)
+        if known is not None and ids.get(field.name) not in (None, int(known)):
+            raise InvalidError(
+                f"column {field.name!r} of {path}",
+                found="another column of that name: columns were renamed, or dropped and added",
+                expected="the one that there was when the DataFrame was made, or the name in SQL",
+                action="Load the table again, or name it again, by widetable_spark.register_catalog or CREATE TABLE.",
+            )
+
+
+def _digest(schema: StructType) -> str:
+    return hashlib.sha256(json.dumps(_texts(schema)).encode()).hexdigest()[:_DIGITS]
+
+
+def _texts(schema: StructType) -> list[str]:
+    return [f"{field.name} {field.dataType.simpleString()}" for field in schema]

@@ -30,7 +30,7 @@ from widetable import NotFoundError, Table
 from widetable.connector import change_schema, schema_of_form
 from widetable_spark.batch_reader import BatchReader, scan_of
 from widetable_spark.batch_writer import BatchWriter
-from widetable_spark.column_path import path_of, with_path
+from widetable_spark.column_path import check_unaltered, path_of, with_path
 from widetable_spark.created_table import created_path, is_created
 from widetable_spark.source_options import (
     BARRIER,
@@ -67,21 +67,24 @@ class WidetableDataSource(DataSource):
         """
         if is_created(self.options):
             path = created_path(self.options)
-            return with_path(spark_schema(_created(path).arrow_schema), path)
+            found = _created(path)
+            return with_path(spark_schema(found.arrow_schema), path, found.schema.column_ids)
         options = parse_options(self.options)
         past = {SNAPSHOT_ID, TIMESTAMP, TAG, BARRIER}
         if past.intersection(options.given):
-            columns = scan_of(options, options.columns).arrow_schema
+            scan = scan_of(options, options.columns)
+            columns, ids = scan.arrow_schema, scan.column_ids
         else:
             schema = options.table().schema
+            ids = schema.column_ids
             names = schema.chosen(options.columns)
             columns = schema.arrow_schema(names)
             if options.read_changelog:
                 columns = schema_of_form(change_schema(schema, names), options.change_form)
-        return with_path(spark_schema(columns), options.path)
+        return with_path(spark_schema(columns), options.path, ids)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        options = self._options_of(READ, path_of(schema))
+        options = self._read_options(READ, schema)
         check_read_columns(options, schema.names)
         return BatchReader(options, schema)
 
@@ -92,7 +95,15 @@ class WidetableDataSource(DataSource):
         return StreamSink(self._options_of(WRITE), schema, overwrite=overwrite)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        return StreamReader(self._options_of(STREAM, path_of(schema)), schema)
+        return StreamReader(self._read_options(STREAM, schema), schema)
+
+    def _read_options(self, use: str, schema: StructType) -> SourceOptions:
+        """Without an option of the path Spark reads a name, with the columns that it has for it."""
+        path = path_of(schema)
+        options = self._options_of(use, path)
+        if path is not None and PATH not in {key.lower() for key in self.options}:
+            check_unaltered(schema, path)
+        return options
 
     def _options_of(self, use: str, path: str | None = None) -> SourceOptions:
         """path: where no option names one; an option `path` of the call goes first."""

@@ -13,6 +13,10 @@ committed; the option `columns` says what is meant.
 
     INSERT INTO t (k) VALUES (1)     Spark writes (k, a, b, g) = (1, null, null, null)
 
+A name in Spark may have fewer columns than its table: others were added since, or ALTER TABLE dropped some of the
+name's. Where a row replaces the one before it, what an INSERT leaves out is null likewise, and refused
+(`check_left_out`). The other engines say themselves which columns go together.
+
     t                                columns of nulls alone     refused because of
     deduplicate (k, a, b)            a                          a
     partial-update, g orders b       a, b                       b: g is there, so the null of b is a value
@@ -21,7 +25,7 @@ committed; the option `columns` says what is meant.
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Collection, Set
 from typing import Final
 
 from widetable import InvalidError
@@ -30,6 +34,8 @@ from widetable_spark.source_options import COLUMNS
 
 # Functions for which null is a value like any other.
 _NULL_COUNTS: Final = ("last_value", "first_value")
+# Engines that leave what a row does not have, or refuse the row.
+_BY_COLUMN: Final = ("partial-update", "aggregation")
 
 
 def check_inserted(schema: TableSchema, null_columns: Set[str]) -> None:
@@ -43,6 +49,20 @@ def check_inserted(schema: TableSchema, null_columns: Set[str]) -> None:
             found="nulls alone in an INSERT; Spark fills the columns that it does not name with them",
             expected=f"option {COLUMNS!r} with the columns that are meant, with it or without it",
             action="INSERT INTO name WITH (path = '...', columns = 'key, ...') ..., or set the option for the write.",
+        )
+
+
+def check_left_out(schema: TableSchema, columns: Collection[str]) -> None:
+    """columns: that are written. Raises InvalidError, which names one that would be null, before any row is read."""
+    if schema.typed_options.get(MERGE_ENGINE) in _BY_COLUMN:
+        return
+    missing = [name for name in schema.names if name not in columns]
+    if missing:
+        raise InvalidError(
+            f"column {missing[0]!r}",
+            found="an INSERT that leaves it out, as the name in Spark does: each of its rows would have null there",
+            expected=f"all columns, or option {COLUMNS!r} with those that are meant",
+            action="Name the table again, by widetable_spark.register_catalog or CREATE TABLE, or set the option.",
         )
 
 

@@ -343,8 +343,8 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
             "option 'path'",
             found="nothing",
             expected="the table's directory",
-            action="Set .option('path', ...), in SQL INSERT INTO name WITH (path = '...'). A table that CREATE TABLE "
-            f"declared with columns is not there. {HOW_TO_NAME}",
+            action="Set .option('path', ...), in SQL INSERT INTO name WITH (path = '...'). A name that CREATE TABLE "
+            f"declared with columns, or whose columns ALTER TABLE replaced, is of no table. {HOW_TO_NAME}",
         )
     columns, branch = _value(texts, COLUMNS, str), _value(texts, BRANCH, str)
     return SourceOptions(

@@ -39,6 +39,7 @@ from widetable.connector import (
     names_of_form,
 )
 from widetable_spark.barrier_position import BarrierPosition
+from widetable_spark.column_path import check_columns
 from widetable_spark.source_options import SourceOptions, check_read_columns
 from widetable_spark.spark_types import arrow_schema, spark_batches
 from widetable_spark.spark_version import (
@@ -91,9 +92,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @derived_value
     def _position(self) -> StreamPosition | BarrierPosition:
+        table = self._options.table()
+        check_columns(self._schema, self._options.path, table.schema.column_ids)
         if self._options.barrier_job is not None:
             return BarrierPosition.of(self._options, self._columns)
-        return StreamPosition(self._options.table(), self._options.stream, self._columns)
+        return StreamPosition(table, self._options.stream, self._columns)
 
     def initialOffset(self) -> dict[str, Any]:
         return self._position.initial()

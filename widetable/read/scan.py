@@ -110,6 +110,12 @@ class TableScan(ArrowRows):
         return self._table.schema.arrow_schema(self._columns)
 
     @property
+    def column_ids(self) -> dict[str, int]:
+        """Ids of the columns by name. A renamed column keeps its id, one that is dropped and added gets another."""
+        ids = self._table.schema.column_ids
+        return {name: ids[name] for name in self._columns}
+
+    @property
     def snapshot_id(self) -> int | None:
         """The snapshot that is read, by which another client reads the same rows; None for a table without one, and for
         a barrier that is no snapshot by itself.
