@@ -9,11 +9,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 import widetable as wt
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import PATIENCE_SECONDS, wait_for
 
 COLUMNS = pa.schema(
     [
@@ -357,3 +358,27 @@ def test_a_checkpoint_of_a_table_that_was_made_again_ends_the_query(
     fresh = Batches()
     run(spark, again, tmp_path / "new", fresh)
     assert sorted(row[0] for row in fresh.all) == list(range(6))
+
+
+@pytest.mark.parametrize("is_running", [False, True], ids=["started again", "running"])
+def test_a_rollback_ends_the_query_with_a_way_on(
+    spark: SparkSession, tmp_path: Path, source: wt.Table, is_running: bool
+) -> None:
+    """What was committed before is given out; what went is in no changes."""
+    batches, checkpoint = Batches(), tmp_path / "cp"
+    query = start(spark, source, checkpoint, batches, STEPWISE, available_now=not is_running)
+    if is_running:
+        wait_for(lambda: len(batches.all) == len(emitted(source, 0, 10)))
+    else:
+        query.awaitTermination()
+    done = source.rollback(8)
+    assert done.snapshot_id == 11
+    message = r"stream at snapshot 11 of (.|\n)*rollback to snapshot 8(.|\n)*new checkpoint(.|\n)*latest-full(.|\n)*12"
+    if not is_running:
+        query = start(spark, source, checkpoint, batches, STEPWISE)
+    with pytest.raises(StreamingQueryException, match=message):
+        query.awaitTermination(120)
+    assert in_any_order(batches.all) == emitted(source, 0, 10)
+    fresh = Batches()
+    run(spark, source, tmp_path / "new", fresh, {"read.changelog": "true"})
+    assert fold(fresh.all) == rows_of(source)

@@ -8,6 +8,7 @@ On disk: never change (docs/decisions/0004-sequence-numbers.md, 0005-commits-rem
     widetable.digest       = the digest of this snapshot's own commit; not there without one
     widetable.columns      = which columns were written (`committed_columns`)
     widetable.rescaled     = of an overwrite that moved rows to other buckets and changed none: how many buckets
+    widetable.went-back-to = of an overwrite that put back the rows of an older snapshot: which one
     widetable.commits      = what versions before wrote instead of widetable.commit-users: commit user ->
                              [identifier, snapshot id], at most 1,024 of them
 
@@ -48,6 +49,7 @@ FILES: Final = "widetable.files"
 RETRIES: Final = "widetable.retries"
 EXPIRED_ROWS: Final = "widetable.expired-rows"
 RESCALED: Final = "widetable.rescaled"
+WENT_BACK_TO: Final = "widetable.went-back-to"
 COLUMNS: Final = "widetable.columns"
 OWN_PROPERTIES: Final = frozenset(
     {
@@ -60,6 +62,7 @@ OWN_PROPERTIES: Final = frozenset(
         RETRIES,
         EXPIRED_ROWS,
         RESCALED,
+        WENT_BACK_TO,
         COLUMNS,
     }
 )

@@ -28,6 +28,7 @@ from widetable.commit.committed import (
     RESCALED,
     RETRIES,
     ROWS,
+    WENT_BACK_TO,
     LastCommit,
     Users,
     next_properties,
@@ -127,14 +128,16 @@ def _remembered(asked: CommitRequest, id: int, time_millis: int) -> LastCommit |
 
 
 def _of_rows(asked: CommitRequest, retries: int) -> dict[str, str]:
-    """What was added, and whether rows went that nobody deleted, or were only moved."""
+    """What was added, and whether rows went that nobody deleted, were only moved, or are those of before."""
     rows = sum(message.expired_rows for message in asked.messages)
     expired = {EXPIRED_ROWS: str(rows)} if rows else {}
     rescaled = {} if asked.rescaled is None else {RESCALED: str(asked.rescaled)}
+    went_back = {} if asked.restores is None else {WENT_BACK_TO: str(asked.restores.id)}
     return {
         ROWS: str(sum(entry.file.row_count for entry in asked.adds)),
         FILES: str(len(asked.adds)),
         RETRIES: str(retries),
         **expired,
         **rescaled,
+        **went_back,
     }

@@ -47,6 +47,7 @@ from widetable.read.stream_plan import (
     Start,
     Step,
     after,
+    check_step,
     first_offset,
     start_of,
 )
@@ -82,7 +83,8 @@ def follow(
 
     Each batch is of one snapshot; its schema's metadata has `widetable.snapshot-id`, `widetable.is-full` and, where
     there is one, `widetable.watermark`. Raises NotFoundError when what comes next has expired, InvalidError when
-    the table is dropped and made again, or has lost what the consumer has read.
+    the table is dropped and made again, has lost what the consumer has read, or was rolled back: rows that were
+    given out are gone then, and the message says how to go on.
     """
     timestamp_millis = None if timestamp is None else epoch_millis(timestamp, "timestamp")
     start = start_of(scan_mode, snapshot_id, timestamp_millis)
@@ -193,6 +195,7 @@ class ChangeFollower(Iterator[pa.RecordBatch]):
         # Before its lists are read: from here on it may not expire.
         self._progress.keep(self._reading)
         step = self._source.step(self._offset.next_snapshot, self._offset.is_full)
+        check_step(step)
         self._batches = self._of_step(step)
         self._offset = after(step, self._offset)
         return True

@@ -94,8 +94,9 @@ def rollback(
 
     One commit that goes forward, an overwrite: the snapshots in between stay until they expire, and the newest
     columns stay. What is undone is not written again by streams that repeat their batches; write it under another
-    commit user. Readers of changes get nothing: let them start anew. dry_run: only say. Raises DamagedError when
-    files of the snapshot are gone. For a table that has lost its newest snapshots see `accept_lost_snapshots`.
+    commit user. Followers and streams end before this commit with an error that says how to go on; a range of changes
+    passes it by, but for `mode="diff"`. dry_run: only say. Raises DamagedError when files of the snapshot are gone.
+    For a table that has lost its newest snapshots see `accept_lost_snapshots`.
     """
     if snapshot_id is None and timestamp is None and tag is None:
         raise InvalidError(

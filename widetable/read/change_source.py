@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from widetable import options as opt
 from widetable.commit.barrier_state import BARRIER
+from widetable.commit.committed import WENT_BACK_TO
 from widetable.commit.live_files import LiveFiles
 from widetable.commit.passed_over import if_there
 from widetable.commit.snapshot_mark import mark_of
@@ -33,7 +34,15 @@ from widetable.format.snapshot import Snapshot
 from widetable.read.change_plan import plan_changes, plan_rows
 from widetable.read.change_read import StreamRead, change_schema
 from widetable.read.expired import expired, is_kept
-from widetable.read.stream_plan import Kept, Offset, Piece, Step, check_marks, check_offset
+from widetable.read.stream_plan import (
+    Kept,
+    Offset,
+    Piece,
+    Step,
+    check_marks,
+    check_offset,
+    went_back,
+)
 from widetable.schema import TableSchema, file_column
 from widetable.types import without_comments
 from widetable.write.table_state import TableState
@@ -171,8 +180,16 @@ class ChangeSource:
             raise expired(self.table.file_io, self.table.paths, snapshot_id) from cause
         finally:
             self.check_alive()  # what was looked up before is of the table that is there now
-        mark = mark_of(snapshot)
-        return Step(snapshot_id, is_full, splits, snapshot.watermark, _barrier(snapshot), mark)
+        target = None if is_full else snapshot.properties.get(WENT_BACK_TO)
+        return Step(
+            snapshot_id,
+            is_full,
+            splits,
+            snapshot.watermark,
+            _barrier(snapshot),
+            mark_of(snapshot),
+            None if target is None else went_back(snapshot_id, target, self.table.paths.root),
+        )
 
     def _producer_at(self, snapshot: Snapshot) -> str:
         options = self.table.schema_of(snapshot.schema_id).typed_options

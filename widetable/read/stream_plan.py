@@ -212,6 +212,25 @@ def check_marks(offset: Offset, there: Mapping[int, str], path: str) -> None:
             )
 
 
+def went_back(snapshot_id: int, target: str, path: str) -> InvalidError:
+    """Why a stream ends before a snapshot that put back the rows of an older one: no changes say which rows went, so
+    whoever follows would keep them. target: that one.
+    """
+    return _invalid(
+        f"stream at snapshot {snapshot_id} of {path}",
+        f"a rollback to snapshot {target}: rows that the stream gave out are gone, and no changes say which",
+        "changes that follow on what was read",
+        "Start anew, with a new checkpoint or consumer id: with the rows of now (scan mode latest-full), or, where "
+        f"rows that are gone may stay downstream, from snapshot {snapshot_id + 1} on (scan mode from-snapshot).",
+    )
+
+
+def check_step(step: Step) -> None:
+    """Raises its refusal."""
+    if step.refusal is not None:
+        raise step.refusal
+
+
 class Kept(NamedTuple):
     """The snapshots that are there: first and last id; both None for a table without one."""
 
@@ -248,7 +267,9 @@ def first_offset(
 
 @dataclass(frozen=True)
 class Step:
-    """One snapshot of a stream: its rows (is_full) or its changes, in splits of a fixed order. mark: which it is."""
+    """One snapshot of a stream: its rows (is_full) or its changes, in splits of a fixed order. mark: which it is.
+    refusal: why no stream may go on behind it (`went_back`).
+    """
 
     snapshot_id: int
     is_full: bool
@@ -256,6 +277,7 @@ class Step:
     watermark: int | None = None
     barrier: int | None = None
     mark: str | None = None
+    refusal: InvalidError | None = None
 
 
 @dataclass(frozen=True)
@@ -283,11 +305,14 @@ def advance(
     """How far one batch goes. step_of(snapshot id, is_full): looked up as far as needed; last: the newest snapshot.
 
     Snapshots without splits cost no limit: a stream passes all compactions of a table without a
-    producer at once.
+    producer at once. Raises the refusal of a step that comes next; what is before it is a batch of its own.
     """
     used = _Used(limits)
     while last is not None and offset.next_snapshot <= last:
         step = step_of(offset.next_snapshot, offset.is_full)
+        if step.refusal is not None and used.splits:
+            break
+        check_step(step)
         if step.splits[offset.position :] and not used.takes_snapshot():
             break
         position = offset.position
@@ -332,6 +357,7 @@ def pieces_between(start: Offset, end: Offset, step_of: Callable[[int, bool], St
     at = start
     while (at.next_snapshot, not at.is_full) < (end.next_snapshot, not end.is_full):
         step = step_of(at.next_snapshot, at.is_full)
+        check_step(step)
         found.append(Piece(step, at.position, len(step.splits)))
         at = after(step, at)
     if at.position < end.position:
