@@ -56,7 +56,13 @@ from widetable.connector import (
 from widetable_spark.exact_names import plainly_named
 from widetable_spark.late_parts import check_waiting, numbered, take_part
 from widetable_spark.spark_session import session_of
-from widetable_spark.spark_types import arrow_schema, cast_batch, checked_arrow_schema, spark_schema
+from widetable_spark.spark_types import (
+    arrow_schema,
+    cast_batch,
+    check_collations,
+    checked_arrow_schema,
+    spark_schema,
+)
 from widetable_spark.task_writer import QUERY_ID_PROPERTY
 from widetable_spark.worker_heap import settle
 
@@ -111,7 +117,8 @@ def lookup_join(
     No DataFrame but a stream has pins: the snapshot is chosen by this call and kept for an hour; a job that begins
     later may fail with NotFoundError.
 
-    All arguments are checked by this call. Raises InvalidError, NotFoundError.
+    All arguments are checked by this call. Raises InvalidError, NotFoundError, UnsupportedError for a key with a
+    collation.
     """
     if not isinstance(df, DataFrame):
         raise refused(df, "df", "a DataFrame")
@@ -125,6 +132,8 @@ def lookup_join(
     left = checked_arrow_schema(df.schema, "Cast or drop the column before the join.")
     join = new_lookup_join(left, table, given, str.casefold if ignores_case else str)
     function = f"widetable_lookup_join_{zlib.crc32(table.path.encode()):08x}"
+    keys = {key for key, _ in join.plan.keys}
+    check_collations(field for field in df.schema if field.name in keys)
     series = _default_name(df, function, partitions) if name is None else check_join(name)
     has_batches = df.isStreaming or _in_micro_batch(session)
     return _mapped(df, join, series, function, None if has_batches else _held(join))

@@ -17,13 +17,13 @@ one: hence each is cast.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType
 
 from widetable import InvalidError, UnsupportedError
 from widetable.connector import BATCH_BYTES, pieces
@@ -32,6 +32,8 @@ from widetable_spark.spark_version import HAS_TIME, IN_UTC, VERSION
 # As of Spark's own Arrow batches (maxRecordsPerBatch); larger ones were slower where sinks take
 # them (spark.md section 6).
 _ROWS_PER_BATCH: Final = 10_000
+# Text that is compared by its bytes, which is what Spark has by default.
+_BINARY: Final = "UTF8_BINARY"
 
 
 def spark_schema(arrow: pa.Schema) -> StructType:
@@ -67,6 +69,35 @@ def checked_arrow_schema(schema: StructType, action: str) -> pa.Schema:
                 action=action,
             ) from cause
     return arrow_schema(schema)
+
+
+def check_collations(fields: Iterable[StructField]) -> None:
+    """Refuse text that Spark does not compare by its bytes, at any depth: a table does, and keeps no collation. fields:
+    of a DataFrame, those that a table takes values or keys from.
+    """
+    for field in fields:
+        named = next(_collations(field.dataType), None)
+        if named is not None:
+            raise UnsupportedError(
+                f"column {field.name!r}",
+                found=f"text with the collation {named}, by which Spark may take different texts for one",
+                expected=f"the collation {_BINARY}: a table compares texts by their bytes",
+                action=f"Give the column COLLATE {_BINARY}, or lower(..) it where case is to count for nothing.",
+            )
+
+
+def _collations(kind: DataType) -> Iterator[str]:
+    """Of its texts, those that are not compared by bytes."""
+    if isinstance(kind, StringType) and kind.collation != _BINARY:
+        yield kind.collation
+    elif isinstance(kind, ArrayType):
+        yield from _collations(kind.elementType)
+    elif isinstance(kind, MapType):
+        yield from _collations(kind.keyType)
+        yield from _collations(kind.valueType)
+    elif isinstance(kind, StructType):
+        for field in kind:
+            yield from _collations(field.dataType)
 
 
 def cast_batch(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
