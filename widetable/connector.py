@@ -48,7 +48,7 @@ from widetable.arguments import (
 from widetable.commit.barrier_plan import BarrierPlans
 from widetable.commit.barrier_table import interval_of
 from widetable.commit.committer import Committer
-from widetable.commit.lookup_pin import PinnedBatch, check_join
+from widetable.commit.lookup_pin import PinnedBatch, check_join, hold_for_job
 from widetable.commit.pin_file import LookupPin
 from widetable.commit.read_lease import ReadLease
 from widetable.derive.join_plan import JoinArguments
@@ -177,6 +177,7 @@ __all__ = [
     "flag",
     "held_columns",
     "held_leases",
+    "hold_for_job",
     "hold_partition_columns",
     "in_form",
     "instance",

@@ -49,6 +49,7 @@ from widetable.connector import (
     PinnedJoin,
     ReadLease,
     check_join,
+    hold_for_job,
     keep_join,
     new_lookup_join,
     refused,
@@ -114,8 +115,8 @@ def lookup_join(
     snapshot has expired or was rolled back, and when the pin is gone but a later batch has one. Not noticed is a batch
     whose pin somebody removed while no later one was there. name: of this join in the pins; by default its position
     among the joins of df with dim. Give one where a query that goes on from a checkpoint may get other joins before it.
-    No DataFrame but a stream has pins: the snapshot is chosen by this call and kept for an hour; a job that begins
-    later may fail with NotFoundError.
+    No DataFrame but a stream has pins: the snapshot is chosen by this call and kept for an hour, where the storage
+    takes a lease; a job that begins later may fail with NotFoundError. A stream needs write access to dim.
 
     All arguments are checked by this call. Raises InvalidError, NotFoundError, UnsupportedError for a key with a
     collation.
@@ -196,7 +197,7 @@ def _held(join: LookupJoin) -> LookupPin:
     """
     now_millis = time.time() * 1000
     _leases[:] = [lease for lease in _leases if lease.expires_millis > now_millis]
-    moment = join.newest()
+    moment = join.newest(take=hold_for_job)
     _leases.extend(moment.leases)
     return moment.pin
 

@@ -32,7 +32,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from widetable.commit.clock import Clock, SystemClock
 from widetable.commit.pin_file import (
@@ -98,6 +98,8 @@ class Moment(NamedTuple):
             lease.release()
 
 
+# Of file_io, paths and a snapshot id: the lease, None where the storage takes none.
+TakeLease: TypeAlias = Callable[..., ReadLease | None]
 # The newest moment, chosen and held.
 ChooseMoment = Callable[[Clock], Moment]
 
@@ -179,11 +181,10 @@ def newest_moment(
     paths: TablePaths,
     choose: ChoosePartitions,
     clock: Clock | None = None,
-    *,
-    renews: bool = False,
+    take: TakeLease | None = None,
 ) -> Moment:
-    """The newest snapshot of one table. choose: its partitions."""
-    held = hold_newest(file_io, paths, clock, renews=renews)
+    """The newest snapshot of one table. choose: its partitions. take: as of `hold_newest`."""
+    held = hold_newest(file_io, paths, clock, take)
     if held is None:
         return Moment(NO_SNAPSHOT, ())
     snapshot, lease = held
@@ -215,15 +216,27 @@ def hold_for_pin(
         return hold(file_io, paths, snapshot_id, clock=clock, renews=False)
 
 
+def hold_for_job(
+    file_io: FileIO, paths: TablePaths, snapshot_id: int, *, clock: Clock | None = None
+) -> ReadLease | None:
+    """For rows that are joined elsewhere, when nobody knows: for an hour, not renewed. None where the storage takes no
+    lease, as `hold_if_taken`.
+    """
+    return hold_if_taken(file_io, paths, snapshot_id, clock=clock, renews=False)
+
+
 def hold_newest(
-    file_io: FileIO, paths: TablePaths, clock: Clock | None = None, *, renews: bool = False
+    file_io: FileIO,
+    paths: TablePaths,
+    clock: Clock | None = None,
+    take: TakeLease | None = None,
 ) -> tuple[Snapshot, ReadLease | None] | None:
     """The newest snapshot, and a read lease on it; None for a table without one.
 
-    renews: for a reader, until it is released; no lease where the storage takes none. Else for who publishes a pin of
-    the snapshot, which must not expire before: where no lease is taken no pin would be.
+    take: `hold_if_taken` for a reader, until it is released; `hold_for_job`. By default `hold_for_pin`, for who
+    publishes a pin of the snapshot, which must not expire before: where no lease is taken no pin would be.
     """
-    take = hold_if_taken if renews else hold_for_pin
+    take = take or hold_for_pin
     snapshots = SnapshotStore(file_io, paths)
     for look in range(_LOOKS):
         snapshot = snapshots.latest()

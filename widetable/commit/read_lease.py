@@ -152,12 +152,14 @@ def hold_if_taken(
     snapshot_id: int,
     duration_millis: int = LONGEST_MILLIS,
     clock: Clock | None = None,
+    *,
+    renews: bool = True,
 ) -> ReadLease | None:
     """As `hold`, for a reader that goes on without a lease where the storage takes none, as one that is read-only
     does: None, which is logged. It then reads what expiry leaves. Raises NotFoundError as `hold`.
     """
     try:
-        return hold(file_io, paths, snapshot_id, duration_millis, clock)
+        return hold(file_io, paths, snapshot_id, duration_millis, clock, renews=renews)
     except StorageError as error:
         _log.info("snapshot %d of %s is read without a lease: %s", snapshot_id, paths.root, error)
         return None

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 
 from widetable.arguments import whole_number
-from widetable.commit.lookup_pin import hold_for_pin
+from widetable.commit.lookup_pin import TakeLease
 from widetable.commit.read_lease import ReadLease, hold_if_taken
 from widetable.derive.index_progress import index_progress
 from widetable.derive.index_table import find_index
@@ -45,14 +45,13 @@ class HeldIndex(NamedTuple):
 
 
 def hold_index(
-    base: OpenTable, index: OpenTable, option: IndexOption, *, renews: bool = True
+    base: OpenTable, index: OpenTable, option: IndexOption, take: TakeLease = hold_if_taken
 ) -> HeldIndex | None:
     """None for a base without snapshots. The index may be fed, and both expire, in between.
 
-    The leases are the caller's to release; of an attempt that fails none is left. renews: as of `hold_newest`.
+    The leases are the caller's to release; of an attempt that fails none is left. take: as of `hold_newest`.
     Raises NotFoundError for an index that fits nothing.
     """
-    take = hold_if_taken if renews else hold_for_pin
     for tries_left in reversed(range(_TRIES)):
         latest = index._committer.snapshots.latest()
         source_id = index_progress(index, base, option, latest).source_id

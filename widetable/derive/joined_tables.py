@@ -22,7 +22,9 @@ from widetable.commit.lookup_pin import (
     Moment,
     OtherTable,
     PinnedBatch,
+    TakeLease,
     held_moment,
+    hold_for_pin,
     hold_newest,
     hold_other,
     newest_moment,
@@ -99,18 +101,16 @@ class LookupJoin:
         pin = replace(moment.pin, others=(*moment.pin.others, other))
         return Moment(pin, (*moment.leases, *(lease for lease in held[1:] if lease is not None)))
 
-    def newest(self, clock: Clock | None = None, *, renews: bool = False) -> Moment:
-        """What is the newest now. renews: until it is released.
+    def newest(self, clock: Clock | None = None, take: TakeLease = hold_for_pin) -> Moment:
+        """What is the newest now. take: how it is held, as of `hold_newest`.
 
         Held by leases, which the caller releases. By an index it is not the dim's newest
         snapshot, but the newest one that the index fits.
         """
         table, index = self.table, self.plan.index
         if index is None or self.index is None:
-            return newest_moment(
-                table._file_io, table._paths, self.partitions_of, clock, renews=renews
-            )
-        held = hold_index(table, self.index, index, renews=renews)
+            return newest_moment(table._file_io, table._paths, self.partitions_of, clock, take)
+        held = hold_index(table, self.index, index, take)
         if held is None:
             nothing = OtherSnapshot(INDEX, 0, 0)
             return Moment(replace(NO_SNAPSHOT, others=(nothing,)), ())

@@ -107,7 +107,7 @@ def _moment(
 ) -> tuple[LookupJoin, Moment]:
     if snapshot_id is None:
         join = new_lookup_join(left, table, given)
-        return join, join.newest(renews=True)
+        return join, join.newest(take=hold_if_taken)
     snapshot = load_snapshot(table._committer.snapshots, snapshot_id)
     schema = table._committer.schemas.load(snapshot.schema_id)
     join = join_by(table, plan_join(left, schema, given))
