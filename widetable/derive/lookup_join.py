@@ -42,9 +42,10 @@ def lookup_join(
     its path. on: the left columns that hold its primary key, as a list where the names are the same, else as a dict
     of left to dim columns. Leading columns of the key will do, if they have its bucket key, and so do the columns of an
     index (option `index.<columns>`): then a left row is there once for each match, in key order. Types are taken as
-    writes take them; a key with a null is not found. columns: of dim, by default all that are not in its primary key,
-    or with several matches in `on`; they come after the left ones, each named prefix + name, and may be null. how:
-    "left": rows whose key is not found have nulls there; "inner": they are left out.
+    writes take them; a key with a null is not found. columns: of dim, just these, by key or by index: where a row may
+    have several matches, name dim's primary key as well to tell them apart. By default all but its primary key, or
+    with several matches all but those in `on`. They come after the left ones, each named prefix + name, and may be
+    null. how: "left": rows whose key is not found have nulls there; "inner": they are left out.
 
     partitions: "max_pt()" reads the newest partition of dim only, "max_two_pt()" the two newest, "dt=1;dt=2" these;
     then `on` is the primary key without the partition columns, and of a key that is in two the newer one's row counts.

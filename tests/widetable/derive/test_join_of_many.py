@@ -277,6 +277,25 @@ def test_by_default_the_rest_of_the_key_comes_too(tmp_path: Path) -> None:
     assert [batch.to_pydict() for batch in rows] == [{"a": [1], "_row_kind": ["-D"], "v": [None]}]
 
 
+def test_columns_that_are_named_are_those_that_come_whichever_way_the_join_goes(
+    dim: wt.Table, tmp_path: Path
+) -> None:
+    parts = wt.Catalog(tmp_path).create_table(
+        "db.parts", PEOPLE, primary_key=["city", "k"], options={"bucket-key": "city"}
+    )
+    put(parts, (1, "Ann", "Oslo"), (4, "Cid", "Oslo"))
+    left = pa.table({"id": [50], "k": [1], "city": ["Oslo"]})
+    by_key = (dim, {"k": "k"}, 1)
+    by_index = (dim, {"city": "city"}, 2)
+    by_prefix = (parts, {"city": "city"}, 2)
+    for table, on, matches in (by_key, by_index, by_prefix):
+        for columns in (["name"], ["name", "k"], ["city", "k"]):
+            rows = wt.lookup_join([left.to_batches()[0]], table, on, columns, prefix="d_")
+            found = pa.Table.from_batches(rows)
+            assert found.num_rows == matches
+            assert found.column_names[3:] == [f"d_{name}" for name in columns]
+
+
 # Memory
 
 
