@@ -131,6 +131,14 @@ def has_irreversible(schema: TableSchema) -> bool:
     )
 
 
+def takes_back(schema: TableSchema, name: str) -> bool:
+    """Whether a retraction does something to a column of an aggregation table."""
+    ordering = (*schema.primary_keys, *schema.sequence_fields, schema.options.get("rowkind.field"))
+    function = function_of(schema, name) or "last_non_null_value"
+    ignores = schema.options.get(f"fields.{name}.ignore-retract") == "true"
+    return name not in ordering and function in TAKE_BACK and not ignores
+
+
 def collected(schema: TableSchema) -> list[str]:
     """Columns of `collect` that take values back: not in a commit that adds to the same key, too."""
     return [

@@ -104,6 +104,10 @@ ANSWERS: Final[dict[str, tuple[str, ...]]] = {
         _ANSWERS + "a_retraction_that_cannot_be_taken_back_is_not_written",
         _ANSWERS + "a_retraction_without_a_meaning_is_not_written",
     ),
+    "a -D that can change nothing": (
+        "tests/widetable/merge/test_normal_form.py::test_a_delete_without_a_sequence_is_refused",
+        "tests/widetable/merge/test_normal_form.py::test_a_delete_that_takes_nothing_back_is_refused",
+    ),
     "a NOT NULL column": (
         _ANSWERS + "a_not_null_column_without_a_value_has_that_of_the_last_record",
         _JAVA + "a_not_null_column_that_a_retraction_clears",

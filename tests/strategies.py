@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import decimal
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ from tests.aggregates import (
     filled_values,
     function_of,
     has_irreversible,
+    takes_back,
 )
 from tests.model import Record
 from widetable.new_schema import new_schema
@@ -258,7 +259,28 @@ def _collectable(schema: TableSchema, records: Sequence[Record]) -> Iterable[Rec
     for (kind, row), key in zip(records, keys, strict=True):
         said = row.get(schema.options.get("rowkind.field", ""), kind).upper()
         is_shared = said in ("-U", "-D") and keys.count(key) > 1
-        yield kind, {**row, **{n: None for n in names if n in row}} if is_shared else row
+        taken = {**row, **{n: None for n in names if n in row}} if is_shared else row
+        is_empty = said == "-D" and not changes_something(schema, taken)
+        yield _as_update_before(schema, kind, taken) if is_empty else (kind, taken)
+
+
+def changes_something(schema: TableSchema, row: Mapping[str, Any]) -> bool:
+    """Whether a -D with these values can have an effect; one that cannot is refused."""
+    options = schema.options
+    names = [name for group in schema.sequence_groups for name in group.sequence]
+    if options["merge-engine"] == "aggregation":
+        if options.get("aggregation.remove-record-on-delete") == "true":
+            return True
+        names = [name for name in schema.names if takes_back(schema, name)]
+        if any(function_of(schema, name) in ("last_value", "first_value") for name in names):
+            return True
+    return not names or any(row.get(name) is not None for name in names)
+
+
+def _as_update_before(schema: TableSchema, kind: str, row: dict[str, Any]) -> Record:
+    """The same retraction of a kind that is always taken."""
+    column = schema.options.get("rowkind.field")
+    return (kind, {**row, column: "-U"}) if column in row else ("-U", row)
 
 
 @st.composite

@@ -90,9 +90,9 @@ def read(
     return DONE
 
 
-def delete(path: str, condition: str, dry_run: bool, format: str) -> int:
+def delete(path: str, condition: str, rewrite: bool, dry_run: bool, format: str) -> int:
     """Prints how many rows went, or would go. condition: as the filter of read."""
-    done = Table.open(path).delete(condition, dry_run=dry_run)
+    done = Table.open(path).delete(condition, dry_run=dry_run, rewrite=rewrite)
     verb = "would go" if dry_run else "gone"
     where = f", snapshot {done.snapshot_id}" if done.committed else ""
     write_result(format, asdict(done), [f"{done.rows} rows {verb}{where}"])

@@ -96,10 +96,15 @@ MAKE: Final = (
     Command(
         "delete",
         "rows",
-        "Delete the rows that a condition keeps, in one commit.",
+        "Delete the rows that match a condition, in one commit.",
         (
             PATH,
             argument("condition", "In SQL.", metavar="CONDITION"),
+            flag(
+                "--rewrite",
+                "Take the rows out of the data files, instead of writing -D records: it works with every merge engine, "
+                "but readers of changes do not see it.",
+            ),
             flag("--dry-run", "Only say how many would go."),
             *FORMATS,
         ),

@@ -11,7 +11,7 @@ does not stand behind.
     overwrite of all      OVERWRITE    None                -                all that is live
     restore, keeps given  OVERWRITE    None                what stays       all that is live but `keeps`
     restore, keeps None   OVERWRITE    empty               -                nothing
-    rescale               OVERWRITE    empty               -                nothing
+    rewrite               OVERWRITE    empty               -                nothing
 """
 
 from __future__ import annotations

@@ -202,12 +202,12 @@ class Committer:
         )
         return self._commit(replace(asked, restores=restores, barrier=barrier, is_first=is_first))
 
-    def rescale(self, buckets: int, follow: Follow) -> CommitResult:
-        """An overwrite that moves rows to other buckets and changes none. follow: its messages behind a snapshot; asked
-        in each attempt, in the turn of this machine, so that it may take along what came just before.
-        """
-        asked = request(COMMIT_KIND_OVERWRITE, (), keeps=frozenset())
-        return self._commit(replace(asked, rescaled=buckets, follow=follow))
+    def rewrite(
+        self, follow: Follow, by: Identity | None = None, *, rescaled: int | None = None
+    ) -> CommitResult:
+        """An overwrite of the files that `follow` names, in the turn of this machine. rescaled: to so many buckets."""
+        asked = request(COMMIT_KIND_OVERWRITE, (), by, keeps=frozenset())
+        return self._commit(replace(asked, rescaled=rescaled, follow=follow))
 
     def replay_of(self, by: Identity, look: Look | None = None) -> Replay | None:
         """The append or overwrite that comes again with `by`; None for a new one. InvalidError for one of which it

@@ -95,9 +95,9 @@ def _is_ever_rescaled(state: TableState) -> bool:
 def distinct_keys(
     state: TableState, files: TouchedFiles, *, retracted: bool = False
 ) -> pa.RecordBatch:
-    """The keys in files of one partition, as a key batch (lsm.file_rows). retracted: those of retractions alone.
+    """The keys in files of one partition, as a key batch. retracted: those of retractions alone.
 
-    Ascending, each once. All keys of the files are in memory, so callers give one group at a time.
+    All keys of the files are in memory, so callers give one group at a time.
     """
     names = list(state.schema.trimmed_primary_key)
     batches = [
@@ -106,7 +106,12 @@ def distinct_keys(
         for file in members
         for batch in key_batches(state, bucket, file)
     ]
-    keys = pa.Table.from_batches(batches, state.schema.arrow_schema(names)).combine_chunks()
+    return sorted_keys(pa.Table.from_batches(batches, state.schema.arrow_schema(names)))
+
+
+def sorted_keys(keys: pa.Table) -> pa.RecordBatch:
+    """A key batch (lsm.file_rows) of these keys: ascending, each once."""
+    keys = keys.combine_chunks()
     lanes = key_lanes(keys.columns)
     order = sort_order(lanes, np.zeros(len(lanes), np.int64))
     firsts = order[group_starts(lanes, order)[:-1]]

@@ -46,6 +46,7 @@ from widetable.merge.aggregate_rules import functions_are_honoured
 from widetable.merge.barriers import between_sequences, first_behind, kept
 from widetable.merge.fold import Fold
 from widetable.merge.merge_engine import MergeEngine
+from widetable.merge.normal_form import first_empty_delete, without_effect
 from widetable.merge.partial_merge import PartialMerge
 from widetable.merge.plan import MergePlan, SourceList
 from widetable.merge.window import Window
@@ -93,6 +94,8 @@ class Aggregation(MergeEngine):
         retractions = is_retraction(kinds) & ~removals
         if retractions.any():
             refuse_retractions(row_batch, retractions, columns.values())
+            if not _removes(schema):
+                _refuse_empty_deletes(schema, row_batch)
         names = [name for name in row_batch.schema.names if name in schema.by_name]
         cleared = dict.fromkeys(names, removals) if removals.any() else {}
         written = [columns[name] for name in names if name in columns]
@@ -131,6 +134,23 @@ class Aggregation(MergeEngine):
 
     def counts_newest_full_row(self, schema: TableSchema) -> bool:
         return bool(schema.typed_options.get(opt.CHANGELOG_PRODUCER) == "lookup")
+
+
+def _refuse_empty_deletes(schema: TableSchema, row_batch: pa.RecordBatch) -> None:
+    """A -D that takes nothing back. One of a column of `last_value` clears it, whatever it says."""
+    kind = schema.typed_options.get(opt.ROWKIND_FIELD)
+    taken_back = [
+        column
+        for name, column in columns_of_aggregation(schema).items()
+        if takes_back(column) and name != kind
+    ]
+    if not taken_back or any(column.function in _NULL_COUNTS for column in taken_back):
+        return
+    names = [column.name for column in taken_back]
+    key = first_empty_delete(schema, row_batch, names)
+    if key is not None:
+        expected = "the values that it takes back"
+        raise without_effect("merge-engine aggregation", key, expected, names)
 
 
 @once_per_object

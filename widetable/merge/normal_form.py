@@ -19,6 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from widetable import options as opt
+from widetable.errors import InvalidError
 from widetable.kernels.arrow_buffers import fixed_values, validity
 from widetable.kernels.gather import take
 from widetable.merge.aggregate_function import IGNORE_RETRACT
@@ -68,6 +69,28 @@ def first_retraction(schema: TableSchema, row_batch: pa.RecordBatch) -> tuple[in
         return None
     row = int(retractions[0])
     return int(kinds[row]), printed_key_of(schema, row_batch, row)
+
+
+def first_empty_delete(
+    schema: TableSchema, row_batch: pa.RecordBatch, names: Iterable[str]
+) -> str | None:
+    """The key, as text, of the first -D without a value in any of these columns. What the batch lacks is null."""
+    deletes = fixed_values(row_batch.column(VALUE_KIND), np.int8) == DELETE
+    if not deletes.any():
+        return None
+    there = [row_batch.column(name) for name in names if name in row_batch.schema.names]
+    empty = np.flatnonzero(deletes & ~has_sequence(there, row_batch.num_rows))
+    return printed_key_of(schema, row_batch, int(empty[0])) if len(empty) else None
+
+
+def without_effect(subject: str, key: str, expected: str, names: Iterable[str]) -> InvalidError:
+    """Of such a -D. expected: what the record must carry."""
+    return InvalidError(
+        subject,
+        found=f"a -D record of the key {key} that would change nothing: no value in {', '.join(map(repr, names))}",
+        expected=expected,
+        action="Add the values, or call delete with rewrite=True to remove the row.",
+    )
 
 
 def has_sequence(columns: Iterable[pa.Array], rows: int) -> Mask:

@@ -23,7 +23,12 @@ from widetable.merge.aggregate_function import AggregateColumn, Grouping
 from widetable.merge.aggregate_functions import AGGREGATES, columns_of_groups, commutes
 from widetable.merge.aggregate_normal_form import aggregate_normal_form, refuse_retractions
 from widetable.merge.merge_engine import MergeEngine
-from widetable.merge.normal_form import cleared_of_partial_update, first_retraction
+from widetable.merge.normal_form import (
+    cleared_of_partial_update,
+    first_empty_delete,
+    first_retraction,
+    without_effect,
+)
 from widetable.merge.option_rules import check_honoured_groups
 from widetable.merge.partial_merge import PartialMerge
 from widetable.merge.partial_update_barriers import partial_update_barriers
@@ -90,11 +95,12 @@ class PartialUpdate(MergeEngine):
 
     def normal_form(self, schema: TableSchema, row_batch: pa.RecordBatch) -> pa.RecordBatch:
         """A retraction that a function cannot take back is refused only where its group has a sequence: else it is
-        passed over.
+        passed over. A -D without any sequence is refused, as all groups pass it over.
         """
         wrong = None if retractions_have_a_meaning(schema) else first_retraction(schema, row_batch)
         if wrong is not None:
             raise meaningless_retraction(*wrong)
+        _refuse_empty_deletes(schema, row_batch)
         cleared = cleared_of_partial_update(schema, row_batch)
         filled = columns_of_groups(schema)
         if filled:
@@ -140,6 +146,14 @@ class PartialUpdate(MergeEngine):
         """Only functions would count an older full row again; what is replaced takes no harm."""
         producer = schema.typed_options.get(opt.CHANGELOG_PRODUCER)
         return bool(producer == "lookup" and columns_of_groups(schema))
+
+
+def _refuse_empty_deletes(schema: TableSchema, row_batch: pa.RecordBatch) -> None:
+    sequences = [name for group in schema.sequence_groups for name in group.sequence]
+    key = first_empty_delete(schema, row_batch, sequences) if sequences else None
+    if key is not None:
+        expected = "the sequence of a group, which a -D clears where it is not older"
+        raise without_effect("merge-engine partial-update", key, expected, sequences)
 
 
 def _is_free(column: AggregateColumn) -> bool:

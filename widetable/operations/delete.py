@@ -1,9 +1,12 @@
 """Rows out of a table: by a condition, by their keys, by whole partitions.
 
+    delete, delete_keys                   a -D record for each row, in one append
+    the same with rewrite                 data files without the rows, in one overwrite (`row_removal`)
+    drop_partitions                       an overwrite with nothing
+
 A delete writes each row as it was, as -D, in one append: compactions, changelogs and readers see what they see of any
 writer's deletes. It is made of the newest snapshot, with the columns of today, and committed only if nobody has written
-its keys since; else it is made again. Partitions are dropped by an overwrite with nothing, which readers of changes do
-not see.
+its keys since; else it is made again. Overwrites are not seen by readers of changes.
 
     read snapshot 7 ─► write -D files ─► commit, on 9 by now    8, 9 have none of the keys: in
                                                                 8 wrote one: refused; files go,
@@ -13,7 +16,8 @@ So a row that was changed meanwhile goes only if it still is to go. It costs a r
 a write of them; they are streamed, not held at once.
 
 Source: Paimon `DeleteAction`, `PartitionExpire`; semantics.md section 10. Raises InvalidError for conditions, keys and
-partitions that do not fit, UnsupportedError for a table in which a -D removes nothing, ConflictError.
+partitions that do not fit, and for rows that a -D would not remove; UnsupportedError for a table in which it removes
+none, ConflictError.
 """
 
 from __future__ import annotations
@@ -27,19 +31,25 @@ import pyarrow.compute as pc
 
 from widetable import options as opt
 from widetable.arguments import flag
-from widetable.commit.barrier_table import check_needs_no_writer
+from widetable.commit.barrier_table import check_needs_no_writer, check_rows_stay
 from widetable.commit.commit_identity import Identity
 from widetable.commit.commit_result import CommitResult
 from widetable.derived_options import derived_columns
 from widetable.errors import ConflictError, InvalidError, NotFoundError, UnsupportedError
 from widetable.format.snapshot import COMMIT_KIND_APPEND, COMMIT_KIND_OVERWRITE
+from widetable.merge.normal_form import has_sequence
+from widetable.merge.partial_update_plan import removing_groups
+from widetable.merge.printed_key import printed_key_of
 from widetable.operations.asked_partitions import asked_partitions
+from widetable.operations.compaction_threads import wait_for_compactions
 from widetable.operations.lookup_keys import key_rows
 from widetable.operations.open_table import OpenTable
+from widetable.operations.row_removal import remove_rows
 from widetable.operations.supported import check_given_rows, check_writable
 from widetable.operations.table_at import scan_at, view_at
 from widetable.operations.table_commit import append_messages, discard
 from widetable.operations.table_write import new_writer
+from widetable.option import Option
 from widetable.read.filters import parse
 from widetable.row_kind import DELETE, TEXTS
 from widetable.schema import TableSchema
@@ -48,11 +58,7 @@ from widetable.write.write_batch import ROW_KIND_COLUMN
 _MOST_TRIES: Final = 10
 # Keys of one lookup, whose rows are held at once.
 _KEYS_AT_ONCE: Final = 65_536
-# How a -D comes to remove the row, by merge engine.
-_REMOVING: Final = {
-    "partial-update": opt.REMOVE_RECORD_ON_DELETE,
-    "aggregation": opt.AGGREGATION_REMOVE_RECORD_ON_DELETE,
-}
+_REWRITE: Final = "Call it with rewrite=True (widetable delete --rewrite), which takes rows out of the data files."
 
 # The rows to go, of the table as it is at a snapshot.
 _Found: TypeAlias = Callable[[OpenTable, int], Iterator[pa.RecordBatch]]
@@ -65,15 +71,21 @@ def delete(
     commit_identifier: int | None = None,
     *,
     dry_run: bool = False,
+    rewrite: bool = False,
 ) -> CommitResult:
     """Delete the rows that a condition keeps, in one commit; `rows` of the result says how many. filter: as of `scan`.
     dry_run: only count them. A repeated identifier commits nothing.
 
+    rewrite: take the rows out of the data files, instead of writing a -D record for each. That works with every merge
+    engine, and leaves nothing of them in the files of the table; but readers of changes do not see it, and no late
+    record is held back.
+
     Where no row is to go nothing is committed, so nothing is remembered of the identifier
-    either. Raises ConflictError when others wrote the rows again and again, UnsupportedError for
-    a merge engine in which a -D does not remove a row, InvalidError for a table whose rows are
-    writers' (barriers).
+    either. Raises ConflictError when others wrote the rows again and again; without rewrite UnsupportedError for
+    a table in which a -D removes no row, InvalidError for rows that it would not remove (of a sequence group without a
+    sequence) and for a table whose rows are writers' (barriers); with it UnsupportedError for the latter.
     """
+    rewrite = flag(rewrite, "rewrite")
 
     if filter is None:
         raise InvalidError(
@@ -87,9 +99,11 @@ def delete(
     def found(table: OpenTable, snapshot_id: int) -> Iterator[pa.RecordBatch]:
         schema = table.schema
         condition = parse(filter, schema)
-        yield from scan_at(table, snapshot_id, _written_columns(schema), condition).to_batches()
+        names = list(schema.primary_keys) if rewrite else _written_columns(schema)
+        yield from scan_at(table, snapshot_id, names, condition).to_batches()
 
-    return _deleted(table, found, Identity.of(commit_user, commit_identifier), dry_run=dry_run)
+    by = Identity.of(commit_user, commit_identifier)
+    return _deleted(table, found, by, dry_run=dry_run, rewrite=rewrite)
 
 
 def delete_keys(
@@ -99,23 +113,27 @@ def delete_keys(
     commit_identifier: int | None = None,
     *,
     dry_run: bool = False,
+    rewrite: bool = False,
 ) -> CommitResult:
     """The same of the rows with these keys, as far as they are there. keys: as of `lookup`.
 
     A key may be given twice; one with a null, or that is not there, deletes nothing.
     """
+    rewrite = flag(rewrite, "rewrite")
     given = key_rows(keys, table.schema)
 
     def found(table: OpenTable, snapshot_id: int) -> Iterator[pa.RecordBatch]:
-        names = _written_columns(table.schema)
-        first = table.schema.primary_keys[0]
+        schema = table.schema
+        names = list(schema.primary_keys) if rewrite else _written_columns(schema)
+        first = schema.primary_keys[0]
         unique = pa.Table.from_batches([given]).group_by(given.schema.names).aggregate([])
         with closing(view_at(table, snapshot_id, names)) as view:
             for at in range(0, unique.num_rows, _KEYS_AT_ONCE):
                 rows = view.lookup(unique.slice(at, _KEYS_AT_ONCE))
                 yield from rows.filter(pc.is_valid(rows[first])).to_batches()
 
-    return _deleted(table, found, Identity.of(commit_user, commit_identifier), dry_run=dry_run)
+    by = Identity.of(commit_user, commit_identifier)
+    return _deleted(table, found, by, dry_run=dry_run, rewrite=rewrite)
 
 
 def drop_partitions(
@@ -137,25 +155,35 @@ def drop_partitions(
     return table._committer.overwrite(scope, [], by)
 
 
-def _deleted(table: OpenTable, found: _Found, by: Identity, *, dry_run: bool) -> CommitResult:
+def _deleted(
+    table: OpenTable, found: _Found, by: Identity, *, dry_run: bool, rewrite: bool
+) -> CommitResult:
     schema = table.schema
     check_given_rows(schema)
     check_writable(schema)
-    check_needs_no_writer(schema, table.path)
-    _check_removes(schema)
+    if rewrite:
+        check_rows_stay(schema, table.path)
+    else:
+        check_needs_no_writer(schema, table.path)
+        _check_removes(schema)
+    kind = COMMIT_KIND_OVERWRITE if rewrite else COMMIT_KIND_APPEND
     dry_run = flag(dry_run, "dry_run")
     replay = None if dry_run else table._committer.replay_of(by)
     snapshot_id = table._committer.snapshots.latest_id()
     if replay is not None or snapshot_id is None:
         known = None if replay is None else replay.snapshot_id
-        return CommitResult(committed=False, snapshot_id=known, kind=COMMIT_KIND_APPEND)
+        return CommitResult(committed=False, snapshot_id=known, kind=kind)
+    if rewrite and not dry_run:
+        wait_for_compactions(table.path)
+    attempt = remove_rows if rewrite else _attempt
     for tries_left in reversed(range(_MOST_TRIES)):
         try:
             batches = found(table, snapshot_id)
+            if not rewrite:
+                batches = _removable(schema, batches)
             if dry_run:
-                rows = sum(batch.num_rows for batch in batches)
-                return CommitResult(False, None, COMMIT_KIND_APPEND, rows)
-            return _attempt(table, batches, by, snapshot_id)
+                return CommitResult(False, None, kind, sum(batch.num_rows for batch in batches))
+            return attempt(table, batches, by, snapshot_id)
         except (ConflictError, NotFoundError) as error:
             newest_id = table._committer.snapshots.latest_id() or snapshot_id
             # What is not there may have expired with the snapshot, but not with the newest one.
@@ -197,20 +225,44 @@ def _written_columns(schema: TableSchema) -> list[str]:
     return [name for name in schema.names if name not in derived]
 
 
+def _removable(schema: TableSchema, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows. Raises InvalidError for one whose -D no sequence group accepts, as it has no sequence there."""
+    removing = removing_groups(schema)
+    names = [name for group in removing for name in group.sequence]
+    for batch in batches:
+        if names and batch.num_rows:
+            accepted = has_sequence([batch.column(name) for name in names], batch.num_rows)
+            if not accepted.all():
+                raise InvalidError(
+                    f"row {printed_key_of(schema, batch, int(accepted.argmin()))}",
+                    found=f"null in {', '.join(map(repr, names))}, by which a -D removes a row",
+                    expected="a sequence, which the -D record repeats",
+                    action=_REWRITE,
+                )
+        yield batch
+
+
 def _check_removes(schema: TableSchema) -> None:
     options = schema.typed_options
     engine = options.get(opt.MERGE_ENGINE)
+    option: Option[Any] | None = None
+    value = "true"
+    if engine == "aggregation":
+        option = opt.AGGREGATION_REMOVE_RECORD_ON_DELETE
+    elif engine == "partial-update":
+        option = opt.REMOVE_RECORD_ON_DELETE
+        if schema.sequence_groups:
+            option = opt.REMOVE_RECORD_ON_SEQUENCE_GROUP
+            value = schema.sequence_groups[0].sequence[0]
     if options.get(opt.IGNORE_DELETE):
         found, expected = f"{opt.IGNORE_DELETE.key!r} is set", "a table that takes deletes"
-    elif engine == "deduplicate" or (engine in _REMOVING and options.get(_REMOVING[engine])):
+    elif engine == "deduplicate" or (option is not None and options.get(option)):
         return
-    elif engine in _REMOVING:
-        found, expected = f"merge engine {engine!r}", f"the option {_REMOVING[engine].key!r}"
     else:
-        found, expected = f"merge engine {engine!r}", "an engine in which a -D removes the row"
-    raise UnsupportedError(
-        "deletes",
-        found=found,
-        expected=expected,
-        action="Write the rows that shall stay with overwrite, or make the table with the option.",
-    )
+        found = f"merge engine {engine!r}" + (
+            " with sequence groups" if schema.sequence_groups else ""
+        )
+        expected = "an engine in which a -D removes the row"
+        if option is not None:
+            expected = f"a table that was made with {option.key}={value}"
+    raise UnsupportedError("deletes", found=found, expected=expected, action=_REWRITE)

@@ -123,7 +123,7 @@ def _attempt(
             _say_lost(table, error)
             return None
         try:
-            result = committer.rescale(count, move.messages)
+            result = committer.rewrite(move.messages, rescaled=count)
         except ConflictError as error:
             move.discard()
             _say_lost(table, error)

@@ -29,7 +29,7 @@ from widetable import options as opt
 from widetable.errors import DamagedError, NotFoundError
 from widetable.format.binary_row import decode_row
 from widetable.format.bucket_hash import bucket_ids
-from widetable.format.data_file_meta import FILE_SOURCE_APPEND, DataFileMeta
+from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.data_file_reader import DataFile
 from widetable.format.deletion_vector import deleted_rows
 from widetable.format.footer_seal import Seal
@@ -91,12 +91,7 @@ class _Salvage:
 
     def __init__(self, table: TableState, entry: ManifestEntry, data: DataFile) -> None:
         file = entry.file
-        is_wide = file.level > 0 and table.has_wide_files
-        columns = table.schema.names if is_wide else data.columns
-        source = FILE_SOURCE_APPEND if file.file_source is None else file.file_source
-        self.writer: Final = RollingWriter(
-            table, entry.bucket_id, columns, level=file.level, file_source=source
-        )
+        self.writer: Final = RollingWriter.in_place_of(table, entry.bucket_id, file, data.columns)
         self._table = table
         self._file = file
         self._data = data

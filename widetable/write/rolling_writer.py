@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from widetable import options as opt
 from widetable.format.bucket_id import BucketId
-from widetable.format.data_file_meta import DataFileMeta
+from widetable.format.data_file_meta import FILE_SOURCE_APPEND, DataFileMeta
 from widetable.format.data_file_writer import DataFileWriter
 from widetable.format.parquet_layout import LEVEL0_PAGE_BYTES, PAGE_BYTES
 from widetable.format.row_budget import memory_bytes, pieces
@@ -56,6 +56,16 @@ class RollingWriter:
     _current: DataFileWriter | None = field(default=None, init=False)
     _finished: list[DataFileMeta] = field(default_factory=list, init=False)
     _unreleased_bytes: int = field(default=0, init=False)
+
+    @staticmethod
+    def in_place_of(
+        state: TableState, bucket: BucketId, file: DataFileMeta, columns: Sequence[str]
+    ) -> RollingWriter:
+        """For some of the rows of a file: of its level and source. columns: that it has."""
+        is_wide = file.level > 0 and state.has_wide_files
+        source = FILE_SOURCE_APPEND if file.file_source is None else file.file_source
+        names = state.schema.names if is_wide else columns
+        return RollingWriter(state, bucket, names, level=file.level, file_source=source)
 
     def write(self, row_batch: pa.RecordBatch) -> None:
         """Add rows whose keys come after all that were written.

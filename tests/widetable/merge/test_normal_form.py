@@ -80,7 +80,25 @@ def test_nothing_changes_elsewhere() -> None:
 
 
 def test_columns_that_are_not_written() -> None:
-    assert normal(table(GROUP), [record("-D", 1, None, None, 4)], ["k", "u"]) == [[1, None]]
+    assert normal(table(GROUP), [record("-U", 1, None, None, 4)], ["k", "u"]) == [[1, None]]
+
+
+@pytest.mark.parametrize("names", [["k"], ["k", "u"], ["k", "g", "a", "u"]], ids=" ".join)
+def test_a_delete_without_a_sequence_is_refused(names: list[str]) -> None:
+    records = [record("-D", 1, 2, 3, 4), record("-D", 7, None, 3, 4)]
+    with pytest.raises(InvalidError, match=r"-D record of the key k=(1|7) .* change nothing.*'g'"):
+        normal(table(GROUP), records, names)
+
+
+def test_a_delete_that_takes_nothing_back_is_refused() -> None:
+    summed = {"merge-engine": "aggregation", "fields.a.aggregate-function": "sum"}
+    with pytest.raises(InvalidError, match=r"-D record of the key k=7 .* change nothing"):
+        normal(table(summed), [record("-D", 7, None, None, None)])
+    assert normal(table(summed), [record("-D", 7, 2, None, None)])
+    removing = {**summed, "aggregation.remove-record-on-delete": "true"}
+    assert normal(table(removing), [record("-D", 7, None, None, None)])
+    clearing = {**summed, "fields.a.aggregate-function": "last_value"}
+    assert normal(table(clearing), [record("-D", 7, None, None, None)])
 
 
 @pytest.mark.parametrize("kind", ["-U", "-D"])

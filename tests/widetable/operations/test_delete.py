@@ -20,7 +20,7 @@ from widetable.operations import delete
 from widetable.schema import TableSchema
 from widetable.write.table_writer import TableWriter
 
-COLUMNS = {"p": "INT", "k": "BIGINT", "v": "BIGINT", "g": "BIGINT", "s": "STRING"}
+COLUMNS = {"p": "INT", "k": "BIGINT", "v": "BIGINT", "g": "BIGINT", "s": "STRING", "t": "BIGINT"}
 REMOVES: dict[str, dict[str, str]] = {
     "deduplicate": {},
     "deduplicate by sequence": {"sequence.field": "g"},
@@ -36,6 +36,11 @@ REMOVES: dict[str, dict[str, str]] = {
         "merge-engine": "aggregation",
         "fields.v.aggregate-function": "sum",
         "aggregation.remove-record-on-delete": "true",
+    },
+    "sequence group": {
+        "merge-engine": "partial-update",
+        "fields.g.sequence-group": "v",
+        "partial-update.remove-record-on-sequence-group": "g",
     },
     "kinds in a column": {"rowkind.field": "s"},
 }
@@ -63,6 +68,7 @@ def rows(keys: range, p: int = 1) -> dict[str, list[Any]]:
         "v": [10 * k for k in keys],
         "g": [5] * len(keys),
         "s": ["+I"] * len(keys),
+        "t": list(keys),
     }
 
 
@@ -108,6 +114,19 @@ def test_rows_go_by_their_keys(tmp_path: Path, options: dict[str, str]) -> None:
     assert (2, 4) not in keys_of(table)
     assert len(keys_of(table)) == 18
     assert not table.delete_keys(given).committed
+
+
+def test_a_row_without_the_sequence_that_removes_is_not_deleted_in_part(tmp_path: Path) -> None:
+    table = create(tmp_path, REMOVES["sequence group"])
+    table.write([{"p": 1, "k": 1, "v": 1, "g": 5}])
+    table.write([{"p": 1, "k": 2, "s": "only this"}])
+    before = table.snapshots()[-1].id
+    for dry_run in (True, False):
+        with pytest.raises(wt.InvalidError, match=r"row k=2: found null in 'g'.*rewrite=True"):
+            table.delete("true", dry_run=dry_run)
+    assert table.snapshots()[-1].id == before
+    assert table.delete("true", rewrite=True).rows == 2
+    assert keys_of(table) == []
 
 
 def test_dynamic_buckets(tmp_path: Path) -> None:
@@ -157,22 +176,31 @@ def test_a_row_that_was_written_meanwhile_is_looked_at_again(
     assert (2, 3) not in keys_of(table)
 
 
-REFUSED: list[dict[str, str]] = [
-    {"merge-engine": "partial-update"},
-    {"merge-engine": "partial-update", "fields.g.sequence-group": "v"},
-    {"merge-engine": "aggregation"},
-    {"merge-engine": "first-row"},
-    {"ignore-delete": "true"},
+# Options, and the words that say what would do.
+REFUSED: list[tuple[dict[str, str], str]] = [
+    (
+        {"merge-engine": "partial-update"},
+        "made with partial-update.remove-record-on-delete=true",
+    ),
+    (
+        {"merge-engine": "partial-update", "fields.g.sequence-group": "v"},
+        "made with partial-update.remove-record-on-sequence-group=g",
+    ),
+    ({"merge-engine": "aggregation"}, "made with aggregation.remove-record-on-delete=true"),
+    ({"merge-engine": "first-row"}, "an engine in which a -D removes the row"),
+    ({"ignore-delete": "true"}, "a table that takes deletes"),
 ]
 
 
-@pytest.mark.parametrize("options", REFUSED, ids=str)
-def test_a_table_in_which_deletes_remove_nothing(tmp_path: Path, options: dict[str, str]) -> None:
+@pytest.mark.parametrize(("options", "expected"), REFUSED, ids=str)
+def test_a_table_in_which_deletes_remove_nothing(
+    tmp_path: Path, options: dict[str, str], expected: str
+) -> None:
     table = create(tmp_path, options)
     table.write(rows(range(3)))
-    with pytest.raises(wt.UnsupportedError, match="deletes"):
+    with pytest.raises(wt.UnsupportedError, match=f"deletes: .*{expected}.*rewrite=True"):
         table.delete("k = 1")
-    with pytest.raises(wt.UnsupportedError, match="deletes"):
+    with pytest.raises(wt.UnsupportedError, match=f"deletes: .*{expected}.*rewrite=True"):
         table.delete_keys([{"p": 1, "k": 1}])
     assert len(keys_of(table)) == 3
 
@@ -294,7 +322,7 @@ ALTERED: list[tuple[list[Alter], str, list[int]]] = [
     ([DROPPED, MADE_ANEW], "v = 30", []),
     ([DROPPED, MADE_ANEW], "v is null and k < 2", [0, 1]),
 ]
-KEEPS_COLUMNS = [name for name in REMOVES if name != "aggregation"]
+KEEPS_COLUMNS = [name for name in REMOVES if name not in ("aggregation", "sequence group")]
 
 
 @pytest.mark.parametrize("engine", KEEPS_COLUMNS)
