@@ -67,6 +67,7 @@ _LOOK: Final = (
             ),
             number("--snapshot", "As of this snapshot.", "ID"),
             argument("--tag", "As of this tag.", metavar="NAME"),
+            argument("--columns", "Comma-separated columns; by default all.", metavar="NAMES"),
             *FORMATS,
         ),
         (

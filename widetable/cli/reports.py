@@ -56,14 +56,23 @@ def _inspect_frame(what: str, frame: pa.Table, format: str) -> int:
     return DONE
 
 
-def explain(path: str, key: list[str], snapshot: int | None, tag: str | None, format: str) -> int:
+def explain(
+    path: str,
+    key: list[str],
+    snapshot: int | None,
+    tag: str | None,
+    columns: str | None,
+    format: str,
+) -> int:
     """Prints why a key has its values."""
     if snapshot is not None and tag is not None:
         raise InvalidError(
             "--snapshot and --tag", found="both", expected="one", action="Leave the other out."
         )
     table = Table.open(path)
-    found = table.explain(key_of_words(key, table.schema), snapshot if tag is None else tag)
+    names = None if columns is None else names_of(columns)
+    as_of = snapshot if tag is None else tag
+    found = table.explain(key_of_words(key, table.schema), as_of, names)
     # A copy of all columns and events, of which there may be thousands: for JSON alone.
     write_result(format, found.to_dict() if format == "json" else None, found.lines())
     return DONE

@@ -76,6 +76,11 @@ class MergedColumn:
         return not {self.name, *columns}.isdisjoint(self.values)
 
     @property
+    def is_made_null(self) -> bool:
+        """Whether a record that lacks the column has set it to null, with its group's sequence."""
+        return self.is_accepted and self.name not in self.values and not self.retracts
+
+    @property
     def retracts(self) -> bool:
         return self.kind.startswith("-")
 
@@ -193,6 +198,11 @@ _CLEARS: Final[tuple[_Rule, ...]] = (
     (lambda case: True, "{case.kind} wins as a whole, and was written without this column"),
 )
 _TAKES: Final[tuple[_Rule, ...]] = (
+    (
+        lambda case: case.is_made_null,
+        f"null: written without this column, and {opt.ABSENT_GROUP_COLUMNS.key!r} makes it null where "
+        "{case.sequence} is not below {case.standing}",
+    ),
     (lambda case: case.engine == "first-row", "{case.kind} wins as a whole, as the first record"),
     (
         lambda case: case.engine != "partial-update",

@@ -15,17 +15,22 @@ Raises what lookups raise; InvalidError for anything but one whole key.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import contextlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from widetable.errors import InvalidError
+from widetable.commit.committed import EXPIRED_ROWS
+from widetable.derived_options import widen_options
+from widetable.errors import DamagedError, InvalidError, NotFoundError
 from widetable.format.data_file_meta import DataFileMeta
+from widetable.format.manifest_entry import DELETE
 from widetable.format.printed_value import printed_rows
+from widetable.format.snapshot import COMMIT_KIND_OVERWRITE
 from widetable.merge.merge_reasons import (
     LEAVES,
     FilledColumn,
@@ -41,13 +46,15 @@ from widetable.operations.bucket_choice import bucket_choice
 from widetable.operations.bucket_rows import BucketRows
 from widetable.operations.chosen_state import ChosenState, chosen_state
 from widetable.operations.explanation import ColumnEvent, ExplainedColumn, Explanation, KeyRecord
-from widetable.operations.file_origins import Origin, origins
+from widetable.operations.file_origins import Origin, WritingCommit, origins
 from widetable.operations.lookup_keys import key_rows
+from widetable.operations.missing_dim import why_null
 from widetable.operations.open_table import OpenTable
 from widetable.operations.supported import check_key_has_partition
 from widetable.read.expired import files_of
 from widetable.row_kind import TEXTS
 from widetable.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
+from widetable.write.partition_rows import partition_of
 
 _SYSTEM = frozenset({SEQUENCE_NUMBER, VALUE_KIND})
 
@@ -59,14 +66,21 @@ class _Stored(NamedTuple):
     values: Mapping[str, Any]
 
 
-def explain(table: OpenTable, key: Any, as_of: int | str | datetime | None = None) -> Explanation:
+def explain(
+    table: OpenTable,
+    key: Any,
+    as_of: int | str | datetime | None = None,
+    columns: Sequence[str] | None = None,
+) -> Explanation:
     """Why a key has the values that it has: the records that are stored of it, which of them each column is from, and
     what each did to the column and why. `print` it, or take its parts.
 
     key: the value of a key of one column; else a dict, a tuple in the order of the primary key, or an Arrow table of
     one row. as_of: a snapshot's id, a tag, or a time; by default the newest snapshot. A file that a compaction made has
     one record of the key: how that came about is told as of a snapshot before it. Raises InvalidError for anything but
-    one whole key, NotFoundError for a snapshot that is not there.
+    one whole key, NotFoundError for a snapshot or a column that is not there. columns: that are explained; None: all
+    but the key. Of a widened column that is null it says what the dimension has, and of a key without records which
+    commit took them out, as far as snapshots are kept.
     """
     chosen = chosen_state(table, **_choice(as_of))
     check_key_has_partition(chosen.state.schema)
@@ -75,8 +89,12 @@ def explain(table: OpenTable, key: Any, as_of: int | str | datetime | None = Non
     schema, snapshot = chosen.state.schema, chosen.snapshot
     numbers = {step.row: number for number, step in enumerate(steps, 1)}
     written_by = origins(table._committer) if steps else {}
-    names = [name for name in schema.names if name not in schema.primary_keys]
+    names = [name for name in schema.chosen(columns) if name not in schema.primary_keys]
     is_there = bool(steps) and steps[-1].is_there
+    explained = tuple(map(_Merged(schema, stored, steps, numbers).column, names))
+    if is_there:
+        explained = tuple(_noted(table, chosen, given, explained, is_newest=as_of is None))
+    kept = frozenset(table._committer.snapshots.ids()) if steps else frozenset()
     return Explanation(
         table.path,
         next(printed_rows(given)),
@@ -84,11 +102,56 @@ def explain(table: OpenTable, key: Any, as_of: int | str | datetime | None = Non
         None if snapshot is None else snapshot.time_millis,
         is_there,
         tuple(
-            _record(numbers[step.row], stored[step.row], step.is_there, written_by)
+            _record(numbers[step.row], stored[step.row], step.is_there, written_by, kept)
             for step in steps
         ),
-        tuple(map(_Merged(schema, stored, steps, numbers).column, names)),
+        explained,
+        None if steps else _removed_by(table, chosen, given),
     )
+
+
+def _noted(
+    table: OpenTable,
+    chosen: ChosenState,
+    given: pa.RecordBatch,
+    columns: Sequence[ExplainedColumn],
+    *,
+    is_newest: bool,
+) -> Iterator[ExplainedColumn]:
+    """The same columns, with what the dimension has of those that are widened and null."""
+    by_column = {
+        name: widen
+        for widen in widen_options(chosen.state.schema.options)
+        for name in widen.columns
+    }
+    for column in columns:
+        widen = by_column.get(column.name)
+        if column.value is None and widen is not None:
+            note = why_null(table, chosen, given, widen, column.name, is_newest=is_newest)
+            column = replace(column, note=note)
+        yield column
+
+
+def _removed_by(
+    table: OpenTable, chosen: ChosenState, given: pa.RecordBatch
+) -> WritingCommit | None:
+    """The newest commit up to the snapshot that took out all that there was of the key."""
+    committer, schema = table._committer, chosen.state.schema
+    last_id = 0 if chosen.snapshot is None else chosen.snapshot.id
+    partition = partition_of(given, 0, schema)
+    for id in sorted((id for id in committer.snapshots.ids() if id <= last_id), reverse=True):
+        with contextlib.suppress(NotFoundError, DamagedError):
+            snapshot = committer.snapshots.load(id)
+            is_overwrite = snapshot.commit_kind == COMMIT_KIND_OVERWRITE
+            if not (is_overwrite or EXPIRED_ROWS in snapshot.properties):
+                continue
+            delta = committer.live_files.delta_entries(snapshot)
+            if any(entry.kind == DELETE and entry.partition == partition for entry in delta):
+                before = chosen._replace(snapshot=committer.snapshots.load(id - 1))
+                _, steps = _merged(table, before, given)
+                if steps and steps[-1].is_there:
+                    return WritingCommit.of(snapshot)
+    return None
 
 
 def _choice(as_of: int | str | datetime | None) -> dict[str, Any]:
@@ -169,9 +232,15 @@ def _merged(
 
 
 def _record(
-    number: int, stored: _Stored, is_there: bool, written_by: Mapping[str, Origin]
+    number: int,
+    stored: _Stored,
+    is_there: bool,
+    written_by: Mapping[str, Origin],
+    kept: Collection[int],
 ) -> KeyRecord:
+    """kept: the snapshots that can be read."""
     origin = written_by.get(stored.file.file_name, Origin())
+    apart_in = None if origin.made_in is None else origin.made_in - 1
     return KeyRecord(
         number,
         TEXTS[stored.values[VALUE_KIND]],
@@ -182,6 +251,7 @@ def _record(
         origin.is_complete,
         {name: value for name, value in stored.values.items() if name not in _SYSTEM},
         is_there,
+        apart_in if len(origin.commits) > 1 and apart_in in kept else None,
     )
 
 

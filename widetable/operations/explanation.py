@@ -27,6 +27,8 @@ class KeyRecord:
 
     commits: that wrote rows of the file, one for a file that no compaction made; commits_are_complete: False where
     others have expired. values: of the columns that the file has. is_there: the key, once this record is merged.
+    apart_in: of a record that a compaction may have made of several, the snapshot before it, in which they are apart;
+    None for others, and where that snapshot has expired.
     """
 
     __module__ = "widetable"
@@ -40,6 +42,7 @@ class KeyRecord:
     commits_are_complete: bool
     values: Mapping[str, Any]
     is_there: bool
+    apart_in: int | None = None
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,7 @@ class ColumnEvent:
 @dataclass(frozen=True)
 class ExplainedColumn:
     """value: as a scan gives it, null where the key is not there. record: that it is from, None where none is; events:
-    one for each record, in their order.
+    one for each record, in their order. note: of a widened column that is null, what its dimension has.
     """
 
     __module__ = "widetable"
@@ -68,12 +71,15 @@ class ExplainedColumn:
     value: Any
     record: int | None
     events: tuple[ColumnEvent, ...]
+    note: str | None = None
 
 
 @dataclass(frozen=True)
 class Explanation:
     """What `Table.explain` finds. snapshot_id: None for a table without snapshots; is_there: whether readers see the
-    key; records: in merge order, the oldest first; columns: all but the key, in the table's order.
+    key; records: in merge order, the oldest first; columns: all but the key, or those that were asked for, in the
+    table's order. removed_by: of a key without records, the commit that took them out: partitions that were dropped or
+    overwritten, rows that were too old; None where it has expired, or the key was never there.
     """
 
     __module__ = "widetable"
@@ -85,6 +91,7 @@ class Explanation:
     is_there: bool
     records: tuple[KeyRecord, ...]
     columns: tuple[ExplainedColumn, ...]
+    removed_by: WritingCommit | None = None
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
@@ -94,12 +101,19 @@ class Explanation:
         key = ", ".join(f"{name} = {_shown(value)}" for name, value in self.key.items())
         as_of = "no snapshot" if self.snapshot_id is None else f"snapshot {self.snapshot_id}"
         yield f"{key} in {as_of} of {self.path}: {'there' if self.is_there else 'not there'}"
+        if self.removed_by is not None:
+            yield f"  taken out by {self.removed_by}"
         for record in self.records:
             place = f"level {record.level}, sequence {record.sequence_number}, {record.file_name}"
             yield f"  #{record.number} {record.kind} of {_commits(record)}; {place}"
+            yield f"     {', '.join(f'{name} = {_shown(value)}' for name, value in record.values.items())}"
+            if record.apart_in is not None:
+                yield f"     made by a compaction: its records are apart in snapshot {record.apart_in}"
         for column in self.columns:
             source = "" if column.record is None else f" from #{column.record}"
             yield f"{column.name} = {_shown(column.value)}{source}"
+            if column.note is not None:
+                yield f"  {column.note}"
             for event in reversed(column.events):
                 yield f"  #{event.record} {event.effect}: {event.why}"
 
@@ -109,7 +123,7 @@ class Explanation:
 
 
 def _commits(record: KeyRecord) -> str:
-    texts = [f"commit {each.snapshot_id} by {each.user}" for each in record.commits]
+    texts = list(map(str, record.commits))
     if not record.commits_are_complete:
         texts.insert(0, "commits that have expired")
     return ", ".join(texts)

@@ -22,27 +22,41 @@ from typing import NamedTuple
 from widetable.commit.committer import Committer
 from widetable.errors import DamagedError, NotFoundError
 from widetable.format.bucket_id import BucketId
+from widetable.format.human_units import time_text
 from widetable.format.manifest_entry import ADD, ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_COMPACT, COMMIT_KIND_OVERWRITE, Snapshot
 
 
 @dataclass(frozen=True)
 class WritingCommit:
-    """A commit of rows: its snapshot, and who made it."""
+    """A commit: its snapshot, who made it, and when, in epoch milliseconds."""
 
     __module__ = "widetable"
 
     snapshot_id: int
     user: str
     identifier: int
+    time_millis: int
+
+    @staticmethod
+    def of(snapshot: Snapshot) -> WritingCommit:
+        """The one that made a snapshot."""
+        who = snapshot.commit_user, snapshot.commit_identifier
+        return WritingCommit(snapshot.id, *who, snapshot.time_millis)
+
+    def __str__(self) -> str:
+        return f"commit {self.snapshot_id} by {self.user} at {time_text(self.time_millis)}"
 
 
 @dataclass(frozen=True)
 class Origin:
-    """commits: that wrote rows of a file, ascending. is_complete: False when there are others, long expired."""
+    """commits: that wrote rows of a file, ascending. is_complete: False when there are others, long expired.
+    made_in: the snapshot that the file came with; None where it has expired.
+    """
 
     commits: tuple[WritingCommit, ...] = ()
     is_complete: bool = False
+    made_in: int | None = None
 
 
 def origins(committer: Committer) -> Mapping[str, Origin]:
@@ -83,7 +97,7 @@ def _follow(
     snapshot: Snapshot,
     delta: list[ManifestEntry],
 ) -> None:
-    own = WritingCommit(snapshot.id, snapshot.commit_user, snapshot.commit_identifier)
+    own = WritingCommit.of(snapshot)
     gone: dict[BucketId, set[str]] = defaultdict(set)
     for entry in delta:
         if entry.kind != ADD:
@@ -98,11 +112,11 @@ def _follow(
             continue
         if snapshot.commit_kind != COMMIT_KIND_COMPACT:
             is_own = entry.file.level == 0  # else it is a copy of a file that nobody knows any more
-            found[name] = Origin((own,) if is_own else (), is_complete=is_own)
+            found[name] = Origin((own,) if is_own else (), is_own, snapshot.id)
             copied[content] = found[name]
             continue
         of_inputs = [found.get(input, Origin()) for input in inputs]
         commits = {commit for origin in of_inputs for commit in origin.commits}
         ordered = sorted(commits, key=lambda commit: commit.snapshot_id)
         is_complete = all(origin.is_complete for origin in of_inputs)
-        found[name] = copied[content] = Origin(tuple(ordered), is_complete)
+        found[name] = copied[content] = Origin(tuple(ordered), is_complete, snapshot.id)

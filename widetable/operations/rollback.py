@@ -210,4 +210,4 @@ def _undone(committer: Committer, target_id: int, latest_id: int) -> Iterator[Wr
         with contextlib.suppress(NotFoundError):
             one = committer.snapshots.load(id)
             if one.commit_kind != COMMIT_KIND_COMPACT:
-                yield WritingCommit(one.id, one.commit_user, one.commit_identifier)
+                yield WritingCommit.of(one)

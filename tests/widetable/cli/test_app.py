@@ -183,6 +183,8 @@ def test_explain_says_where_values_are_from(make: Callable[..., wt.Table]) -> No
         found = json.loads(run("explain", table.path, "k=2", "--json", *as_of).stdout)
         assert [column["value"] for column in found["columns"]] == ["v2"]
     assert run("explain", table.path, "3").stdout.splitlines()[0].endswith(": not there")
+    assert 'v = "w" from #2' in run("explain", table.path, "2", "--columns", "v").stdout
+    assert run("explain", table.path, "2", "--columns", "zz").exit_code == 2
 
 
 @pytest.mark.parametrize(
