@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from widetable.operations.doctor_report import DoctorReport
+from widetable.operations.doctor_report import DoctorReport, command_line
 from widetable.operations.file_origins import Origin
 from widetable.operations.repair import RepairedFile, RepairResult
 from widetable.operations.rollback import RollbackResult
+from widetable.operations.whole_snapshot import SAME_ROWS
 
 # So many undone commits are listed.
 _UNDONE_SHOWN = 20
@@ -20,14 +21,19 @@ _UNDONE_SHOWN = 20
 def doctor_lines(report: DoctorReport) -> Iterator[tuple[str, str]]:
     """All findings, and a verdict."""
     at = "no snapshot" if report.snapshot_id is None else f"snapshot {report.snapshot_id}"
-    how = "read" if report.deep else "looked at by their size (--deep reads them)"
+    how = "read" if report.deep else "looked at by their size"
     yield f"{report.path}, {at}, {report.files} files {how}", "plain"
     for finding in report.findings:
         yield f"  {finding.check}: {finding}", "error"
         if finding.command:
             yield f"    {finding.command}", "plain"
-    if report.ok:
+    if report.ok and (report.deep or not report.files):
         yield "ok: nothing is wrong", "good"
+    elif report.ok:
+        yield (
+            "ok: nothing is wrong that shows without reading the files (--deep reads them)",
+            "good",
+        )
     else:
         yield f"{len(report.findings)} findings", "error"
 
@@ -39,14 +45,24 @@ def repair_lines(result: RepairResult, *, is_dry: bool) -> Iterator[tuple[str, s
         yield from ((f"  {line}", "plain") for line in _file_lines(file))
     lost = sum(file.lost_rows for file in result.files)
     if not result.files:
-        yield "nothing to repair", "good"
+        yield (
+            "nothing to repair: all live data files are whole (doctor looks at changelog files, too)",
+            "good",
+        )
     elif is_dry:
+        if result.whole_snapshot_id is not None:
+            yield f"or go back to snapshot {result.whole_snapshot_id}: {SAME_ROWS}", "good"
+            yield f"  {_rollback_command(result.path, result.whole_snapshot_id)}", "plain"
         yield f"{len(result.files)} files to repair, {lost} rows to lose: --yes does it", "warning"
     else:
         text = (
             f"{len(result.files)} files repaired in snapshot {result.snapshot_id}, {lost} rows lost"
         )
         yield text, "warning"
+
+
+def _rollback_command(path: str, snapshot_id: int) -> str:
+    return command_line("rollback", path, "--snapshot", str(snapshot_id))
 
 
 def _file_lines(file: RepairedFile) -> Iterator[str]:

@@ -12,14 +12,22 @@ from widetable.errors import DamagedError
 from widetable.paths import TablePaths
 
 ACTION: Final = (
-    "Restore the file from a copy of the table. Without one, Table.repair (widetable repair) keeps what can be read "
-    "and says what is gone, Table.rollback goes back to an older snapshot; Table.doctor lists all that is damaged."
+    "Restore the file from a copy of the table. Without one, Table.doctor (widetable doctor --deep) names the snapshot "
+    "to which Table.rollback loses nothing, if there is one; else Table.repair keeps what can be read, and says what "
+    "is gone."
 )
+# Of a changelog file, which no repair concerns.
+CHANGELOG_ACTION: Final = (
+    "Restore the file; else readers of changes that have yet to read this snapshot start anew with scan mode "
+    "latest-full, under a new consumer id or checkpoint. Rows of the table are not concerned."
+)
+_CHANGELOG_NAME: Final = "/changelog-"
 
 
 def damaged_file(subject: str, found: str, expected: str) -> DamagedError:
     """A file whose bytes are wrong. subject: the path, or something in it and the path."""
-    return DamagedError(subject, found=found, expected=expected, action=ACTION)
+    action = CHANGELOG_ACTION if _CHANGELOG_NAME in subject else ACTION
+    return DamagedError(subject, found=found, expected=expected, action=action)
 
 
 def damaged_bytes(subject: str, found: str, expected: str) -> DamagedError:

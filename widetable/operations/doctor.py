@@ -19,7 +19,7 @@ expires while it is looked at is no finding. Nothing is changed. Raises nothing 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
@@ -32,14 +32,14 @@ from widetable.commit.live_files import LiveFiles
 from widetable.commit.snapshot_times import ahead
 from widetable.derived_value import derived_value
 from widetable.errors import InvalidError, NotFoundError, WidetableError
-from widetable.format.damaged_file import ACTION
+from widetable.format.damaged_file import CHANGELOG_ACTION
 from widetable.format.human_units import size_text
 from widetable.format.snapshot import Snapshot
 from widetable.machine_clock import now_millis
 from widetable.operations.branches import branch_names
 from widetable.operations.damaged_notes import damaged_notes
 from widetable.operations.doctor_report import DoctorFinding, DoctorReport, command_line, of_error
-from widetable.operations.file_damage import DamagedFile, damaged_files
+from widetable.operations.file_damage import Damage, DamagedFile, damaged_files
 from widetable.operations.hash_index_audit import hash_index_findings
 from widetable.operations.named_files import NamedFiles
 from widetable.operations.newest_snapshot import held_newest
@@ -48,6 +48,7 @@ from widetable.operations.orphans import DAY_MILLIS, remove_orphans
 from widetable.operations.supported import check_readable, check_writable
 from widetable.operations.upkeep_check import upkeep_findings
 from widetable.operations.vector_check import vector_findings
+from widetable.operations.whole_snapshot import NOT_WHOLE, SAME_ROWS, whole_snapshot
 from widetable.paths import MAIN_BRANCH
 from widetable.read.expired import is_kept
 from widetable.read.scan_plan import plan
@@ -56,11 +57,6 @@ from widetable.write.table_state import TableState
 
 # Of a branch, these checks would say what they say of main.
 _OF_MAIN: Final = ("options", "upkeep")
-_CHANGELOG: Final = (
-    "Restore the file; else readers of changes that have yet to read this snapshot start anew with scan mode "
-    "latest-full, under a new consumer id or checkpoint. Rows of the table are not concerned."
-)
-
 _MANIFEST: Final = (
     "Restore the file; snapshots that do not name it can be read. If the newest one does, and there is no copy, move "
     "its snapshot file away: Table.accept_lost_snapshots() then goes on from the one before."
@@ -247,12 +243,22 @@ class _Doctor:
                 return
             entries = self._stored.live_entries(latest)
             self.files += len(entries)
-            for _, file in damaged_files(self.table, entries, latest.id, deep=self.is_deep):
-                yield _of_file(file, ACTION, command_line("repair", self.table.paths.root))
+            damage = list(damaged_files(self.table, entries, latest.id, deep=self.is_deep))
+            way = self._way_out(latest, damage) if damage else ("", "")
+            yield from (_of_file(file, *way) for _, file in damage)
             live_files = self._stored
             yield from vector_findings(self.table, live_files, latest, entries, deep=self.is_deep)
             if self.is_deep:
                 yield from hash_index_findings(self.table, live_files, latest)
+
+    def _way_out(self, latest: Snapshot, damage: Sequence[Damage]) -> tuple[str, str]:
+        """What to do with these files, and the command: the way that loses nothing, if there is one."""
+        root, names = self.table.paths.root, {entry.file.file_name for entry, _ in damage}
+        whole_id = whole_snapshot(self.table, self.committer, latest, names, deep=self.is_deep)
+        if whole_id is None:
+            return NOT_WHOLE, command_line("repair", root)
+        command = command_line("rollback", root, "--snapshot", str(whole_id))
+        return f"Restore it from a copy, or go back to snapshot {whole_id}: {SAME_ROWS}.", command
 
     def _merged_rows(self) -> Iterator[DoctorFinding]:
         """Not where a file is damaged, which says why."""
@@ -296,7 +302,7 @@ class _Doctor:
                 self.table, entries, snapshot.id, deep=self.is_deep, is_changelog=True
             )
             for _, file in found:
-                yield _of_file(file, _CHANGELOG)
+                yield _of_file(file, CHANGELOG_ACTION)
 
     def _notes(self) -> Iterator[DoctorFinding]:
         for damage in damaged_notes(self.table.file_io, self.table.paths):

@@ -30,6 +30,7 @@ from widetable.operations.newest_snapshot import held_newest
 from widetable.operations.open_table import OpenTable
 from widetable.operations.salvage import LostRows, Salvaged, salvage
 from widetable.operations.supported import check_writable
+from widetable.operations.whole_snapshot import whole_snapshot
 from widetable.write.commit_message import CommitMessage
 from widetable.write.discard import discard
 from widetable.write.table_state import TableState
@@ -57,13 +58,16 @@ class RepairedFile:
 
 @dataclass(frozen=True)
 class RepairResult:
-    """snapshot_id: of the repair; None when nothing was committed: a dry run, or nothing is damaged."""
+    """snapshot_id: of the repair; None when nothing was committed: a dry run, or nothing is damaged. whole_snapshot_id:
+    that has the same rows in files that are whole: a rollback to it loses nothing; None where there is none.
+    """
 
     __module__ = "widetable"
 
     path: str
     snapshot_id: int | None
     files: tuple[RepairedFile, ...]
+    whole_snapshot_id: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """As values of JSON."""
@@ -77,8 +81,8 @@ def repair(table: OpenTable, dry_run: bool = False, *, deep: bool = True) -> Rep
     One commit that goes forward, an overwrite that readers of changes pass by; without damage there is none. deep:
     read every live file to find the damaged ones, which takes as long as a scan; else what a
     listing shows, and what compactions of this process have met. dry_run: only say. Restore a
-    file from a copy instead where there is one. A newer row that is lost gives way to the older
-    one of its key.
+    file from a copy instead where there is one, or go back to the snapshot that the result names,
+    which loses nothing. A newer row that is lost gives way to the older one of its key.
     """
     is_deep, is_dry = flag(deep, "deep"), flag(dry_run, "dry_run")
     return _repair(table._state(), table._committer, deep=is_deep, dry_run=is_dry)
@@ -98,14 +102,16 @@ def _repair(table: TableState, committer: Committer, *, deep: bool, dry_run: boo
                 break
             # Before anything is written: it may raise, for metadata that is damaged.
             by_name = origins(committer)
+            names = {entry.file.file_name for entry, _ in found}
+            whole_id = whole_snapshot(table, committer, latest, names, deep=deep)
             salvaged = _salvaged(table, found, dry_run=dry_run)
         files = _reported(found, salvaged, by_name)
         if dry_run:
-            return RepairResult(table.paths.root, None, files)
+            return RepairResult(table.paths.root, None, files, whole_id)
         snapshot_id = _committed(table, committer, _messages(found, salvaged))
         if snapshot_id is not None:
             _log_lost(files)
-            return RepairResult(table.paths.root, snapshot_id, files)
+            return RepairResult(table.paths.root, snapshot_id, files, whole_id)
     else:
         raise ConflictError(
             table.paths.root,

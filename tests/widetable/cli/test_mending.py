@@ -37,7 +37,8 @@ def snapshots(table: wt.Table) -> list[int]:
 def test_doctor_ends_as_an_audit_does(table: wt.Table) -> None:
     sound = run("doctor", table.path, "--deep")
     assert sound.exit_code == 0
-    assert sound.stdout.splitlines()[-1].startswith("ok")
+    assert sound.stdout.splitlines()[-1] == "ok: nothing is wrong"
+    assert "--deep reads them" in run("doctor", table.path).stdout.splitlines()[-1]
     newest_file(table).write_bytes(b"")
     ill = run("doctor", table.path)
     assert ill.exit_code == 1
@@ -65,8 +66,20 @@ def test_repair_says_what_is_gone_and_does_it_with_yes(table: wt.Table) -> None:
     done = run("repair", table.path, "--yes")
     assert "repaired in snapshot 3, 2 rows lost" in done.stdout
     assert table.scan().to_arrow()["v"].to_pylist() == ["a", "a"]
-    assert run("repair", table.path, "--yes").stdout == "nothing to repair\n"
+    assert run("repair", table.path, "--yes").stdout.startswith("nothing to repair")
     assert json.loads(run("repair", table.path, "--json").stdout)["files"] == []
+
+
+def test_a_rollback_that_loses_nothing_is_named_first(table: wt.Table) -> None:
+    table.compact(full=True)
+    newest_file(table).write_bytes(b"")
+    command = f"widetable rollback {table.path} --snapshot 2"
+    assert command in run("doctor", table.path).stdout
+    reported = run("repair", table.path).stdout
+    assert reported.index(command) < reported.index("rows to lose")
+    assert run(*command.split()[1:], "--yes").exit_code == 0
+    assert table.scan().to_arrow()["v"].to_pylist() == ["b", "b"]
+    assert run("doctor", table.path, "--deep").exit_code == 0
 
 
 def test_rollback_says_what_it_undoes_and_does_it_with_yes(table: wt.Table) -> None:
