@@ -152,7 +152,10 @@ _KEEP: Final = (
         "Keep a table compacted, with its changelog, and expired: until SIGTERM, or once.",
         (
             PATH,
-            flag("--once", "Do all that is due, then end."),
+            flag(
+                "--once",
+                "Do all that is due, then end: until nothing is, derived tables and their changelog included.",
+            ),
             time(
                 "--interval",
                 "Time between two looks at the table (default: %(default)s).",

@@ -32,16 +32,16 @@ def maintain(
     stop: threading.Event | None = None,
     on_round: Callable[[MaintenanceResult], None] | None = None,
 ) -> MaintenanceResult:
-    """Compact what is due, with the table's changelog, and let old snapshots go: round after round until `stop` is
-    set, or (once) everything now.
+    """Compact what is due, with the table's changelog, bring what is made of it up to date, and let old snapshots go:
+    round after round until `stop` is set, or (once) everything now, until nothing is due.
 
     interval_millis: between two looks at the table. full_compaction_interval_millis: how often everything is
     compacted when something is new; None: never, but every minute for the producer `full-compaction`.
     orphans_older_than_millis: remove files that nothing names and that are so old, once a day; None: leave them.
     on_round: given what each round did. Rounds that fail are logged and done again, unless only the user can help:
-    then the error is raised, and with `once` always. What is made of the table and fails is logged and tried again,
-    too, whoever can help; the rest goes on. Waits while another maintainer has the lease (not with
-    `once`); several at once are safe.
+    then the error is raised, and with `once` always, when all else is done. What is made of the table and fails is
+    logged and tried again without `once`, whoever can help; the rest goes on. Waits while another maintainer has the
+    lease (not with `once`); several at once are safe.
     """
     once = flag(once, "once")
     if stop is not None:

@@ -59,6 +59,8 @@ from widetable.write.table_state import TableState
 
 INTERVAL_MILLIS: Final = 1000
 GROUP_SECONDS: Final = 0.5
+# What is made of a table is news to it, a few times; beside writers that never rest there is always more.
+_MOST_ROUNDS_AT_ONCE: Final = 10
 _log = logging.getLogger("widetable")
 # What a round survives when another one may be better off: a fault of ours too.
 _SURVIVED: Final = Exception
@@ -185,7 +187,9 @@ class Maintainer:
         return replace(done, rounds=1, failures=1)
 
     def run_once(self) -> MaintenanceResult:
-        """Do everything now, whoever has the lease. Raises every error, but one that cleaning may have mended."""
+        """Do everything now, whoever has the lease, until nothing is due: what is made of the table, too, and its
+        changelog. Raises every error, but one that cleaning may have mended.
+        """
         state = self._state_of()
         progress = Progress(self._committer.snapshots.latest_id(), None, None, None)
         try:
@@ -197,13 +201,16 @@ class Maintainer:
             done = self._compacted_at_once(state, progress).plus(cleaned)
         else:
             done = done.plus(self._cleaner.clean(state, progress.latest_id, at_once=True))
-        latest_id = self._committer.snapshots.latest_id()
-        derived = self._derive(latest_id)
-        done = done.plus(derived.result)
-        if derived.result.derived_barriers:  # complete by now: what they let go
+        errors: tuple[Exception, ...] = ()
+        for _ in range(_MOST_ROUNDS_AT_ONCE):
+            derived = self._derive(self._committer.snapshots.latest_id())
+            done, errors = done.plus(derived.result), derived.errors
+            if not (derived.result.derived_rows or derived.result.derived_barriers):
+                break
+            # What it wrote waits for its changelog, and what it completed lets others go.
             latest_id = self._committer.snapshots.latest_id()
             done = done.plus(self._compacted_at_once(state, Progress(latest_id, None, None, None)))
-        for error in (*self._damage, *derived.errors):
+        for error in (*self._damage, *errors):
             raise error
         return replace(done, rounds=1)
 

@@ -78,6 +78,20 @@ def test_with_once_the_error_is_raised_when_all_else_is_done(tmp_path: Path, kin
     assert any(snapshot.commit_kind == "COMPACT" for snapshot in table.snapshots())
 
 
+@pytest.mark.parametrize("write_only", ["true", "false"])
+def test_one_call_with_once_leaves_nothing_due(tmp_path: Path, write_only: str) -> None:
+    options = {"write-only": write_only, "index.cust": "db.by_customer"}
+    shop = Shop(tmp_path, **options)
+    shop.orders((1, 7, 1.0), (2, 8, 2.0))
+    shop.fact.maintain(once=True)
+    assert shop.widened() == [(1, 7, "Oslo", 1), (2, 8, "Rome", 2)]
+    changes = shop.fact.changes(0, shop.fact.snapshots()[-1].id).to_pylist()
+    newest = {row["id"]: row["c_city"] for row in changes if row["_row_kind"] in ("+I", "+U")}
+    assert newest == {1: "Oslo", 2: "Rome"}  # the widened values are in the changelog
+    assert {files for files in shop.fact.inspect.files()["level"].to_pylist()}.isdisjoint({0})
+    assert shop.fact.maintain(once=True).is_idle
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_inspections_and_audits_name_it(tmp_path: Path, kind: str) -> None:
     table, option, why = broken(tmp_path, kind)

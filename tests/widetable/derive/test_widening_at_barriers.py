@@ -19,6 +19,7 @@ from tests.widetable.derive.orders import (
 )
 from widetable.connector import Upkeep
 from widetable.derive import touched_rows, widen_candidates
+from widetable.derive.upkeep import maintainer
 from widetable.derive.widen_at_barrier import next_widened
 from widetable.derived_options import widen_options
 from widetable.errors import ConflictError, InvalidError, NotFoundError, StorageError
@@ -255,7 +256,8 @@ def test_which_barrier_a_widener_takes(orders: Orders) -> None:
             orders.writers[who].complete(barrier)
     taken: list[int] = []
     while not taken or orders.frontiers()[WIDENER] < 90:
-        orders.round()
+        with maintainer(orders.maintained, Upkeep(expire=False)) as its:
+            its.round()
         taken.append(orders.frontiers()[WIDENER])
     assert taken == [80, 90], "then the roundest, as jobs do"
 
