@@ -50,6 +50,11 @@ class WidetableError(Exception):
     def __str__(self) -> str:
         return f"{self.subject}: found {self.found}; expected {self.expected}. {self.action}"
 
+    @property
+    def facts(self) -> str:
+        """Without what to do: for who goes on in spite of it, where the action would speak of another call."""
+        return f"{self.subject}: found {self.found}; expected {self.expected}"
+
     def __reduce__(self) -> tuple[object, ...]:
         # Errors travel from Spark's workers to the driver: keep them picklable with keyword-only arguments.
         return _rebuild, (type(self), self.subject, self.found, self.expected, self.action)

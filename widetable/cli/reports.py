@@ -6,6 +6,8 @@ stream, whose rows are printed while they are read, and which may break off in t
 
 from __future__ import annotations
 
+import sys
+
 import pyarrow as pa
 
 from widetable.cli.audit_text import audit_lines
@@ -19,7 +21,9 @@ from widetable.cli.option_words import names_of
 from widetable.cli.snapshot_word import barrier_or_text, snapshot_or_tag
 from widetable.errors import InvalidError
 from widetable.format.printed_value import printed_rows
+from widetable.operations.backlog import commits_without_changelog
 from widetable.operations.changes import change_schema
+from widetable.operations.doctor_report import command_line
 from widetable.operations.inspected_names import OF_A_SNAPSHOT
 from widetable.table import Table
 
@@ -111,4 +115,16 @@ def changes(
         ends = snapshot_or_tag(start, "START", table), snapshot_or_tag(end, "END", table)
     batches = table.change_batches(*ends, names, mode=mode, commit_columns=commits)
     write_rows(format, output, batches, schema)
+    if mode in ("auto", "changelog"):
+        _say_what_waits(table, *ends)
     return DONE
+
+
+def _say_what_waits(table: Table, start: int | str, end: int | str) -> None:
+    """Commits of the range whose changes are not there yet. Nothing of a range between tags."""
+    if isinstance(start, str) or isinstance(end, str):
+        return
+    waiting = commits_without_changelog(table, start, end)
+    if waiting:
+        text = f"{waiting} commits wait for their changelog: {command_line('maintain', '--once', table.path)}"
+        write_line(text, "warning", sys.stderr)

@@ -395,7 +395,7 @@ class Committer:
             mark_snapshots(self._file_io, self._paths)
             self._is_marked = True
         except WidetableError as error:
-            _log.warning("%s is not marked as having had snapshots: %s", self._paths.root, error)
+            _log.warning("%s is not marked as used: %s", self._paths.root, error.facts)
 
     def _hint(self, id: int) -> None:
         """Only hints: whoever reads them tolerates that they are old or missing."""

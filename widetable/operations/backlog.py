@@ -25,9 +25,10 @@ from widetable.commit.committer import Committer
 from widetable.commit.consumer_store import ConsumerStore
 from widetable.errors import NotFoundError
 from widetable.format.manifest_entry import ManifestEntry
-from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
+from widetable.format.snapshot import COMMIT_KIND_APPEND, COMMIT_KIND_COMPACT, Snapshot
 from widetable.machine_clock import now_millis
-from widetable.operations.unattended import Waiting, unattended_warning
+from widetable.operations.open_table import OpenTable
+from widetable.operations.unattended import MADE_BY_COMPACTION, Waiting, unattended_warning
 from widetable.options import TableOptions
 from widetable.write.table_state import TableState
 
@@ -116,6 +117,29 @@ def since_compaction(
         except NotFoundError:  # expired since the ends were looked up
             return SinceCompaction(None, newer, began_millis)
     return SinceCompaction(snapshot, latest.id - snapshot.id, began_millis)
+
+
+def commits_without_changelog(table: OpenTable, start_id: int, end_id: int) -> int:
+    """How many commits of records after one snapshot up to another wait for the compaction that makes their changelog;
+    0 for a producer that needs none. Reads snapshots from the newest back to the last such compaction.
+    """
+    producer = table.schema.typed_options.get(opt.CHANGELOG_PRODUCER)
+    if producer not in MADE_BY_COMPACTION:
+        return 0
+    snapshots = table._committer.snapshots
+    waiting = 0
+    for id in range(snapshots.latest_id() or 0, start_id, -1):
+        try:
+            snapshot = snapshots.load(id)
+        except NotFoundError:  # expired since the ends were looked up
+            break
+        if snapshot.commit_kind == COMMIT_KIND_COMPACT and (
+            producer == "lookup" or snapshot.changelog_manifest_list is not None
+        ):
+            break
+        is_of_records = snapshot.commit_kind == COMMIT_KIND_APPEND and snapshot.delta_record_count
+        waiting += bool(is_of_records and id <= end_id)
+    return waiting
 
 
 def consumer_lags(state: TableState, latest: Snapshot | None) -> dict[str, ConsumerLag]:

@@ -36,7 +36,7 @@ from widetable import options as opt
 from widetable.barrier_options import BARRIER_INTERVAL
 from widetable.commit.committer import Committer
 from widetable.commit.compaction_wishes import CompactionWishes
-from widetable.errors import ConflictError, StorageError
+from widetable.errors import ConflictError, StorageError, WidetableError
 from widetable.format.bucket_id import BucketId
 from widetable.lsm.bucket_plan import Plan, Scope, new_rows, rewrites_much, takes_much
 from widetable.lsm.compaction import RowsDone
@@ -86,6 +86,13 @@ def _logged(state: TableState) -> Iterator[None]:
         yield
     except ConflictError as lost:
         _log.info("compaction of %s is left to the next: %s", state.paths.root, lost)
+    except WidetableError as error:
+        # What a full disk says to do is of a commit that failed.
+        said = error.facts if isinstance(error, StorageError) else error
+        text = (
+            "compaction of %s after an append failed, and is left to the next; the append is in: %s"
+        )
+        _log.warning(text, state.paths.root, said)
     except Exception:  # noqa: BLE001
         _log.exception("compaction of %s after an append failed", state.paths.root)
 

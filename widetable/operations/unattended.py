@@ -29,7 +29,7 @@ from widetable.options import TableOptions
 from widetable.write.table_state import TableState
 
 # Which changelogs come of compactions, and what moves their level-0 files up.
-_MADE_BY_COMPACTION: Final = ("lookup", "full-compaction")
+MADE_BY_COMPACTION: Final = ("lookup", "full-compaction")
 # So many commits, or so much time, without a compaction are what a maintainer lets pass at most.
 _PATIENT_COMMITS: Final = 3
 _PATIENT_MILLIS: Final = 60_000
@@ -60,7 +60,7 @@ def unattended_warning(
     is_leased: somebody has the compaction lease. Pure.
     """
     producer = options.get(opt.CHANGELOG_PRODUCER)
-    needs_somebody = options.get(opt.WRITE_ONLY) and producer in _MADE_BY_COMPACTION
+    needs_somebody = options.get(opt.WRITE_ONLY) and producer in MADE_BY_COMPACTION
     if not needs_somebody or is_leased or not waiting.files:
         return None
     is_patient = (
@@ -82,7 +82,7 @@ def warn_unattended(state: TableState, committer: Committer, new_files: int) -> 
     compaction.
     """
     path = state.paths.root
-    if not new_files or state.options.get(opt.CHANGELOG_PRODUCER) not in _MADE_BY_COMPACTION:
+    if not new_files or state.options.get(opt.CHANGELOG_PRODUCER) not in MADE_BY_COMPACTION:
         return
     if not _SELDOM.is_due(path):
         return

@@ -82,12 +82,20 @@ def _compaction(
         return
     trigger = options.get(opt.NUM_SORTED_RUN_COMPACTION_TRIGGER)
     needs_maintainer = unattended is not None or (options.get(opt.WRITE_ONLY) and not is_leased)
+    expected = "somebody who moves them up"
+    if is_slow(backlog, options):
+        key = opt.NUM_SORTED_RUN_COMPACTION_TRIGGER.key
+        expected = (
+            f"not many more than {trigger} in a bucket, where compactions begin (option {key!r})"
+        )
+    elif not needs_maintainer:
+        expected = "none for longer than a compaction takes to come"
     yield DoctorFinding(
         "upkeep",
         root,
         f"{backlog.files} level-0 files"
         + (", and nobody who compacts" if needs_maintainer else ""),
-        f"about {trigger} in a bucket, as option {opt.NUM_SORTED_RUN_COMPACTION_TRIGGER.key!r} says",
+        expected,
         f"reads, which merge them, and the changelog: {backlog.most_in_a_bucket} in one bucket",
         "Let a maintainer run for as long as the table is written."
         if needs_maintainer

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import json
 import logging
+import os
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ from tests.command_line import run
 from tests.read_only_disk import make_read_only
 from widetable.cli import reports
 from widetable.errors import StorageError
+from widetable.storage import local
 from widetable.storage.local import LocalFileIO
 
 _log = logging.getLogger("widetable")
@@ -113,3 +117,72 @@ def test_what_is_not_there_is_not_refused_by_a_read_only_disk(
             disk.delete(str(tmp_path / "file"))
         with pytest.raises(StorageError, match="Read-only"):
             disk.delete_empty_dir(str(tmp_path / "dir"))
+
+
+def test_a_disk_that_is_full_after_the_commit_is_one_line_that_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = wt.Catalog(tmp_path).create_table(
+        "db.l", {"k": "BIGINT"}, primary_key=["k"], options={"changelog-producer": "lookup"}
+    )
+    open_output = LocalFileIO.open_output
+
+    def full(file_io: LocalFileIO, path: str, *args: Any, **how: Any) -> Any:
+        if "changelog-" in path:
+            raise local._refused(path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+        return open_output(file_io, path, *args, **how)
+
+    monkeypatch.setattr(LocalFileIO, "open_output", full)
+    rows = tmp_path / "rows.json"
+    rows.write_text('{"k": 1}\n')
+    done = run("write", made.path, str(rows))
+    assert (done.exit_code, done.stdout) == (0, "1 rows in 1 files, snapshot 1\n")
+    (line,) = done.stderr.splitlines()
+    assert "the append is in" in line
+    assert "No space left" in line
+    assert "nothing was committed" not in line
+
+
+@pytest.mark.parametrize("producer", ["lookup", "full-compaction"])
+def test_changes_says_how_many_commits_wait_for_their_changelog(
+    tmp_path: Path, producer: str
+) -> None:
+    options = {"changelog-producer": producer, "write-only": "true"}
+    made = wt.Catalog(tmp_path).create_table(
+        "db.w", {"k": "BIGINT"}, primary_key=["k"], options=options
+    )
+    for key in range(3):
+        made.write([{"k": key}])
+    done = run("changes", made.path, "0", "3")
+    waits = f"commits wait for their changelog: widetable maintain --once {made.path}\n"
+    assert (done.exit_code, done.stdout, done.stderr) == (0, "", f"3 {waits}")
+    assert run("changes", made.path, "1", "2").stderr == f"1 {waits}"
+    for other in (("0", "3", "--mode", "delta"), ("0", "0")):
+        assert run("changes", made.path, *other).stderr == ""
+    run("maintain", "--once", made.path)
+    last = made.snapshots()[-1].id
+    done = run("changes", made.path, "0", str(last))
+    assert (len(done.stdout.splitlines()), done.stderr) == (3, "")
+    made.write([{"k": 9}])
+    done = run("changes", made.path, "0", str(last + 1))
+    assert (len(done.stdout.splitlines()), done.stderr) == (3, f"1 {waits}")
+
+
+def test_changes_of_a_table_that_needs_no_compaction_say_nothing(table: wt.Table) -> None:
+    assert run("changes", table.path, "0", "3").stderr == ""
+
+
+def test_doctor_does_not_expect_more_files_than_there_are(tmp_path: Path) -> None:
+    options = {"changelog-producer": "lookup", "write-only": "true"}
+    made = wt.Catalog(tmp_path).create_table(
+        "db.w", {"k": "BIGINT"}, primary_key=["k"], options=options
+    )
+    for key in range(2):
+        made.write([{"k": key}])
+    for path in Path(made.path, "snapshot").glob("snapshot-*"):
+        body = json.loads(path.read_text())
+        body["timeMillis"] -= 2 * 3_600_000
+        path.write_text(json.dumps(body))
+    (finding,) = wt.Table.open(made.path).doctor().findings
+    assert finding.found == "2 level-0 files, and nobody who compacts"
+    assert finding.expected == "somebody who moves them up"
