@@ -150,7 +150,9 @@ def compile(function):
     return real_compile(function)
 
 LocalFileIO.turn, COMPILER.compile = turn, compile
-table = wt.Catalog(sys.argv[1]).create_table("d.t", {"k": "BIGINT", "v": "STRING"}, primary_key=["k"], options={"write-only": "true"})
+table = wt.Catalog(sys.argv[1]).create_table(
+    "d.t", {"k": "BIGINT", "v": "STRING"}, primary_key=["k"], options={"write-only": "true"}
+)
 begun = []
 for number in range(3):
     writer = table.new_writer(["k", "v"])
