@@ -351,6 +351,11 @@ EXPIRY: Final[dict[str, tuple[str, ...]]] = {
         _EXPIRY + "_choice.py::test_a_time_ahead_of_now_is_no_age",
         _OPERATIONS + "test_wrong_clocks.py::test_one_writer_ahead_does_not_stop_expiry",
     ),
+    "a tag's time to live": (
+        _OPERATIONS + "test_tag_times.py::test_a_tag_lives_as_long_wherever_it_expires",
+        _OPERATIONS
+        + "test_tag_times.py::test_a_tag_of_another_client_notes_no_zone_and_goes_by_local_time",
+    ),
     "automatic tags": (
         _OPERATIONS
         + "test_automatic_tags.py::test_a_maintainer_makes_them_before_snapshots_expire_and_without_expiry",

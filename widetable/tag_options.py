@@ -23,8 +23,8 @@ TAG_AUTOMATIC_CREATION: Final = Option[str].enum(
     "tag.automatic-creation",
     "none",
     ("none", "process-time", "watermark", "batch"),
-    "Maintainers and expiry tag the first snapshot after each period, by its commit time or its watermark. `batch` is "
-    "refused.",
+    "Maintainers and expiry tag the first snapshot after each period, by its commit time or its watermark (see "
+    "`widetable.tag-snapshot`). `batch` is refused.",
 )
 TAG_CREATION_PERIOD: Final = Option[str].enum(
     "tag.creation-period",
@@ -59,10 +59,24 @@ TAG_NUM_RETAINED_MAX: Final = Option[int | None](
     "So many automatic tags stay, the newest; by default all.",
     least=1,
 )
+TAG_SNAPSHOT: Final = Option[str].enum(
+    "widetable.tag-snapshot",
+    "first-after",
+    ("first-after", "last-before"),
+    "Which snapshot an automatic tag keeps: the first one after its period, which holds the first commit of the next "
+    "period too, as other clients make them; or the last one of its period. Other clients do not know the option.",
+)
 TAG_AUTOMATIC_COMPLETION: Final = Option[bool].flag(
     "tag.automatic-completion",
     False,
-    "Periods without a snapshot get a tag too, each of a later one.",
+    "Periods without a snapshot get a tag too: each of a later one, or with `widetable.tag-snapshot` = `last-before` "
+    "of the one before.",
+)
+PROCESS_TIME_ZONE: Final = Option[str | None].text(
+    "sink.process-time-zone",
+    None,
+    "The zone in which commit times are times of automatic tags, such as `Europe/Berlin` or `GMT-08:00`; by default "
+    "that of the machine that makes the tags.",
 )
 WATERMARK_TIME_ZONE: Final = Option[str].text(
     "sink.watermark-time-zone",

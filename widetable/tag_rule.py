@@ -2,6 +2,7 @@
 
     period p      [start, start + p), in local time counted from 1970-01-01; its tag is named by its start
     due           at the first snapshot whose time is no earlier than the period's end plus the delay
+    of            that snapshot; with `widetable.tag-snapshot` = `last-before` the last one of the period (`ended`)
 
 A table without automatic tags gets the one of the period before its first snapshot. Source: Paimon `TagAutoCreation`,
 `TagPeriodHandler`, `TagTimeExtractor`. Raises UnsupportedError for tags of batch writes, InvalidError for a delay as
@@ -22,6 +23,7 @@ ended last by the clock.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -43,11 +45,10 @@ _HOUR: Final = {"with_dashes": "%Y-%m-%d %H", "without_dashes": "%Y%m%d %H"}
 
 @dataclass(frozen=True)
 class TagRule:
-    """zone: name of that of watermarks; None: the commit's time, in the zone of this machine. most: how many stay.
-    completes: no period goes without a tag.
+    """zone: name of that of the times; None: that of this machine, so names depend on who makes them. most: how many
+    stay. completes: no period goes without a tag. is_last_before: tags are of the last snapshot of their period.
 
     period, delay: delay < period. name_format: of `strftime`; a name says the start of its period.
-    By commit times the names depend on the zone of the machine that makes them.
     """
 
     period: timedelta
@@ -57,6 +58,7 @@ class TagRule:
     is_by_watermark: bool
     most: int | None
     completes: bool
+    is_last_before: bool = False
 
     def time_of(self, commit_millis: int, watermark: int | None) -> datetime | None:
         """By which a snapshot belongs to a period; None for one without a watermark, or a time that no calendar has.
@@ -68,12 +70,22 @@ class TagRule:
             return None
         zone = None if self.zone is None else zone_of(self.zone)
         if zone is None and self.zone is not None:
-            raise unknown_zone(self.zone)
+            raise self.unknown_zone()
         try:
             time = datetime.fromtimestamp(millis / 1000, zone).replace(tzinfo=None)
         except (OverflowError, ValueError, OSError):
             return None
         return time if time.year > _LEAST_YEAR else None
+
+    def unknown_zone(self) -> InvalidError:
+        """The error for a zone that this machine does not know; another machine may."""
+        option = tag.WATERMARK_TIME_ZONE if self.is_by_watermark else tag.PROCESS_TIME_ZONE
+        return InvalidError(
+            f"option {option.key!r}",
+            found=repr(self.zone),
+            expected="UTC, an offset such as GMT-08:00, or a zone that this machine knows, such as Europe/Berlin",
+            action="Correct the zone, or install the tz database here (the package tzdata).",
+        )
 
     def due(self, newest: datetime | None, time: datetime) -> datetime | None:
         """The start of the period of which a snapshot of this time is the tag. newest: that of the newest tag.
@@ -87,6 +99,35 @@ class TagRule:
         if time - _EPOCH - self.delay < newest - _EPOCH + 2 * self.period:
             return None
         return newest + self.period if self.completes else self._before(time)
+
+    def ended(
+        self, newest: datetime | None, previous: datetime, time: datetime
+    ) -> Iterator[datetime]:
+        """The starts of the periods whose last snapshot is the one of the time `previous`, as the next one shows. Only
+        those after newest, the period of the newest tag.
+
+        For tags of the last snapshot before. A period without a snapshot has none, unless the rule completes.
+        """
+        start, end = self._of(previous), self._of(time)
+        if self.completes and newest is not None:
+            start = max(start, self._floor(newest))
+        while start < end:
+            if newest is None or start > newest:
+                yield start
+            start = start + self.period if self.completes else end
+
+    def may_have_ended(self, newest: datetime | None, first: datetime, last: datetime) -> bool:
+        """Whether snapshots after that of the newest tag show that a period has ended. first, last: their times."""
+        if self.completes and newest is not None:
+            return self._of(last) - _EPOCH > newest - _EPOCH + self.period
+        return self._of(last) > self._of(first)
+
+    def _of(self, time: datetime) -> datetime:
+        """The period that a snapshot belongs to."""
+        return self._floor(time - self.delay)
+
+    def _floor(self, time: datetime) -> datetime:
+        return _EPOCH + (time - _EPOCH) // self.period * self.period
 
     def _before(self, time: datetime) -> datetime:
         """The period that ended last."""
@@ -138,10 +179,13 @@ def tag_rule(options: TableOptions) -> TagRule | None:
         period,
         delay,
         _name_format(options),
-        options.get(tag.WATERMARK_TIME_ZONE) if is_by_watermark else None,
+        options.get(tag.WATERMARK_TIME_ZONE)
+        if is_by_watermark
+        else options.get(tag.PROCESS_TIME_ZONE),
         is_by_watermark,
         options.get(tag.TAG_NUM_RETAINED_MAX),
         options.get(tag.TAG_AUTOMATIC_COMPLETION),
+        options.get(tag.TAG_SNAPSHOT) == "last-before",
     )
 
 
@@ -166,17 +210,7 @@ def _name_format(options: TableOptions) -> str:
 
 
 def check_zone(options: TableOptions) -> None:
-    """Raise InvalidError for a zone of watermarks that is no zone, as far as this machine can tell."""
+    """Raise InvalidError for a zone of automatic tags that is no zone, as far as this machine can tell."""
     rule = tag_rule(options)
     if rule is not None and rule.zone is not None and is_refuted(rule.zone):
-        raise unknown_zone(rule.zone)
-
-
-def unknown_zone(name: str) -> InvalidError:
-    """The error for a zone of watermarks that this machine does not know; another machine may."""
-    return InvalidError(
-        f"option {tag.WATERMARK_TIME_ZONE.key!r}",
-        found=repr(name),
-        expected="UTC, or a zone that this machine knows, such as Europe/Berlin",
-        action="Correct the zone, or install the tz database here (the package tzdata).",
-    )
+        raise rule.unknown_zone()

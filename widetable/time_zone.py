@@ -1,27 +1,54 @@
-"""Time zones by name. UTC is known everywhere; other zones need a zone database (the system's, or the package tzdata).
+"""Time zones by name, as Java's `ZoneId` takes them.
 
-A slim image has none. There `zone_of` knows UTC only, and `is_refuted` refuses no name: nobody can
-tell a wrong one. Raises nothing.
+UTC and offsets (`GMT-08:00`, `+09:00`) are known everywhere; other zones need a zone database (the system's, or the
+package tzdata).
+
+A slim image has none. There `zone_of` knows UTC and offsets only, and `is_refuted` refuses no name:
+nobody can tell a wrong one. Raises nothing.
 """
 
 from __future__ import annotations
 
-from datetime import timezone, tzinfo
+import re
+from datetime import timedelta, timezone, tzinfo
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 # Names of UTC that Java's ZoneId and the database know.
-_UTC: Final = frozenset(("UTC", "Etc/UTC", "UCT", "Zulu", "Etc/Zulu", "Z", "GMT", "Etc/GMT"))
+_UTC: Final = frozenset(("UTC", "Etc/UTC", "UCT", "Zulu", "Etc/Zulu", "Z", "GMT", "Etc/GMT", "UT"))
+# `ZoneId.of`: hours alone may be of one digit; minutes and seconds of two, with colons throughout or without any.
+_OFFSET: Final = re.compile(
+    r"(?:UTC|GMT|UT)?([+-])(?:(\d{1,2})|(\d\d)(\d\d)(\d\d)?|(\d\d):(\d\d)(?::(\d\d))?)", re.ASCII
+)
+_FURTHEST: Final = timedelta(hours=18)
 
 
 def zone_of(name: str) -> tzinfo | None:
     """None for a zone that this machine does not know."""
     if name in _UTC:
         return timezone.utc
+    offset = _offset(name)
+    if offset is not None:
+        return timezone(offset)
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         return None
+
+
+def _offset(name: str) -> timedelta | None:
+    """The fixed distance from UTC that a name says; None for other names, and for what Java takes for no offset."""
+    match = _OFFSET.fullmatch(name)
+    if match is None:
+        return None
+    hours, minutes, seconds = (
+        next((int(part) for part in parts if part is not None), 0)
+        for parts in (match.group(2, 3, 6), match.group(4, 7), match.group(5, 8))
+    )
+    distance = timedelta(hours=hours, minutes=minutes, seconds=seconds)
+    if minutes > 59 or seconds > 59 or distance > _FURTHEST:
+        return None
+    return distance if match[1] == "+" else -distance
 
 
 def is_refuted(name: str) -> bool:

@@ -124,8 +124,9 @@ class Inspector:
         return self.frame("buckets", snapshot_id=snapshot_id, tag=tag)
 
     def tags(self) -> pa.Table:
-        """Tags: `tag, snapshot_id, schema_id, time, total_records, create_time, expire_time`. The last two are wall
-        clock of who made it, null for one that is kept for ever.
+        """Tags: `tag, snapshot_id, schema_id, time, total_records, create_time, expire_time, expires_at`.
+        create_time and expire_time are wall clock of who made it, null for one that is kept for ever. expires_at is
+        the instant at which expiry deletes it, null for one of another client, which notes no zone.
         """
         return self.frame("tags")
 

@@ -105,24 +105,33 @@ class Snapshot:
 class Tag:
     """A snapshot that is kept by name.
 
-    create_time: (year, month, day, hour, minute, second, nanos), local. Both are None without a
-    time to live.
+    create_time: (year, month, day, hour, minute, second, nanos), local to who made the tag, in no zone.
+    created_millis: the same instant since 1970 UTC; None in tags of other clients. All are None without
+    a time to live.
     The snapshot is written whole, so the tag outlives the snapshot's own file.
     """
 
     snapshot: Snapshot
     create_time: tuple[int, ...] | None = None
     time_retained_seconds: float | None = None
+    created_millis: int | None = None
 
     @staticmethod
-    def of(snapshot: Snapshot, retained_millis: int | None, now: datetime) -> Tag:
-        """A tag that is made now, local as other clients write and compare it. retained_millis: None for ever."""
+    def of(snapshot: Snapshot, retained_millis: int | None, now_millis: int) -> Tag:
+        """A tag that is made now: local as other clients write and compare it, and as an instant. retained_millis: None
+        for ever.
+        """
         if retained_millis is None:
             return Tag(snapshot=snapshot)
+        now = datetime.fromtimestamp(now_millis / 1000)
         day = (now.year, now.month, now.day)
         moment = (*day, now.hour, now.minute, now.second, now.microsecond * 1000)
-        retained_seconds = retained_millis / 1000
-        return Tag(snapshot=snapshot, create_time=moment, time_retained_seconds=retained_seconds)
+        return Tag(
+            snapshot=snapshot,
+            create_time=moment,
+            time_retained_seconds=retained_millis / 1000,
+            created_millis=now_millis,
+        )
 
     @property
     def created_at(self) -> datetime | None:
@@ -146,6 +155,22 @@ class Tag:
         except (OverflowError, ValueError):
             return None
 
+    @property
+    def ends_millis(self) -> int | None:
+        """The instant at which its time is over, since 1970 UTC; None: never, or not known by the tag alone."""
+        if self.created_millis is None or self.time_retained_seconds is None:
+            return None
+        millis = self.created_millis + self.time_retained_seconds * 1000
+        return int(millis) if millis < 2**63 else None
+
+    def is_over(self, now_millis: int) -> bool:
+        """Whether its time is over: by the instant that it notes, the same on every machine. A tag of another client
+        notes none: that is compared with this machine's local time, as other clients do.
+        """
+        if self.created_millis is not None:
+            return self.ends_millis is not None and self.ends_millis < now_millis
+        return self.ends_at is not None and self.ends_at < datetime.fromtimestamp(now_millis / 1000)
+
     def to_json(self) -> str:
         """The text of a tag file: the snapshot's keys, then the tag's."""
         body = _snapshot_body(self.snapshot)
@@ -153,6 +178,8 @@ class Tag:
             body["tagCreateTime"] = list(self.create_time)
         if self.time_retained_seconds is not None:
             body["tagTimeRetained"] = self.time_retained_seconds
+        if self.created_millis is not None:
+            body[_TAG_CREATED_MILLIS] = self.created_millis
         return _dump(body)
 
 
@@ -215,7 +242,9 @@ _KEYS: Final[tuple[tuple[str, str, Callable[[Any], Any], bool], ...]] = (
     ("operation", "operation", _text, False),
 )
 _KNOWN: Final = frozenset(key for key, *_ in _KEYS)
-_TAG_KEYS: Final = frozenset({"tagCreateTime", "tagTimeRetained"})
+# Ours, which other clients skip: `tagCreateTime` is in no zone.
+_TAG_CREATED_MILLIS: Final = "widetable.tag-created-millis"
+_TAG_KEYS: Final = frozenset({"tagCreateTime", "tagTimeRetained", _TAG_CREATED_MILLIS})
 
 
 def snapshot_from_json(data: str | bytes, subject: str) -> Snapshot:
@@ -228,11 +257,13 @@ def tag_from_json(data: str | bytes, subject: str) -> Tag:
     body = _load(data, subject)
     snapshot = _snapshot_from_body(body, subject, _KNOWN | _TAG_KEYS)
     created, retained = body.get("tagCreateTime"), body.get("tagTimeRetained")
+    millis = body.get(_TAG_CREATED_MILLIS)
     try:
         return Tag(
             snapshot=snapshot,
             create_time=None if created is None else tuple(_integer(part) for part in created),
             time_retained_seconds=None if retained is None else float(retained),
+            created_millis=None if millis is None else _integer(millis),
         )
     except (TypeError, ValueError) as cause:
         raise _damaged(subject, f"a tag with a wrong time: {cause}") from cause

@@ -13,7 +13,9 @@ Of a table with daily tags, without a delay, whose newest automatic tag is that 
     tag         -              20260104       -              20260106      (completing: 20260105)
 
 A period is over when the first snapshot after it comes, and that snapshot is its tag: it has all
-that the period has brought, and a little more.
+that the period has brought, and a little more. With `widetable.tag-snapshot` = `last-before` the
+tag is of the one before, the last of the period itself. Of the table above that is 40 for 20260104,
+and once 43 is there 42 for 20260105 (completing: 42 for 20260106, too).
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from datetime import datetime
+from time import time_ns
 
 from widetable.commit.passed_over import if_there
 from widetable.commit.snapshot_store import SnapshotStore
@@ -57,12 +60,12 @@ class _AutomaticTags:
         newest, after_id = max(there, default=(None, 0))
         if not self._has_reached(newest, after_id):
             return None
-        for snapshot in self._later(after_id):
-            time = self._time_of(snapshot)
-            start = None if time is None else self._rule.due(newest, time)
+        self._newest = newest
+        due = self._last_before if self._rule.is_last_before else self._first_after
+        for snapshot, start in due(after_id):
             try:
-                if start is not None and self._keep(self._rule.name(start), snapshot):
-                    newest = start
+                if self._keep(self._rule.name(start), snapshot):
+                    self._newest = start
             except StorageError as refusal:
                 # No later one either: tags come in the order of snapshots, or `newest` would
                 # pass this one over for good.
@@ -70,6 +73,26 @@ class _AutomaticTags:
                 return snapshot.id
         self._let_go()
         return None
+
+    def _first_after(self, after_id: int) -> Iterator[tuple[Snapshot, datetime]]:
+        """What is due: a snapshot, and the start of the period whose tag it is."""
+        for snapshot in self._later(after_id):
+            time = self._time_of(snapshot)
+            start = None if time is None else self._rule.due(self._newest, time)
+            if start is not None:
+                yield snapshot, start
+
+    def _last_before(self, after_id: int) -> Iterator[tuple[Snapshot, datetime]]:
+        """The same, where a snapshot is the tag of its own period once the next one is of a later period."""
+        previous: tuple[Snapshot, datetime] | None = None
+        for snapshot in self._later(after_id - 1):
+            time = self._time_of(snapshot)
+            if time is None:
+                continue
+            if previous is not None:
+                for start in self._rule.ended(self._newest, previous[1], time):
+                    yield previous[0], start
+            previous = snapshot, time
 
     def _time_of(self, snapshot: Snapshot) -> datetime | None:
         return self._rule.time_of(snapshot.time_millis, snapshot.watermark)
@@ -89,9 +112,17 @@ class _AutomaticTags:
         while snapshot is not None and snapshot.id > after_id:
             time = self._time_of(snapshot)
             if time is not None:
+                if self._rule.is_last_before:
+                    return self._has_passed(newest, after_id, time)
                 return self._rule.due(newest, time) is not None
             snapshot = if_there(self._snapshots.load, snapshot.id - 1)
         return False
+
+    def _has_passed(self, newest: datetime | None, after_id: int, last: datetime) -> bool:
+        """The same for tags of the last snapshot before: by the oldest one behind the newest tag, too."""
+        times = (self._time_of(snapshot) for snapshot in self._later(after_id))
+        first = next((time for time in times if time is not None), last)
+        return self._rule.may_have_ended(newest, first, last)
 
     def _later(self, after_id: int) -> Iterator[Snapshot]:
         """Those that are kept, oldest first."""
@@ -104,8 +135,9 @@ class _AutomaticTags:
 
     def _keep(self, name: str, snapshot: Snapshot) -> bool:
         """Whether there is such a tag now; not, when the snapshot has expired meanwhile."""
+        now_millis = time_ns() // 1_000_000
         try:
-            is_new = self._tags.keep(name, Tag.of(snapshot, self._kept_millis, datetime.now()))
+            is_new = self._tags.keep(name, Tag.of(snapshot, self._kept_millis, now_millis))
         except NotFoundError:
             return False
         if is_new:

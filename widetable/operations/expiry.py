@@ -22,7 +22,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Final
 
 from widetable import retention_options as retention
@@ -172,8 +171,7 @@ class _Expiry:
     def _ended_tags(self) -> tuple[str, ...]:
         if not self._state.options.get(TAG_TIME_EXPIRE_ENABLED):
             return ()
-        now = datetime.fromtimestamp(self._now_millis() / 1000)  # as they are written
-        return tuple(self._tags.expired(now))
+        return tuple(self._tags.expired(self._now_millis()))
 
     def _choose(self, retention: Retention, needed: list[int]) -> Sequence[int]:
         """Most expiries find nothing, and do so without a list. Some snapshots between others may be lost: what goes

@@ -41,7 +41,7 @@ SCHEMAS: Final = frame_schema(
 OPTIONS: Final = frame_schema("key string, value string?, default string?, is_known bool")
 TAGS: Final = frame_schema(
     "tag string, snapshot_id int64, schema_id int64, time time, total_records int64, create_time local_time?, "
-    "expire_time local_time?"
+    "expire_time local_time?, expires_at time?"
 )
 BRANCHES: Final = frame_schema(
     "branch string, path string, schema_id int64?, snapshot_id int64?, time time?"
@@ -123,7 +123,8 @@ def options(table: OpenTable) -> pa.Table:
 def tags(table: OpenTable) -> pa.Table:
     """All tags that can be read, by name.
     time: of the snapshot's commit. create_time, expire_time: null where the tag does not say it;
-    without an expire_time it stays until it is deleted.
+    without an expire_time it stays until it is deleted. expires_at: the instant of expire_time, null in
+    a tag of another client, whose expire_time is compared with the local time of whoever expires.
     """
     store = table._tags
     found, damaged = readable(store.names(), store.load_tag)
@@ -135,7 +136,7 @@ def tags(table: OpenTable) -> pa.Table:
 def _tag_row(name: str, tag: Tag) -> tuple[Any, ...]:
     one = tag.snapshot
     held = one.id, one.schema_id, one.time_millis, one.total_record_count
-    return name, *held, tag.created_at, tag.ends_at
+    return name, *held, tag.created_at, tag.ends_at, tag.ends_millis
 
 
 def branches(table: OpenTable) -> pa.Table:

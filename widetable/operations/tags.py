@@ -15,8 +15,6 @@ for a tag that cannot be read when it is asked for by name.
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from widetable.arguments import refused, text
 from widetable.commit.passed_over import pass_over, readable
 from widetable.errors import DamagedError, InvalidError, NotFoundError
@@ -70,13 +68,10 @@ class TagStore:
         """Tags that cannot be read."""
         return readable(self.names(), self.load)[1]
 
-    def expired(self, now: datetime) -> list[str]:
-        """Those whose time is over. now: local.
-        As `created_at` of a tag is. One that cannot be read is not among them: it says no time.
-        """
-        found = readable(self.names(), self.load_tag)[0]
-        ends = ((name, tag.ends_at) for name, tag in found.items())
-        return [name for name, ends_at in ends if ends_at is not None and ends_at < now]
+    def expired(self, now_millis: int) -> list[str]:
+        """Those whose time is over. One that cannot be read is not among them: it says no time."""
+        readable_tags = readable(self.names(), self.load_tag)[0]
+        return [name for name, tag in readable_tags.items() if tag.is_over(now_millis)]
 
     def create(self, name: str, tag: Tag) -> None:
         """Keep a snapshot. A tag that keeps it already is left as it is.

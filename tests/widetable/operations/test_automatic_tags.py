@@ -126,6 +126,96 @@ def test_watermarks_in_their_zone(tmp_path: Path) -> None:
     assert kept(table.table) == {"2024-03-08": 2, "2024-03-09": 4}
 
 
+@pytest.mark.parametrize(
+    ("zone", "expected"),
+    [
+        ("Asia/Tokyo", {"2024-03-08": 1, "2024-03-09": 3}),
+        ("GMT+9", {"2024-03-08": 1, "2024-03-09": 3}),
+        ("+09:00", {"2024-03-08": 1, "2024-03-09": 3}),
+        ("UTC-14:30", {"2024-03-07": 1, "2024-03-08": 3}),
+        ("UTC", {"2024-03-08": 1}),
+    ],
+)
+def test_commit_times_in_their_zone(tmp_path: Path, zone: str, expected: dict[str, int]) -> None:
+    """Wherever the maintainer runs."""
+    options = {"tag.automatic-creation": "process-time", "sink.process-time-zone": zone}
+    table = dated_table(tmp_path, options)
+    for hour in (10, 14, 15, 16):  # 15:00 UTC is midnight in Tokyo
+        table.add(datetime(2024, 3, 9, hour, tzinfo=timezone.utc))
+    table.table.maintain(once=True)
+    assert kept(table.table) == expected
+
+
+BEFORE: list[tuple[str, dict[str, str], list[str], dict[str, int]]] = [
+    (
+        "a day at its end",
+        {},
+        ["9 14:00", "9 23:59", "10 00:00", "10 12:00", "11 07:00"],
+        {"2024-03-09": 2, "2024-03-10": 4},
+    ),
+    (
+        "a day without a snapshot has no tag",
+        {},
+        ["9 14:00", "12 01:00", "12 02:00", "13 00:30"],
+        {"2024-03-09": 1, "2024-03-12": 3},
+    ),
+    (
+        "or the one before it",
+        {"tag.automatic-completion": "true"},
+        ["9 14:00", "12 01:00", "12 02:00", "13 00:30"],
+        {"2024-03-09": 1, "2024-03-10": 1, "2024-03-11": 1, "2024-03-12": 3},
+    ),
+    (
+        "late snapshots belong to the day before",
+        {"tag.creation-delay": "2 h"},
+        ["9 14:00", "10 01:59", "10 02:00"],
+        {"2024-03-09": 2},
+    ),
+    (
+        "a clock that goes back ends no day",
+        {"tag.creation-period": "hourly"},
+        ["9 14:10", "9 16:00", "9 14:50", "9 17:30", "9 18:00"],
+        {"2024-03-09 14": 1, "2024-03-09 17": 4},
+    ),
+    (
+        "the newest ones stay",
+        {"tag.num-retained-max": "2"},
+        ["9 14:00", "10 00:00", "11 00:00", "12 00:00"],
+        {"2024-03-10": 2, "2024-03-11": 3},
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("options", "times", "expected"), [c[1:] for c in BEFORE], ids=[c[0] for c in BEFORE]
+)
+@pytest.mark.parametrize("rounds", ["at the end", "after each"])
+def test_the_last_snapshot_before_the_end_of_a_period(
+    tmp_path: Path, options: dict[str, str], times: list[str], expected: dict[str, int], rounds: str
+) -> None:
+    own = {"tag.automatic-creation": "process-time", "widetable.tag-snapshot": "last-before"}
+    table = dated_table(tmp_path, own | options)
+    for number, time in enumerate(times):
+        table.add(at(time))
+        if rounds == "after each" or number == len(times) - 1:
+            table.table.expire_snapshots(time_retained_millis=10**15)
+    assert kept(table.table) == expected
+
+
+def test_the_last_snapshot_of_a_period_is_tagged_before_it_expires(tmp_path: Path) -> None:
+    options = {
+        "tag.automatic-creation": "process-time",
+        "widetable.tag-snapshot": "last-before",
+        "snapshot.num-retained.min": "1",
+        "snapshot.num-retained.max": "1",
+    }
+    table = dated_table(tmp_path, options)
+    for time in ("9 14:00", "9 15:00", "10 00:00"):
+        table.add(at(time))
+        table.table.expire_snapshots()
+    assert table.table.scan(tag="2024-03-09").to_arrow().num_rows == 2
+
+
 @pytest.fixture
 def no_zones(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A slim image: no zone database, and no package tzdata."""
@@ -242,6 +332,14 @@ def test_days_at_the_ends_of_a_calendar(tmp_path: Path) -> None:
             wt.InvalidError,
             "sink.watermark-time-zone",
         ),
+        (
+            {"sink.process-time-zone": "Nowhere/Land"},
+            wt.InvalidError,
+            "sink.process-time-zone",
+        ),
+        ({"sink.process-time-zone": "+19:00"}, wt.InvalidError, "sink.process-time-zone"),
+        ({"sink.process-time-zone": "GMT+9:5"}, wt.InvalidError, "sink.process-time-zone"),
+        ({"widetable.tag-snapshot": "last"}, wt.InvalidError, "last-before"),
         (
             {"tag.automatic-creation": "watermark", "sink.watermark-time-zone": "../etc"},
             wt.InvalidError,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime, timedelta
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,7 @@ def tag_file(table: wt.Table, name: str) -> Path:
 def age(table: wt.Table, name: str, by: timedelta) -> None:
     """As if the tag had been made earlier."""
     body = json.loads(tag_file(table, name).read_text())
+    body["widetable.tag-created-millis"] -= by // timedelta(milliseconds=1)
     moment = datetime(*body["tagCreateTime"][:6]) - by
     body["tagCreateTime"] = [moment.year, moment.month, moment.day, moment.hour, moment.minute]
     tag_file(table, name).write_text(json.dumps(body))
@@ -69,6 +72,57 @@ def test_a_table_may_keep_its_tags(tmp_path: Path) -> None:
     age(table, "ended", timedelta(hours=1))
     assert table.expire_snapshots().tags == ()
     assert list(table.tags()) == ["ended"]
+
+
+@pytest.fixture
+def in_zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """Puts this process into another zone."""
+
+    def put(zone: str) -> None:
+        monkeypatch.setenv("TZ", zone)
+        time.tzset()
+
+    yield put
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.parametrize("automatic", ["false", "true"])
+def test_a_tag_lives_as_long_wherever_it_expires(
+    tmp_path: Path, in_zone: Callable[[str], None], automatic: str
+) -> None:
+    """Made in one zone, expired in another: by the instant that the tag notes."""
+    options = {"tag.default-time-retained": "1 h"}
+    if automatic == "true":
+        options["tag.automatic-creation"] = "process-time"
+    for made, expired in (("Pacific/Honolulu", "Asia/Tokyo"), ("Asia/Tokyo", "Pacific/Honolulu")):
+        in_zone(made)
+        table = create(tmp_path / made.replace("/", "-"), **options)
+        if automatic == "true":
+            table.expire_snapshots()
+        else:
+            table.create_tag("t")
+        (name,) = table.tags()
+        in_zone(expired)
+        assert table.expire_snapshots().tags == ()
+        age(table, name, timedelta(minutes=61))
+        assert table.inspect.tags()["expires_at"][0].as_py() < datetime.now(timezone.utc)
+        assert table.expire_snapshots().tags == (name,)
+
+
+def test_a_tag_of_another_client_notes_no_zone_and_goes_by_local_time(
+    tmp_path: Path, in_zone: Callable[[str], None]
+) -> None:
+    in_zone("Pacific/Honolulu")
+    table = create(tmp_path)
+    table.create_tag("t", time_retained_millis=3_600_000)
+    body = json.loads(tag_file(table, "t").read_text())
+    del body["widetable.tag-created-millis"]
+    tag_file(table, "t").write_text(json.dumps(body))
+    assert table.inspect.tags()["expires_at"].to_pylist() == [None]
+    assert table.expire_snapshots().tags == ()
+    in_zone("Asia/Tokyo")
+    assert table.expire_snapshots().tags == ("t",)
 
 
 @pytest.mark.parametrize("millis", [0, -1, 1.5, "1 h", True])
