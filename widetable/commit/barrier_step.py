@@ -12,7 +12,9 @@
 Nobody goes ahead of the clock by itself: what is written twice within an interval stays open
 until the next one. F: the barrier up to which the table is complete. A label is above the
 frontier of its writer, which is F or above it: no record comes to a barrier that is complete.
-Labels of a writer never go back, so its records are in the order of barriers as in that of
+Labels of a writer never go back, but where its clock ran ahead, was mended, and the writer has left
+and joined again: it joins at F then, as a new one. Its rows are right all the same, since a
+compaction leaves what follows on files that wait; it only takes less. So its records are in the order of barriers as in that of
 commits, and nothing depends on which of them a compaction has taken. A derived writer says by
 which barrier of its sources it begins and ends: it goes on where its last commit ended, or
 somebody else has its name. One that does not say it has of its sources what is of its own
@@ -52,6 +54,7 @@ from widetable.commit.barrier_state import (
     Member,
     check_barrier,
 )
+from widetable.commit.snapshot_times import is_ahead
 from widetable.derived_options import WIDENER_OF, WIDENER_RUN
 from widetable.errors import ConflictError, InvalidError
 
@@ -227,10 +230,7 @@ def _label(state: BarrierState, member: Member, asked: BarrierStep) -> tuple[int
 
 
 def _as_member(state: BarrierState, asked: BarrierStep) -> tuple[BarrierState, Member]:
-    """Who is none becomes one where the table is complete: no finished barrier opens again.
-    One that comes back has the highest label that it left with, so its labels do not go back
-    either.
-    """
+    """Who is none becomes one where the table is complete: no finished barrier opens again."""
     known = state.members.get(asked.writer)
     if known is not None:
         check_run(known, asked.writer, asked.run)
@@ -250,7 +250,20 @@ def _as_member(state: BarrierState, asked: BarrierStep) -> tuple[BarrierState, M
             action="Let writers that have ended leave.",
         )
     kind = DERIVED if asked.is_derived or asked.span is not None else ROOT
-    return state, Member(state.frontier, state.left.get(asked.writer, 0), asked.run, kind)
+    return state, Member(state.frontier, _last_label(state, asked), asked.run, kind)
+
+
+def _last_label(state: BarrierState, asked: BarrierStep) -> int:
+    """One that comes back has the highest label that it left with, so its labels do not go back, unless only a wrong
+    clock can have given that: a root that goes by its clock would leave all of its barriers open until that time.
+
+    interval 10, left with 86,400,010: tick 10 → 0, as a new one; tick 86,390,000 → 86,400,010
+    """
+    last = state.left.get(asked.writer, 0)
+    goes_by_clock = asked.tick > 0 and asked.barrier is None and asked.span is None
+    # Who has completed the clock's barrier writes to the next one: an interval ahead is right.
+    wrong = is_ahead(last, asked.tick + 2 * state.interval)
+    return 0 if goes_by_clock and wrong and not asked.is_derived else last
 
 
 def _at_frontier(member: Member, asked: BarrierStep) -> Member:

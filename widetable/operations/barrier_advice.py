@@ -40,13 +40,17 @@ class Remedy(Enum):
 
     LEAVE = "it is waited for no more"
     MAINTAIN = "a maintainer is this writer: it widens the table"
+    REJOIN = "its clock is set, it is waited for no more, and joins again"
     NONE = "nothing"
 
 
 _ACTIONS: Final = {
     Remedy.LEAVE: "Let it complete its barriers, start it again, or let it leave if it does not come back.",
     Remedy.MAINTAIN: "Let a maintainer run for as long as the table is written; its log says why it does not widen.",
-    Remedy.NONE: "Set the clock of its machine, or correct the barriers that it gives.",
+    Remedy.REJOIN: "Set the clock of its machine, or correct the barriers that it gives. Then stop the writer, let it "
+    "leave, and start it again: it joins where the table is complete, and its new rows are in the barriers of now.",
+    Remedy.NONE: "Set the clock of its machine, or correct the barriers that it gives. The table is complete up to "
+    "there, which is not taken back: until then, give the barriers yourself (`barrier=`), each above the last one.",
 }
 
 
@@ -94,12 +98,18 @@ def _all_advice(
         if is_ahead(_latest(member), now_millis + state.interval):
             yield BarrierAdvice(
                 name,
-                Remedy.NONE,
+                _remedy_ahead(state, now_millis),
                 f"barrier {_latest(member)}, {duration_text(_latest(member) - now_millis)} ahead of this machine's "
                 "clock",
                 "barriers that are times up to now",
                 "rows of writers that go by the clock, which wait until it is there",
             )
+
+
+def _remedy_ahead(state: BarrierState, now_millis: int) -> Remedy:
+    """Joining again helps where others have kept the table at the barriers of now."""
+    is_table_ahead = is_ahead(state.frontier, now_millis + state.interval)
+    return Remedy.NONE if is_table_ahead else Remedy.REJOIN
 
 
 def _held(state: BarrierState) -> set[str]:

@@ -177,7 +177,10 @@ class JobWriter:
             if self._register is not None:
                 self._register(self._job, self._columns, self._run)
             revision = self._revision_of(batch)
-            asked = BarrierStep(Act.JOIN, self._job, self._run, span=batch.span, revision=revision)
+            tick = batch.begin_millis // self._interval * self._interval
+            asked = BarrierStep(
+                Act.JOIN, self._job, self._run, tick, span=batch.span, revision=revision
+            )
             append_messages(self.table, [], Identity.unnamed(self._job), barrier=asked)
         self._is_in = True
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -76,6 +77,24 @@ def test_nobody_waits_for_who_left() -> None:
     assert after(before, Act.LEAVE) == (None, 60, 60, {"b": (60, 60)})
     assert after(state(20, 60, b=(60, 60)), Act.LEAVE) is None
     assert after(state(20, 20, a=(20, 20)), Act.LEAVE) == (None, 20, 20, {})
+
+
+def test_who_comes_back_goes_on_with_its_labels_unless_its_clock_was_ahead() -> None:
+    day = 86_400_000
+    before = replace(state(20, day, b=(20, 20)), left={"a": day})
+    for tick, last in ((0, day), (30, 0), (day - 60_030, 0), (day - 60_020, day), (day, day)):
+        assert after(before, Act.JOIN, tick=tick) == (
+            None,
+            20,
+            day,
+            {"a": (20, last), "b": (20, 20)},
+        )
+    assert after(before, Act.WRITE, tick=30, barrier=40) == (
+        day,
+        20,
+        day,
+        {"a": (20, day), "b": (20, 20)},
+    )
 
 
 def test_another_process_of_a_name_is_refused_and_takes_it_by_joining() -> None:

@@ -15,11 +15,15 @@ from tests.barrier_tables import (
     commit_without_barriers,
     new_table,
     newest_snapshot,
+    properties,
+    rows_of,
 )
 from tests.widetable.derive.orders import WIDENER, Orders
 from widetable.commit.barrier_state import BarrierState, Member
-from widetable.operations import upkeep_check
+from widetable.operations import barrier_writer, upkeep_check
 from widetable.operations.barrier_advice import Remedy, barrier_advice
+from widetable.operations.barrier_scan import barrier_views
+from widetable.operations.barrier_writer import BarrierWriter, let_leave
 
 NOW = 1_800_000_000_000
 
@@ -87,6 +91,87 @@ def test_who_is_ahead_of_the_clock_is_named() -> None:
         "b",
         f"barrier {NOW + 86_400_000}, 1 d ahead of this machine's clock",
     )
+
+
+DAY = 86_400_000
+TICK = NOW // INTERVAL * INTERVAL
+
+
+def turn_clock(monkeypatch: pytest.MonkeyPatch, millis: int) -> None:
+    monkeypatch.setattr(barrier_writer, "now_millis", lambda: millis)
+
+
+@pytest.mark.parametrize("is_complete", [True, False])
+@pytest.mark.parametrize("lives_on", ["after a leave", "let go by another"])
+@pytest.mark.parametrize(
+    "options", [{}, {"merge_engine": "deduplicate"}], ids=["own", "whole rows"]
+)
+def test_a_writer_whose_clock_was_ahead_leaves_and_joins_at_the_frontier(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    is_complete: bool,
+    lives_on: str,
+    options: dict[str, str],
+) -> None:
+    """Its rows are in the barriers of now, whichever compaction runs, and in that of the wrong clock, too."""
+    table, catalog = new_table(tmp_path, **options), wt.Catalog(tmp_path)
+    columns = {"a": None, "b": None} if options else {"a": ["a"], "b": ["b"]}
+    turn_clock(monkeypatch, TICK)
+    right, wrong = (BarrierWriter(table, name, columns[name]) for name in "ba")
+    right.write({"id": [1], "b": [1]}, complete=True)
+    turn_clock(monkeypatch, TICK + DAY)
+    wrong.write({"id": [1, 2], "a": [1, 1]}, complete=is_complete)
+    turn_clock(monkeypatch, TICK + INTERVAL)
+    (advice,) = barrier_advice(barrier_views(table).newest(), None, TICK + INTERVAL)
+    assert advice.remedy is Remedy.REJOIN and "let it leave" in advice.action
+    if lives_on == "after a leave":
+        wrong.leave()
+        wrong = BarrierWriter(table, "a", columns["a"])
+    else:
+        let_leave(table, "a")
+    wrong.write({"id": [1], "a": [2]}, complete=True)
+    assert barrier_advice(barrier_views(table).newest(), None, TICK + INTERVAL) == ()
+    right.complete()
+    table.compact(full=True)
+    with catalog.session([NAME]) as session:
+        assert session.barrier == TICK + INTERVAL
+        assert rows_of(session.table(NAME).scan()) == [(1, 2, None if options else 1, None)]
+    turn_clock(monkeypatch, TICK + DAY)
+    wrong.complete()
+    right.complete()
+    for _ in range(2):
+        assert rows_of(table.scan(barrier=TICK + DAY)) == rows_of(table.scan())
+        assert [row[:2] for row in rows_of(table.scan())] == [(1, 2), (2, 1)]
+        table.compact(full=True)
+
+
+def test_a_program_that_gives_its_barriers_keeps_them_when_it_comes_back(tmp_path: Path) -> None:
+    """They may be numbers, or event times that no clock has come to."""
+    table = new_table(tmp_path)
+    first = BarrierWriter(table, "b", ["b"])
+    first.complete(10)
+    writer = BarrierWriter(table, "a", ["a"])
+    writer.write({"id": [1], "a": [1]}, barrier=60)
+    writer.leave()
+    assert writer.write({"id": [1], "a": [2]}, barrier=20).committed
+    assert properties(table)["widetable.barrier"] == "60"
+
+
+def test_the_only_writer_of_a_table_goes_on_behind_a_clock_that_was_ahead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, catalog = new_table(tmp_path), wt.Catalog(tmp_path)
+    turn_clock(monkeypatch, TICK + DAY)
+    writer = BarrierWriter(table, "a", ["a"])
+    writer.write({"id": [1], "a": [1]}, complete=True)
+    turn_clock(monkeypatch, TICK)
+    (advice,) = barrier_advice(barrier_views(table).newest(), None, TICK)
+    assert advice.remedy is Remedy.NONE and "barrier=" in advice.action
+    frontier = writer.frontier
+    assert frontier == TICK + DAY
+    writer.write({"id": [1], "a": [2]}, barrier=frontier + INTERVAL, complete=True)
+    with catalog.session([NAME]) as session:
+        assert rows_of(session.table(NAME).scan()) == [(1, 2, None, None)]
 
 
 def test_a_doctor_and_an_inspection_say_who_holds_a_table_and_what_to_do(
