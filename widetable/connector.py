@@ -57,7 +57,7 @@ from widetable.derive.late_rows import LateJoin
 from widetable.derive.pinned_join import KeptJoin, PinnedJoin, keep_join
 from widetable.derived_value import derived_value
 from widetable.forked_child import SharedByThreads
-from widetable.format.human_units import duration_text, time_text
+from widetable.format.human_units import duration_text, last_seen_text, time_text
 from widetable.format.row_budget import BATCH_BYTES, pieces
 from widetable.job_names import job_name
 from widetable.lsm.bucket_plan import Scope
@@ -185,6 +185,7 @@ __all__ = [
     "job_name",
     "keep_join",
     "label",
+    "last_seen_text",
     "local_path",
     "locate",
     "mapping",

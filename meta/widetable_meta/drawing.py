@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from widetable import Job, JobDelay, TableProgress
-from widetable.connector import duration_text, time_text
+from widetable.connector import duration_text, last_seen_text, time_text
 
 TABLE_WIDTH: Final = 212
 JOB_WIDTH: Final = 134
@@ -140,6 +140,8 @@ def drawing_of(
 
 def job_text(job: Job, delay: JobDelay | None) -> str:
     """What it took of the barrier that is shown: its cost and its wait, or both together where only that is known."""
+    if job.silent_millis is not None:
+        return last_seen_text(job.silent_millis)
     if delay is None:
         return job.state if not job.sources else "no barrier yet"
     if delay.cost_millis is None or delay.wait_millis is None:
@@ -165,7 +167,9 @@ def _table(one: TableProgress, x: int, y: int, height: int) -> DrawnTable:
     lines = tuple(
         WriterLine(
             writer.name,
-            _behind(writer.barrier, one.barrier),
+            _behind(writer.barrier, one.barrier)
+            if writer.silent_millis is None
+            else last_seen_text(writer.silent_millis),
             writer.is_missing,
             writer.alive,
         )

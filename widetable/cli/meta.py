@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 
 from widetable.arguments import whole_number
-from widetable.cli.command import DONE
+from widetable.cli.command import DONE, FOUND
 from widetable.cli.console import write_result
 from widetable.cli.frame_text import frame_lines
 from widetable.cli.option_words import names_of
@@ -24,8 +24,12 @@ from widetable.cli.past import check_only
 from widetable.cli.tables import warehouse_of
 from widetable.commit.writer_registration import Job
 from widetable.errors import InvalidError
+from widetable.format.human_units import last_seen_text
 from widetable.meta.meta_service import MetaAnswers, ServiceSession, meta_package, service_client
 from widetable.meta.revision import RevisionResult
+from widetable.meta.table_progress import TableProgress, barrier_without
+from widetable.operations.barrier_advice import is_lost
+from widetable.operations.doctor_report import command_line
 from widetable.operations.inspected_frame import frame_schema
 from widetable.operations.session import REPEATABLE_READ, Session
 
@@ -54,12 +58,13 @@ _READ: Final = frame_schema("table string?, snapshot_id int64?")
 class _Answerer(NamedTuple):
     """Who is asked: the tables themselves, or their service.
 
-    topology: what there is. revise, session: of either.
+    topology: what there is. revise, session: of either. words: of a command line that asks the same.
     """
 
     topology: MetaAnswers
     revise: Callable[..., RevisionResult]
     session: Callable[..., Session | ServiceSession]
+    words: tuple[str, ...]
 
 
 class _MetaWords(NamedTuple):
@@ -112,8 +117,8 @@ def meta(
     if action in _ANSWERS:
         asked = _answerer(warehouse, uri)
         given = _MetaWords(action, named, leaving, barrier, limit, force, to, full, dry_run, format)
-        _ANSWERS[action](asked, given)
-    elif action == "rebuild":
+        return _ANSWERS[action](asked, given) or DONE
+    if action == "rebuild":
         _rebuild(warehouse, format)
     else:
         _serve(warehouse, host or _HOST, _PORT if port is None else port, url, format)
@@ -125,9 +130,10 @@ def meta(
 def _answerer(warehouse: str, uris: Sequence[str] | None) -> _Answerer:
     if uris is not None:
         service = service_client(uris, "--uri")
-        return _Answerer(service, service.revise, service.session)
+        words = tuple(word for uri in uris for word in ("--uri", uri))
+        return _Answerer(service, service.revise, service.session, words)
     catalog = warehouse_of(warehouse)
-    return _Answerer(catalog.topology(), catalog.revise, catalog.session)
+    return _Answerer(catalog.topology(), catalog.revise, catalog.session, (warehouse,))
 
 
 def _placed(action: str, words: Sequence[str], *, by_uri: bool) -> tuple[str, str, str]:
@@ -180,23 +186,63 @@ def _rebuild(path: str, format: str) -> None:
 
 
 # show: both, and the barrier that all have; jobs and tables: one of them.
-def _write_topology(asked: _Answerer, given: _MetaWords) -> None:
+def _write_topology(asked: _Answerer, given: _MetaWords) -> int:
     found: _Row = {}
     lines: list[str] = []
+    lost: list[_Row] = []
     if given.action != "tables":
         jobs = asked.topology.jobs()
         found["jobs"] = [asdict(job) for job in jobs]
         lines += _lines(_JOBS, map(_job_row, jobs))
+        silent = [(table, job.name, job.silent_millis) for job in jobs for table in job.tables]
+        lost = _lost(asked, silent)
     if given.action != "jobs":
         tables = asked.topology.tables()
         found["tables"] = [{**asdict(one), "missing": one.missing} for one in tables]
-        rows = [{**row, "type": row["table_type"]} for row in found["tables"]]
+        rows = [{**asdict(one), **_table_row(one)} for one in tables]
+        lost = lost or _lost(
+            asked,
+            [(one.table, each.name, each.silent_millis) for one in tables for each in one.writers],
+        )
         lines += ["", *_lines(_TABLES, rows)] if lines else _lines(_TABLES, rows)
     if given.action == "show":
         found["common_barrier"] = asked.topology.common_barrier()
         common = "none" if found["common_barrier"] is None else str(found["common_barrier"])
         lines += ["", f"complete in all tables: {common}"]
+    found["lost"] = lost
+    lines += [
+        f"{one['writer']} of {one['table']}: {last_seen_text(one['silent_millis'])}. Start it again, or, if it does "
+        f"not come back: {one['command']}"
+        for one in lost
+    ]
     write_result(given.format, found, lines)
+    return FOUND if lost else DONE
+
+
+def _lost(asked: _Answerer, silent: Iterable[tuple[str, str, int | None]]) -> list[_Row]:
+    """Writers that a table waits for and that have not been heard of for long, with the command that lets them go."""
+    return [
+        {
+            "table": table,
+            "writer": name,
+            "silent_millis": millis,
+            "command": command_line("meta", "leave", *asked.words, table, name),
+        }
+        for table, name, millis in silent
+        if is_lost(millis)
+    ]
+
+
+def _table_row(one: TableProgress) -> _Row:
+    """Of a writer that is missing, and not heard of, it says so."""
+    missing = [
+        each.name
+        if each.silent_millis is None
+        else f"{each.name} ({last_seen_text(each.silent_millis)})"
+        for each in one.writers
+        if each.is_missing
+    ]
+    return {"type": one.table_type, "missing": missing}
 
 
 def _job_row(job: Job) -> _Row:
@@ -205,7 +251,8 @@ def _job_row(job: Job) -> _Row:
         sink.table if sink.columns is None else f"{sink.table}({', '.join(sink.columns)})"
         for sink in job.sinks
     ]
-    return {**asdict(job), "job": job.name, "sinks": sinks}
+    state = job.state if job.silent_millis is None else last_seen_text(job.silent_millis)
+    return {**asdict(job), "job": job.name, "state": state, "sinks": sinks}
 
 
 # The tables that one is made of, itself, and those that are made of it, each with the jobs that write it.
@@ -257,19 +304,69 @@ def _write_delays(asked: _Answerer, given: _MetaWords) -> None:
 # One table forgets a writer, or all tables of a job forget it: barriers wait for it no more. Both are
 # refused for one that still goes on, unless --force says that it does not.
 def _leave(asked: _Answerer, given: _MetaWords) -> None:
+    before = asked.topology.tables()
     asked.topology.leave(given.name, given.writer, force=given.force, dry_run=given.dry_run)
-    _write_left(given.writer, [given.name], given)
+    _write_left(asked, given.writer, [given.name], before, given)
 
 
 def _drop(asked: _Answerer, given: _MetaWords) -> None:
+    before = asked.topology.tables()
     left = asked.topology.drop(given.name, force=given.force, dry_run=given.dry_run)
-    _write_left(given.name, left, given)
+    _write_left(asked, given.name, left, before, given)
 
 
-def _write_left(name: str, tables: Sequence[str], given: _MetaWords) -> None:
+def _write_left(
+    asked: _Answerer,
+    name: str,
+    tables: Sequence[str],
+    before: Sequence[TableProgress],
+    given: _MetaWords,
+) -> None:
+    """And what becomes of the barriers of these tables."""
     said = f"{name} {'would leave' if given.dry_run else 'has left'} {', '.join(tables)}"
-    value = {"left": name, "tables": tables, "dry_run": given.dry_run}
-    write_result(given.format, value, [said])
+    was = {one.table: one for one in before if one.table in tables}
+    now = {one.table: one for one in asked.topology.tables() if one.table in was}
+    after = (
+        {table: barrier_without(one, name) for table, one in was.items()}
+        if given.dry_run
+        else {table: one.barrier for table, one in now.items()}
+    )
+    rows = [
+        {
+            "table": table,
+            "barrier_before": was[table].barrier,
+            "barrier": barrier,
+            "common_barrier_before": was[table].common_barrier,
+            "common_barrier": None if given.dry_run else now[table].common_barrier,
+            "writers": sum(each.name != name for each in was[table].writers),
+        }
+        for table, barrier in after.items()
+    ]
+    value = {"left": name, "tables": tables, "dry_run": given.dry_run, "barriers": rows}
+    write_result(given.format, value, [said, *(_after_leave(row, given) for row in rows)])
+
+
+def _after_leave(row: _Row, given: _MetaWords) -> str:
+    """What the table shows at barriers from now on, in words."""
+
+    def moved(before: int | None, after: int | None) -> str:
+        words = "none" if after is None else str(after)
+        return (
+            words if before == after else f"{words}, before {'none' if before is None else before}"
+        )
+
+    barrier = moved(row["barrier_before"], row["barrier"])
+    would = "would be" if given.dry_run else "is"
+    said = f"{row['table']} {would} complete up to {barrier}"
+    if not given.dry_run:
+        common = moved(row["common_barrier_before"], row["common_barrier"])
+        said += f"; in common with the tables that jobs connect with it: {common}"
+    if not row["writers"]:
+        said += (
+            "; nobody writes it any more: it stays there, and holds sessions over several tables, until somebody "
+            "joins"
+        )
+    return said
 
 
 # `--full` is to=None, the beginning. A number is there when it was done: None means that it was a dry run.
@@ -295,7 +392,7 @@ def _lines(columns: pa.Schema, rows: Iterable[_Row]) -> list[str]:
 
 
 # Those that a service answers, too.
-_ANSWERS: Final[Mapping[str, Callable[[_Answerer, _MetaWords], None]]] = {
+_ANSWERS: Final[Mapping[str, Callable[[_Answerer, _MetaWords], int | None]]] = {
     "show": _write_topology,
     "jobs": _write_topology,
     "tables": _write_topology,

@@ -14,9 +14,10 @@ until the next one. F: the barrier up to which the table is complete. A label is
 frontier of its writer, which is F or above it: no record comes to a barrier that is complete.
 Labels of a writer never go back, but where its clock ran ahead, was mended, and the writer has left
 and joined again: it joins at F then, as a new one. Its rows are right all the same, since a
-compaction leaves what follows on files that wait; it only takes less. So its records are in the order of barriers as in that of
-commits, and nothing depends on which of them a compaction has taken. A derived writer says by
-which barrier of its sources it begins and ends: it goes on where its last commit ended, or
+compaction leaves what follows on files that wait; it only takes less. So its records are in the
+order of barriers as in that of commits, and nothing depends on which of them a compaction has taken.
+A derived writer says by which barrier of its sources it begins and ends: it goes on where its last
+commit ended, or
 somebody else has its name. One that does not say it has of its sources what is of its own
 barriers. A revision takes the table back, and all of its writers; those that began before it are
 refused from then on (0046).

@@ -19,6 +19,7 @@ StorageError.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
@@ -61,8 +62,10 @@ class JobSink:
 
 @dataclass(frozen=True)
 class Job:
-    """One stream of commits. name: of its writer, too. kind: `root` or `derived`. state: `pending` or `running`.
-    sources: tables, as `db.name`. sinks: the lead first. run: which of its processes speaks for it.
+    """One stream of commits. name: of its writer, too. kind: `root` or `derived`. state: `pending` or `running`, as it
+    said last. sources: tables, as `db.name`. sinks: the lead first. run: which of its processes speaks for it.
+    silent_millis: for how long it has not been heard of, where a table waits for it and its registration has run out or
+    its process has ended; None where it is heard of, or nothing is known.
     """
 
     __module__ = "widetable"
@@ -73,6 +76,7 @@ class Job:
     sources: tuple[str, ...]
     sinks: tuple[JobSink, ...]
     run: str
+    silent_millis: int | None = None
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -87,7 +91,7 @@ class Job:
 
 class RegisteredJob(NamedTuple):
     """What a file says. force: whether it holds now. is_own: whether this process wrote it, for as long as it lives.
-    data: the bytes.
+    data: the bytes. silent_millis: how long ago it was written or renewed last, where it is not in force.
     """
 
     job: Job
@@ -96,6 +100,7 @@ class RegisteredJob(NamedTuple):
     force: Force
     is_own: bool
     data: bytes
+    silent_millis: int | None
 
 
 _NOTE: Final = JsonNote(
@@ -130,7 +135,7 @@ class WriterRegistration:
     @property
     def duration_millis(self) -> int:
         """For which it is written, and renewed."""
-        return PENDING_MILLIS if self.job.state == PENDING else RUNNING_MILLIS
+        return _duration_millis(self.job)
 
     @property
     def is_ours(self) -> bool:
@@ -201,6 +206,11 @@ def registrations(
     return sorted((one for one in found if one is not None), key=lambda one: one.job.name)
 
 
+def silent_jobs(notes: Iterable[RegisteredJob]) -> dict[str, int]:
+    """Jobs whose registration is not in force, and for how long they have not been heard of, milliseconds."""
+    return {note.job.name: note.silent_millis for note in notes if note.silent_millis is not None}
+
+
 def damaged_registrations(file_io: FileIO, paths: TablePaths) -> list[DamagedError]:
     """Those that cannot be read."""
     return _NOTE.damaged(file_io, _files(file_io, paths))
@@ -228,4 +238,12 @@ def _read(file_io: FileIO, path: str, clock: Clock) -> RegisteredJob | None:
     job, term = Job(name, kind, state, tuple(sources), sinks, run), LeaseTerm.of(values)
     force = term.force(path, PENDING_MILLIS, clock)
     is_own = term.process is not None and term.process == this_process()
-    return RegisteredJob(job, path, term.expires_millis, force, is_own, data)
+    silent_millis = None
+    if force is not Force.IN_FORCE:
+        written_millis = term.expires_millis - _duration_millis(job)
+        silent_millis = max(0, clock.now_nanos() // 1_000_000 - written_millis)
+    return RegisteredJob(job, path, term.expires_millis, force, is_own, data, silent_millis)
+
+
+def _duration_millis(job: Job) -> int:
+    return PENDING_MILLIS if job.state == PENDING else RUNNING_MILLIS

@@ -41,6 +41,11 @@ def duration_text(millis: int) -> str:
     return " ".join(f"{count} {unit}" for count, unit in parts[first : first + 2] if count)
 
 
+def last_seen_text(silent_millis: int) -> str:
+    """Of a process that has not been heard of for so long."""
+    return f"last seen {duration_text(silent_millis)} ago"
+
+
 def time_text(millis: int, *, is_utc: bool = True) -> str:
     """Epoch milliseconds. is_utc: else wall clock of somebody's zone."""
     try:

@@ -31,6 +31,7 @@ from widetable.commit.writer_registration import (
     JobSink,
     RegisteredJob,
     registrations,
+    silent_jobs,
 )
 from widetable.derived_options import WIDENER_RUN, WidenOption, widen_options
 from widetable.operations.barrier_scan import barrier_views
@@ -53,7 +54,7 @@ class JobsOfTable:
         """Each with what it is to this table: the others among its sinks are left out."""
         noted = {job.name for job in (*(note.job for note in self.notes), *self.wideners)}
         registered = [
-            self._here(note.job)
+            replace(self._here(note.job), silent_millis=note.silent_millis)
             for note in self.notes
             if note.force is Force.IN_FORCE or note.job.name in self.state.members
         ]
@@ -68,6 +69,10 @@ class JobsOfTable:
         """Jobs whose registration is in force: their process renews it; and wideners that somebody runs."""
         wideners = {job.name for job in self.wideners if self.is_maintained}
         return wideners | {n.job.name for n in self.notes if n.force is Force.IN_FORCE}
+
+    def silent(self) -> dict[str, int]:
+        """Jobs whose registration is not in force, and for how long they have not been heard of."""
+        return silent_jobs(self.notes)
 
     def _here(self, job: Job) -> Job:
         sinks = tuple(sink for sink in job.sinks if sink.table == self.name)
@@ -123,8 +128,14 @@ def _joined(one: Job, other: Job) -> Job:
         both,
         kind=DERIVED if DERIVED in (one.kind, other.kind) else one.kind,
         state=RUNNING if RUNNING in (one.state, other.state) else one.state,
+        silent_millis=_shorter(one.silent_millis, other.silent_millis),
         sources=tuple(dict.fromkeys((*one.sources, *other.sources))),
     )
+
+
+def _shorter(one: int | None, other: int | None) -> int | None:
+    """Of a job that is heard of in one of its tables nothing is silent."""
+    return None if one is None or other is None else min(one, other)
 
 
 def _lead_first(job: Job, leads: Mapping[str, str]) -> Job:

@@ -25,7 +25,8 @@ FIRST_VERSION: Final = 1
 @dataclass(frozen=True)
 class WaitedWriter:
     """A writer that a table waits for. barrier: it has completed this one and all before. alive: its registration is in
-    force, so its process renews it. is_missing: the table's next barrier waits for it.
+    force, so its process renews it. is_missing: the table's next barrier waits for it. silent_millis: for how long it
+    has not been heard of, where it is not alive and was registered.
     """
 
     __module__ = "widetable"
@@ -35,6 +36,7 @@ class WaitedWriter:
     barrier: int
     alive: bool
     is_missing: bool
+    silent_millis: int | None = None
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,14 @@ class TableProgress:
     def missing(self) -> tuple[str, ...]:
         """Writers that the next barrier waits for."""
         return tuple(writer.name for writer in self.writers if writer.is_missing)
+
+
+def barrier_without(one: TableProgress, writer: str) -> int | None:
+    """Up to which barrier a table would be complete without a writer: as far as the slowest of the others, and never
+    back; without any it stays where it is.
+    """
+    others = [each.barrier for each in one.writers if each.name != writer]
+    return max(one.barrier or 0, min(others, default=0)) or None
 
 
 def progress_of(
@@ -87,11 +97,13 @@ def progress_of(
 def _progress(
     table: JobsOfTable, layer: int, is_made: bool, common: int, version: int, now_millis: int
 ) -> TableProgress:
-    state, alive = table.state, table.alive()
+    state, alive, silent = table.state, table.alive(), table.silent()
     missing = state.behind(state.frontier + state.interval)
     kinds = {member.kind for member in state.members.values()}
     writers = tuple(
-        WaitedWriter(name, member.kind, member.frontier, name in alive, name in missing)
+        WaitedWriter(
+            name, member.kind, member.frontier, name in alive, name in missing, silent.get(name)
+        )
         for name, member in sorted(state.members.items())
     )
     return TableProgress(

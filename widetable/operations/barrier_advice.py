@@ -5,6 +5,7 @@ so many pieces at most.
 
     holds    the table has had records of later barriers, or writers that completed them, for that long, and was not
              complete up to them: barriers, changes and compactions wait for this writer, and expiry keeps what does
+    silent   it has not been heard of for that long: no further barrier is complete until it comes back, or leaves
     ahead    barriers that the clock has not come to: rows of writers that go by the clock come behind them, and wait
 
 Barriers may be numbers that a program counts, and no times: who holds is told from what was there, not from numbers.
@@ -18,16 +19,17 @@ Source: rules R18 and R21 of docs/consistency.md. Raises nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from itertools import islice
+from types import MappingProxyType
 from typing import Final
 
 from widetable.commit.barrier_state import BarrierState, Member
 from widetable.commit.snapshot_times import is_ahead
 from widetable.derived_options import WIDENER_RUN
-from widetable.format.human_units import duration_text
+from widetable.format.human_units import duration_text, last_seen_text
 
 # Longer than a restart of a job takes, or a pause of its machine.
 HELD_MILLIS: Final = 600_000
@@ -71,14 +73,27 @@ class BarrierAdvice:
 
 
 def barrier_advice(
-    state: BarrierState, before: BarrierState | None, now_millis: int
+    state: BarrierState,
+    before: BarrierState | None,
+    now_millis: int,
+    silent: Mapping[str, int] = MappingProxyType({}),
 ) -> tuple[BarrierAdvice, ...]:
-    """By name, those that hold the table first. before: None where there was no table, or nothing is kept of it."""
-    return tuple(islice(_all_advice(state, before, now_millis), _MOST))
+    """By name, those that hold the table first. before: None where there was no table, or nothing is kept of it.
+    silent: writers that are not heard of, and for how long, milliseconds.
+    """
+    return tuple(islice(_all_advice(state, before, now_millis, silent), _MOST))
+
+
+def is_lost(silent_millis: int | None) -> bool:
+    """Whether a writer has not been heard of for longer than a restart takes."""
+    return silent_millis is not None and silent_millis > HELD_MILLIS
 
 
 def _all_advice(
-    state: BarrierState, before: BarrierState | None, now_millis: int
+    state: BarrierState,
+    before: BarrierState | None,
+    now_millis: int,
+    silent: Mapping[str, int],
 ) -> Iterator[BarrierAdvice]:
     members = sorted(state.members.items())
     # Where the table has gone on since, whoever held it then does so no more.
@@ -92,6 +107,14 @@ def _all_advice(
                 f"{_furthest(state)}",
                 "a writer that completes barriers, or one that has left",
                 "barriers, changes, compactions and expiry of the table, which wait for it",
+            )
+        elif is_lost(silent.get(name)):
+            yield BarrierAdvice(
+                name,
+                Remedy.LEAVE,
+                f"barrier {member.frontier}, {last_seen_text(silent[name])}",
+                "a writer that is there, or one that has left",
+                "barriers of the table, none of which is complete any more until it comes back or leaves",
             )
     for name, member in members:
         # Who has completed the clock's barrier writes to the next one: an interval ahead is right.

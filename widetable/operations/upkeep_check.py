@@ -18,6 +18,7 @@ from widetable.barrier_options import BARRIER_INTERVAL
 from widetable.commit.barrier_state import BarrierState, state_at
 from widetable.commit.committer import Committer
 from widetable.commit.lease import holder
+from widetable.commit.writer_registration import registrations, silent_jobs
 from widetable.errors import DamagedError, NotFoundError
 from widetable.format.bucket_id import by_bucket
 from widetable.format.manifest_entry import ManifestEntry
@@ -144,7 +145,8 @@ def barriers_at(
     with contextlib.suppress(NotFoundError, DamagedError):
         then = committer.snapshots.by_timestamp(at_millis - HELD_MILLIS)
         before = state_at(then, committer.last_commits.load, interval)
-    return barrier_advice(now, before, at_millis)
+    silent = silent_jobs(registrations(state.file_io, state.paths))
+    return barrier_advice(now, before, at_millis, silent)
 
 
 def _barriers(state: TableState, advice: Sequence[BarrierAdvice]) -> Iterator[DoctorFinding]:

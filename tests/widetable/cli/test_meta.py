@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -153,12 +154,22 @@ def test_delays_are_those_of_the_topology(warehouse: str) -> None:
 def test_what_has_ended_leaves_and_a_dry_run_leaves_it(tmp_path: Path) -> None:
     warehouse = fill(tmp_path)
     asked = ("drop-job", warehouse, "q", "--dry-run")
-    assert in_json(*asked) == {"left": "q", "tables": ["db.y"], "dry_run": True}
-    assert told("leave", warehouse, "db.x", "clicks", "--dry-run") == "clicks would leave db.x\n"
+    would = in_json(*asked)
+    assert (would["left"], would["tables"], would["dry_run"]) == ("q", ["db.y"], True)
+    assert [(row["barrier_before"], row["barrier"]) for row in would["barriers"]] == [(10, 10)]
+    said = told("leave", warehouse, "db.x", "clicks", "--dry-run")
+    assert said.startswith("clicks would leave db.x\ndb.x would be complete up to 20; nobody")
     assert [job["name"] for job in in_json("jobs", warehouse)["jobs"]] == ["clicks", "q"]
-    assert told("leave", warehouse, "db.x", "clicks") == "clicks has left db.x\n"
-    assert told("drop-job", warehouse, "q") == "q has left db.y\n"
-    assert in_json("jobs", warehouse) == {"jobs": []}
+    alone = "; nobody writes it any more: it stays there, and holds sessions over several tables, until somebody joins\n"
+    assert told("leave", warehouse, "db.x", "clicks") == (
+        "clicks has left db.x\n"
+        "db.x is complete up to 20; in common with the tables that jobs connect with it: 10" + alone
+    )
+    assert told("drop-job", warehouse, "q") == (
+        "q has left db.y\n"
+        "db.y is complete up to 10; in common with the tables that jobs connect with it: 10" + alone
+    )
+    assert in_json("jobs", warehouse) == {"jobs": [], "lost": []}
     assert in_json("rebuild", warehouse)["tables"]["__meta.__META_TABLE_VERSION"] == 2
     assert "__meta.__META_ETL_SINK: 0 rows" in told("rebuild", warehouse).splitlines()
     topology = Topology(wt.Catalog(warehouse), for_others=True)
@@ -240,3 +251,57 @@ def test_serving_without_its_packages_says_what_to_install(
     monkeypatch.setitem(sys.modules, "widetable_meta.serving", None)  # as if it was not there
     said = refused("serve", warehouse)
     assert "pip install 'widetable[meta]'" in said
+
+
+def unheard_of(warehouse: Path, table: str, writer: str, minutes: int) -> None:
+    """As if its process had been killed that long ago, on another machine."""
+    (path,) = warehouse.glob(f"{table}/service/widetable-writer-{writer}")
+    body = json.loads(path.read_text())
+    body["expires_millis"] = (int(time.time()) - minutes * 60 + 60) * 1000
+    path.write_text(json.dumps({**body, "process": None, "run": "another"}))
+
+
+def test_a_dead_sole_writer_is_said_to_be_one_with_the_command_that_lets_it_go(
+    tmp_path: Path,
+) -> None:
+    fill(tmp_path)
+    unheard_of(tmp_path, "db.db/x", "clicks", 5)
+    jobs = run("meta", "jobs", str(tmp_path))
+    assert (jobs.exit_code, "last seen 5 min ago" in jobs.stdout) == (0, True)
+    assert run("doctor", str(tmp_path / "db.db/x")).exit_code == 0
+    unheard_of(tmp_path, "db.db/x", "clicks", 15)
+    command = f"widetable meta leave {tmp_path} db.x clicks"
+    for action in ("show", "jobs", "tables"):
+        result = run("meta", action, str(tmp_path))
+        assert result.exit_code == 1, action
+        assert "last seen 15 min ago" in result.stdout
+        assert "clicks of db.x: last seen 15 min ago" in result.stdout
+        assert result.stdout.rstrip().endswith(command)
+        (lost,) = json.loads(run("meta", action, str(tmp_path), "--format", "json").stdout)["lost"]
+        assert (lost["writer"], lost["command"]) == ("clicks", command)
+    table = wt.Catalog(tmp_path).table("db.x")
+    (finding,) = table.doctor().findings
+    assert finding.found == "barrier 20, last seen 15 min ago"
+    assert finding.command == command
+    assert "last seen 15 min ago" in table.inspect().warnings[0]
+    would = run("meta", *command.split()[2:], "--dry-run")
+    assert "db.x would be complete up to 20" in would.stdout
+    left = run("meta", *command.split()[2:])
+    assert (left.exit_code, "nobody writes it any more" in left.stdout) == (0, True)
+    assert run("meta", "show", str(tmp_path)).exit_code == 0
+    assert table.doctor().ok
+
+
+def test_a_leave_says_how_far_the_table_comes_without_the_writer(tmp_path: Path) -> None:
+    catalog = catalog_of(tmp_path, "db.x")
+    first, second = catalog.writer("db.x", "first", ["p"]), catalog.writer("db.x", "second", [])
+    first.write({"id": [1], "p": [1]}, barrier=30, complete=True)
+    second.complete(10)
+    first._release()
+    second._release()
+    said = told("leave", str(tmp_path), "db.x", "second", "--dry-run")
+    assert said == "second would leave db.x\ndb.x would be complete up to 30, before 10\n"
+    assert told("leave", str(tmp_path), "db.x", "second") == (
+        "second has left db.x\n"
+        "db.x is complete up to 30, before 10; in common with the tables that jobs connect with it: 30, before 10\n"
+    )
