@@ -21,6 +21,7 @@ from typing import Any, Final
 import numpy as np
 
 from widetable.arguments import flag, mapping, text, whole_number
+from widetable.barrier_options import BARRIER_INTERVAL
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.field_options import DEFAULT_FUNCTION_KEY, DERIVED_OPTION, FIELD_OPTION, FIELD_WORDS
 from widetable.join_options import check_join
@@ -185,6 +186,14 @@ def check_used(given: Iterable[str], options: Mapping[str, str]) -> None:
         )
 
 
+# What to do instead of changing an immutable option, where there is more than a new table.
+_OTHER_WAYS: Final = {
+    BUCKET.key: "Rescale the table: Table.rescale, or widetable rescale PATH BUCKETS.",
+    BARRIER_INTERVAL.key: "Make a table with the other value, and write the rows of this one to it with "
+    "Catalog.writer, as one barrier: docs/consistency.md, 'An existing table', has the program.",
+}
+
+
 def check_alter(
     old: Mapping[str, str], new: Mapping[str, str], *, mends: Mapping[str, str] | None = None
 ) -> None:
@@ -203,9 +212,9 @@ def check_alter(
                 f"option {option.key!r}",
                 found=f"a change from {before!r} to {after!r}",
                 expected="the value that the table was made with",
-                action="Rescale the table: Table.rescale, or widetable rescale PATH BUCKETS."
-                if option.key == BUCKET.key
-                else "Make a new table with the other value and copy the rows.",
+                action=_OTHER_WAYS.get(
+                    option.key, "Make a new table with the other value and copy the rows."
+                ),
             )
     for option in (IGNORE_DELETE, IGNORE_UPDATE_BEFORE):
         # By whichever name. It may be removed, so what is absent counts as true.

@@ -111,8 +111,8 @@ RECORD_LEVEL_EXPIRE_TIME: Final = Option[int | None].duration(
 RECORD_LEVEL_TIME_FIELD: Final = Option[str | None].text(
     "record-level.time-field",
     None,
-    "The column that says how old a row is: seconds as INT or BIGINT, milliseconds as BIGINT, or a TIMESTAMP. A row "
-    "without a value stays.",
+    "The column that says how old a row is: seconds as INT or BIGINT, milliseconds as BIGINT, a TIMESTAMP, or a DATE, "
+    "which is its midnight in UTC and which other clients refuse. A row without a value stays.",
 )
 
 RETENTION_OPTIONS: Final = declared_in(globals())

@@ -29,7 +29,9 @@ def branch(
     table = Table.open(path)
     if action == "create":
         table.create_branch(name or "", tag=tag)
-        write_result(format, {"branch": name}, [f"branch {name} made"])
+        holds = "empty; --tag starts it from a tag" if tag is None else f"of tag {tag}"
+        made = {"branch": name, "tag": tag, "is_empty": tag is None}
+        write_result(format, made, [f"branch {name} made, {holds}"])
     elif action == "drop":
         table.drop_branch(name or "", dry_run=dry_run)
         write_gone("branch", name or "", format, is_dry=dry_run)

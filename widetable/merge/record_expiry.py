@@ -6,6 +6,7 @@ key may go, so a row never gives way to an older one (docs/decisions/0037).
     INT                          seconds since 1970
     BIGINT                       the same, or milliseconds from 10^12 on
     TIMESTAMP, with or without   its seconds, taken as UTC; rounded down, also before 1970
+    DATE                         of its midnight, taken as UTC
     null                         stays
 
 Source: Paimon `RecordLevelExpire`, `SchemaValidation`. Pure. `check_record_expiry` raises InvalidError for options that
@@ -37,7 +38,8 @@ from widetable.schema import TableSchema
 # On disk: never change. A BIGINT from here on counts milliseconds: September 2001.
 _LEAST_MILLIS: Final = 1_000_000_000_000
 _PER_SECOND: Final = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
-_TYPES: Final = ("INT", "BIGINT", "TIMESTAMP", "TIMESTAMP_LTZ")
+_TYPES: Final = ("INT", "BIGINT", "DATE", "TIMESTAMP", "TIMESTAMP_LTZ")
+_SECONDS_OF_DAY: Final = 86_400
 _SHORTEST_LOOK_MILLIS: Final = 60_000
 _LONGEST_LOOK_MILLIS: Final = 86_400_000
 
@@ -118,7 +120,7 @@ def check_record_expiry(schema: TableSchema) -> None:
         raise InvalidError(
             f"option {field.key!r}",
             found=f"{column!r}, which is " + ("no column" if kind is None else f"of type {kind}"),
-            expected="a column of type INT, BIGINT or TIMESTAMP",
+            expected="a column of type INT, BIGINT, DATE or TIMESTAMP",
             action="Name another column.",
         )
     if expires_records(schema):
@@ -154,6 +156,8 @@ def _seconds(values: pa.Array) -> npt.NDArray[np.int64]:
     kind = values.type
     if pa.types.is_int32(kind):
         return fixed_values(values, np.int32).astype(np.int64)
+    if pa.types.is_date32(kind):
+        return fixed_values(values, np.int32).astype(np.int64) * _SECONDS_OF_DAY
     numbers: npt.NDArray[np.int64] = fixed_values(values, np.int64)
     if pa.types.is_timestamp(kind):
         return numbers // _PER_SECOND[kind.unit]

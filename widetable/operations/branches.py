@@ -49,7 +49,7 @@ def create_branch(table: OpenTable, name: str, *, tag: str | None = None) -> Non
     the data files. It is opened by `Table.open(path, branch=name)` and `Catalog.table("db.t$branch_name")`.
 
     tag: of this table (this branch, if it is one), whose snapshot, and the schemas up to it, are the branch's first;
-    without one it has all schemas and no rows.
+    without one it has all schemas and is empty, as in Paimon. `create_tag` first keeps the newest rows for it.
 
     No data file is copied, so it takes a few small files whatever the size of the table. What
     either writes from then on the other does not see.

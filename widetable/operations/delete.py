@@ -73,7 +73,7 @@ def delete(
     dry_run: bool = False,
     rewrite: bool = False,
 ) -> CommitResult:
-    """Delete the rows that a condition keeps, in one commit; `rows` of the result says how many. filter: as of `scan`.
+    """Delete the rows that match a condition, in one commit; `rows` of the result says how many. filter: as of `scan`.
     dry_run: only count them. A repeated identifier commits nothing.
 
     rewrite: take the rows out of the data files, instead of writing a -D record for each. That works with every merge

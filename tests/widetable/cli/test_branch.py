@@ -82,3 +82,12 @@ def test_what_does_not_fit_is_refused(
     assert main(["branch", *(table.path if word == "PATH" else word for word in words)]) == 2
     assert "Traceback" not in capsys.readouterr().err
     assert table.branches() == []
+
+
+def test_a_branch_without_a_tag_is_said_to_be_empty(
+    table: wt.Table, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert said(capsys, "create", table.path, "bare") == (
+        "branch bare made, empty; --tag starts it from a tag\n"
+    )
+    assert opened(table, "bare").scan().count() == 0

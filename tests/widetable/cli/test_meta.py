@@ -160,7 +160,8 @@ def test_what_has_ended_leaves_and_a_dry_run_leaves_it(tmp_path: Path) -> None:
     said = told("leave", warehouse, "db.x", "clicks", "--dry-run")
     assert said.startswith("clicks would leave db.x\ndb.x would be complete up to 20; nobody")
     assert [job["name"] for job in in_json("jobs", warehouse)["jobs"]] == ["clicks", "q"]
-    alone = "; nobody writes it any more: it stays there, and holds sessions over several tables, until somebody joins\n"
+    alone = "; nobody writes it any more: it stays there, and holds sessions over several tables, until somebody "
+    alone += "joins\n"
     assert told("leave", warehouse, "db.x", "clicks") == (
         "clicks has left db.x\n"
         "db.x is complete up to 20; in common with the tables that jobs connect with it: 10" + alone

@@ -197,9 +197,9 @@ def test_a_writer_that_was_killed_holds_its_columns_until_it_is_dropped(tmp_path
     catalog = catalog_of(tmp_path)
     dies(tmp_path)
     (table,) = [one for one in catalog.topology().tables() if one.table == "db.a"]
-    (writer,) = table.writers
-    assert (writer.name, writer.alive, writer.is_missing) == ("dead", False, True)
-    assert writer.silent_millis is not None and writer.silent_millis < 600_000
+    (dead,) = table.writers
+    assert (dead.name, dead.alive, dead.is_missing) == ("dead", False, True)
+    assert dead.silent_millis in range(600_000)
     with pytest.raises(ConflictError, match="'dead'"):
         catalog.writer("db.a", "w", ["p"])
     catalog.topology().drop("dead")

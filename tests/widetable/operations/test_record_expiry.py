@@ -271,3 +271,21 @@ def test_random_writes_and_compactions_leave_what_is_young(
     if table.schema.options["changelog-producer"] == "lookup":
         assert followed(table) == rows(table)
         assert table.audit().findings == ()
+
+
+def test_a_date_is_its_midnight(tmp_path: Path) -> None:
+    """In UTC, also before 1970."""
+    table = create(tmp_path, "DATE")
+    today = NOW // DAY
+    days = [-1, today - 2, today, today + 1, None]
+    table.write(
+        pa.table(
+            {
+                "k": pa.array(range(5), pa.int64()),
+                "at": pa.array(days, pa.int32()).cast(pa.date32()),
+                "v": pa.array([0] * 5, pa.int64()),
+            }
+        )
+    )
+    table.compact(full=True)
+    assert sorted(table.scan().to_arrow()["k"].to_pylist()) == [2, 3, 4]
