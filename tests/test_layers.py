@@ -26,6 +26,7 @@ STAGES = (
         "machine_clock",
         "row_kind",
         "arguments",
+        "moment",
         "near_word",
         "derived_value",
         "forked_child",

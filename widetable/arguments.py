@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta, timezone
 from numbers import Integral, Real
 from typing import Any, Final, TypeVar
 
@@ -29,7 +28,6 @@ LARGEST: Final = 2**63 - 1
 # The longest time that is waited for, some 31 years: threads cannot wait for much longer.
 LONGEST_MILLIS: Final = 10**12
 _SHOWN_CHARACTERS: Final = 200
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def shown(value: Any) -> str:
@@ -178,21 +176,3 @@ def seconds(value: Any, name: str) -> float:
         if 0 <= found <= most:  # NaN is not
             return float(found)
     raise refused(value, name, f"seconds from 0 to {most}")
-
-
-def epoch_millis(value: Any, name: str) -> int:
-    """Epoch milliseconds, given as such or as a datetime; one without a zone is local time.
-
-    Rounded down to the millisecond, before 1970 too. A number is taken for milliseconds whatever its
-    size: seconds would be a moment of January 1970.
-    """
-    if not isinstance(value, datetime):
-        return whole_number(value, name)
-    try:
-        # A pandas.Timestamp is a datetime whose arithmetic is its own, and pandas.NaT says that it is one.
-        plain = datetime.combine(value.date(), value.time(), value.tzinfo)  # of pandas too
-        return (plain.astimezone(timezone.utc) - _EPOCH) // timedelta(milliseconds=1)
-    except (ValueError, OverflowError, OSError):  # beyond the calendar, or no time at all
-        raise refused(
-            value, name, "epoch milliseconds or a datetime of the years 1 to 9999"
-        ) from None

@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -38,6 +37,7 @@ from widetable.meta.job_claim import WriterClaim
 from widetable.meta.meta_service import linked
 from widetable.meta.revision import RevisionResult, revise
 from widetable.meta.topology import SCOPES, TABLES, TOPOLOGY, Topology
+from widetable.moment import Moment
 from widetable.new_schema import arrow_schema, changed_types, new_schema
 from widetable.operations.barrier_writer import BarrierWriter
 from widetable.operations.branches import branch_names
@@ -322,7 +322,7 @@ class Catalog:
         *,
         target_warehouse: str | os.PathLike[str] | None = None,
         snapshot_id: int | None = None,
-        timestamp: int | datetime | None = None,
+        timestamp: Moment | None = None,
         tag: str | None = None,
     ) -> Table:
         """Make the table `target` of one snapshot of `source` (`db.name`, or its branch): the newest, with the newest

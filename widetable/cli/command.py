@@ -61,6 +61,15 @@ def time(name: str, help: str, **settings: Any) -> Argument:
     return argument(name, help, metavar="TIME", **settings)
 
 
+def moment(name: str, help: str) -> Argument:
+    """A moment. It stays a text for the parser: `moment.epoch_millis` reads it, as it does in Python."""
+    return argument(
+        name,
+        f"{help}: 2026-11-27T10:00 (local time), 2026-11-27T10:00Z, or epoch milliseconds.",
+        metavar="MOMENT",
+    )
+
+
 def number(name: str, help: str, metavar: str, **settings: Any) -> Argument:
     """A whole number."""
     return argument(name, help, type=int, metavar=metavar, **settings)

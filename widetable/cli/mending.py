@@ -67,13 +67,13 @@ def rollback(
     path: str,
     snapshot: int | None,
     tag: str | None,
-    timestamp: int | None,
+    timestamp: str | None,
     yes: bool,
     dry_run: bool,
     format: str,
 ) -> int:
-    """Says what going back undoes; goes back with `yes`. Where to is said by one of snapshot, tag and timestamp, in
-    epoch milliseconds; the operation refuses none and several.
+    """Says what going back undoes; goes back with `yes`. Where to is said by one of snapshot, tag and timestamp;
+    the operation refuses none and several.
     """
     _check_not_both(yes, dry_run)
     result = Table.open(path).rollback(snapshot, timestamp, tag, dry_run=not yes)

@@ -73,6 +73,7 @@ def read(
     limit: int | None,
     snapshot: int | None,
     tag: str | None,
+    timestamp: str | None,
     barrier: int | None,
     columns: str | None,
     format: str,
@@ -80,11 +81,13 @@ def read(
 ) -> int:
     """Writes rows to a new file, or to standard output.
 
-    Of snapshot, tag and barrier one may be given. A read that fails in the middle leaves no file, but
+    Of snapshot, tag, timestamp and barrier one may be given. A read that fails in the middle leaves no file, but
     what went to standard output is there: the exit code tells.
     """
     names = None if columns is None else names_of(columns)
-    scan = Table.open(path).scan(names, filter, snapshot_id=snapshot, tag=tag, barrier=barrier)
+    scan = Table.open(path).scan(
+        names, filter, snapshot_id=snapshot, timestamp=timestamp, tag=tag, barrier=barrier
+    )
     scan = scan if limit is None else scan.limit(limit)
     write_rows(format, output, scan.to_batches(), scan.arrow_schema)
     return DONE

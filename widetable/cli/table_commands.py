@@ -17,6 +17,7 @@ from widetable.cli.command import (
     argument,
     flag,
     many,
+    moment,
     number,
     time,
 )
@@ -121,7 +122,7 @@ MAKE: Final = (
             ),
             number("--snapshot", "Of this snapshot; by default of the newest.", "ID"),
             argument("--tag", "Of this tag.", metavar="NAME"),
-            number("--timestamp", "Of this time, in epoch milliseconds.", "MILLIS"),
+            moment("--timestamp", "Of this time"),
             *FORMATS,
         ),
         (
@@ -158,11 +159,13 @@ LOOK: Final = (
             number("--limit", "So many rows at most.", "NUMBER"),
             number("--snapshot", "As of this snapshot.", "ID"),
             argument("--tag", "As of this tag.", metavar="NAME"),
+            moment("--timestamp", "As of this time"),
             number("--barrier", "As of this barrier, of a table under barriers.", "MILLISECONDS"),
             *SOURCE,
         ),
         (
             f"widetable read {EXAMPLE} --columns id,city --limit 10",
+            f"widetable read {EXAMPLE} --timestamp 2026-11-27T10:00",
             f"widetable read {EXAMPLE} --filter \"city = 'Oslo'\" --format parquet --output oslo.parquet",
         ),
     ),

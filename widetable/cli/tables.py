@@ -71,7 +71,7 @@ def copy(
     target: str,
     snapshot: int | None,
     tag: str | None,
-    timestamp: int | None,
+    timestamp: str | None,
     format: str,
 ) -> int:
     """Prints the path of the new table, and what is in it. source: also the directory of a branch."""

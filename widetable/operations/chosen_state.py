@@ -7,12 +7,12 @@ not honour.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import NamedTuple
 
 import pyarrow.compute as pc
 
 from widetable.format.snapshot import Snapshot
+from widetable.moment import Moment
 from widetable.operations.open_table import OpenTable
 from widetable.operations.snapshot_choice import choose_snapshot
 from widetable.operations.supported import check_readable
@@ -58,9 +58,9 @@ def scan_of(
 def chosen_state(
     table: OpenTable,
     snapshot_id: int | None = None,
-    timestamp: int | datetime | None = None,
+    timestamp: Moment | None = None,
     tag: str | None = None,
-    watermark: int | None = None,
+    watermark: Moment | None = None,
 ) -> ChosenState:
     """The newest snapshot with the newest columns, or one that is asked for with the columns of its time.
 
@@ -75,9 +75,9 @@ def chosen_state(
 def unchecked_state(
     table: OpenTable,
     snapshot_id: int | None = None,
-    timestamp: int | datetime | None = None,
+    timestamp: Moment | None = None,
     tag: str | None = None,
-    watermark: int | None = None,
+    watermark: Moment | None = None,
 ) -> ChosenState:
     """The same, also of a table whose rows nobody here may read (`check_readable`): perhaps nobody asks for them."""
     committer = table._committer

@@ -24,14 +24,14 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import datetime
 from typing import Final
 
 import pyarrow as pa
 
-from widetable.arguments import epoch_millis, seconds
+from widetable.arguments import seconds
 from widetable.commit.clock import Clock, SystemClock
 from widetable.errors import NotFoundError
+from widetable.moment import Moment, epoch_millis
 from widetable.not_pickled import not_pickled
 from widetable.operations.changes import change_source
 from widetable.operations.open_table import OpenTable
@@ -64,7 +64,7 @@ def follow(
     consumer_id: str | None = None,
     scan_mode: str = "default",
     snapshot_id: int | None = None,
-    timestamp: int | datetime | None = None,
+    timestamp: Moment | None = None,
     timeout: float | None = None,
     columns: Sequence[str] | None = None,
     poll_interval: float = 0.1,
@@ -72,7 +72,7 @@ def follow(
     """Changes as they come: record batches of the columns (None: those of now) and `_row_kind`.
 
     scan_mode: `latest-full` (default: all rows as +I, then changes), `latest`, `from-snapshot` or
-    `from-snapshot-full` with snapshot_id, `from-timestamp` with timestamp (epoch milliseconds or datetime).
+    `from-snapshot-full` with snapshot_id, `from-timestamp` with timestamp (epoch milliseconds, datetime or ISO text).
     timeout: seconds without a new row after which the iteration ends; None: never; 0: it gives what is there now.
     poll_interval: seconds between looks for a new snapshot.
 

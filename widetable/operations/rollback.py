@@ -15,7 +15,6 @@ import contextlib
 import logging
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from datetime import datetime
 from typing import Any, Final
 
 from widetable.arguments import flag
@@ -29,6 +28,7 @@ from widetable.errors import (
 )
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
+from widetable.moment import Moment
 from widetable.operations.compaction_threads import wait_for_compactions
 from widetable.operations.file_damage import damaged_files
 from widetable.operations.file_origins import WritingCommit
@@ -85,7 +85,7 @@ class _RollbackPlan:
 def rollback(
     table: OpenTable,
     snapshot_id: int | None = None,
-    timestamp: int | datetime | None = None,
+    timestamp: Moment | None = None,
     tag: str | None = None,
     *,
     dry_run: bool = False,

@@ -12,12 +12,11 @@ snapshots that are lost.
 
 from __future__ import annotations
 
-from datetime import datetime
-
-from widetable.arguments import epoch_millis, whole_number
+from widetable.arguments import whole_number
 from widetable.commit.snapshot_store import SnapshotStore
 from widetable.errors import InvalidError, NotFoundError
 from widetable.format.snapshot import Snapshot
+from widetable.moment import Moment, epoch_millis
 from widetable.operations.tags import TagStore
 
 
@@ -25,12 +24,12 @@ def choose_snapshot(
     store: SnapshotStore,
     tags: TagStore,
     snapshot_id: int | None,
-    timestamp: int | datetime | None,
+    timestamp: Moment | None,
     tag: str | None,
-    watermark: int | None = None,
+    watermark: Moment | None = None,
 ) -> Snapshot | None:
-    """None only for a table without snapshots. timestamp: epoch milliseconds, or a datetime
-    (without a zone: local time). watermark: epoch milliseconds.
+    """None only for a table without snapshots. timestamp: epoch milliseconds, a
+    datetime or an ISO text (without a zone: local time). watermark: likewise.
 
     None is given where the newest one is asked for and there is none. tag: also one whose snapshot
     has expired. Nothing keeps the snapshot from expiry.
@@ -41,7 +40,7 @@ def choose_snapshot(
     if tag is not None:
         return tags.load(tag)
     if watermark is not None:
-        return store.by_watermark(whole_number(watermark, "watermark"))
+        return store.by_watermark(epoch_millis(watermark, "watermark"))
     if timestamp is not None:
         return store.by_timestamp(epoch_millis(timestamp, "timestamp"))
     return store.latest()

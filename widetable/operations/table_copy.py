@@ -36,7 +36,6 @@ import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime
 from typing import Any, Final
 
 import pyarrow as pa
@@ -60,6 +59,7 @@ from widetable.errors import (
 from widetable.format.hash_index import write_hash_index
 from widetable.format.index_manifest import DELETION_VECTORS, HASH, IndexEntry
 from widetable.format.manifest_entry import ManifestEntry
+from widetable.moment import Moment
 from widetable.operations.branches import check_stands_alone
 from widetable.operations.chosen_state import chosen_state
 from widetable.operations.held_lease import held_lease
@@ -99,7 +99,7 @@ def copy_table(
     root: str,
     *,
     snapshot_id: int | None = None,
-    timestamp: int | datetime | None = None,
+    timestamp: Moment | None = None,
     tag: str | None = None,
     file_io: FileIO | None = None,
 ) -> CopyResult:

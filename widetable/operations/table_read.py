@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from widetable.arguments import whole_number
+from widetable.moment import Moment
 from widetable.operations.barrier_scan import barrier_scan
 from widetable.operations.chosen_state import chosen_state, scan_of
 from widetable.operations.lookup_view import LookupView
@@ -32,16 +32,16 @@ def scan(
     columns: Sequence[str] | None = None,
     filter: str | pc.Expression | None = None,
     snapshot_id: int | None = None,
-    timestamp: int | datetime | None = None,
+    timestamp: Moment | None = None,
     tag: str | None = None,
-    watermark: int | None = None,
+    watermark: Moment | None = None,
     barrier: int | None = None,
 ) -> TableScan:
     """The rows of one snapshot: `.to_arrow()`, `.to_batches()`, `.splits()`.
 
     columns: in the order wanted, None for all. filter: a SQL condition, or a pyarrow
-    expression, over any columns. One of snapshot_id, timestamp (epoch milliseconds or datetime:
-    the newest snapshot that is not younger), tag and watermark (epoch milliseconds: the oldest snapshot whose writers
+    expression, over any columns. One of snapshot_id, timestamp (epoch milliseconds, datetime or ISO text:
+    the newest snapshot that is not younger), tag and watermark (likewise: the oldest snapshot whose writers
     had come so far) chooses the snapshot, with the columns that
     the table had then; by default it is the newest one, with the newest columns. barrier: instead of these, the rows
     whose writers said that they belong to that barrier (epoch milliseconds) or an earlier one; NotFoundError while a

@@ -1,0 +1,66 @@
+"""A moment that a caller gives: epoch milliseconds, a datetime, or an ISO text.
+
+    1764237600000                    epoch milliseconds; as a text of digits, too
+    "2026-11-27"                     its midnight
+    "2026-11-27T10:00"               with T or a blank, with seconds and their fractions, or without
+    "2026-11-27 10:00:00 UTC"        as this project shows times; also Z, +01:00, +0100
+
+A text or a datetime without a zone is local time. Rounded down to the millisecond, before 1970 too. A number is taken
+for milliseconds whatever its size: seconds would be a moment of January 1970. Raises InvalidError.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta, timezone
+from typing import Any, Final
+
+from widetable.arguments import refused, text, whole_number
+
+Moment = int | str | datetime
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_EXPECTED: Final = "epoch milliseconds, a datetime, or an ISO time such as 2026-11-27T10:00, of the years 1 to 9999"
+_NUMBER: Final = re.compile(r"-?\d+", re.ASCII)
+_ISO: Final = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?)?(?: ?(UTC|Z|[+-]\d\d:?\d\d))?",
+    re.ASCII,
+)
+
+
+def epoch_millis(value: Any, name: str) -> int:
+    """Epoch milliseconds of a moment in any of these forms."""
+    try:
+        if isinstance(value, str):
+            plain = text(value, name).strip()
+            if _NUMBER.fullmatch(plain):
+                return whole_number(int(plain), name)
+            return _millis(_parsed(plain))
+        if isinstance(value, datetime):
+            # A pandas.Timestamp is a datetime whose arithmetic is its own, and pandas.NaT says that it is one.
+            return _millis(datetime.combine(value.date(), value.time(), value.tzinfo))
+    except (ValueError, OverflowError, OSError):  # beyond the calendar, or no time at all
+        raise refused(value, name, _EXPECTED) from None
+    return whole_number(value, name)
+
+
+def _millis(moment: datetime) -> int:
+    return (moment.astimezone(timezone.utc) - _EPOCH) // timedelta(milliseconds=1)
+
+
+def _parsed(iso: str) -> datetime:
+    """Raises ValueError for another form, and for a day or an hour that is none."""
+    match = _ISO.fullmatch(iso)
+    if match is None:
+        raise ValueError(iso)
+    numbers = [int(part or 0) for part in match.groups()[:6]]
+    micros = int((match[7] or "").ljust(6, "0")[:6])
+    year, month, day, hour, minute, second = numbers
+    return datetime(year, month, day, hour, minute, second, micros, tzinfo=_zone(match[8]))
+
+
+def _zone(name: str | None) -> timezone | None:
+    if name in (None, "UTC", "Z"):
+        return None if name is None else timezone.utc
+    digits = name[1:].replace(":", "")
+    distance = timedelta(hours=int(digits[:2]), minutes=int(digits[2:]))
+    return timezone(distance if name[0] == "+" else -distance)
