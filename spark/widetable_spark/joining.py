@@ -130,15 +130,22 @@ def lookup_join(
         check_waiting(df, name)
     waits = retry_batches, pending, pending_key
     given = JoinArguments(on, columns, how, prefix, partitions, retractions, *waits)
-    ignores_case = session.conf.get("spark.sql.caseSensitive") != "true"
-    left = checked_arrow_schema(df.schema, "Cast or drop the column before the join.")
-    join = new_lookup_join(left, table, given, str.casefold if ignores_case else str)
+    join = _checked_join(df, session, table, given)
     function = f"widetable_lookup_join_{zlib.crc32(table.path.encode()):08x}"
-    keys = {key for key, _ in join.plan.keys}
-    check_collations(field for field in df.schema if field.name in keys)
     series = _default_name(df, function, partitions) if name is None else check_join(name)
     has_batches = df.isStreaming or _in_micro_batch(session)
     return _mapped(df, join, series, function, None if has_batches else _held(join))
+
+
+def _checked_join(
+    df: DataFrame, session: SparkSession, table: Table, given: JoinArguments
+) -> LookupJoin:
+    ignores_case = session.conf.get("spark.sql.caseSensitive") != "true"
+    left = checked_arrow_schema(df.schema, "Cast or drop the column before the join.")
+    join = new_lookup_join(left, table, given, str.casefold if ignores_case else str)
+    keys = {key for key, _ in join.plan.keys}
+    check_collations(field for field in df.schema if field.name in keys)
+    return join
 
 
 def _mapped(

@@ -29,7 +29,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from widetable import options as opt
 from widetable.commit.attempts import Attempts
 from widetable.commit.barrier_gate import barrier_properties
 from widetable.commit.barrier_step import BarrierStep
@@ -45,6 +44,7 @@ from widetable.commit.index_files import IndexFiles
 from widetable.commit.last_commits import LastCommits
 from widetable.commit.level0_labels import Level0Labels
 from widetable.commit.live_files import LiveFiles
+from widetable.commit.lost_races import LONGEST_WAIT_MILLIS, longest_wait_millis
 from widetable.commit.lost_snapshots import mark_snapshots
 from widetable.commit.manifest_writer import ManifestWriter
 from widetable.commit.newest import Look, Newest
@@ -82,8 +82,6 @@ from widetable.write.discard import discard
 from widetable.write.sequence import START_SPREAD, first_number
 from widetable.write.table_state import TableState
 
-_FIRST_WAIT_MILLIS: Final = 1.0
-_LONGEST_WAIT_MILLIS: Final = 100.0  # the first wait doubles with each lost race, up to this
 # How often a snapshot whose publishing failed is looked for while the storage fails to answer.
 _LOOKS: Final = 6
 _log = logging.getLogger("widetable")
@@ -384,7 +382,7 @@ class Committer:
                         expected="an answer whether the snapshot was published",
                         action="It may have been: commit again with the same user and identifier, it counts once.",
                     ) from cause
-                self._clock.sleep_millis(_LONGEST_WAIT_MILLIS * self._rng.random())
+                self._clock.sleep_millis(LONGEST_WAIT_MILLIS * self._rng.random())
         raise AssertionError("the last look returns or raises")
 
     def _mark(self) -> None:
@@ -407,21 +405,9 @@ class Committer:
     def _wait(self, run: Attempts) -> None:
         """After a lost race. Raises ConflictError when there were enough of them."""
         run.retries += 1
-        options = self.schemas.known().typed_options
         elapsed_millis = self._clock.monotonic_millis() - run.started_millis
-        timeout_millis = options.get(opt.COMMIT_TIMEOUT)
-        too_late = timeout_millis is not None and elapsed_millis >= timeout_millis
-        too_often = run.asked.kind == COMMIT_KIND_OVERWRITE and run.retries > options.get(
-            opt.COMMIT_MAX_RETRIES
-        )
-        if too_late or too_often:
-            raise ConflictError(
-                self._paths.root,
-                found=f"{run.retries} lost races in {elapsed_millis:.0f} ms",
-                expected="to be first once",
-                action="Commit again with the same user and identifier, or raise commit.timeout or commit.max-retries.",
-            )
-        longest = min(_LONGEST_WAIT_MILLIS, _FIRST_WAIT_MILLIS * 2 ** min(run.retries, 10))
+        options = self.schemas.known().typed_options
+        longest = longest_wait_millis(run, elapsed_millis, options, self._paths.root)
         self._clock.sleep_millis(self._rng.uniform(0, longest))
 
     def _clean_up(self, run: Attempts) -> None:
