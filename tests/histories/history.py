@@ -183,10 +183,16 @@ class History:
             ):
                 columns[name] = pools[name].take(pa.array([rng.randrange(KEYS) for _ in keys]))
         kinds = ["+I", "+I", "+U", *(("-D", "-U") if self._drawn.has_retractions else ())]
-        drawn = [rng.choice(kinds) for _ in keys]
         values = {name: cells(column) for name, column in columns.items()}
         rows = [dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)]
+        drawn = [self._taken(rng.choice(kinds), row) for row in rows]
         return pa.table({**columns, "_row_kind": drawn}), list(zip(drawn, rows, strict=True))
+
+    def _taken(self, kind: str, row: Row) -> str:
+        """A -D without any sequence is refused; a -U that says as little is not."""
+        names = [name for group in self._drawn.rules.groups for name in group.sequence]
+        is_empty = names and all(row.get(name) is None for name in names)
+        return "-U" if kind == "-D" and is_empty else kind
 
     def _latest_id(self) -> int:
         snapshots = self._table.snapshots()

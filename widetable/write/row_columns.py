@@ -7,7 +7,7 @@ is null is passed over. Where they may not, null would overwrite what others wro
     sequence group `at` of city and street; rows as dicts
     {"id": 1, "city": "Bergen", "at": 2}      refused: null would overwrite street of 1
     {"id": 1, "note": "x"}                    taken: city, street and at are null, and stay as they are
-    {"id": 1, "_row_kind": "-D"}              taken: with a row kind, a key alone is a delete
+    {"id": 1, "_row_kind": "-D"}              taken here: what a delete of a key alone does, the engine says
 
 Raises InvalidError that names the row and what to add.
 """

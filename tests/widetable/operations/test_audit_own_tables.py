@@ -65,11 +65,16 @@ def side(rng: random.Random, group: str, rows: int = 30) -> pa.Table:
         if group == "a"
         else (lambda: rng.choice([None, [], [None], [{"x": None}], [{"x": rng.choice("xy")}]]))
     )
+    sequences = [rng.choice([None, rng.randrange(100)]) for _ in range(rows)]
     columns = {
         "k": [rng.randrange(40) for _ in range(rows)],
-        f"{group}_seq": [rng.choice([None, rng.randrange(100)]) for _ in range(rows)],
+        f"{group}_seq": sequences,
         group: [value() for _ in range(rows)],
-        "_row_kind": [rng.choice(["+I", "+I", "+I", "-D"]) for _ in range(rows)],
+        # A -D without a sequence is refused.
+        "_row_kind": [
+            rng.choice(["+I", "+I", "+I", "+I" if sequence is None else "-D"])
+            for sequence in sequences
+        ],
     }
     fields = [*(SCHEMA.field(n) for n in ("k", f"{group}_seq", group)), ("_row_kind", pa.string())]
     return pa.table(columns, pa.schema(fields))
