@@ -58,6 +58,7 @@ if typing.TYPE_CHECKING:
     from widetable.operations.maintenance_result import MaintenanceResult
     from widetable.operations.orphans import OrphanResult
     from widetable.operations.partition_expiry import PartitionExpiryResult
+    from widetable.operations.partition_restore import PartitionRestoreResult
     from widetable.operations.repair import RepairedFile, RepairResult
     from widetable.operations.rollback import RollbackResult
     from widetable.operations.salvage import LostRows
@@ -107,6 +108,7 @@ __all__ = [
     "NotedRevision",
     "OrphanResult",
     "PartitionExpiryResult",
+    "PartitionRestoreResult",
     "RepairResult",
     "RepairedFile",
     "RevisedTable",

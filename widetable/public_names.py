@@ -61,6 +61,7 @@ HOMES: Final = {
     "NotedRevision": "meta.noted_revision",
     "OrphanResult": "operations.orphans",
     "PartitionExpiryResult": "operations.partition_expiry",
+    "PartitionRestoreResult": "operations.partition_restore",
     "RepairResult": "operations.repair",
     "RepairedFile": "operations.repair",
     "RevisedTable": "meta.revision",

@@ -51,6 +51,7 @@ from widetable.operations.lost_snapshots import accept_lost_snapshots
 from widetable.operations.open_table import OpenTable
 from widetable.operations.orphans import remove_orphan_files
 from widetable.operations.partition_expiry import expire_partitions
+from widetable.operations.partition_restore import restore_partitions
 from widetable.operations.repair import repair
 from widetable.operations.rescale import rescale
 from widetable.operations.rollback import rollback
@@ -154,6 +155,7 @@ class Table(OpenTable):
     delete = delete
     delete_keys = delete_keys
     drop_partitions = drop_partitions
+    restore_partitions = restore_partitions
 
     # Rows in, of many tasks
     check_write_columns = check_write_columns

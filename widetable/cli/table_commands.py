@@ -173,6 +173,35 @@ LOOK: Final = (
 
 PAST: Final = (
     Command(
+        "partition",
+        "partitions",
+        "List the partitions of a table, let one go, or give it the rows of an older snapshot.",
+        (
+            argument(
+                "action",
+                "list, drop or restore.",
+                metavar="ACTION",
+                choices=("list", "drop", "restore"),
+            ),
+            PATH,
+            many(
+                "--partition",
+                "drop, restore: which one, each of its columns once.",
+                "COLUMN=VALUE",
+            ),
+            number("--snapshot", "restore: with the rows of this snapshot.", "ID"),
+            argument("--tag", "restore: with the rows of this tag.", metavar="NAME"),
+            moment("--timestamp", "restore: with the rows of this time"),
+            flag("--dry-run", "drop, restore: only say what would change."),
+            *FORMATS,
+        ),
+        (
+            f"widetable partition list {EXAMPLE}",
+            f"widetable partition restore {EXAMPLE} --partition day=2026-11-27 --tag good --dry-run",
+        ),
+        "Other partitions keep what was committed since.",
+    ),
+    Command(
         "tag",
         "past",
         "Keep a snapshot under a name, let it go, or list the tags.",

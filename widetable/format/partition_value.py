@@ -24,10 +24,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any, Final
 
 from widetable import options as opt
+from widetable.derived_value import once_per_object
 from widetable.errors import UnsupportedError
 from widetable.format.binary_row import decode_row
 from widetable.format.civil_date import civil, signed_year
@@ -63,6 +65,22 @@ def partition_texts(partition: bytes, schema: TableSchema) -> tuple[tuple[str, s
         (field.name, default_name if _BLANK.fullmatch(text) else text)
         for field, text in zip(fields, texts, strict=True)
     )
+
+
+@once_per_object
+def readable(schema: TableSchema) -> TableSchema:
+    """The same with partition texts of today's form, whatever the table's directories are called like."""
+    return replace(schema, options={**schema.options, opt.PARTITION_LEGACY_NAME.key: "false"})
+
+
+def shown_texts(partition: bytes, schema: TableSchema) -> tuple[tuple[str, str], ...]:
+    """(column, text) as people read it: a date as `2026-11-27`, also where its directory is named by a number. What has
+    no such text is shown as its directory.
+    """
+    try:
+        return partition_texts(partition, readable(schema))
+    except UnsupportedError:
+        return partition_texts(partition, schema)
 
 
 def check_partition_types(schema: TableSchema) -> None:

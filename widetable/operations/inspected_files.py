@@ -27,7 +27,7 @@ from widetable.format.bucket_id import BucketId, by_bucket
 from widetable.format.data_file_meta import FILE_SOURCE_APPEND, FILE_SOURCE_COMPACT, DataFileMeta
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.manifest_file import ManifestFileMeta
-from widetable.format.partition_value import partition_texts
+from widetable.format.partition_value import partition_texts, shown_texts
 from widetable.format.plain_value import plain_column
 from widetable.format.printed_value import printed
 from widetable.format.snapshot import Snapshot
@@ -255,7 +255,7 @@ def _partition_of(schema: TableSchema) -> Callable[[bytes], str]:
 
     @cache
     def text(partition: bytes) -> str:
-        found = partition_texts(partition, schema)
+        found = shown_texts(partition, schema)
         return "/".join(partition_directory(name, value) for name, value in found)
 
     return text

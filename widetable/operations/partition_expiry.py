@@ -16,17 +16,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Final
 
-from widetable import options as opt
 from widetable import retention_options as retention
 from widetable.arguments import flag
 from widetable.commit.committer import Committer
 from widetable.errors import ConflictError, UnsupportedError
 from widetable.format.manifest_entry import ManifestEntry
-from widetable.format.partition_value import partition_texts
+from widetable.format.partition_value import partition_texts, readable
 from widetable.operations.newest_snapshot import newest_files
 from widetable.operations.open_table import OpenTable
 from widetable.operations.restored_files import removing
@@ -122,12 +121,11 @@ def _times_of_values(
     the table's directories are called like: other clients take the time from the value, too.
     """
     schema = state.schema
-    readable = replace(schema, options={**schema.options, opt.PARTITION_LEGACY_NAME.key: "false"})
     pattern = state.options.get(retention.PARTITION_TIMESTAMP_PATTERN)
     form = time_form(state.options.get(retention.PARTITION_TIMESTAMP_FORMATTER))
     for partition in partitions:
         try:
-            texts = dict(partition_texts(partition, readable))
+            texts = dict(partition_texts(partition, readable(schema)))
         except UnsupportedError as error:
             _log.warning("a partition of %s does not expire: %s", state.paths.root, error)
             continue

@@ -27,7 +27,7 @@ from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ADD, Identity, ManifestEntry
 from widetable.format.manifest_file import ManifestFileMeta
-from widetable.format.partition_value import partition_texts
+from widetable.format.partition_value import shown_texts
 from widetable.format.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from widetable.lsm.sorted_run import key_types, sort_key
 from widetable.operations.audit_report import Finding, Findings
@@ -35,9 +35,9 @@ from widetable.schema import TableSchema
 
 
 def partition_text(partition: bytes, schema: TableSchema) -> str:
-    """`dt=19782/region=eu`, "" without partitions, not escaped; hex digits for types that have no text."""
+    """`dt=2024-02-29/region=eu`, "" without partitions, not escaped; hex digits for types that have no text."""
     try:
-        texts = partition_texts(partition, schema)
+        texts = shown_texts(partition, schema)
     except UnsupportedError:
         return partition.hex()
     return "/".join(f"{name}={text}" for name, text in texts)

@@ -30,6 +30,7 @@ CALLS = """
     rescale PATH 3
     copy PATH ROOT/copies.db/t
     alter PATH --set snapshot.num-retained.min=1
+    partition list PATH
     tag create PATH first
     tag list PATH
     branch create PATH side --tag first
