@@ -134,6 +134,10 @@ class Ground:
             "Table.delete": ({"filter": "k = -77"}, table.delete),
             "Table.delete_keys": ({"keys": [-77]}, table.delete_keys),
             "Table.drop_partitions": ({"partitions": []}, table.drop_partitions),
+            "Table.restore_partitions": (
+                {"partitions": [], "snapshot_id": 1, "dry_run": True},
+                table.restore_partitions,
+            ),
             "Table.compact": ({}, table.compact),
             "Table.check_write_columns": ({"arrow_schema": SCHEMA}, table.check_write_columns),
             "Table.new_writer": ({"columns": ["k"]}, self._write_some),
