@@ -67,7 +67,10 @@ def record(rng: random.Random, key: Row, owned: tuple[str, ...]) -> Record:
         "e": rng.choice([None, rng.randint(0, 5)]),
     }
     kind = rng.choice(["+I", "+I", "+I", "+U", "-D", "-U"])
-    return kind, {**key, **{name: values[name] for name in owned}}
+    row = {**key, **{name: values[name] for name in owned}}
+    if kind == "-D" and row.get("g1") is None and row.get("g2") is None:
+        kind = "-U"  # a -D without a sequence is refused
+    return kind, row
 
 
 def data_of(table: wt.Table, owned: tuple[str, ...], records: list[Record]) -> pa.Table:
