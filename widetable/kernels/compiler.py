@@ -1,6 +1,7 @@
 """Compiles kernels with numba, and chooses where what was compiled is kept for the next process:
 
-    1. where numba keeps it: NUMBA_CACHE_DIR, beside the sources, in the user's directory for caches
+    1. where numba keeps it: NUMBA_CACHE_DIR, also where that may only be read (read_only_cache.py), beside the sources,
+       in the user's directory for caches
     2. a directory of this user among the system's temporary files, which nobody else can write to: numba executes what
        it finds there
     3. nowhere; this is said once. Also where the disk is full by then, or what was kept is damaged (a machine that lost
@@ -26,6 +27,7 @@ from typing import Any, Final, TypeAlias
 from weakref import WeakSet
 
 from widetable.forked_child import SharedByThreads
+from widetable.kernels.read_only_cache import is_read_only, read_only_cache
 
 Dispatcher: TypeAlias = Any  # of numba: called like the function; its cache has no public name
 # _nrt: without numba's counts of references, which it has no public name for (jit.py says what that asks of kernels).
@@ -95,6 +97,9 @@ class Compiler(SharedByThreads):
 
         config: Any = numba.config
         chosen = config.CACHE_DIR
+        if is_read_only(chosen):
+            made._cache = read_only_cache(made.py_func)
+            return
         try:
             made.enable_caching()
         except RuntimeError:  # there is no directory that it could write to

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.patience import PATIENCE_SECONDS
+from tests.unprivileged import read_only, without_privileges
 from widetable.kernels import compiler
 from widetable.kernels.compiler import COMPILER
 
@@ -54,8 +56,8 @@ def both_tiers() -> None:
     """These tests compile."""
 
 
-def said_by(folder: Path, before: str) -> str:
-    """What a process says that compiles two kernels. Temporary files: folder/temporary."""
+def said_by(folder: Path, before: str, begin: Callable[[], None] | None = None) -> str:
+    """What a process says that compiles two kernels. Temporary files: folder/temporary. begin: called in it first."""
     if not (folder / "a_kernel.py").exists():  # one that is written anew is compiled anew
         (folder / "a_kernel.py").write_text(_KERNELS)
     (folder / "temporary").mkdir(exist_ok=True)
@@ -71,6 +73,7 @@ def said_by(folder: Path, before: str) -> str:
         text=True,
         timeout=PATIENCE_SECONDS,
         check=False,
+        preexec_fn=begin,
     )
     assert done.returncode == 0, done.stderr
     return done.stderr
@@ -91,6 +94,31 @@ def test_they_are_kept_among_temporary_files_where_numba_has_no_place(tmp_path: 
         directory = tmp_path / f"temporary/widetable-kernels-{os.getuid()}"
         assert kept_below(directory) == 3
         assert directory.stat().st_mode & 0o777 == 0o700
+
+
+_TOLD = """
+import atexit
+from widetable.kernels.compiler import COMPILER
+numba.config.CACHE_DIR = {directory!r}
+misses = lambda: sum(sum(made.stats.cache_misses.values()) for made in COMPILER.dispatchers)
+atexit.register(lambda: print("compiled", misses(), file=sys.stderr))
+"""
+
+
+def test_kernels_of_an_image_are_loaded_where_they_may_only_be_read(tmp_path: Path) -> None:
+    """Compiled by root when the image was built, read by another user of a container whose disk is read-only."""
+    user, kernels = without_privileges(), tmp_path / "kernels"
+    told = _TOLD.format(directory=str(kernels))
+    assert said_by(tmp_path, told) == "compiled 3\n"
+    assert kept_below(kernels) == 3
+    with read_only(kernels):
+        assert said_by(tmp_path, told, user) == "compiled 0\n"
+    for file in kernels.rglob("*twos*.nb?"):
+        file.unlink()
+    with read_only(kernels):
+        assert said_by(tmp_path, told, user) == "compiled 1\n"
+    assert kept_below(kernels) == 2
+    assert kept_below(tmp_path) == 2
 
 
 def test_a_directory_that_others_may_write_to_is_not_used(tmp_path: Path) -> None:
