@@ -118,8 +118,12 @@ class _Doctor:
             self.findings.extend(look())
         except WidetableError as error:
             # What an earlier check said of the same file stops this one as well, and is said once.
-            if error.subject not in {finding.subject for finding in self.findings}:
+            if not self._is_named(error.subject):
                 self.findings.append(of_error(check, error))
+
+    def _is_named(self, subject: str) -> bool:
+        """Whether there is a finding about it."""
+        return any(finding.subject == subject for finding in self.findings)
 
     def _bucket_option(self) -> Iterator[DoctorFinding]:
         if opt.BUCKET.key in self.table.schema.options:
@@ -295,7 +299,8 @@ class _Doctor:
             except NotFoundError:  # expired since
                 continue
             except WidetableError as error:
-                yield of_error("files", error, f"changelog of snapshot {snapshot.id}")
+                if not self._is_named(error.subject):
+                    yield of_error("files", error, f"changelog of snapshot {snapshot.id}")
                 continue
             self.files += len(entries)
             found = damaged_files(

@@ -99,7 +99,18 @@ def _gap(table: wt.Table) -> str:
 
 
 def _short_manifest(table: wt.Table) -> str:
-    path = next(p for p in Path(table.path, "manifest").iterdir() if "list" not in p.name)
+    return _shortened(table, table.snapshots()[0].delta_manifest_list)
+
+
+def _short_changelog_manifest(table: wt.Table) -> str:
+    lists = [snapshot.changelog_manifest_list for snapshot in table.snapshots()]
+    return _shortened(table, next(filter(None, lists)))
+
+
+def _shortened(table: wt.Table, manifest_list: str) -> str:
+    """The only manifest of a list lacks a byte."""
+    (meta,) = table._committer.live_files.manifest_list(manifest_list, table.snapshots()[0])
+    path = Path(table.path, "manifest", meta.file_name)
     path.write_bytes(path.read_bytes()[:-1])
     return path.name
 
@@ -145,6 +156,7 @@ HARMS: list[Callable[[wt.Table], str]] = [
     _torn_snapshot,
     _gap,
     _short_manifest,
+    _short_changelog_manifest,
     _missing_list,
     _torn_consumer,
     _wrong_clock,
