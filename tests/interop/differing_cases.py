@@ -44,7 +44,7 @@ CASES: Final = {
     # The same without a removal, where the retraction comes first in the order.
     "a row that a retraction comes before in the order of its sequence": Case(
         {"sequence.field": "g,h", "fields.s.sequence-group": "v"},
-        [("+I", 1, None, None), ("-D", None, 7, None)],
+        [("+I", 1, None, None), ("-U", None, 7, None)],
         (1, None, None),
         (1, 7, None),
     ),
@@ -54,7 +54,7 @@ CASES: Final = {
             "fields.g.sequence-group": "v",
             "partial-update.remove-record-on-sequence-group": "g",
         },
-        [("+I", 1, None, 1), ("-D", 2, None, None), ("-D", None, None, None)],
+        [("+I", 1, None, 1), ("-D", 2, None, None), ("-U", None, None, None)],
         None,
         (2, None, None),
     ),

@@ -37,17 +37,27 @@ def alter(folder: Path, name: str = "db.t", **options: str) -> wt.Table:
 
 
 def rows_of(rng: random.Random, table: wt.Table) -> pa.Table:
-    """Some columns of one group or both, the sequences among them, and kinds now and then."""
+    """Some columns of one group or both, the sequences among them, and kinds now and then. A -D has a sequence: others
+    are refused.
+    """
     count = rng.randint(1, 12)
     numbers = [*range(6), None]
+    has_sequence = [False] * count
     columns: dict[str, Any] = {"k": [rng.randrange(8) for _ in range(count)]}
     for group in rng.sample(table.schema.sequence_groups, rng.randint(1, 2)):
         protected = [name for name in group.columns if name not in group.sequence]
         for name in (*group.sequence, *rng.sample(protected, rng.randint(0, len(protected)))):
             kind = table.arrow_schema.field(name).type
-            columns[name] = pa.array(rng.choices(numbers, k=count)).cast(kind)
+            values = rng.choices(numbers, k=count)
+            columns[name] = pa.array(values).cast(kind)
+            if name in group.sequence:
+                has_sequence = [
+                    a or b is not None for a, b in zip(has_sequence, values, strict=True)
+                ]
     if rng.random() < 0.3:
-        columns["_row_kind"] = rng.choices(["+I", "+U", "-U", "-D"], k=count)
+        columns["_row_kind"] = [
+            rng.choice(["+I", "+U", "-U", "-D" if has else "-U"]) for has in has_sequence
+        ]
     return pa.table(columns)
 
 

@@ -234,7 +234,9 @@ def _kind_column(left: pa.Schema, retractions: Any, same_name: SameName) -> str 
             found="left rows that may retract what went out before, joined with other values",
             expected="rows without row kinds",
             action="Drop the column if all rows are adds. In Spark, retractions='key-only' hands -U and -D on with "
-            "nulls in the joined columns: right for sinks that remove by key.",
+            "nulls in the joined columns: right for sinks that remove by key, not for sums. For sums keep the joined "
+            "columns in the table itself (option widen.<foreign key>, docs/keep-facts-wide.md), whose changelog takes "
+            "back what it gave.",
         )
     return name
 

@@ -11,7 +11,7 @@ is right for every engine and producer. Who carries compactions out goes on with
 The files of one commit stay together: a key may have records in several of them (docs/decisions/0003), and readers of
 changes would be shown half of a commit. Which files are of one commit is seen by their numbers, which follow each other
 closely (`write.sequence`), where those of two commits are as far apart as their beginnings in nanoseconds. Commits that
-begin within some milliseconds of each other so count as one.
+begin within some milliseconds of each other so count as one, and so do all of a client that counts its rows.
 
     numbers    10..90  95..99  |  60,000,000..60,000,400      cut here at the earliest
 """
