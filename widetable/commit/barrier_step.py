@@ -12,13 +12,13 @@
 Nobody goes ahead of the clock by itself: what is written twice within an interval stays open
 until the next one. F: the barrier up to which the table is complete. A label is above the
 frontier of its writer, which is F or above it: no record comes to a barrier that is complete.
-Labels of a writer never go back, but where its clock ran ahead, was mended, and the writer has left
-and joined again: it joins at F then, as a new one. Its rows are right all the same, since a
-compaction leaves what follows on files that wait; it only takes less. So its records are in the
-order of barriers as in that of commits, and nothing depends on which of them a compaction has taken.
+Labels of a writer never go back. So its records are in the order of barriers as in that of
+commits, and nothing depends on which of them a compaction has taken. One exception: the clock of a
+writer ran ahead and was mended, and the writer has left and joined again. It joins at F, as a new
+writer does, and its labels are lower than before. Its rows are right all the same: a compaction
+leaves what follows on files that wait, and so takes less until then.
 A derived writer says by which barrier of its sources it begins and ends: it goes on where its last
-commit ended, or
-somebody else has its name. One that does not say it has of its sources what is of its own
+commit ended, or somebody else has its name. One that does not say it has of its sources what is of its own
 barriers. A revision takes the table back, and all of its writers; those that began before it are
 refused from then on (0046).
 

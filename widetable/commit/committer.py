@@ -203,7 +203,9 @@ class Committer:
     def rewrite(
         self, follow: Follow, by: Identity | None = None, *, rescaled: int | None = None
     ) -> CommitResult:
-        """An overwrite of the files that `follow` names, in the turn of this machine. rescaled: to so many buckets."""
+        """An overwrite whose messages `follow` gives: asked in each attempt, in the turn of this machine, it may take
+        along what came just before. rescaled: it moves rows to so many buckets, and changes none.
+        """
         asked = request(COMMIT_KIND_OVERWRITE, (), by, keeps=frozenset())
         return self._commit(replace(asked, rescaled=rescaled, follow=follow))
 

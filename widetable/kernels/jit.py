@@ -26,6 +26,7 @@ that file and of no other (tests/test_kernel_names.py).
 from __future__ import annotations
 
 import functools
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -48,6 +49,9 @@ ITEMS: Final = 1 << 16
 ITEMS_WHILE_OTHERS_WAIT: Final = 1 << 20
 
 
+_log = logging.getLogger("widetable")
+
+
 class _Postponed(threading.local):
     """Of this thread, kernels that are to be compiled later, with the arguments of a call; None: none is put off."""
 
@@ -60,7 +64,9 @@ _POSTPONED: Final = _Postponed()
 @contextmanager
 def compiled_afterwards() -> Iterator[None]:
     """Kernels that this thread calls inside are interpreted, and those that were due are compiled when the block ends.
-    So another context manager, in which others wait, has its place inside of this one.
+    So another context manager, in which others wait, has its place inside of this one. Raises nothing of its own: what
+    the block did may be published. A kernel that could not be compiled is compiled when it is called next, which tells
+    why.
     """
     if _POSTPONED.wanted is not None:
         yield
@@ -72,7 +78,10 @@ def compiled_afterwards() -> Iterator[None]:
     finally:
         _POSTPONED.wanted = None
     for kernel, arguments in wanted.items():
-        kernel.compile_for(arguments)
+        try:
+            kernel.compile_for(arguments)
+        except Exception as refusal:  # noqa: BLE001 - whatever the compiler has
+            _log.info("%s is compiled when it is called next: %r", kernel, refusal)
 
 
 class Kernel:

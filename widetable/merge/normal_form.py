@@ -89,7 +89,8 @@ def without_effect(subject: str, key: str, expected: str, names: Iterable[str]) 
         subject,
         found=f"a -D record of the key {key} that would change nothing: no value in {', '.join(map(repr, names))}",
         expected=expected,
-        action="Add the values, or call delete with rewrite=True to remove the row.",
+        action="Add the values, or leave such records out; the option ignore-delete leaves out every -D. To remove the "
+        "row, call delete with rewrite=True.",
     )
 
 

@@ -23,12 +23,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from datetime import datetime
-from time import time_ns
 
 from widetable.commit.passed_over import if_there
 from widetable.commit.snapshot_store import SnapshotStore
 from widetable.errors import NotFoundError, StorageError
 from widetable.format.snapshot import Snapshot, Tag
+from widetable.machine_clock import now_millis
 from widetable.operations.tags import TagStore
 from widetable.tag_options import TAG_DEFAULT_TIME_RETAINED
 from widetable.tag_rule import TagRule, tag_rule
@@ -135,9 +135,8 @@ class _AutomaticTags:
 
     def _keep(self, name: str, snapshot: Snapshot) -> bool:
         """Whether there is such a tag now; not, when the snapshot has expired meanwhile."""
-        now_millis = time_ns() // 1_000_000
         try:
-            is_new = self._tags.keep(name, Tag.of(snapshot, self._kept_millis, now_millis))
+            is_new = self._tags.keep(name, Tag.of(snapshot, self._kept_millis, now_millis()))
         except NotFoundError:
             return False
         if is_new:

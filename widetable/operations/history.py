@@ -6,11 +6,11 @@ Raises InvalidError for names that break a rule or are taken, NotFoundError for 
 from __future__ import annotations
 
 import contextlib
-from time import time_ns
 
 from widetable.arguments import flag, whole_number
 from widetable.errors import NotFoundError
 from widetable.format.snapshot import Snapshot, Tag
+from widetable.machine_clock import now_millis
 from widetable.operations.open_table import OpenTable
 from widetable.operations.snapshot_choice import load_snapshot
 from widetable.tag_options import TAG_DEFAULT_TIME_RETAINED
@@ -48,7 +48,7 @@ def create_tag(
         time_retained_millis = table.schema.typed_options.get(TAG_DEFAULT_TIME_RETAINED)
     else:
         time_retained_millis = whole_number(time_retained_millis, "time_retained_millis", least=1)
-    table._tags.create(name, Tag.of(snapshot, time_retained_millis, time_ns() // 1_000_000))
+    table._tags.create(name, Tag.of(snapshot, time_retained_millis, now_millis()))
 
 
 def delete_tag(table: OpenTable, name: str, *, dry_run: bool = False) -> None:

@@ -4,41 +4,44 @@
     restore day=1 of 3                                                        6: day=1 a, day=2 c
 
 In: an open table, partitions, which snapshot. Out: what came back. One commit, an overwrite that goes forward: files of
-then come back at their levels, under new names (`restored_files`), and files that the partitions had got since go. Rows
-that are appended meanwhile stay. Raises DamagedError where files of the snapshot are gone, UnsupportedError for files
-that cannot come back, ConflictError where compactions were faster, time after time.
+then come back at their levels, under new names (`restored_files`), and all other files go that the partitions have when
+it commits: rows that were appended before it, too. Raises DamagedError where files of the snapshot are gone,
+UnsupportedError for files that cannot come back, ConflictError where compactions were faster, time after time.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from widetable.arguments import flag
 from widetable.commit.barrier_table import check_rows_stay
+from widetable.commit.commit_result import CommitResult
 from widetable.commit.committer import Committer
-from widetable.errors import ConflictError, DamagedError, InvalidError, NotFoundError
+from widetable.errors import ConflictError, NotFoundError
+from widetable.format.deletion_vector import DeletedRows
+from widetable.format.manifest_entry import Identity as FileIdentity
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.snapshot import Snapshot
 from widetable.moment import Moment
 from widetable.operations.asked_partitions import asked_partitions
 from widetable.operations.compaction_threads import wait_for_compactions
-from widetable.operations.file_damage import damaged_files
 from widetable.operations.newest_snapshot import held, held_newest
 from widetable.operations.open_table import OpenTable
 from widetable.operations.restored_files import (
-    check_restorable,
+    check_whole,
+    committed_links,
     has_other_rows,
-    linked,
     removing,
 )
 from widetable.operations.snapshot_audit import partition_text
-from widetable.operations.snapshot_choice import choose_snapshot
+from widetable.operations.snapshot_choice import named_snapshot
 from widetable.operations.supported import check_given_rows, check_writable
 from widetable.read.expired import files_of
-from widetable.write.discard import discard
+from widetable.write.commit_message import CommitMessage
 from widetable.write.table_state import TableState
 
 _ROUNDS: Final = 5
@@ -61,12 +64,35 @@ class PartitionRestoreResult:
     snapshot_id: int | None = None
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Plan:
-    """restored: files to come back. removed: files to go."""
+    """restored: files to come back. kept: that are live, and stay as they are. removed: files to go, of the newest
+    snapshot at first, then of the one that the commit follows.
+    """
 
+    live: Callable[[Snapshot | None], list[ManifestEntry]]
     restored: tuple[ManifestEntry, ...]
-    removed: tuple[ManifestEntry, ...]
+    kept: Mapping[FileIdentity, DeletedRows | None]
+    removed: list[ManifestEntry]
+
+    def behind(
+        self, messages: Sequence[CommitMessage], latest: Snapshot | None
+    ) -> list[CommitMessage]:
+        """What is committed behind a snapshot. messages: of the files that come back. Raises ConflictError where a file
+        that was to stay is gone, or has lost rows.
+        """
+        now = self.live(latest)
+        there = {entry.identity: entry.file.deleted for entry in now}
+        changed = [one for one, rows in self.kept.items() if one not in there or there[one] != rows]
+        if changed:
+            raise ConflictError(
+                f"data file {changed[0][3]!r}",
+                found="a file that others compacted, or deleted rows of, meanwhile",
+                expected="a file that stays as it is",
+                action="Try again.",
+            )
+        self.removed = [entry for entry in now if entry.identity not in self.kept]
+        return [*messages, *removing(self.removed)]
 
 
 def restore_partitions(
@@ -79,24 +105,18 @@ def restore_partitions(
     dry_run: bool = False,
 ) -> PartitionRestoreResult:
     """Give partitions the rows of an older snapshot: one of snapshot_id, timestamp and tag, as in `scan`. Other
-    partitions keep what was committed since. partitions: rows of the partition columns, in any form that `lookup` takes
-    keys in. One that the snapshot lacks has no rows afterwards. Readers of changes get nothing. dry_run: only say.
+    partitions keep what was committed since; what others write to these before the commit goes. partitions: rows of
+    the partition columns, in any form that `lookup` takes keys in. One that the snapshot lacks has no rows afterwards.
+    Readers of changes get nothing. dry_run: only say.
     """
-    if snapshot_id is None and timestamp is None and tag is None:
-        raise InvalidError(
-            "snapshot_id, timestamp and tag",
-            found="none of them",
-            expected="one of them",
-            action="Say which snapshot has the rows.",
-        )
     is_dry = flag(dry_run, "dry_run")
     scope = asked_partitions(table, partitions, "Use rollback.")
     state, committer = table._state(), table._committer
     check_given_rows(state.schema)
     check_writable(state.schema)
     check_rows_stay(state.schema, state.paths.root)
-    target = choose_snapshot(committer.snapshots, table._tags, snapshot_id, timestamp, tag)
-    assert target is not None
+    missing = "Say which snapshot has the rows."
+    target = named_snapshot(committer.snapshots, table._tags, snapshot_id, timestamp, tag, missing)
     wait_for_compactions(state.paths.root)
     with contextlib.ExitStack() as stack:
         # Files of one that has expired are kept by its tag.
@@ -147,32 +167,25 @@ def _planned(
 ) -> _Plan:
     """A file that is there, and of which other rows were deleted then, goes and comes back."""
 
-    def live(snapshot: Snapshot) -> Iterable[ManifestEntry]:
-        entries = committer.live_files.live_entries(snapshot)
-        return (entry for entry in entries if entry.partition in scope)
+    def live(snapshot: Snapshot | None) -> list[ManifestEntry]:
+        return list(committer.live_files.live_entries(snapshot, frozenset(scope)))
 
     then = {entry.identity: entry for entry in live(target)}
     now = {entry.identity: entry for entry in live(latest)}
+    what = "the partitions that are to come back"
     is_rescaled = committer.schemas.is_rescaled()
-    for entry in then.values():
-        check_restorable(state, entry, is_rescaled=is_rescaled)
-    damage = [found.file for found in damaged_files(state, then.values(), target.id)]
-    if damage:
-        raise DamagedError(
-            damage[0].path,
-            found=f"{damage[0].found}, and {len(damage) - 1} more files of snapshot {target.id} damaged",
-            expected="all files of the partitions that are to come back",
-            action="Restore the files, or take another snapshot or tag.",
-        )
+    check_whole(state, then.values(), target.id, what, is_rescaled=is_rescaled)
     with files_of(state, target.id):
         kept = {
-            identity
+            identity: now[identity].file.deleted
             for identity in then.keys() & now.keys()
             if not has_other_rows(state.file_io, then[identity].file, now[identity].file)
         }
     return _Plan(
+        live,
         tuple(entry for identity, entry in then.items() if identity not in kept),
-        tuple(entry for identity, entry in now.items() if identity not in kept),
+        kept,
+        [entry for identity, entry in now.items() if identity not in kept],
     )
 
 
@@ -180,13 +193,8 @@ def _committed(
     state: TableState, committer: Committer, target: Snapshot, plan: _Plan
 ) -> int | None:
     """The id of the commit; None when it lost."""
-    with files_of(state, target.id):
-        messages = linked(state, plan.restored)
-    try:
-        return committer.restore([*messages, *removing(plan.removed)], None).snapshot_id
-    except ConflictError:
-        discard(state, messages)
-        return None
-    except InvalidError:
-        discard(state, messages)
-        raise
+
+    def commit(messages: list[CommitMessage]) -> CommitResult:
+        return committer.rewrite(partial(plan.behind, messages))
+
+    return committed_links(state, plan.restored, target.id, commit)

@@ -13,18 +13,30 @@ UnsupportedError for files that are not plain, NotFoundError where they are gone
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import logging
+from collections.abc import Callable, Collection, Iterable, Sequence
 
-from widetable.errors import DamagedError, NotFoundError, UnsupportedError
+from widetable.commit.commit_result import CommitResult
+from widetable.errors import (
+    ConflictError,
+    DamagedError,
+    InvalidError,
+    NotFoundError,
+    UnsupportedError,
+)
 from widetable.format.bucket_id import by_bucket
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.deletion_vector import vector_bytes
 from widetable.format.manifest_entry import ManifestEntry
+from widetable.operations.file_damage import damaged_files
 from widetable.paths import new_file_name
+from widetable.read.expired import files_of
 from widetable.storage.file_io import FileIO
 from widetable.write.commit_message import CommitMessage
 from widetable.write.discard import discard
 from widetable.write.table_state import TableState
+
+_log = logging.getLogger("widetable")
 
 
 def restoring(file_io: FileIO, entries: Iterable[ManifestEntry]) -> list[CommitMessage]:
@@ -99,6 +111,51 @@ def check_restorable(table: TableState, entry: ManifestEntry, *, is_rescaled: bo
             expected="plain files in the table's directory",
             action="Go back to another snapshot, or use another client.",
         )
+
+
+def check_whole(
+    table: TableState,
+    entries: Collection[ManifestEntry],
+    snapshot_id: int,
+    what: str,
+    *,
+    is_rescaled: bool,
+) -> None:
+    """Refuse to bring back files of a snapshot, before anything is written. what: they are, for the message. Only
+    listings are looked at; rows are not read. Raises UnsupportedError for files that cannot come back
+    (`check_restorable`), DamagedError for files that are gone or of another size.
+    """
+    for entry in entries:
+        check_restorable(table, entry, is_rescaled=is_rescaled)
+    damage = [found.file for found in damaged_files(table, entries, snapshot_id)]
+    if damage:
+        raise DamagedError(
+            damage[0].path,
+            found=f"{damage[0].found}, and {len(damage) - 1} more files of snapshot {snapshot_id} damaged",
+            expected=f"all files of {what}",
+            action="Restore the files, or go back to another snapshot or tag.",
+        )
+
+
+def committed_links(
+    table: TableState,
+    restored: Sequence[ManifestEntry],
+    snapshot_id: int,
+    commit: Callable[[list[CommitMessage]], CommitResult],
+) -> int | None:
+    """Link files of a snapshot, and commit them: the id of the commit, None when it lost. An error that leaves open
+    whether it is in leaves the links.
+    """
+    with files_of(table, snapshot_id):
+        messages = linked(table, restored)
+    try:
+        return commit(messages).snapshot_id
+    except (ConflictError, InvalidError) as lost:
+        discard(table, messages)
+        if isinstance(lost, InvalidError):
+            raise
+        _log.info("files of %s that come back are planned again: %s", table.paths.root, lost)
+        return None
 
 
 def linked(table: TableState, restored: Sequence[ManifestEntry]) -> list[CommitMessage]:

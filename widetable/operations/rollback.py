@@ -19,26 +19,24 @@ from typing import Any, Final
 
 from widetable.arguments import flag
 from widetable.commit.barrier_table import check_rows_stay
+from widetable.commit.commit_result import CommitResult
 from widetable.commit.committer import Committer
 from widetable.errors import (
     ConflictError,
-    DamagedError,
-    InvalidError,
     NotFoundError,
 )
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
 from widetable.moment import Moment
 from widetable.operations.compaction_threads import wait_for_compactions
-from widetable.operations.file_damage import damaged_files
 from widetable.operations.file_origins import WritingCommit
 from widetable.operations.newest_snapshot import held, held_newest
 from widetable.operations.open_table import OpenTable
-from widetable.operations.restored_files import check_restorable, has_other_rows, linked
-from widetable.operations.snapshot_choice import choose_snapshot
+from widetable.operations.restored_files import check_whole, committed_links, has_other_rows
+from widetable.operations.snapshot_choice import named_snapshot
 from widetable.operations.supported import check_writable
 from widetable.read.expired import files_of
-from widetable.write.discard import discard
+from widetable.write.commit_message import CommitMessage
 from widetable.write.table_state import TableState
 
 _ROUNDS: Final = 5
@@ -98,18 +96,11 @@ def rollback(
     passes it by, but for `mode="diff"`. dry_run: only say. Raises DamagedError when files of the snapshot are gone.
     For a table that has lost its newest snapshots see `accept_lost_snapshots`.
     """
-    if snapshot_id is None and timestamp is None and tag is None:
-        raise InvalidError(
-            "snapshot_id, timestamp and tag",
-            found="none of them",
-            expected="one of them",
-            action="Say to which snapshot the table is to go back.",
-        )
     is_dry = flag(dry_run, "dry_run")
     store = table._committer.snapshots
     state = table._state()
-    target = choose_snapshot(store, table._tags, snapshot_id, timestamp, tag)
-    assert target is not None
+    missing = "Say to which snapshot the table is to go back."
+    target = named_snapshot(store, table._tags, snapshot_id, timestamp, tag, missing)
     return _rollback(state, table._committer, target, dry_run=is_dry)
 
 
@@ -162,23 +153,13 @@ def _rollback(
 def _planned(
     table: TableState, committer: Committer, target: Snapshot, latest: Snapshot
 ) -> _RollbackPlan:
-    """Raises before anything is written: UnsupportedError for files that cannot come back,
-    DamagedError for files that are gone or of another size. Only listings are looked at; their
-    rows are not read.
-    """
+    """Raises what `check_whole` does."""
     then = {entry.identity: entry for entry in committer.live_files.live_entries(target)}
     now = {entry.identity: entry for entry in committer.live_files.live_entries(latest)}
     is_rescaled = committer.schemas.is_rescaled()
-    for entry in then.values():
-        check_restorable(table, entry, is_rescaled=is_rescaled)
-    damage = [found.file for found in damaged_files(table, then.values(), target.id)]
-    if damage:
-        raise DamagedError(
-            damage[0].path,
-            found=f"{damage[0].found}, and {len(damage) - 1} more files of snapshot {target.id} damaged",
-            expected="all files of the snapshot to go back to",
-            action="Restore the files, or go back to another snapshot or tag.",
-        )
+    check_whole(
+        table, then.values(), target.id, "the snapshot to go back to", is_rescaled=is_rescaled
+    )
     restored = tuple(entry for identity, entry in then.items() if identity not in now)
     kept = tuple(entry for identity, entry in then.items() if identity in now)
     with files_of(table, target.id):
@@ -189,19 +170,13 @@ def _planned(
 
 
 def _committed(table: TableState, committer: Committer, plan: _RollbackPlan) -> int | None:
-    """The id of the commit; None when it lost. An error that leaves open whether it is in leaves the links."""
-    with files_of(table, plan.target.id):
-        messages = linked(table, plan.restored)
-    try:
-        return committer.restore(
-            messages, (entry.identity for entry in plan.kept), plan.target
-        ).snapshot_id
-    except (ConflictError, InvalidError) as lost:
-        discard(table, messages)
-        if isinstance(lost, InvalidError):
-            raise
-        _log.info("the rollback of %s is planned again: %s", table.paths.root, lost)
-        return None
+    """The id of the commit; None when it lost."""
+
+    def commit(messages: list[CommitMessage]) -> CommitResult:
+        keeps = (entry.identity for entry in plan.kept)
+        return committer.restore(messages, keeps, plan.target)
+
+    return committed_links(table, plan.restored, plan.target.id, commit)
 
 
 def _undone(committer: Committer, target_id: int, latest_id: int) -> Iterator[WritingCommit]:

@@ -46,6 +46,27 @@ def choose_snapshot(
     return store.latest()
 
 
+def named_snapshot(
+    store: SnapshotStore,
+    tags: TagStore,
+    snapshot_id: int | None,
+    timestamp: Moment | None,
+    tag: str | None,
+    action: str,
+) -> Snapshot:
+    """The same where one must be named. action: what the caller must say."""
+    if snapshot_id is None and timestamp is None and tag is None:
+        raise InvalidError(
+            "snapshot_id, timestamp and tag",
+            found="none of them",
+            expected="one of them",
+            action=action,
+        )
+    found = choose_snapshot(store, tags, snapshot_id, timestamp, tag)
+    assert found is not None  # one was named
+    return found
+
+
 def check_one_choice(**choices: object) -> None:
     """Refuse more than one of these arguments."""
     given = [name for name, value in choices.items() if value is not None]

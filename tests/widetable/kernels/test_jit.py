@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pytest
 
 from tests.patience import PATIENCE_SECONDS
+from widetable.kernels.compiler import COMPILER
 from widetable.kernels.jit import (
     ITEMS,
     ITEMS_OF_A_CALL,
@@ -119,6 +120,23 @@ def test_what_was_put_off_is_not_compiled_after_an_error() -> None:
     with pytest.raises(KeyError), compiled_afterwards():
         fail()
     assert tier_of(called) == "interpreted"
+    assert called(words(ITEMS_OF_A_CALL + 1)) == (2 * ITEMS_OF_A_CALL + 2, True)
+    assert tier_of(called) == "compiled"
+
+
+def test_what_was_published_is_not_failed_by_a_compiler_afterwards(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    called = fresh()
+
+    def refuse(function: object) -> None:
+        raise OSError("no room")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(COMPILER, "compile", refuse)
+        with compiled_afterwards():
+            called(words(ITEMS_OF_A_CALL + 1))
+        assert tier_of(called) == "interpreted"
     assert called(words(ITEMS_OF_A_CALL + 1)) == (2 * ITEMS_OF_A_CALL + 2, True)
     assert tier_of(called) == "compiled"
 

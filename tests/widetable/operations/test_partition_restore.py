@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import widetable as wt
 from tests.command_line import run
+from widetable.operations import restored_files
 
 FIRST, SECOND = date(2026, 11, 26), date(2026, 11, 27)
 Row = tuple[int, date, int]
@@ -72,6 +74,58 @@ def test_one_partition_comes_back_and_the_others_stay(table: wt.Table, then: str
     table.compact(full=True)
     assert rows_of(table) == [(1, FIRST, 5), *EXPECTED[1:]]
     assert table.audit().ok, again
+
+
+@pytest.mark.parametrize("meanwhile", ["written", "compacted", "deleted"])
+def test_what_comes_before_the_commit_goes_as_well(
+    table: wt.Table, monkeypatch: pytest.MonkeyPatch, meanwhile: str
+) -> None:
+    """As a rollback does: what was committed later is later."""
+    other, real = wt.Table.open(table.path), restored_files.linked
+    done: list[int] = []
+
+    def linked(*given: Any) -> Any:
+        made = real(*given)
+        if not done:
+            done.append(1)
+            if meanwhile == "deleted":
+                other.delete_keys({"k": [2], "day": [FIRST]})
+            else:
+                put(other, (2, FIRST, -2), (4, FIRST, -2), (2, SECOND, 2))
+            if meanwhile == "compacted":
+                other.compact(full=True)
+        return made
+
+    monkeypatch.setattr(restored_files, "linked", linked)
+    result = table.restore_partitions({"day": [FIRST]}, tag="good")
+    assert rows_of(table) == EXPECTED
+    assert result.snapshot_id == table.snapshots()[-1].id
+    assert table.audit().ok
+    assert table.remove_orphan_files(older_than_millis=0, dry_run=True).paths == ()
+
+
+def test_keys_of_a_dynamic_bucket_are_found_again(tmp_path: Path) -> None:
+    table = create(tmp_path, bucket="-1", **{"dynamic-bucket.target-row-num": "3"})
+    rows = [(key, FIRST, key) for key in range(10)]
+    put(table, *rows)
+    table.create_tag("good")
+    table.drop_partitions({"day": [FIRST]})
+    table.restore_partitions({"day": [FIRST]}, tag="good")
+    assert rows_of(table) == rows
+    put(table, *((key, day, -value) for key, day, value in rows))
+    assert rows_of(table) == [(key, day, -value) for key, day, value in rows]
+    assert table.audit().ok
+
+
+def test_a_branch_has_its_own_back(table: wt.Table) -> None:
+    table.create_branch("b", tag="good")
+    branch = wt.Table.open(table.path, branch="b")
+    before = rows_of(table)
+    first = branch.snapshots()[-1].id
+    put(branch, (1, FIRST, 9))
+    branch.restore_partitions({"day": [FIRST]}, first)
+    assert rows_of(branch) == [(1, FIRST, 1), (1, SECOND, 1), (2, FIRST, 2)]
+    assert rows_of(table) == before
 
 
 def test_it_comes_back_after_its_files_have_expired_elsewhere(table: wt.Table) -> None:
