@@ -8,7 +8,7 @@ VENV := .venv/bin/python
 STAMP := .venv/setup.stamp
 FLOOR := .venv-floor/bin/python
 FLOOR_STAMP := .venv-floor/setup.stamp
-SOURCES := $(wildcard widetable lookup/widetable_lookup meta/widetable_meta spark/widetable_spark spark/pyspark_widetable tests benchmarks examples)
+SOURCES := $(wildcard widetable lookup/widetable_lookup meta/widetable_meta spark/widetable_spark spark/pyspark_widetable tests benchmarks examples documentation)
 ARGS ?=
 PYTHON ?= python3
 
@@ -115,7 +115,6 @@ bench: $(STAMP) ## Benchmarks: a table, and JSON beside it
 docs: $(STAMP) ## Generate docs/options.md, and the site with the API reference: build/site/index.html
 	@$(VENV) -m widetable.options_doc docs/options.md
 	@NO_MKDOCS_2_WARNING=1 $(VENV) -m mkdocs build --strict --quiet
-	@$(VENV) -W ignore -m pdoc --no-show-source --output-directory build/site/api widetable widetable_spark widetable_meta widetable.connector
 
 wheel: $(STAMP) ## Build the wheel into dist/, and a copy named .zip, which Spark ships to its workers
 	@$(VENV) -m build --wheel --no-isolation --outdir dist .

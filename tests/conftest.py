@@ -21,6 +21,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import spark_home, tiers
+from tests.built_site import built_site
 from tests.tallies import Note, lines, note_of
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -120,6 +121,13 @@ def java_home() -> Iterator[str]:
         for name, value in spark_home.variables(home).items():
             patch.setenv(name, value)
         yield home
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the site as `make docs` builds it: once for all processes that run tests side by side."""
+    folder = tmp_path_factory.getbasetemp()
+    return built_site(folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder)
 
 
 @pytest.fixture(scope="session")

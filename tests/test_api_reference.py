@@ -1,33 +1,20 @@
-"""`make docs` makes a page of each public package, with every public name and what its docstring says."""
+"""The site has a page of each public package, with every public name and what its docstring says."""
 
 from __future__ import annotations
 
 import html
 import inspect
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import widetable as wt
 import widetable_meta
 import widetable_spark
-from tests.patience import PATIENCE_SECONDS
-
-ROOT = Path(__file__).resolve().parent.parent
 
 
-def command() -> list[str]:
-    """That of the Makefile."""
-    line = re.search(r"^\t@\$\(VENV\) (.* pdoc .*)$", (ROOT / "Makefile").read_text("utf-8"), re.M)
-    assert line is not None
-    return line[1].split()
-
-
-def test_reference_has_every_public_name_with_its_docstring(tmp_path: Path) -> None:
-    arguments = [str(tmp_path) if word == "build/site/api" else word for word in command()]
-    subprocess.run([sys.executable, *arguments], cwd=ROOT, check=True, timeout=PATIENCE_SECONDS)
-    page = text_of(tmp_path / "widetable.html")
+def test_reference_has_every_public_name_with_its_docstring(site: Path) -> None:
+    api = site / "api"
+    page = text_of(api / "widetable.html")
     for name in wt.__all__:
         assert f'id="{name}"' in page, name
     text = words(page)
@@ -40,11 +27,17 @@ def test_reference_has_every_public_name_with_its_docstring(tmp_path: Path) -> N
         assert f'id="Table.{name}"' in page or f'id="Catalog.{name}"' in page, name
         assert words(str(inspect.getdoc(method)).split(".")[0]) in text, name
     assert unmade(page) == []
-    spark = text_of(tmp_path / "widetable_spark.html")
+    spark = text_of(api / "widetable_spark.html")
     assert [name for name in widetable_spark.__all__ if f'id="{name}"' not in spark] == []
-    service = text_of(tmp_path / "widetable_meta.html")
+    service = text_of(api / "widetable_meta.html")
     assert [name for name in widetable_meta.__all__ if f'id="{name}"' not in service] == []
-    assert (tmp_path / "widetable" / "connector.html").exists()
+    assert (api / "widetable" / "connector.html").exists()
+
+
+def test_reference_begins_with_catalog_and_table(site: Path) -> None:
+    heads = re.findall(r'<h2 id="([^"]*)"', text_of(site / "api/widetable.html"))
+    assert heads[:2] == ["Catalog", "Table"]
+    assert sorted(heads) == sorted(wt.__all__)
 
 
 def unmade(page: str) -> list[str]:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from documentation.reference_page import place_of
+from documentation.site_pages import MODULES
 from tests.pages import PAGES, ROOT, name_of
 from tests.parsed_source import parsed
-from tests.patience import PATIENCE_SECONDS
 from tests.test_layers import FOLDERS
 from widetable.cli.documentation import pages_folder
 
@@ -35,7 +35,7 @@ def anchors(page: Path) -> set[str]:
 
 
 def broken_links(page: Path, text: str) -> list[str]:
-    """What the page points to in the project and is not there; the API reference is made beside the site."""
+    """What the page points to in the project and is not there; the API reference is made with the site."""
     found = []
     for link, reference in LINK.findall(without_code(text)):
         target, _, anchor = (link or reference).partition("#")
@@ -58,26 +58,88 @@ def test_a_link_that_leads_nowhere_is_seen() -> None:
     assert broken_links(page, text) == ["nothing.md", "limits.md#nothing"]
 
 
-def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
-    ran = subprocess.run(
-        command,
-        cwd=ROOT,
-        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},  # a notice of the theme's makers
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_SECONDS,
-        check=False,
-    )
-    assert (ran.returncode, "WARNING" in ran.stderr) == (0, False), ran.stderr
+def test_the_site_builds_without_a_warning(site: Path) -> None:
     for page in (ROOT / "docs").rglob("*.md"):
-        assert (tmp_path / page.relative_to(ROOT / "docs").with_suffix(".html")).exists()
+        assert (site / page.relative_to(ROOT / "docs").with_suffix(".html")).exists()
+
+
+def pages_of(site: Path) -> list[Path]:
+    found = sorted(path for path in site.rglob("*.html") if path.name != "404.html")
+    assert len(found) > 100
+    return found
+
+
+def links_of(page: Path) -> set[Path]:
+    """Pages of the site to which it links, anchors cut off."""
+    hrefs = re.findall(r'href="([^"#:]+\.html)', page.read_text("utf-8"))
+    return {Path(os.path.normpath(page.parent / href)) for href in hrefs}
+
+
+def test_each_page_leads_to_the_api_reference_and_back(site: Path) -> None:
+    reference = {
+        site / f"api/{name}.html" for name in ("widetable", "widetable_spark", "widetable_meta")
+    }
+    reference.add(site / "api/widetable/connector.html")
+    reference.add(site / "index.html")
+    assert [page for page in pages_of(site) if not reference <= links_of(page)] == []
+
+
+def test_search_works_from_the_disk(site: Path) -> None:
+    """There a page may read no JSON and start no worker: the index is a script, and a frame runs the search."""
+    script = (site / "search/search_index.js").read_text("utf-8")
+    index = json.loads(script.removeprefix("var __index = "))
+    places = {entry["location"] for entry in index["docs"]}
+    assert {
+        "options.html",
+        "api/widetable.html#Table.write",
+        "api/widetable/connector.html",
+    } <= places
+    assert "location.protocol" in (site / "assets/iframe-worker.js").read_text("utf-8")
+    for page in pages_of(site):
+        scripts = re.findall(r'<script src="([^"]+)"', page.read_text("utf-8"))
+        workers = [name for name in scripts if name.endswith("assets/iframe-worker.js")]
+        assert [(page.parent / name).resolve().exists() for name in workers] == [True], page
+
+
+def test_a_name_is_found_by_its_parts(site: Path) -> None:
+    index = json.loads((site / "search/search_index.json").read_text("utf-8"))
+    separator = index["config"]["separator"]
+    cut = [re.split(separator, name) for name in ("Table.create_tag", "merge-engine", "0.5")]
+    assert cut == [["Table", "create", "tag"], ["merge", "engine"], ["0.5"]]
+
+
+def test_no_page_fetches_anything_from_elsewhere(site: Path) -> None:
+    fetched = re.compile(
+        r"""<(?:script|link|img|iframe|source)\b[^>]*(?:src|href)=["']?(?:https?:)?//[^>]*"""
+    )
+    for page in pages_of(site):
+        text = page.read_text("utf-8")
+        assert fetched.findall(text) == [], page
+        assert 'class="mermaid"' not in text, page  # the theme would fetch what draws it
+    for style in site.rglob("*.css"):
+        assert (
+            re.findall(r"@import[^;]*|url\([\"']?(?:https?:)?//[^)]*", style.read_text("utf-8"))
+            == []
+        )
+
+
+def test_each_page_follows_the_colours_of_the_system(site: Path) -> None:
+    dark = re.compile(r'<input[^>]*prefers-color-scheme: dark[^>]*data-md-color-scheme="slate"')
+    assert [page for page in pages_of(site) if not dark.search(page.read_text("utf-8"))] == []
+
+
+def test_options_stand_one_below_the_other_on_a_phone(site: Path) -> None:
+    """Five columns, one of them sentences, are wider than 390 pixels."""
+    page = (site / "options.html").read_text("utf-8")
+    assert re.findall(r"<table[^>]*>", page) == ["<table data-stacked>"]
+    names = re.findall(r'<td[^>]* data-is="([^"]*)"', page)
+    assert names == ["option", "kind", "default", "unit", "meaning"] * (len(names) // 5)
+    assert len(names) == page.count("<td")
 
 
 def test_the_page_of_the_api_names_what_is_made() -> None:
-    modules = re.findall(r"href=\"api/(.*)\.html\"", (ROOT / "docs/api.md").read_text("utf-8"))
-    (made,) = re.findall(r"--output-directory build/site/api (.*)", (ROOT / "Makefile").read_text())
-    assert [module.replace("/", ".") for module in modules] == made.split()
+    named = re.findall(r"^- \[[^]]*\]\(([^)#]*)\)", (ROOT / "docs/api.md").read_text("utf-8"), re.M)
+    assert named == [place_of(module) for module in MODULES]
 
 
 def messages() -> Iterator[tuple[Path, str]]:

@@ -1,0 +1,1 @@
+"""What makes the site of docs/ besides MkDocs: `make docs`, mkdocs.yml."""
