@@ -66,9 +66,11 @@ from widetable.meta.job_claim import WriterClaim
 from widetable.meta.service_lease import ServiceLease
 from widetable.near_word import did_you_mean
 from widetable.operations.aligned_source import AlignedSource, revised
+from widetable.operations.barrier_advice import is_lost
 from widetable.operations.branches import branch_root
 from widetable.operations.compaction import Compacted, compact_all
 from widetable.operations.compaction_threads import wait_for_changelogs
+from widetable.operations.doctor_report import command_line
 from widetable.operations.follow import start_stream
 from widetable.operations.job_writer import JobBatch, JobWriter
 from widetable.operations.lookup_caches import caches_of
@@ -169,6 +171,7 @@ __all__ = [
     "check_published",
     "check_write_columns",
     "checked_storage_options",
+    "command_line",
     "commit_times",
     "compact_all",
     "derived_value",
@@ -182,6 +185,7 @@ __all__ = [
     "in_form",
     "instance",
     "interval_of",
+    "is_lost",
     "job_name",
     "keep_join",
     "label",

@@ -9,7 +9,7 @@ clicks writes a, j1 makes b of a, j2 makes c of a and b:
 
     column    0        1      2       3      4       5
               clicks   a      j1      b      j2      c
-    x         12       174    414     576    816     978       width 1,202
+    x         12       174    426     588    840     1,002     width 1,238
 
 k1 makes p of z, k2 makes q of y:      y   k2   q
                                        z   k1   p         by names k1 and p would be above, and lines would cross
@@ -28,7 +28,7 @@ from typing import Final
 from widetable import Job, JobDelay, TableProgress
 from widetable.connector import duration_text, last_seen_text, time_text
 
-TABLE_WIDTH: Final = 212
+TABLE_WIDTH: Final = 236
 JOB_WIDTH: Final = 134
 GAP_X: Final = 28
 GAP_Y: Final = 20

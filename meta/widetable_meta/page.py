@@ -1,4 +1,4 @@
-"""The page of a service: topology, tables, jobs, sessions and revisions as HTML with a drawing in SVG.
+"""The page of a service: alarms, topology, tables, jobs, sessions and revisions as HTML with a drawing in SVG.
 
 It is made here, on every request, from what tables say: no script, nothing is fetched, and a policy in its head forbids
 both. Every text of others is escaped by the template (`page.html`). Raises what reading tables raises.
@@ -21,7 +21,8 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from widetable import Job, JobDelay, NotFoundError, TableProgress, Topology
-from widetable.connector import duration_text, time_text
+from widetable.connector import duration_text, last_seen_text, time_text
+from widetable_meta.alarms import alarms_of
 from widetable_meta.drawing import JOB_WIDTH, TABLE_WIDTH, drawing_of, job_text
 from widetable_meta.leadership import Leadership
 from widetable_meta.open_sessions import OpenSessions
@@ -30,6 +31,7 @@ from widetable_meta.open_sessions import OpenSessions
 _MOST_BARRIERS: Final = 8
 _MOST_SESSIONS: Final = 50
 _MOST_REVISIONS: Final = 20
+_MOST_ALARMS: Final = 5
 _POLICY: Final = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'"
@@ -72,7 +74,12 @@ class Page:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        environment.filters |= {"duration": _duration, "moment": _moment, "short": _short}
+        environment.filters |= {
+            "duration": _duration,
+            "last_seen": last_seen_text,
+            "moment": _moment,
+            "short": _short,
+        }
         self._template = environment.get_template("page.html")
 
     def html(self) -> str:
@@ -81,9 +88,14 @@ class Page:
         delays = self._delays(tables, jobs)
         revisions = self._topology.revisions()
         open_ones = self._sessions.listed()
+        leadership = self._leadership
+        has_leader = leadership.is_here or leadership.leader_url is not None
+        alarms = alarms_of(self._warehouse, tables, revisions, has_leader)
         return self._template.render(
             warehouse=self._warehouse,
-            leadership=self._leadership,
+            alarms=alarms[:_MOST_ALARMS],
+            alarm_count=len(alarms),
+            leadership=leadership,
             now_millis=int(time.time() * 1000),
             common=self._topology.common_barrier() if tables else None,
             drawing=drawing_of(tables, jobs, delays),

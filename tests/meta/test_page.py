@@ -18,6 +18,7 @@ import widetable as wt
 from tests.meta.service_process import Service, serving
 from tests.meta.shop_warehouse import HOSTILE, LONG, shop
 from tests.patience import PATIENCE_SECONDS
+from tests.unheard_of import unheard_of
 from widetable.meta.service_lease import ServiceLease
 from widetable.storage.local import LocalFileIO
 from widetable_meta.leadership import Leadership
@@ -100,8 +101,52 @@ def test_nothing_runs_and_nothing_is_fetched(service: Service, page: str) -> Non
     policy = requests.get(f"{service.url}/", timeout=PATIENCE_SECONDS).headers
     assert policy["Content-Security-Policy"].startswith("default-src 'none'; ")
     assert not re.search(r"<script|<iframe|<object|<form|\bon\w+=[\"']|url\(|@import", page)
-    assert {found for found in re.findall(r"(?:src|href)=[\"']([^\"']*)", page)} == {"data:,"}
+    assert {found for found in re.findall(r"(?:src|href)=[\"']([^\"']*)", page)} == {
+        "data:,",
+        "metrics",
+    }
     assert set(re.findall(r"https?://[^\"'<\s]*", page)) == {"http://www.w3.org/2000/svg"}
+
+
+def said(page: str) -> str:
+    """Its text, one blank between words."""
+    return " ".join(
+        html.unescape(re.sub(r"<style>.*?</style>|<[^>]*>", " ", page, flags=re.DOTALL)).split()
+    )
+
+
+def test_the_words_of_its_columns_are_explained(page: str) -> None:
+    heads = re.findall(r"<th[^>]*>([^<]*)</th>", page)
+    explained = re.findall(r"<b>([^<]*)</b>:", page)
+    assert explained == ["complete up to", "in common", "age", "waits for", "took"]
+    assert set(explained) <= set(heads)
+    assert "shared" not in said(page)
+
+
+def test_it_leads_to_the_measures(service: Service, page: str) -> None:
+    (link,) = re.findall(r'<a href="([^"]*)"', page)
+    answer = requests.get(f"{service.url}/{link}", timeout=PATIENCE_SECONDS)
+    assert (answer.status_code, "widetable_meta_is_leader" in answer.text) == (200, True)
+
+
+def test_without_alarms_it_says_what_was_looked_at(page: str) -> None:
+    assert "No alarm: an instance leads, all revisions have ended" in said(page)
+
+
+def test_a_writer_that_is_gone_is_an_alarm_on_top(tmp_path: Path) -> None:
+    catalog = wt.Catalog(tmp_path)
+    options = {"widetable.barrier-interval": "10 s", "bucket": "1"}
+    catalog.create_table("db.x", {"id": "BIGINT"}, primary_key=["id"], options=options)
+    catalog.writer("db.x", "clicks").write({"id": [1]}, barrier=10_000, complete=True)
+    unheard_of(tmp_path, "db.db/x", "clicks", 15)
+    text = said(page_of(catalog, tmp_path))
+    alarm = (
+        f"db.x waits for clicks, last seen 15 min ago. Start it again, or, if it does not come back: "
+        f"widetable meta leave {tmp_path} db.x clicks"
+    )
+    assert text.index(alarm) < text.index("Topology")
+    assert "No alarm" not in text
+    assert "clicks root last seen 15 min ago from outside db.x" in text  # among the jobs
 
 
 @NEEDS_BROWSER
@@ -140,10 +185,15 @@ def test_it_is_drawn(service: Service, size: str, scheme: str) -> None:
     assert picture.stat().st_size > 20_000  # not empty
 
 
+def page_of(catalog: wt.Catalog, root: Path) -> str:
+    """That of an instance which nobody leads."""
+    topology, url = catalog.topology(), "http://127.0.0.1:1"
+    leadership = Leadership(ServiceLease(LocalFileIO(), str(root), url), topology, str(root), url)
+    return Page(str(root), topology, OpenSessions(lambda: catalog), leadership).html()
+
+
 def test_an_empty_warehouse_has_a_page(tmp_path: Path) -> None:
-    catalog, url = wt.Catalog(tmp_path), "http://127.0.0.1:1"
-    topology, lease = catalog.topology(), ServiceLease(LocalFileIO(), str(tmp_path), url)
-    leadership = Leadership(lease, topology, str(tmp_path), url)
-    page = Page(str(tmp_path), topology, OpenSessions(lambda: catalog), leadership).html()
+    page = page_of(wt.Catalog(tmp_path), tmp_path)
     assert "No table of this warehouse is under barriers." in page
     assert "None is open at this instance." in page
+    assert "No instance leads, so jobs cannot register" in page

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 import widetable as wt
 from tests.command_line import run
 from tests.hostile_values import TEXTS
+from tests.unheard_of import unheard_of
 from tests.widetable.meta.test_topology import catalog_of
 from widetable.cli.meta_command import ACTIONS
 from widetable.meta.topology import Topology
@@ -252,14 +252,6 @@ def test_serving_without_its_packages_says_what_to_install(
     monkeypatch.setitem(sys.modules, "widetable_meta.serving", None)  # as if it was not there
     said = refused("serve", warehouse)
     assert "pip install 'widetable[meta]'" in said
-
-
-def unheard_of(warehouse: Path, table: str, writer: str, minutes: int) -> None:
-    """As if its process had been killed that long ago, on another machine."""
-    (path,) = warehouse.glob(f"{table}/service/widetable-writer-{writer}")
-    body = json.loads(path.read_text())
-    body["expires_millis"] = (int(time.time()) - minutes * 60 + 60) * 1000
-    path.write_text(json.dumps({**body, "process": None, "run": "another"}))
 
 
 def test_a_dead_sole_writer_is_said_to_be_one_with_the_command_that_lets_it_go(
