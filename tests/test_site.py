@@ -13,6 +13,7 @@ import pytest
 
 from documentation.reference_page import place_of
 from documentation.site_pages import MODULES
+from tests.browser import NEEDS_BROWSER, browsed
 from tests.pages import PAGES, ROOT, name_of
 from tests.parsed_source import parsed
 from tests.test_layers import FOLDERS
@@ -99,6 +100,40 @@ def test_search_works_from_the_disk(site: Path) -> None:
         scripts = re.findall(r'<script src="([^"]+)"', page.read_text("utf-8"))
         workers = [name for name in scripts if name.endswith("assets/iframe-worker.js")]
         assert [(page.parent / name).resolve().exists() for name in workers] == [True], page
+
+
+@NEEDS_BROWSER
+def test_a_browser_finds_a_method_from_the_disk(site: Path) -> None:
+    page = (site / "index.html").as_uri() + "?q=create_tag"
+    found = browsed("--virtual-time-budget=20000", "--dump-dom", page)
+    results = re.findall(r'<a href="([^"]*)" class="md-search-result__link"', found)
+    assert results[:1] != []
+    assert (site / "api/widetable.html").as_uri() + "#Table.create_tag" in results
+
+
+def framed(page: str) -> str:
+    """A page that frames this one as wide as a phone, and says how wide it and the widest of its tables are."""
+    return f"""<!doctype html><body><iframe id="frame" width="390" height="800" style="border: 0" src="{page}"></iframe>
+<script>
+frame.onload = () => {{
+  const page = frame.contentDocument;
+  const widths = [...page.querySelectorAll("table")].map((table) => table.scrollWidth);
+  document.body.dataset.width = Math.max(page.documentElement.scrollWidth, ...widths);
+}};
+</script>"""
+
+
+@NEEDS_BROWSER
+@pytest.mark.parametrize("name", ["options", "api/widetable"])
+def test_options_and_reference_are_no_wider_than_a_phone(
+    site: Path, tmp_path: Path, name: str
+) -> None:
+    file = tmp_path / "phone.html"
+    file.write_text(framed((site / f"{name}.html").as_uri()), "utf-8")
+    found = browsed(
+        "--allow-file-access-from-files", "--virtual-time-budget=20000", "--dump-dom", file.as_uri()
+    )
+    assert re.findall(r'data-width="(\d+)"', found) == ["390"]
 
 
 def test_a_name_is_found_by_its_parts(site: Path) -> None:

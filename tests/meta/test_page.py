@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import html
 import re
-import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +13,7 @@ import pytest
 import requests
 
 import widetable as wt
+from tests.browser import NEEDS_BROWSER, browsed
 from tests.meta.service_process import Service, serving
 from tests.meta.shop_warehouse import HOSTILE, LONG, shop
 from tests.patience import PATIENCE_SECONDS
@@ -26,10 +25,6 @@ from widetable_meta.open_sessions import OpenSessions
 from widetable_meta.page import Page
 
 PICTURES = Path(__file__).resolve().parents[2] / "build/meta-page"
-BROWSER = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
-NEEDS_BROWSER = pytest.mark.skipif(BROWSER is None, reason="no chromium: the page is not drawn")
 SIZES = {"desktop": (1280, 1900), "phone": (390, 3600)}
 DARK = {"light": 1, "dark": 0}
 # Marks what sticks out: of the page to the right, of a box below, and text that nothing cuts.
@@ -67,19 +62,6 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 @pytest.fixture(scope="module")
 def page(service: Service) -> str:
     return requests.get(f"{service.url}/", timeout=PATIENCE_SECONDS).text
-
-
-def browsed(*words: str) -> str:
-    assert BROWSER is not None
-    always = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars")
-    ran = subprocess.run(
-        [BROWSER, *always, *words],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_SECONDS,
-        check=True,
-    )
-    return ran.stdout
 
 
 def test_the_page_tells_what_is_there(page: str) -> None:
