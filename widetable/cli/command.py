@@ -76,7 +76,7 @@ def number(name: str, help: str, metavar: str, **settings: Any) -> Argument:
 
 
 DEBUG: Final = flag("--debug", "Show the traceback of an error.")
-PATH: Final = argument("path", "The table's directory, or its file: URL.", metavar="PATH")
+PATH: Final = argument("path", "The table's directory or URL.", metavar="PATH")
 # In two spellings; the function gets `format`. Of both the last one on the line counts.
 FORMATS: Final = (
     argument(

@@ -32,8 +32,8 @@ examples:
 
 Every command has --help, with its arguments and examples, and --debug, which adds warnings
 and the traceback to an error; widetable --version says which this is. Exit codes: 0 done;
-1 findings, of audit and doctor; 2 an error, which is one line on standard error;
-130 interrupted; 141 nobody reads the output.
+1 findings, of audit and doctor, or writers that meta has not heard of for ten minutes;
+2 an error, which is one line on standard error; 130 interrupted; 141 nobody reads the output.
 Pages that errors name, docs/..., are in {pages}.
 """
 

@@ -52,6 +52,11 @@ _BARRIERS: Final = frame_schema(
     "barrier int64?, is_complete bool?, is_exact bool?, base_id int64?, extra_files int64?, hidden_files int64?, "
     "snapshot_id int64?, changelog_snapshot_id int64?, missing list?"
 )
+_NO_JOBS: Final = "no job writes a table of this warehouse that is under barriers"
+_NO_BARRIERS: Final = (
+    "no table of this warehouse is under barriers (option widetable.barrier-interval, "
+    "docs/consistency.md)"
+)
 _READ: Final = frame_schema("table string?, snapshot_id int64?")
 
 
@@ -209,6 +214,8 @@ def _write_topology(asked: _Answerer, given: _MetaWords) -> int:
         found["common_barrier"] = asked.topology.common_barrier()
         common = "none" if found["common_barrier"] is None else str(found["common_barrier"])
         lines += ["", f"complete in all tables: {common}"]
+    if not any(found.get(rows) for rows in ("jobs", "tables")):
+        lines = [_NO_JOBS if given.action == "jobs" else _NO_BARRIERS]
     found["lost"] = lost
     lines += [
         f"{one['writer']} of {one['table']}: {last_seen_text(one['silent_millis'])}. Start it again, or, if it does "

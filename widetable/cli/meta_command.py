@@ -33,7 +33,7 @@ META_COMMAND: Final = Command(
         argument("action", f"{', '.join(ACTIONS)}.", metavar="ACTION", choices=ACTIONS),
         argument(
             "path",
-            "The warehouse's directory, or its file: URL; with --uri there is none.",
+            "The warehouse's directory or URL; with --uri there is none.",
             metavar="WAREHOUSE",
             nargs="?",
         ),
@@ -77,7 +77,8 @@ META_COMMAND: Final = Command(
         "widetable meta revise /warehouse shop.amounts --to 1767225600000 --dry-run",
         "widetable meta serve /warehouse --port 9096",
     ),
-    "show: jobs and tables. jobs: what each reads and writes. tables: how far each is, who is missing.\n"
+    "show: jobs and tables. jobs: what each reads and writes. tables: how far each is, who is missing. For a writer\n"
+    "that was not heard of for ten minutes show, jobs and tables end with exit code 1, and say what to do.\n"
     "lineage: what a table is made of, and what is made of it. barriers: which snapshots they are.\n"
     "read: the newest barrier that tables have in common, and by which snapshots other clients read it.\n"
     "delay: when tables came to their barriers, what jobs took of that. leave: from one table;\n"

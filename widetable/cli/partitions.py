@@ -65,7 +65,8 @@ def _list(table: Table, format: str) -> None:
         {name: row[name] for name in ("partition", "files", "rows", "size_bytes")} for row in rows
     ]
     lines = [
-        f"{row['partition']}  {row['rows']} rows in {row['files']} files of {size_text(row['size_bytes'])}"
+        f"{row['partition'] or 'no partition columns;'}  {row['rows']} rows in {row['files']} files of "
+        f"{size_text(row['size_bytes'])}"
         for row in listed
     ]
     write_result(format, {"partitions": listed}, lines)

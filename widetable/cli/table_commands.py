@@ -91,8 +91,9 @@ MAKE: Final = (
         ),
         "JSON and CSV have values as widetable read prints them: dates and times as text, a TIMESTAMP_LTZ with its\n"
         "time zone, bytes as hex digits, a map as a list of [key, value]. In CSV an empty field without quotes is\n"
-        "null. A column that is anywhere in the files is written by all rows, null where it is absent: in a\n"
-        "partial-update table null leaves the value that is there.",
+        "null. A column that is anywhere in the files is one of all rows: what a row lacks is null in it, which in a\n"
+        "partial-update table leaves the value that is there. A row that lacks columns of a sequence group is\n"
+        "refused where other rows have them.",
     ),
     Command(
         "delete",
@@ -234,7 +235,11 @@ PAST: Final = (
             ),
             PATH,
             argument("name", "With all but list: of the branch.", metavar="NAME", nargs="?"),
-            argument("--tag", "create: whose rows it begins with.", metavar="NAME"),
+            argument(
+                "--tag",
+                "create: whose rows it begins with; without it the branch is empty.",
+                metavar="NAME",
+            ),
             flag("--replace", "fast-forward: drop what the branch does not have."),
             flag("--dry-run", "drop, fast-forward: only say what would come and go."),
             *FORMATS,
