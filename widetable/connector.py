@@ -10,7 +10,7 @@ as stable as those.
     barriers    AlignedSource for each source of a job; JobWriter commits what new_writer(.., named=True) has written
     upkeep      Table.maintainer(upkeep, compact), where `compact` calls compact_all with a `run` of its own, which
                 sends each BucketWork to a task that calls `perform` and gives back its Outcome
-    services    ServiceLease says which of them leads
+    services    ServiceLease says which of them leads; measured(table) and named_bytes(table) are for its monitoring
     threads     SharedByThreads, and WorkerThread, which the process waits for before it ends
     the face    checks of arguments, declared options, storage by path
 
@@ -77,6 +77,12 @@ from widetable.operations.lookup_caches import caches_of
 from widetable.operations.maintenance import Maintainer, Upkeep
 from widetable.operations.session import check_published, held_leases
 from widetable.operations.stream_progress import StreamProgress
+from widetable.operations.table_measures import (
+    LOOKS_BACK,
+    MeasuredTable,
+    measured,
+    named_bytes,
+)
 from widetable.operations.table_write import check_write_columns, new_writer
 from widetable.operations.warm_lookups import warm_lookups
 from widetable.option import Option, parse_value
@@ -123,6 +129,7 @@ __all__ = [
     "KIND",
     "LARGEST",
     "LONGEST_MILLIS",
+    "LOOKS_BACK",
     "LOOKUP_WAIT",
     "MERGE_ENGINE",
     "ROW_KIND_COLUMN",
@@ -140,6 +147,7 @@ __all__ = [
     "LookupJoin",
     "LookupPin",
     "Maintainer",
+    "MeasuredTable",
     "NamedColumns",
     "Offset",
     "Option",
@@ -193,6 +201,8 @@ __all__ = [
     "local_path",
     "locate",
     "mapping",
+    "measured",
+    "named_bytes",
     "names",
     "names_of_form",
     "new_lookup_join",

@@ -4,8 +4,10 @@
     widetable_meta_sessions, widetable_meta_is_leader
     widetable_table_barrier_seconds{table}, widetable_table_freshness_seconds{table}: since the epoch; by the clock
     widetable_table_missing_writers{table}, widetable_common_barrier_seconds
+    of every table: `table_gauges`
 
-Raises what reading the tables raises.
+Raises what listing the tables raises. Where the tables under barriers cannot be read, one of them is damaged: it has
+`widetable_table_readable` 0, and nothing is said of barriers.
 
 Requests are counted in memory, by instance; tables are looked at anew by each scrape, in all
 instances alike. The route is that of the program (`/v1/jobs/{job}`), not the path that was
@@ -14,6 +16,7 @@ asked, so no caller makes new series; a request without one is `none`, an unknow
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator
 from typing import Final
@@ -23,10 +26,12 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from widetable import Topology
+from widetable import Catalog, Topology, WidetableError
 from widetable_meta.leadership import Leadership
 from widetable_meta.open_sessions import OpenSessions
+from widetable_meta.table_gauges import TableGauges
 
+_log = logging.getLogger("widetable")
 _NO_ROUTE: Final = "none"
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"})
 
@@ -34,7 +39,13 @@ _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", 
 class Measures:
     """Of one instance."""
 
-    def __init__(self, topology: Topology, sessions: OpenSessions, leadership: Leadership) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        topology: Topology,
+        sessions: OpenSessions,
+        leadership: Leadership,
+    ) -> None:
         self._registry = CollectorRegistry()
         self.requests = Counter(
             "widetable_meta_requests",
@@ -48,17 +59,34 @@ class Measures:
             ["route", "method"],
             registry=self._registry,
         )
-        self._tables = _TablesNow(topology, sessions, leadership)
+        self._now = _Now(topology, sessions, leadership)
+        self._tables = _Tables(TableGauges(catalog))
 
     def text(self) -> bytes:
         """All of them, in the text format."""
         now = CollectorRegistry()
+        now.register(self._now)
         now.register(self._tables)
         return generate_latest(self._registry) + generate_latest(now)
 
 
-class _TablesNow(Collector):
-    """Of the moment when it is asked."""
+class _Tables(Collector):
+    """Every table as it is when it is asked."""
+
+    def __init__(self, gauges: TableGauges) -> None:
+        self._gauges = gauges
+
+    def describe(self) -> Iterator[Metric]:
+        """None, so that nothing is read off tables before it is asked for."""
+        return iter(())
+
+    def collect(self) -> Iterator[Metric]:
+        """One gauge of each kind."""
+        return self._gauges.collect()
+
+
+class _Now(Collector):
+    """The instance and the barriers, of the moment when it is asked."""
 
     def __init__(self, topology: Topology, sessions: OpenSessions, leadership: Leadership) -> None:
         self._topology = topology
@@ -92,19 +120,23 @@ class _TablesNow(Collector):
             "Writers that the next barrier of a table waits for.",
             labels=["table"],
         )
-        for one in self._topology.tables():
+        common = GaugeMetricFamily(
+            "widetable_common_barrier_seconds",
+            "The newest barrier that is complete in all tables, since the epoch.",
+        )
+        try:
+            progress, newest = self._topology.tables(), self._topology.common_barrier()
+        except WidetableError as error:
+            _log.warning("barriers are not measured: %s", error)
+            progress, newest = [], None
+        for one in progress:
             if one.barrier is not None and one.freshness_millis is not None:
                 barrier.add_metric([one.table], one.barrier / 1000)
                 freshness.add_metric([one.table], one.freshness_millis / 1000)
             missing.add_metric([one.table], len(one.missing))
-        yield from (barrier, freshness, missing)
-        common = self._topology.common_barrier()
-        if common is not None:
-            yield GaugeMetricFamily(
-                "widetable_common_barrier_seconds",
-                "The newest barrier that is complete in all tables, since the epoch.",
-                common / 1000,
-            )
+        if newest is not None:
+            common.add_metric([], newest / 1000)
+        yield from (barrier, freshness, missing, common)
 
 
 class MeasuredRequests:

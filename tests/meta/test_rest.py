@@ -16,6 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 import widetable as wt
 from tests.meta.service_process import Service, serving
 from tests.patience import PATIENCE_SECONDS
+from tests.test_said_in_pages import table_rows
 from tests.widetable.cli.test_meta import fill
 
 ENDPOINTS = {
@@ -203,6 +204,13 @@ def test_openapi_lists_every_endpoint_and_form(service: Service) -> None:
     assert errors["409"]["content"]["application/json"]["schema"]["$ref"].endswith("/ErrorAnswer")
 
 
+def test_metrics_are_those_that_the_page_lists(service: Service) -> None:
+    text = requests.get(f"{service.url}/metrics", timeout=PATIENCE_SECONDS).text
+    served = [line.split()[2] for line in text.splitlines() if line.startswith("# HELP ")]
+    listed = [row[0].strip("`") for row in table_rows("docs/meta-service.md", "metric")]
+    assert sorted(served) == sorted(listed)
+
+
 def test_metrics_are_read_by_prometheus(service: Service) -> None:
     service.got("/v1/jobs")
     service.ask("GET", "/v1/nothing/of/that/name")
@@ -216,6 +224,8 @@ def test_metrics_are_read_by_prometheus(service: Service) -> None:
     }
     assert values["widetable_table_barrier_seconds", "db.x"] == 0.02
     assert values["widetable_table_missing_writers", "db.y"] == 1
+    assert values["widetable_table_level0_files", "db.x"] == 2
+    assert values["widetable_table_readable", "db.z"] == 1
     assert values["widetable_meta_is_leader",] == 1
     assert values["widetable_meta_sessions",] == 0
     assert values["widetable_meta_requests_total", "GET", "/v1/jobs", "200"] >= 1

@@ -9,6 +9,7 @@ On disk: never change (docs/decisions/0004-sequence-numbers.md, 0005-commits-rem
     widetable.columns      = which columns were written (`committed_columns`)
     widetable.rescaled     = of an overwrite that moved rows to other buckets and changed none: how many buckets
     widetable.went-back-to = of an overwrite that put back the rows of an older snapshot: which one
+    widetable.commit-millis = how long this commit took up to its publishing, lost races included
     widetable.commits      = what versions before wrote instead of widetable.commit-users: commit user ->
                              [identifier, snapshot id], at most 1,024 of them
 
@@ -47,6 +48,7 @@ OLD_COMMITS: Final = "widetable.commits"
 ROWS: Final = "widetable.rows"
 FILES: Final = "widetable.files"
 RETRIES: Final = "widetable.retries"
+COMMIT_MILLIS: Final = "widetable.commit-millis"
 EXPIRED_ROWS: Final = "widetable.expired-rows"
 RESCALED: Final = "widetable.rescaled"
 WENT_BACK_TO: Final = "widetable.went-back-to"
@@ -60,6 +62,7 @@ OWN_PROPERTIES: Final = frozenset(
         ROWS,
         FILES,
         RETRIES,
+        COMMIT_MILLIS,
         EXPIRED_ROWS,
         RESCALED,
         WENT_BACK_TO,
@@ -105,6 +108,12 @@ def highest_sequence_number(snapshot: Snapshot) -> int | None:
 def remembers(snapshot: Snapshot) -> bool:
     """Whether a snapshot says who has committed before it."""
     return COMMIT_USERS in snapshot.properties or OLD_COMMITS in snapshot.properties
+
+
+def commit_millis(snapshot: Snapshot) -> int | None:
+    """How long a commit took until it was published; None for one that does not say, of another client."""
+    text = snapshot.properties.get(COMMIT_MILLIS)
+    return None if text is None else decimal(text, snapshot.id, COMMIT_MILLIS)
 
 
 def commit_of(snapshot: Snapshot) -> LastCommit | None:

@@ -328,6 +328,7 @@ class Committer:
             changelog_list=files.changelog(run.asked.changelog),
             index_manifest=self.indexes.next_manifest(latest, run.asked, delta, files.writer),
             now_millis=self._clock.now_nanos() // 1_000_000,
+            took_millis=self._took_millis(run),
             users=users,
             highest_sequence_number=self._highest_sequence_number(latest),
             barriers=barriers,
@@ -436,5 +437,8 @@ class Committer:
             sum(entry.file.row_count for entry in adds),
             len(adds),
             run.retries,
-            round(self._clock.monotonic_millis() - run.started_millis),
+            self._took_millis(run),
         )
+
+    def _took_millis(self, run: Attempts) -> int:
+        return round(self._clock.monotonic_millis() - run.started_millis)

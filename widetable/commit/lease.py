@@ -32,6 +32,8 @@ from widetable.storage.file_io import FileIO
 
 # A lease that says that it runs for twice as long is not believed.
 LONGEST_MILLIS: Final = 60_000
+# The kind of the lease of who compacts a table.
+COMPACTION: Final = "compaction"
 _NOTE: Final = JsonNote(
     "lease",
     {"owner": is_text, "expires_millis": is_whole, "process": is_anything},
@@ -132,15 +134,20 @@ def holder(
     return held.owner, held.term.expires_millis
 
 
+def noted_lease(file_io: FileIO, paths: TablePaths, kind: str = COMPACTION) -> NotedLease | None:
+    """The lease on compaction, or on other work, in force or not; None where none is noted, or it cannot be read."""
+    path = _kinds(paths)[kind]
+    held = _read(file_io, path)
+    if held is None:
+        return None
+    force = held.term.force(path, LONGEST_MILLIS, SystemClock())
+    return NotedLease(kind, path, held.owner, None, held.term.expires_millis, force)
+
+
 def noted_leases(file_io: FileIO, paths: TablePaths) -> list[NotedLease]:
     """Leases on work, in force or not; those that cannot be read are left out."""
-    found = []
-    for kind, path in _kinds(paths).items():
-        held = _read(file_io, path)
-        if held is not None:
-            force = held.term.force(path, LONGEST_MILLIS, SystemClock())
-            found.append(NotedLease(kind, path, held.owner, None, held.term.expires_millis, force))
-    return found
+    found = (noted_lease(file_io, paths, kind) for kind in _kinds(paths))
+    return [lease for lease in found if lease is not None]
 
 
 def damaged_leases(file_io: FileIO, paths: TablePaths) -> list[DamagedError]:
@@ -150,7 +157,7 @@ def damaged_leases(file_io: FileIO, paths: TablePaths) -> list[DamagedError]:
 
 def _kinds(paths: TablePaths) -> dict[str, str]:
     return {
-        "compaction": paths.lease,
+        COMPACTION: paths.lease,
         "old-levels": paths.old_levels_lease,
         "join": paths.join_lease,
         "rescale": paths.rescale_lease,

@@ -23,6 +23,7 @@ from widetable.commit.commit_files import ListFile
 from widetable.commit.commit_request import CommitRequest
 from widetable.commit.committed import (
     COLUMNS,
+    COMMIT_MILLIS,
     EXPIRED_ROWS,
     FILES,
     RESCALED,
@@ -54,13 +55,14 @@ def next_snapshot(
     changelog_list: ListFile | None,
     index_manifest: str | None,
     now_millis: int,
+    took_millis: int,
     users: Users,
     highest_sequence_number: int,
     barriers: Mapping[str, str],
     watermark: int | None,
 ) -> Snapshot:
     """look: what it follows, and the schema that it gets. users, highest_sequence_number, watermark: as of there.
-    barriers: see barrier_gate. now_millis: of who commits.
+    barriers: see barrier_gate. now_millis: of who commits. took_millis: since it began.
     """
     previous, asked, schema_id = look.latest, run.asked, look.schema.id
     time_millis = commit_millis(now_millis, previous.time_millis if previous else None)
@@ -83,9 +85,7 @@ def next_snapshot(
         writer_version=WRITER_VERSION,
         changelog_manifest_list=changelog_list.name if changelog_list else None,
         changelog_manifest_list_size=changelog_list.size_bytes if changelog_list else None,
-        changelog_record_count=(
-            sum(entry.file.row_count for entry in asked.changelog) if changelog_list else None
-        ),
+        changelog_record_count=_changelog_rows(asked) if changelog_list else None,
         watermark=larger(watermark, asked.watermark),
         statistics=previous.statistics if previous and previous.schema_id == schema_id else None,
         next_row_id=previous.next_row_id if previous else None,
@@ -101,13 +101,17 @@ def next_snapshot(
                 _remembered(asked, _next_id(previous), time_millis),
                 look.schema.typed_options.get(COMMIT_USER_RETENTION),
             ),
-            **_of_rows(asked, run.retries),
+            **_of_rows(asked, run.retries, took_millis),
         },
     )
 
 
 def _next_id(previous: Snapshot | None) -> int:
     return 1 if previous is None else previous.id + 1
+
+
+def _changelog_rows(asked: CommitRequest) -> int:
+    return sum(entry.file.row_count for entry in asked.changelog)
 
 
 def _columns(look: Look, asked: CommitRequest) -> dict[str, str]:
@@ -127,8 +131,8 @@ def _remembered(asked: CommitRequest, id: int, time_millis: int) -> LastCommit |
     return LastCommit(asked.by.identifier, id, time_millis, asked.by.digest)
 
 
-def _of_rows(asked: CommitRequest, retries: int) -> dict[str, str]:
-    """What was added, and whether rows went that nobody deleted, were only moved, or are those of before."""
+def _of_rows(asked: CommitRequest, retries: int, took_millis: int) -> dict[str, str]:
+    """What was added at what cost, whether rows went that nobody deleted, were only moved, or are those of before."""
     rows = sum(message.expired_rows for message in asked.messages)
     expired = {EXPIRED_ROWS: str(rows)} if rows else {}
     rescaled = {} if asked.rescaled is None else {RESCALED: str(asked.rescaled)}
@@ -137,6 +141,7 @@ def _of_rows(asked: CommitRequest, retries: int) -> dict[str, str]:
         ROWS: str(sum(entry.file.row_count for entry in asked.adds)),
         FILES: str(len(asked.adds)),
         RETRIES: str(retries),
+        COMMIT_MILLIS: str(took_millis),
         **expired,
         **rescaled,
         **went_back,

@@ -85,7 +85,9 @@ INDEX_MANIFEST_SCHEMA: Final[Schema] = record_schema(
 # Those between the head and the path are of IndexEntry, in its order.
 _NAMES: Final = tuple(member["name"] for member in INDEX_MANIFEST_SCHEMA["fields"])
 _VECTOR_FIELDS: Final = tuple(member["name"] for member in _VECTOR["fields"])
-_NAMES_SCHEMA: Final[Schema] = record_schema("record", [_NAME], root=True)
+_SIZES_SCHEMA: Final[Schema] = record_schema(
+    "record", [_NAME, field("_FILE_SIZE", nullable("long"))], root=True
+)
 
 
 def write_index_manifest(entries: Iterable[IndexEntry]) -> bytes:
@@ -143,9 +145,10 @@ def _vectors(ranges: Any) -> tuple[VectorRange, ...]:
     return tuple(VectorRange(*each) for each in ranges or () if each is not None)
 
 
-def index_file_names(data: bytes, subject: str) -> list[str]:
-    """The files that an index manifest names, in order.
-    Reads names only, of entries of any version and kind: for who must know which files are in
-    use.
+def index_file_sizes(data: bytes, subject: str) -> dict[str, int]:
+    """The files that an index manifest names, in order, and their bytes, 0 where it does not say them.
+    Reads no more of the entries, which may be of any version and kind: for who must know which files are in use.
     """
-    return list(read_avro(data, _NAMES_SCHEMA, subject)["_FILE_NAME"])
+    found = read_avro(data, _SIZES_SCHEMA, subject)
+    sizes = (size_bytes or 0 for size_bytes in found["_FILE_SIZE"])
+    return dict(zip(found["_FILE_NAME"], sizes, strict=True))

@@ -18,7 +18,7 @@ Raises InvalidError for numbers of snapshots that exclude each other.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -117,7 +117,7 @@ def _ended_millis(at: int, ids: Sequence[int], now_millis: int, time_of: TimeOf)
 
 
 def unread_files(
-    deltas: Iterable[ManifestEntry], changelogs: Iterable[ManifestEntry], kept: Set[str]
+    deltas: Iterable[ManifestEntry], changelogs: Iterable[ManifestEntry], kept: Container[str]
 ) -> list[ManifestEntry]:
     """The files that go with expired snapshots, each once.
 

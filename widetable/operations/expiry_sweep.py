@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterable, Set
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -25,7 +25,7 @@ from widetable.errors import NotFoundError
 from widetable.format.manifest_entry import DELETE, ManifestEntry
 from widetable.format.snapshot import Snapshot
 from widetable.operations.expiry_choice import unread_files
-from widetable.operations.named_files import NamedFiles, file_names
+from widetable.operations.named_files import NamedFiles, Sizes, data_sizes
 from widetable.write.table_state import TableState
 
 # How often the snapshots are looked at again because another expiry removed the earliest one.
@@ -40,7 +40,7 @@ class _Waste:
     """
 
     snapshots: list[Snapshot] = field(default_factory=list)
-    kept: Set[str] = frozenset()
+    kept: Container[str] = frozenset()
     data: list[ManifestEntry] = field(default_factory=list)
     metadata: tuple[dict[str, int], ...] = ()
 
@@ -82,10 +82,9 @@ class ExpirySweep:
             if entry.file.external_path is not None:
                 _log.warning("%s is outside of the table and stays", entry.file.external_path)
                 continue
-            for name in file_names(entry):
+            for name, size_bytes in data_sizes([entry]).items():
                 if name not in waste.kept:
-                    path = self._state.data_file(entry.bucket_id, name)
-                    sizes[path] = entry.file.file_size if name == entry.file.file_name else 0
+                    sizes[self._state.data_file(entry.bucket_id, name)] = size_bytes
         return sizes
 
     def _find(self) -> _Waste:
@@ -119,7 +118,7 @@ class ExpirySweep:
             retired, kept, unread_files(deltas, changelogs, kept), self._metadata(retired, kept)
         )
 
-    def _kept(self, first_id: int, earliest: Snapshot, deltas: Iterable[ManifestEntry]) -> set[str]:
+    def _kept(self, first_id: int, earliest: Snapshot, deltas: Iterable[ManifestEntry]) -> Sizes:
         """What others name. Of tags: those of the expired snapshots, and the one before them; a file that an expired
         snapshot had and an older tag has is in that one too, as an older file of a snapshot is in the earliest one. Not
         so where there were branches (`had_branches`): all are looked at then.
@@ -151,7 +150,7 @@ class ExpirySweep:
         return kept
 
     def _metadata(
-        self, retired: list[Snapshot], kept: Set[str]
+        self, retired: list[Snapshot], kept: Container[str]
     ) -> tuple[dict[str, int], dict[str, int]]:
         """Manifests first: a list that is there says which of them may be left."""
         manifests: dict[str, int] = {}
@@ -167,8 +166,9 @@ class ExpirySweep:
                             manifests[self._paths.manifest(meta.file_name)] = meta.file_size
             if snapshot.index_manifest is not None and snapshot.index_manifest not in kept:
                 with contextlib.suppress(NotFoundError):
-                    names = self._named.index_files_of(snapshot)
-                    manifests |= {self._paths.index(each): 0 for each in names if each not in kept}
+                    for each, size_bytes in self._named.index_files_of(snapshot).items():
+                        if each not in kept:
+                            manifests[self._paths.index(each)] = size_bytes
                 last[self._paths.manifest(snapshot.index_manifest)] = 0
             if snapshot.statistics is not None and snapshot.statistics not in kept:
                 last[self._paths.statistics(snapshot.statistics)] = 0

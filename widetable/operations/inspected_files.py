@@ -32,13 +32,13 @@ from widetable.format.plain_value import plain_column
 from widetable.format.printed_value import printed
 from widetable.format.snapshot import Snapshot
 from widetable.lsm.bucket_plan import Scope, plan_bucket
-from widetable.lsm.levels import levels_of
 from widetable.merge.engine import engine_of
 from widetable.operations.compaction_cut import entries_up_to, last_cut
 from widetable.operations.inspected_frame import frame_of_columns, frame_of_rows, frame_schema
 from widetable.operations.newest_snapshot import newest_files
 from widetable.operations.open_table import OpenTable
 from widetable.operations.snapshot_choice import choose_snapshot
+from widetable.operations.table_measures import sorted_runs
 from widetable.paths import partition_directory
 from widetable.schema import TableSchema
 
@@ -196,14 +196,14 @@ def _bucket(
     for file in found:
         by_level.setdefault(file.level, []).append(file)
     yield from _sums(found)
-    is_merged = bool(schema.primary_keys) and bucket.number >= 0
-    yield len(levels_of(found, schema.typed_options).sorted_runs()) if is_merged else None
+    runs = sorted_runs(schema, bucket, found)
+    yield runs
     yield len(by_level.get(0, ()))
     yield [
         dict(zip((field.name for field in LEVEL), (level, *_sums(files)), strict=False))
         for level, files in sorted(by_level.items())
     ]
-    if not is_merged:
+    if runs is None:
         yield from (None, None)
         return
     files = [entry.file for entry in taken]

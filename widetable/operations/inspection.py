@@ -21,26 +21,22 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from widetable import options as opt
-from widetable.commit.lease import holder
 from widetable.commit.snapshot_holds import kept_snapshots
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.operations.backlog import (
     Backlog,
     ConsumerLag,
     awaits_changelog,
-    backlog_of,
-    consumer_lags,
     is_far_behind,
     is_slow,
     is_untended,
-    since_compaction,
     unattended_by,
 )
 from widetable.operations.barrier_advice import BarrierAdvice
 from widetable.operations.damaged_notes import damaged_notes
 from widetable.operations.file_damage import DamagedFile, damaged_files
-from widetable.operations.newest_snapshot import newest_files
 from widetable.operations.open_table import OpenTable
+from widetable.operations.table_measures import measured
 from widetable.operations.tags import TagStore
 from widetable.operations.upkeep_check import barriers_at
 from widetable.write.table_state import TableState
@@ -86,7 +82,7 @@ class Inspection:
     (all that are kept, without one). consumers: by name. held_snapshot_ids: of readers with a lease. lease_holder: who
     has the compaction lease, None when it is free. damaged_files: live ones, as far as a listing of their directories
     shows, or a compaction of this process has met it (`Table.doctor` reads them). warnings: sentences, each with what
-    to do. derived: indexes, widened columns, and the join that the table holds.
+    to do. derived: indexes, widened columns, and the join that the table holds. Others: as in `TableMeasures`.
     """
 
     __module__ = "widetable"
@@ -113,6 +109,10 @@ class Inspection:
     lease_expires_millis: int | None
     damaged_files: tuple[DamagedFile, ...]
     warnings: tuple[str, ...]
+    commits_without_changelog: int
+    sorted_runs: int
+    silent_millis: int | None
+    commit_millis: int | None
     derived: tuple[DerivedState, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
@@ -125,15 +125,13 @@ def inspect_table(table: OpenTable) -> Inspection:
     `derived` is empty.
     """
     state, committer = table._state(), table._committer
-    store, options, schema = committer.snapshots, state.options, state.schema
-    latest, entries = newest_files(committer)
-    earliest_id = None if latest is None else store.earliest_id()
-    since = since_compaction(committer, latest, earliest_id)
-    compaction, commits = since.compaction, since.commits
-    backlog = backlog_of(entries, since.began_millis)
-    lease = holder(state.file_io, state.paths)
-    consumers = consumer_lags(state, latest)
-    is_leased = lease is not None
+    options, schema = state.options, state.schema
+    found = measured(table)
+    latest, earliest_id, entries = found.latest, found.earliest_id, found.entries
+    since, compaction = found.since, found.since.compaction
+    backlog, consumers = found.measures.backlog, found.measures.consumers
+    is_leased = found.is_leased
+    lease = found.lease if is_leased else None
     unattended = unattended_by(state.paths.root, options, backlog, since, is_leased=is_leased)
     latest_id = 0 if latest is None else latest.id
     # By listings: one request for each bucket that has files.
@@ -154,12 +152,12 @@ def inspect_table(table: OpenTable) -> Inspection:
         backlog=backlog,
         last_compaction_id=None if compaction is None else compaction.id,
         last_compaction_time_millis=None if compaction is None else compaction.time_millis,
-        commits_since_compaction=commits,
+        commits_since_compaction=since.commits,
         tags=tuple(TagStore(state.file_io, state.paths).names()),
         consumers=consumers,
         held_snapshot_ids=tuple(kept_snapshots(state)),
-        lease_holder=None if lease is None else lease[0],
-        lease_expires_millis=None if lease is None else lease[1],
+        lease_holder=None if lease is None else lease.owner,
+        lease_expires_millis=None if lease is None else lease.expires_millis,
         damaged_files=damaged,
         warnings=(
             *_damage_warnings(state.paths.root, damaged),
@@ -169,6 +167,10 @@ def inspect_table(table: OpenTable) -> Inspection:
             *(() if latest is None else _barrier_warnings(barriers_at(state, committer, latest))),
             *map(str, damaged_notes(state.file_io, state.paths)),
         ),
+        commits_without_changelog=found.measures.commits_without_changelog,
+        sorted_runs=found.measures.sorted_runs,
+        silent_millis=found.measures.silent_millis,
+        commit_millis=found.measures.commit_millis,
     )
 
 

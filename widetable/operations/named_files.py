@@ -17,14 +17,14 @@ and again: then nobody can say what is needed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, TypeAlias
 
 from widetable.commit.branch_mark import had_branches
 from widetable.commit.live_files import Buckets, LiveFiles, Partitions
 from widetable.commit.snapshot_store import SnapshotStore
 from widetable.errors import ConflictError, DamagedError, NotFoundError
-from widetable.format.index_manifest import index_file_names
+from widetable.format.index_manifest import index_file_sizes
 from widetable.format.manifest_entry import ADD, ManifestEntry
 from widetable.format.snapshot import Snapshot, snapshot_from_json
 from widetable.operations.branches import is_whole
@@ -37,6 +37,8 @@ _LOOKS: Final = 10
 # Partitions and buckets whose live files are asked for, each by itself; None: all.
 Touched: TypeAlias = tuple[Partitions | None, Buckets | None]
 ALL: Final[Touched] = (None, None)
+# Name to recorded bytes; 0 where nobody records them: of statistics, index manifests, file indexes.
+Sizes: TypeAlias = dict[str, int]
 
 
 class NamedFiles:
@@ -58,40 +60,43 @@ class NamedFiles:
         self._paths = paths
         self._live_files = live_files
 
-    def of_snapshot(self, snapshot: Snapshot, touched: Touched = ALL) -> set[str]:
+    def of_snapshot(self, snapshot: Snapshot, touched: Touched = ALL) -> Sizes:
         """What a reader of its rows opens: live files (of what is touched), all metadata."""
         live = self._live_files.live_entries(snapshot, *touched)
-        return data_names(live) | self.metadata_of(snapshot)
+        return data_sizes(live) | self.metadata_of(snapshot)
 
-    def metadata_of(self, snapshot: Snapshot) -> set[str]:
+    def metadata_of(self, snapshot: Snapshot) -> Sizes:
         """Its lists with their manifests, the changelog's not among them; index files and statistics."""
-        names = {meta.file_name for meta in self._live_files.manifests(snapshot)}
-        names |= {snapshot.base_manifest_list, snapshot.delta_manifest_list}
+        lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
+        sizes = {name: size or 0 for name, size in snapshot.list_bytes.items() if name in lists}
+        sizes |= {meta.file_name: meta.file_size for meta in self._live_files.manifests(snapshot)}
         if snapshot.index_manifest is not None:
-            names |= {snapshot.index_manifest, *self.index_files_of(snapshot)}
-        return names if snapshot.statistics is None else names | {snapshot.statistics}
+            sizes |= {snapshot.index_manifest: 0} | self.index_files_of(snapshot)
+        return sizes if snapshot.statistics is None else sizes | {snapshot.statistics: 0}
 
-    def index_files_of(self, snapshot: Snapshot) -> list[str]:
-        """Names of the files that its index manifest lists."""
+    def index_files_of(self, snapshot: Snapshot) -> Sizes:
+        """The files that its index manifest lists."""
         if snapshot.index_manifest is None:
-            return []
+            return {}
         path = self._paths.manifest(snapshot.index_manifest)
-        return index_file_names(self._file_io.read(path), path)
+        return index_file_sizes(self._file_io.read(path), path)
 
-    def of_delta(self, snapshot: Snapshot) -> set[str]:
+    def of_delta(self, snapshot: Snapshot) -> Sizes:
         """What it added: files, their list and manifests."""
         added = [entry for entry in self._live_files.delta_entries(snapshot) if entry.kind == ADD]
-        return data_names(added) | self._list_names(snapshot.delta_manifest_list, snapshot)
+        return data_sizes(added) | self._list_sizes(snapshot.delta_manifest_list, snapshot)
 
-    def of_changelog(self, snapshot: Snapshot) -> set[str]:
+    def of_changelog(self, snapshot: Snapshot) -> Sizes:
         """Its changelog files, their list and manifests; nothing when it has none."""
         if snapshot.changelog_manifest_list is None or self.lacks_changelog(snapshot):
-            return set()
+            return {}
         emitted = self._live_files.changelog_entries(snapshot)
-        return data_names(emitted) | self._list_names(snapshot.changelog_manifest_list, snapshot)
+        return data_sizes(emitted) | self._list_sizes(snapshot.changelog_manifest_list, snapshot)
 
-    def _list_names(self, name: str, snapshot: Snapshot) -> set[str]:
-        return {name, *(meta.file_name for meta in self._live_files.manifest_list(name, snapshot))}
+    def _list_sizes(self, name: str, snapshot: Snapshot) -> Sizes:
+        metas = self._live_files.manifest_list(name, snapshot)
+        size_bytes = snapshot.list_bytes.get(name) or 0
+        return {name: size_bytes} | {meta.file_name: meta.file_size for meta in metas}
 
     def lacks_changelog(self, snapshot: Snapshot) -> bool:
         """Whether a branch begins with a snapshot whose changelog expired where it came from: its tag kept none."""
@@ -101,18 +106,18 @@ class NamedFiles:
         path = self._paths.manifest(snapshot.changelog_manifest_list)
         return is_first and not self._file_io.exists(path)
 
-    def of_changelogs(self) -> set[str]:
+    def of_changelogs(self) -> Sizes:
         """What the changelogs of expired snapshots name, which other clients keep beside the snapshots."""
-        names: set[str] = set()
+        sizes: Sizes = {}
         for entry in self._file_io.list(self._paths.changelog_dir):
             if changelog_id(entry.name) is not None:
                 path = f"{self._paths.changelog_dir}/{entry.name}"
                 snapshot = snapshot_from_json(self._file_io.read(path), path)
                 # Without a changelog, its readers are given what it added.
-                names |= self.of_changelog(snapshot) or self.of_delta(snapshot)
-        return names
+                sizes |= self.of_changelog(snapshot) or self.of_delta(snapshot)
+        return sizes
 
-    def of_snapshots(self, snapshots: Sequence[Snapshot], touched: Touched = ALL) -> set[str]:
+    def of_snapshots(self, snapshots: Sequence[Snapshot], touched: Touched = ALL) -> Sizes:
         """Everything of snapshots. Where one follows from the other, a file that some of them has is live in the first
         one, or one of the others added it. The last one is looked at whole all the same: it would cost most if another
         client broke that rule. So the cost is two sets of live files and the deltas, not one set for each snapshot:
@@ -121,29 +126,33 @@ class NamedFiles:
             names         a b of 5,   c of 6's delta,         d of 7's delta, and all that is live at 7
         """
         whole = snapshots if self.had_branches() else (*snapshots[:1], *snapshots[-1:])
-        names: set[str] = set()
+        sizes: Sizes = {}
         for snapshot in {each.id: each for each in whole}.values():
-            names |= self.of_snapshot(snapshot, touched)
+            sizes |= self.of_snapshot(snapshot, touched)
         for snapshot in snapshots:
-            names |= self.metadata_of(snapshot)
-            names |= self.of_delta(snapshot) | self.of_changelog(snapshot)
-        return names
+            sizes |= self.metadata_of(snapshot)
+            sizes |= self.of_delta(snapshot) | self.of_changelog(snapshot)
+        return sizes
 
     def had_branches(self) -> bool:
         """Whether a snapshot may be of another history than the one before it."""
         return had_branches(self._file_io, self._paths)
 
-    def of_other_branches(self, touched: Touched = ALL) -> set[str]:
+    def of_other_branches(self, touched: Touched = ALL) -> Sizes:
         """Everything that they name, live files of what is touched."""
-        names: set[str] = set()
+        sizes: Sizes = {}
         for paths in self._branches():
             if paths != self._paths:
                 live_files = self._live_files.of_branch(paths)
                 branch = NamedFiles(self._file_io, paths, live_files, strict=self._strict)
-                names |= branch._of_all(touched)
-        return names
+                sizes |= branch._of_all(touched)
+        return sizes
 
-    def _of_all(self, touched: Touched) -> set[str]:
+    def of_table(self) -> Sizes:
+        """All that this branch and the others name. One look: see `steady`."""
+        return self._of_all(ALL) | self.of_other_branches()
+
+    def _of_all(self, touched: Touched) -> Sizes:
         """Snapshots before tags: a tag counts only if its snapshot was there after it.
         So one whose snapshot had gone when the ids were listed was written before that, and is
         seen by the listing of tags that follows.
@@ -153,7 +162,7 @@ class NamedFiles:
             if self._paths.branch == MAIN_BRANCH or is_whole(self._file_io, self._paths):
                 store.latest_id()  # raises where snapshots are lost
             snapshots = [store.load(id) for id in store.ids()]
-            names = self.of_snapshots(snapshots, touched) | self.of_changelogs()
+            sizes = self.of_snapshots(snapshots, touched) | self.of_changelogs()
         except DamagedError as cause:
             raise DamagedError(
                 f"branch {self._paths.branch!r} of {self._paths.shared_root}",
@@ -162,10 +171,10 @@ class NamedFiles:
                 action="Restore the file, or drop the branch if it is not main; nothing was deleted.",
             ) from cause
         for name, snapshot in self.tags():
-            names |= self.of_tag(name, snapshot, touched)
-        return names
+            sizes |= self.of_tag(name, snapshot, touched)
+        return sizes
 
-    def steady(self, look: Callable[[], set[str]]) -> set[str]:
+    def steady(self, look: Callable[[], Sizes]) -> Sizes:
         """What `look` finds while no branch and no tag goes.
 
             look      reads main, which has no x ──────────────────► lists the branches: b is not there
@@ -175,12 +184,12 @@ class NamedFiles:
         few a file that is needed. What comes meanwhile does not matter: it is made of what was
         there.
         """
-        names: set[str] = set()
+        sizes: Sizes = {}
         for _ in range(_LOOKS):
             before = self._names_of_branches()
-            names |= look()
+            sizes |= look()
             if before <= self._names_of_branches():
-                return names
+                return sizes
         raise ConflictError(
             self._paths.shared_root,
             found=f"branches or tags that went during each of {_LOOKS} looks at what is needed",
@@ -207,13 +216,13 @@ class NamedFiles:
         tags = TagStore(self._file_io, self._paths).all(strict=self._strict)
         return sorted(tags.items(), key=lambda tag: (tag[1].id, tag[0]))
 
-    def of_tag(self, name: str, snapshot: Snapshot, touched: Touched = ALL) -> set[str]:
+    def of_tag(self, name: str, snapshot: Snapshot, touched: Touched = ALL) -> Sizes:
         """As `of_snapshot`; nothing when the tag is deleted meanwhile."""
         try:
             return self.of_snapshot(snapshot, touched)
         except (NotFoundError, DamagedError) as cause:
             if not self._file_io.exists(self._paths.tag(name)):
-                return set()
+                return {}
             raise DamagedError(
                 f"tag {name!r} of {self._paths.root}",
                 found=f"files of its snapshot {snapshot.id} that are missing or broken: {cause.subject}",
@@ -222,11 +231,15 @@ class NamedFiles:
             ) from cause
 
 
-def data_names(entries: list[ManifestEntry]) -> set[str]:
+def data_sizes(entries: Iterable[ManifestEntry]) -> Sizes:
     """The files of entries, with those that belong to them.
     Of entries of any kind, ADD or DELETE.
     """
-    return {name for entry in entries for name in file_names(entry)}
+    return {
+        name: entry.file.file_size if name == entry.file.file_name else 0
+        for entry in entries
+        for name in file_names(entry)
+    }
 
 
 def file_names(entry: ManifestEntry) -> Iterator[str]:

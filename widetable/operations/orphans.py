@@ -43,7 +43,7 @@ from widetable.commit.snapshot_holds import forget_holds
 from widetable.commit.snapshot_store import SnapshotStore
 from widetable.errors import DamagedError, NotFoundError
 from widetable.format.snapshot import Snapshot
-from widetable.operations.named_files import NamedFiles
+from widetable.operations.named_files import NamedFiles, Sizes
 from widetable.operations.open_table import OpenTable
 from widetable.operations.supported import check_writable
 from widetable.paths import MAIN_BRANCH, is_bucket
@@ -112,7 +112,7 @@ def remove_orphans(
     files, temporary = list(listing.files()), list(listing.temporary_files())
     candidates = [*files, *temporary]
     directories = list(listing.directories())
-    named = _Named(state, committer).names(files) if candidates else set()
+    named = _Named(state, committer).names(files) if candidates else {}
     orphans = [file for file in candidates if file.name not in named]
     if not dry_run:
         gone = set(state.file_io.delete_all([file.path for file in orphans]))
@@ -214,11 +214,11 @@ class _Named:
         self._of_main = SnapshotStore(state.file_io, state.paths.of_branch(MAIN_BRANCH))
         self._files = NamedFiles(state.file_io, state.paths, committer.live_files)
 
-    def names(self, files: list[_Found]) -> set[str]:
+    def names(self, files: list[_Found]) -> Sizes:
         """files: of which some would be deleted."""
         return self._files.steady(lambda: self._look(files))
 
-    def _look(self, files: list[_Found]) -> set[str]:
+    def _look(self, files: list[_Found]) -> Sizes:
         """One look, while branches and tags may go.
 
         A look counts when the ids have no gap and each snapshot could be read with its lists.
@@ -255,7 +255,7 @@ class _Named:
             action="Restore the snapshots. If the table never had one, clean it after its first commit.",
         )
 
-    def _names(self, snapshots: list[Snapshot]) -> set[str]:
+    def _names(self, snapshots: list[Snapshot]) -> Sizes:
         """In the order that the module's contract gives."""
         names = self._files.of_snapshots(snapshots)
         for tag, snapshot in self._files.tags():
