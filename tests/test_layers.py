@@ -28,6 +28,8 @@ STAGES = (
         "arguments",
         "moment",
         "near_word",
+        "warning_code",
+        "warnings_doc",
         "derived_value",
         "forked_child",
         "collector_pause",

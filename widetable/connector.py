@@ -12,6 +12,7 @@ as stable as those.
                 sends each BucketWork to a task that calls `perform` and gives back its Outcome
     services    ServiceLease says which of them leads; measured(table) and named_bytes(table) are for its monitoring
     threads     SharedByThreads, and WorkerThread, which the process waits for before it ends
+    warnings    warn, by a WarningCode
     the face    checks of arguments, declared options, storage by path
 
 Raises nothing; what the names raise stands with them.
@@ -117,6 +118,7 @@ from widetable.storage.storage_options import (
     split_storage_options,
 )
 from widetable.storage.temporary_directory import temporary_directory
+from widetable.warning_code import WarningCode, warn
 from widetable.worker_thread import Task, WorkerThread
 from widetable.write.named_columns import NamedColumns, check_names_column
 from widetable.write.table_state import TableState
@@ -167,6 +169,7 @@ __all__ = [
     "TableState",
     "Task",
     "Upkeep",
+    "WarningCode",
     "WorkerThread",
     "WriterClaim",
     "advance",
@@ -226,5 +229,6 @@ __all__ = [
     "time_text",
     "wait_for_changelogs",
     "warm_lookups",
+    "warn",
     "whole_number",
 ]

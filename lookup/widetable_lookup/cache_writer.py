@@ -15,6 +15,7 @@ import pyarrow as pa
 from widetable import WidetableError
 from widetable import options as opt
 from widetable.format.data_file_meta import DataFileMeta
+from widetable.warning_code import WarningCode, warn
 from widetable.write.table_state import TableState
 from widetable_lookup.cache_fault import LOGGER, CacheFault
 from widetable_lookup.cache_manifest import CachedSource, seal
@@ -78,8 +79,13 @@ class CacheBuilder:
         try:
             step(building)
         except (CacheFault, OSError, WidetableError, pa.ArrowException) as fault:
-            LOGGER.warning(
-                "no lookup cache of %s in %s: %s", self._path, self._space.directory, fault
+            warn(
+                LOGGER,
+                WarningCode.NO_CACHE,
+                "no lookup cache of %s in %s: %s",
+                self._path,
+                self._space.directory,
+                fault,
             )
             self.abort()
         except BaseException:

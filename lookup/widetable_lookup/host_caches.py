@@ -31,6 +31,7 @@ from widetable.forked_child import SharedByThreads
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.lsm.file_rows import CachedFile, Caches
 from widetable.options import TableOptions
+from widetable.warning_code import WarningCode, warn
 from widetable.write.cache_writer import CacheWriter
 from widetable.write.table_state import TableState
 from widetable_lookup.cache_fault import LOGGER, CacheFault, NoCache
@@ -291,7 +292,9 @@ class ProcessCaches:
         if isinstance(fault, NoCache):
             LOGGER.info("lookup cache removed: %s", fault)
         elif not _is_gone(place, inode):
-            LOGGER.warning("lookup cache removed, it is damaged: %s", fault)
+            warn(
+                LOGGER, WarningCode.CACHE_REMOVED, "lookup cache removed, it is damaged: %s", fault
+            )
         try:
             self._space.remove(place, inode)
         except (CacheFault, OSError) as refusal:
@@ -308,7 +311,13 @@ class ProcessCaches:
         try:
             self._space.sweep(budget_bytes)
         except (CacheFault, OSError) as fault:
-            LOGGER.warning("lookup caches in %s were not swept: %s", self._space.directory, fault)
+            warn(
+                LOGGER,
+                WarningCode.CACHES_NOT_SWEPT,
+                "lookup caches in %s were not swept: %s",
+                self._space.directory,
+                fault,
+            )
 
 
 def _is_gone(place: str, inode: int) -> bool:
@@ -324,11 +333,11 @@ def _close(caches: Sequence[OpenedCache]) -> None:
         try:
             cache.close()
         except CacheFault as fault:
-            LOGGER.warning("lookup cache did not close: %s", fault)
+            warn(LOGGER, WarningCode.CACHES_NOT_SWEPT, "lookup cache did not close: %s", fault)
 
 
 def _warn(path: str, directory: str, fault: Exception) -> None:
-    LOGGER.warning("no lookup cache of %s in %s: %s", path, directory, fault)
+    warn(LOGGER, WarningCode.NO_CACHE, "no lookup cache of %s in %s: %s", path, directory, fault)
 
 
 _DIRECTORIES: Final = _Directories()

@@ -21,7 +21,7 @@ import time
 from typing import Final
 
 from widetable import Topology
-from widetable.connector import ServiceLease
+from widetable.connector import ServiceLease, WarningCode, warn
 
 LOOK_SECONDS: Final = 1.0
 UPKEEP_SECONDS: Final = 3.0
@@ -94,7 +94,13 @@ class Leadership:
             try:
                 self.look()
             except _SURVIVED:
-                _log.exception("nobody knows who leads")
+                warn(
+                    _log,
+                    WarningCode.LEADER_UNKNOWN,
+                    "nobody knows who leads",
+                    level=logging.ERROR,
+                    exc_info=True,
+                )
 
     def _rebuild(self) -> None:
         """In a process of its own: it looks at all snapshots, and requests would wait for the interpreter meanwhile."""
@@ -111,7 +117,12 @@ class Leadership:
             if process.wait() and not self._ended.is_set():
                 said.seek(0)
                 text = said.read().decode(errors="replace").strip()
-                _log.warning("the tables of __meta were not brought up to date: %s", text)
+                warn(
+                    _log,
+                    WarningCode.META_BEHIND,
+                    "the tables of __meta were not brought up to date: %s",
+                    text,
+                )
 
     def _keep_up(self) -> None:
         pause_seconds = 0.0
@@ -123,6 +134,12 @@ class Leadership:
                     self._rebuild()
                     self._topology.keep()
                 except _SURVIVED:
-                    _log.exception("the tables of __meta were not brought up to date")
+                    warn(
+                        _log,
+                        WarningCode.META_BEHIND,
+                        "the tables of __meta were not brought up to date",
+                        level=logging.ERROR,
+                        exc_info=True,
+                    )
                 took_seconds = time.monotonic() - began
                 pause_seconds = max(UPKEEP_SECONDS, _SHARE * took_seconds)

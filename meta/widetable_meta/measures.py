@@ -27,6 +27,7 @@ from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from widetable import Catalog, Topology, WidetableError
+from widetable.connector import WarningCode, warn
 from widetable_meta.leadership import Leadership
 from widetable_meta.open_sessions import OpenSessions
 from widetable_meta.table_gauges import TableGauges
@@ -127,7 +128,7 @@ class _Now(Collector):
         try:
             progress, newest = self._topology.tables(), self._topology.common_barrier()
         except WidetableError as error:
-            _log.warning("barriers are not measured: %s", error)
+            warn(_log, WarningCode.NOT_MEASURED, "barriers are not measured: %s", error)
             progress, newest = [], None
         for one in progress:
             if one.barrier is not None and one.freshness_millis is not None:

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from widetable import Catalog, NotFoundError, Session
-from widetable.connector import check_published
+from widetable.connector import WarningCode, check_published, warn
 from widetable_meta.error_form import NotNowError
 
 LASTS_SECONDS: Final = 60.0
@@ -186,7 +186,13 @@ def _close(sessions: Sequence[OpenSession]) -> None:
         try:
             one.session.close()
         except _SURVIVED:
-            _log.exception("a session runs out by itself")
+            warn(
+                _log,
+                WarningCode.SESSION_NOT_CLOSED,
+                "a session runs out by itself",
+                level=logging.ERROR,
+                exc_info=True,
+            )
 
 
 def _not_open(id: str) -> NotFoundError:

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 from prometheus_client.core import GaugeMetricFamily
 
 from widetable import Catalog, NotFoundError, WidetableError
-from widetable.connector import LOOKS_BACK, MeasuredTable, measured, named_bytes
+from widetable.connector import LOOKS_BACK, MeasuredTable, WarningCode, measured, named_bytes, warn
 
 _BYTES_SECONDS: Final = 300.0
 _log = logging.getLogger("widetable")
@@ -123,7 +123,7 @@ class TableGauges:
                     readable.add_metric([name], 0)
                 continue
             except WidetableError as error:
-                _log.warning("%s is not measured: %s", name, error)
+                warn(_log, WarningCode.NOT_MEASURED, "%s is not measured: %s", name, error)
                 readable.add_metric([name], 0)
                 continue
             readable.add_metric([name], 1)

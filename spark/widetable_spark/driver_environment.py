@@ -36,7 +36,9 @@ def complete(environment: MutableMapping[str, str]) -> None:
     if "SPARK_REMOTE" not in environment:
         lacking = settle_java(environment)
         if lacking is not None:
-            _log.warning("Spark will not start: %s", lacking)
+            from widetable.connector import WarningCode, warn
+
+            warn(_log, WarningCode.NO_JAVA, "Spark will not start: %s", lacking)
 
 
 complete(os.environ)

@@ -43,7 +43,16 @@ from widetable import (
     Table,
     WidetableError,
 )
-from widetable.connector import BarrierPlans, JobBatch, JobWriter, instance, interval_of, refused
+from widetable.connector import (
+    BarrierPlans,
+    JobBatch,
+    JobWriter,
+    WarningCode,
+    instance,
+    interval_of,
+    refused,
+    warn,
+)
 from widetable_spark.etl_job import EtlJob
 from widetable_spark.exact_names import plainly_named
 from widetable_spark.query_end import QueryEnd
@@ -226,11 +235,15 @@ class _EtlRun:
                         self._complete_all()
                 self._job.drop(self._speaker)
         except Exception:  # a thread's work: nobody else would hear of it  # noqa: BLE001
-            _log.exception(
+            warn(
+                _log,
+                WarningCode.JOB_NOT_DROPPED,
                 "job %s has ended, and its tables wait for it still: start it again, or drop it with "
                 "catalog.topology().drop(%r) or `widetable meta drop-job`",
                 self._job.name,
                 self._job.name,
+                level=logging.ERROR,
+                exc_info=True,
             )
 
     def _check_agreed(self) -> None:
@@ -279,12 +292,24 @@ class _EtlRun:
                     finally:
                         self.turn.release()
             except ConflictError as error:
-                _log.warning("job %s is another query's now: %s", self._job.name, error)
+                warn(
+                    _log,
+                    WarningCode.JOB_TAKEN_OVER,
+                    "job %s is another query's now: %s",
+                    self._job.name,
+                    error,
+                )
                 return
             except (PySparkException, Py4JError):  # the session is gone
                 return
             except (WidetableError, OSError) as error:
-                _log.warning("job %s could not say how far it is: %s", self._job.name, error)
+                warn(
+                    _log,
+                    WarningCode.JOB_UNHEARD,
+                    "job %s could not say how far it is: %s",
+                    self._job.name,
+                    error,
+                )
 
     def _pause_seconds(self) -> float:
         """To the next tick of the clock for a root, but not past a renewal; a derived job

@@ -49,11 +49,13 @@ from widetable.connector import (
     Scope,
     TableState,
     Upkeep,
+    WarningCode,
     caches_of,
     compact_all,
     perform,
     temporary_directory,
     text,
+    warn,
     whole_number,
 )
 from widetable.connector import path as checked_path
@@ -255,10 +257,13 @@ def _outcome(state: TableState, work: BucketWork) -> Outcome:
     """Runs in a task, where an error that failed it would lose its kind, and others' work."""
     outcome = perform(state, work, caches_of(state))
     if isinstance(outcome, Exception) and not isinstance(outcome, WidetableError):
-        _log.error(
+        warn(
+            _log,
+            WarningCode.TASK_NOT_COMPACTED,
             "bucket %d of %s was not compacted",
             work.bucket.number,
             state.paths.root,
             exc_info=outcome,
+            level=logging.ERROR,
         )
     return outcome

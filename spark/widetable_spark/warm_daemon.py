@@ -17,7 +17,7 @@ import logging
 
 from pyspark.daemon import manager
 
-from widetable.connector import warm_lookups
+from widetable.connector import WarningCode, warm_lookups, warn
 from widetable_spark import joining as joining  # what tasks unpickle
 from widetable_spark.worker_heap import settle
 
@@ -30,7 +30,7 @@ def main() -> None:
         warm_lookups()
         settle()
     except Exception:  # noqa: BLE001 - the session goes on without
-        _log.warning("workers start cold", exc_info=True)
+        warn(_log, WarningCode.COLD_WORKERS, "workers start cold", exc_info=True)
     manager()
 
 

@@ -27,6 +27,7 @@ from widetable.delta_join import DeltaJoin
 from widetable.derive.delta_join import JoinRound, join_round
 from widetable.errors import InvalidError, StorageError
 from widetable.table import Table
+from widetable.warning_code import WarningCode, warn
 
 _log = logging.getLogger("widetable")
 
@@ -101,7 +102,7 @@ def _keep(table: Table, wait_seconds: float, stop: threading.Event) -> None:
         try:
             done = _round(table)
         except StorageError as error:
-            _log.warning("the join %s goes again: %s", table.path, error)
+            warn(_log, WarningCode.JOIN_GOES_AGAIN, "the join %s goes again: %s", table.path, error)
         else:
             if done.snapshot_id is not None:
                 _log.info("%s: %s", table.path, _said(done))

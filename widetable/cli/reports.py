@@ -26,6 +26,7 @@ from widetable.operations.changes import change_schema
 from widetable.operations.doctor_report import command_line
 from widetable.operations.inspected_names import OF_A_SNAPSHOT
 from widetable.table import Table
+from widetable.warning_code import WarningCode, coded
 
 
 def inspect(path: str, what: str | None, snapshot: int | None, tag: str | None, format: str) -> int:
@@ -127,4 +128,4 @@ def _say_what_waits(table: Table, start: int | str, end: int | str) -> None:
     waiting = commits_without_changelog(table, start, end)
     if waiting:
         text = f"{waiting} commits wait for their changelog: {command_line('maintain', '--once', table.path)}"
-        write_line(text, "warning", sys.stderr)
+        write_line(coded(WarningCode.CHANGELOG_WAITS, text), "warning", sys.stderr)

@@ -20,6 +20,7 @@ from typing import Final
 from widetable.errors import NotFoundError, StorageError
 from widetable.paths import BRANCHES, TablePaths
 from widetable.storage.file_io import FileIO
+from widetable.warning_code import WarningCode, warn
 
 _MAKING: Final = b"making "
 _log = logging.getLogger("widetable")
@@ -57,7 +58,13 @@ def begin_to_drop(file_io: FileIO, paths: TablePaths) -> None:
     try:
         file_io.replace(paths.branch_mark, _MAKING + uuid.uuid4().hex.encode())
     except StorageError as refusal:
-        _log.warning("%s is dropped without a mark: %s", paths.root, refusal)
+        warn(
+            _log,
+            WarningCode.BRANCH_WITHOUT_MARK,
+            "%s is dropped without a mark: %s",
+            paths.root,
+            refusal,
+        )
 
 
 def begin_anew(file_io: FileIO, paths: TablePaths) -> None:

@@ -9,6 +9,7 @@ from widetable.commit.seldom import Seldom
 from widetable.commit.snapshot_times import is_ahead
 from widetable.format.snapshot import Snapshot
 from widetable.retention_options import COMMIT_USER_RETENTION
+from widetable.warning_code import WarningCode
 
 # Apart from each other, so that one warning of a table does not silence the other.
 _MANY_WARNINGS: Final = Seldom()
@@ -19,6 +20,7 @@ def warn_of_many_users(root: str, users: int) -> None:
     """users: how many the newest snapshot remembers. root: of the table."""
     if users >= MANY_USERS:
         _MANY_WARNINGS.warn(
+            WarningCode.MANY_USERS,
             root,
             f"every snapshot remembers the last commits of {users} commit users; past {MAX_USERS} those are "
             f"forgotten that have been silent for {COMMIT_USER_RETENTION.key}: let a job keep its commit "
@@ -30,6 +32,7 @@ def warn_of_clock(root: str, latest: Snapshot, now_millis: int) -> None:
     """now_millis: of the machine that commits behind `latest`."""
     if is_ahead(latest.time_millis, now_millis):
         _AHEAD_WARNINGS.warn(
+            WarningCode.CLOCK_AHEAD,
             root,
             f"snapshot {latest.id}, of the user {latest.commit_user!r}, is "
             f"{(latest.time_millis - now_millis) // 1000} s ahead of this machine's clock, whose time is taken: "

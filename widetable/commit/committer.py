@@ -77,6 +77,7 @@ from widetable.kernels.jit import compiled_afterwards
 from widetable.paths import TablePaths
 from widetable.schema import TableSchema
 from widetable.storage.file_io import FileIO
+from widetable.warning_code import WarningCode, warn
 from widetable.write.commit_message import CommitMessage
 from widetable.write.discard import discard
 from widetable.write.sequence import START_SPREAD, first_number
@@ -396,7 +397,8 @@ class Committer:
             mark_snapshots(self._file_io, self._paths)
             self._is_marked = True
         except WidetableError as error:
-            _log.warning("%s is not marked as used: %s", self._paths.root, error.facts)
+            text = "%s is not marked as used: %s"
+            warn(_log, WarningCode.NOT_MARKED, text, self._paths.root, error.facts)
 
     def _hint(self, id: int) -> None:
         """Only hints: whoever reads them tolerates that they are old or missing."""

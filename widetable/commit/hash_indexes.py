@@ -29,6 +29,7 @@ from widetable.format.index_manifest import HASH, IndexEntry
 from widetable.kernels.bucket_hash import Hashes
 from widetable.paths import TablePaths
 from widetable.storage.file_io import FileIO
+from widetable.warning_code import WarningCode, warn
 from widetable.write.commit_message import CommitMessage
 
 # Of index files that are kept in memory from commit to commit. What does not fit is read again.
@@ -54,7 +55,12 @@ class HashIndexes:
                 try:
                     found[entry.bucket.number] = self._hashes(entry)
                 except (DamagedError, NotFoundError) as error:
-                    _log.warning("made anew of the bucket's data files: %s", error)
+                    warn(
+                        _log,
+                        WarningCode.INDEX_OF_HASHES_REMADE,
+                        "made anew of the bucket's data files: %s",
+                        error,
+                    )
         return found
 
     def next_entries(

@@ -18,6 +18,7 @@ from queue import Empty, SimpleQueue
 from typing import Final, Protocol
 
 from widetable.forked_child import SharedByThreads
+from widetable.warning_code import WarningCode, warn
 
 # So four in a row may fail.
 _RENEWALS_PER_LEASE: Final = 6
@@ -127,7 +128,13 @@ def _renewed(entry: _Entry) -> bool:
     try:
         lease.renew()
     except Exception:  # noqa: BLE001 - whatever a client raises: this thread renews others, too
-        _log.exception("a lease was not renewed")
+        warn(
+            _log,
+            WarningCode.LEASE_NOT_RENEWED,
+            "a lease was not renewed",
+            level=logging.ERROR,
+            exc_info=True,
+        )
     return True
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
 from widetable.errors import DamagedError, NotFoundError
+from widetable.warning_code import WarningCode, warn
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -31,7 +32,7 @@ def pass_over(damage: DamagedError) -> None:
     if len(_named) >= _MOST_NAMED:
         _named.clear()
     _named.add(damage.subject)
-    _log.warning("passed over: %s", damage)
+    warn(_log, WarningCode.PASSED_OVER, "passed over: %s", damage)
 
 
 def if_there(read: Callable[[K], T], key: K) -> T | None:

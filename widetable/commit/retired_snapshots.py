@@ -23,6 +23,7 @@ from widetable.errors import DamagedError, NotFoundError, StorageError
 from widetable.format.snapshot import Snapshot, snapshot_from_json
 from widetable.paths import TablePaths, retired_snapshot_id
 from widetable.storage.file_io import FileIO, FileStatus
+from widetable.warning_code import WarningCode, warn
 
 _log = logging.getLogger("widetable")
 
@@ -84,8 +85,11 @@ class RetiredSnapshots:
             except NotFoundError:
                 continue
             except DamagedError as cause:
-                _log.warning(
-                    "files of an expired snapshot are left to remove_orphan_files: %s", cause
+                warn(
+                    _log,
+                    WarningCode.FILE_LEFT,
+                    "files of an expired snapshot are left to remove_orphan_files: %s",
+                    cause,
                 )
                 self._remove(entry)
         return list(found.values())
@@ -100,7 +104,12 @@ class RetiredSnapshots:
                 if self._is_there(id):
                     self._file_io.delete(self._paths.retired_snapshot(id, self._by))
             except StorageError as refusal:
-                _log.warning("the note of a snapshot that stays is left to the next: %s", refusal)
+                warn(
+                    _log,
+                    WarningCode.NOTE_STAYS,
+                    "the note of a snapshot that stays is left to the next: %s",
+                    refusal,
+                )
         self._own.clear()
 
     def withdraw(self, before_millis: int) -> None:

@@ -6,6 +6,8 @@ import logging
 import time
 from typing import Final
 
+from widetable.warning_code import WarningCode, warn
+
 _SILENT_SECONDS: Final = 300.0
 _log = logging.getLogger("widetable")
 
@@ -21,8 +23,8 @@ class Seldom:
         warned_at = self._warned_at.get(subject)
         return warned_at is None or time.monotonic() - warned_at >= _SILENT_SECONDS
 
-    def warn(self, subject: str, message: str) -> None:
+    def warn(self, code: WarningCode, subject: str, message: str) -> None:
         """Say it, if it is due. subject: begins the line."""
         if self.is_due(subject):
             self._warned_at[subject] = time.monotonic()
-            _log.warning("%s: %s", subject, message)
+            warn(_log, code, "%s: %s", subject, message)

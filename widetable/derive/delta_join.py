@@ -67,6 +67,7 @@ from widetable.operations.open_table import OpenTable
 from widetable.operations.table_commit import append_messages, discard
 from widetable.operations.table_write import any_writer
 from widetable.row_kind import TEXTS, UPDATE_BEFORE
+from widetable.warning_code import WarningCode, warn
 from widetable.write.commit_message import CommitMessage
 from widetable.write.write_batch import ROW_KIND_COLUMN
 
@@ -189,7 +190,13 @@ def _round(joining: Joining) -> JoinRound:
         except DamagedError as damage:  # of rows of the last round, which a repair may have left
             if since is None:
                 raise
-            _log.warning("the join %s is compared from the first row to the last: %s", out, damage)
+            warn(
+                _log,
+                WarningCode.DERIVED_COMPARED_WHOLE,
+                "the join %s is compared from the first row to the last: %s",
+                out,
+                damage,
+            )
             messages, counts = _written(out, difference.pieces(None))
         progress = JoinProgress(
             joining.number + 1, a_id, b_id, joining.base_id, fingerprint(plan, joining.ids, a, b)

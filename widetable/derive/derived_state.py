@@ -29,6 +29,7 @@ from widetable.operations.doctor_report import DoctorReport, of_error
 from widetable.operations.inspection import DerivedState, Inspection, inspect_table
 from widetable.operations.neighbour import name_of, neighbour
 from widetable.operations.open_table import OpenTable
+from widetable.warning_code import WarningCode, coded
 
 _NOT_MADE: Final = (InvalidError, UnsupportedError, NotFoundError)
 
@@ -38,7 +39,8 @@ def inspect(table: OpenTable) -> Inspection:
     damaged as far as a listing shows it, how far indexes, widened columns and joins have got, and warnings.
     """
     found, derived = inspect_table(table), tuple(_derived(table))
-    warnings = [made.error for made in derived if made.error is not None]
+    errors = (made.error for made in derived if made.error is not None)
+    warnings = [coded(WarningCode.DERIVED_IMPOSSIBLE, error) for error in errors]
     return replace(found, derived=derived, warnings=(*found.warnings, *warnings))
 
 

@@ -43,6 +43,7 @@ from widetable.operations.maintenance_result import MaintenanceResult
 from widetable.operations.maintenance_rule import wait_millis
 from widetable.operations.open_table import OpenTable
 from widetable.schema import TableSchema
+from widetable.warning_code import WarningCode, warn
 
 # Options may be altered without a new snapshot.
 _LOOK_AGAIN_SECONDS: Final = 10.0
@@ -120,14 +121,16 @@ class DerivedTables:
         if is_expired or isinstance(error, StorageError):
             pause_millis = 0
         self._failed[key] = _Failed(error, tries, time.monotonic() + pause_millis / 1000)
-        _log.log(
-            logging.INFO if is_expired else logging.WARNING,
+        warn(
+            _log,
+            WarningCode.DERIVED_FAILED,
             "option %r of %s failed %d times, next try in %s: %s",
             key,
             self._table.path,
             tries,
             duration_text(pause_millis),
             error,
+            level=logging.INFO if is_expired else logging.WARNING,
             exc_info=None if isinstance(error, WidetableError) else error,
         )
 

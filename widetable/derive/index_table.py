@@ -54,6 +54,7 @@ from widetable.operations.table_commit import append_messages, discard, overwrit
 from widetable.operations.table_write import any_writer
 from widetable.paths import TablePaths
 from widetable.schema import TableSchema
+from widetable.warning_code import WarningCode, warn
 from widetable.write.commit_message import CommitMessage
 from widetable.write.write_batch import ROW_KIND_COLUMN
 
@@ -191,7 +192,13 @@ def _fed(
                 if base._file_io.exists(base._paths.snapshot(last_id)):
                     raise
             except DamagedError as damage:
-                _log.warning("the index %s is made anew of all rows: %s", index.path, damage)
+                warn(
+                    _log,
+                    WarningCode.DERIVED_COMPARED_WHOLE,
+                    "the index %s is made anew of all rows: %s",
+                    index.path,
+                    damage,
+                )
         return committed(None, partial(overwrite_by, whole_table=True))
     except (ConflictError, InvalidError):
         newest = index_progress(index, base, option, index._committer.snapshots.latest())

@@ -58,6 +58,7 @@ from widetable.operations.neighbour import neighbour
 from widetable.operations.newest_snapshot import held
 from widetable.operations.open_table import OpenTable
 from widetable.operations.table_at import view_at
+from widetable.warning_code import WarningCode, warn
 
 FACT, DIM = "widen.fact", "widen.dim"
 _log = logging.getLogger("widetable")
@@ -92,7 +93,14 @@ def _round(
     if damage is not None:
         if last.done is None:
             raise damage
-        _log.warning("all rows of %s are compared for %r: %s", fact.path, option.key, damage)
+        warn(
+            _log,
+            WarningCode.DERIVED_COMPARED_WHOLE,
+            "all rows of %s are compared for %r: %s",
+            fact.path,
+            option.key,
+            damage,
+        )
         last = last._replace(done=None)
     pair = Pair(base.id, dim_id)
     if last.done is not None and _is_idle(fact, option, last.done, pair):

@@ -28,6 +28,7 @@ from weakref import WeakSet
 
 from widetable.forked_child import SharedByThreads
 from widetable.kernels.read_only_cache import is_read_only, read_only_cache
+from widetable.warning_code import WarningCode, warn
 
 Dispatcher: TypeAlias = Any  # of numba: called like the function; its cache has no public name
 # _nrt: without numba's counts of references, which it has no public name for (jit.py says what that asks of kernels).
@@ -113,7 +114,9 @@ class Compiler(SharedByThreads):
 
     def _say(self, why: str) -> None:
         if not self._has_said:
-            _log.warning(
+            warn(
+                _log,
+                WarningCode.KERNELS_COMPILED_ANEW,
                 "kernels are compiled by each process anew, which takes it up to half a minute: %s. "
                 "Set NUMBA_CACHE_DIR to a directory that it may write to",
                 why,

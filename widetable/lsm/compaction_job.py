@@ -37,6 +37,7 @@ from widetable.lsm.compaction import RowsDone, compact_bucket
 from widetable.lsm.fan_in import taken_at_once
 from widetable.lsm.file_rows import Caches
 from widetable.lsm.sick_buckets import SICK_BUCKETS, BucketError, SickBucket, is_of_bucket
+from widetable.warning_code import WarningCode, warn
 from widetable.write.commit_message import CommitMessage
 from widetable.write.discard import discard
 from widetable.write.table_state import TableState
@@ -164,7 +165,13 @@ class CompactionJob:
         raise self._lost
 
     def _log(self, error: Exception) -> None:
-        _log.warning("another bucket of %s failed: %s", self.state.paths.root, error)
+        warn(
+            _log,
+            WarningCode.OTHER_BUCKET_FAILED,
+            "another bucket of %s failed: %s",
+            self.state.paths.root,
+            error,
+        )
 
     def _works(
         self, entries: Sequence[ManifestEntry], wanted: set[BucketId] | None, scope: Scope

@@ -42,6 +42,7 @@ from widetable.lsm.lookup_cost import (
 from widetable.lsm.parquet_rows import ParquetRows
 from widetable.lsm.scan_history import SCAN_HISTORY
 from widetable.storage.kept_inputs import is_far
+from widetable.warning_code import WarningCode, warn
 from widetable.write.cache_writer import CacheWriter
 from widetable.write.table_state import TableState
 
@@ -227,5 +228,13 @@ class _Survived:
         level = logging.DEBUG if self._doing in _logged else logging.WARNING
         _logged.add(self._doing)
         message = "%s the lookup cache of %s failed; the data file is read instead"
-        _log.log(level, message, self._doing, self._path, exc_info=error)
+        warn(
+            _log,
+            WarningCode.NO_CACHE,
+            message,
+            self._doing,
+            self._path,
+            level=level,
+            exc_info=error,
+        )
         return True

@@ -26,6 +26,7 @@ from widetable.forked_child import SharedByThreads
 from widetable.format.bucket_id import BucketId
 from widetable.lsm.bucket_plan import Plan, names_of
 from widetable.storage.file_io import FileStatus
+from widetable.warning_code import WarningCode, warn
 from widetable.write.table_state import TableState
 
 # A damage that was not one (a storage that gave wrong bytes once) is over after so long.
@@ -87,7 +88,9 @@ class SickBuckets(SharedByThreads):
             )
             while len(self._noted) > _MOST_BUCKETS:
                 self._noted.pop(next(iter(self._noted)))
-        _log.warning(
+        warn(
+            _log,
+            WarningCode.BUCKET_PASSED_BY,
             "bucket %d of %s is not compacted, the others are: %s",
             bucket.number,
             table.paths.root,

@@ -32,6 +32,7 @@ from widetable.machine_clock import now_millis
 from widetable.operations.tags import TagStore
 from widetable.tag_options import TAG_DEFAULT_TIME_RETAINED
 from widetable.tag_rule import TagRule, tag_rule
+from widetable.warning_code import WarningCode, warn
 from widetable.write.table_state import TableState
 
 _log = logging.getLogger("widetable")
@@ -69,7 +70,14 @@ class _AutomaticTags:
             except StorageError as refusal:
                 # No later one either: tags come in the order of snapshots, or `newest` would
                 # pass this one over for good.
-                _log.warning("%s: snapshot %d has yet no tag: %s", self._root, snapshot.id, refusal)
+                warn(
+                    _log,
+                    WarningCode.TAG_LATE,
+                    "%s: snapshot %d has yet no tag: %s",
+                    self._root,
+                    snapshot.id,
+                    refusal,
+                )
                 return snapshot.id
         self._let_go()
         return None

@@ -30,6 +30,7 @@ from widetable.operations.maintenance_result import MaintenanceResult
 from widetable.operations.orphans import remove_orphans
 from widetable.operations.partition_expiry import expire_old
 from widetable.retention_options import PARTITION_EXPIRATION_CHECK_INTERVAL
+from widetable.warning_code import WarningCode, warn
 from widetable.write.table_state import TableState
 
 # A look reads some directories; commits may come many times a second.
@@ -73,7 +74,13 @@ class Cleaner:
                 done = done.plus(step(state))
             except Exception as error:  # noqa: BLE001
                 if first is not None:
-                    _log.warning("%s was not cleaned of everything: %s", state.paths.root, error)
+                    warn(
+                        _log,
+                        WarningCode.NOT_CLEANED,
+                        "%s was not cleaned of everything: %s",
+                        state.paths.root,
+                        error,
+                    )
                 first = first or error
         if first is not None:
             raise first
@@ -116,7 +123,13 @@ class Cleaner:
         try:
             gone = expire(state, self._committer, retention_of(state.options))
         except UnsupportedError as error:
-            _log.warning("snapshots of %s do not expire: %s", state.paths.root, error)
+            warn(
+                _log,
+                WarningCode.SNAPSHOTS_STAY,
+                "snapshots of %s do not expire: %s",
+                state.paths.root,
+                error,
+            )
             self._refused_schema_id = state.schema.id
             return self._tag(state)
         if gone.ids:  # at the limit of one expiry, there is more
@@ -137,7 +150,13 @@ class Cleaner:
                 InvalidError,
                 UnsupportedError,
             ) as error:  # options as another client takes them
-                _log.warning("partitions of %s do not expire: %s", state.paths.root, error)
+                warn(
+                    _log,
+                    WarningCode.PARTITION_STAYS,
+                    "partitions of %s do not expire: %s",
+                    state.paths.root,
+                    error,
+                )
         return MaintenanceResult()
 
     def _remove_orphans(self, state: TableState, older_than_millis: int) -> MaintenanceResult:

@@ -51,6 +51,7 @@ from widetable.operations.compaction import (
 from widetable.operations.compaction_cut import last_cut, waiting_buckets
 from widetable.operations.compaction_threads import CHANGELOGS, OLD_LEVELS
 from widetable.operations.held_lease import held_lease
+from widetable.warning_code import WarningCode, warn
 from widetable.write.commit_message import CommitMessage
 from widetable.write.table_state import TableState
 
@@ -92,9 +93,16 @@ def _logged(state: TableState) -> Iterator[None]:
         text = (
             "compaction of %s after an append failed, and is left to the next; the append is in: %s"
         )
-        _log.warning(text, state.paths.root, said)
+        warn(_log, WarningCode.COMPACTION_FAILED, text, state.paths.root, said)
     except Exception:  # noqa: BLE001
-        _log.exception("compaction of %s after an append failed", state.paths.root)
+        warn(
+            _log,
+            WarningCode.COMPACTION_FAILED,
+            "compaction of %s after an append failed",
+            state.paths.root,
+            level=logging.ERROR,
+            exc_info=True,
+        )
 
 
 @dataclass(frozen=True)

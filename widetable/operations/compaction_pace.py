@@ -30,6 +30,8 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from widetable.warning_code import WarningCode, warn
+
 _log = logging.getLogger("widetable")
 
 _SLACK_PARTS: Final = 8
@@ -93,7 +95,9 @@ class Pace:
             while not self._changed.wait_for(
                 lambda: self._round != this_round or not self._is_ahead(before), _LONG_SECONDS
             ):
-                _log.warning(
+                warn(
+                    _log,
+                    WarningCode.APPEND_WAITS,
                     "an append to %s waits for the compaction behind it, %.0f s more: of %d rows not all are done",
                     self._root,
                     _LONG_SECONDS,

@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 
 from widetable.forked_child import SharedByThreads
 from widetable.operations.compaction_pace import Pace
+from widetable.warning_code import WarningCode, warn
 from widetable.worker_thread import Task, WorkerThread
 
 _log = logging.getLogger("widetable")
@@ -96,7 +97,13 @@ def _logged(work: Callable[[], None]) -> None:
     try:
         work()
     except Exception:
-        _log.exception("a compaction behind a commit failed")
+        warn(
+            _log,
+            WarningCode.COMPACTION_FAILED,
+            "a compaction behind a commit failed",
+            level=logging.ERROR,
+            exc_info=True,
+        )
         raise
 
 

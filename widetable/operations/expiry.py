@@ -42,6 +42,7 @@ from widetable.operations.supported import check_writable
 from widetable.operations.tags import TagStore
 from widetable.schema import TableSchema
 from widetable.tag_options import TAG_TIME_EXPIRE_ENABLED
+from widetable.warning_code import WarningCode, warn
 from widetable.write.table_state import TableState
 
 # A note of a snapshot that stays is withdrawn when it is so old that no expiry is still about to act on it.
@@ -235,7 +236,13 @@ class _Expiry:
             except StorageError as refusal:
                 if not noted:
                     raise
-                _log.warning("fewer snapshots of %s expire: %s", self._paths.root, refusal)
+                warn(
+                    _log,
+                    WarningCode.EXPIRY_CUT,
+                    "fewer snapshots of %s expire: %s",
+                    self._paths.root,
+                    refusal,
+                )
                 break
         return noted
 
@@ -262,7 +269,12 @@ class _Expiry:
             if known != text:
                 self._file_io.replace(path, text, durable=False)
         except StorageError as refusal:
-            _log.warning("the hint to the earliest snapshot stays as it is: %s", refusal)
+            warn(
+                _log,
+                WarningCode.HINT_STAYS,
+                "the hint to the earliest snapshot stays as it is: %s",
+                refusal,
+            )
 
     def _now_millis(self) -> int:
         return self._clock.now_nanos() // 1_000_000

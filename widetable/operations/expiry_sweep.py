@@ -26,6 +26,7 @@ from widetable.format.manifest_entry import DELETE, ManifestEntry
 from widetable.format.snapshot import Snapshot
 from widetable.operations.expiry_choice import unread_files
 from widetable.operations.named_files import NamedFiles, Sizes, data_sizes
+from widetable.warning_code import WarningCode, warn
 from widetable.write.table_state import TableState
 
 # How often the snapshots are looked at again because another expiry removed the earliest one.
@@ -80,7 +81,12 @@ class ExpirySweep:
         sizes: dict[str, int] = {}
         for entry in waste.data:
             if entry.file.external_path is not None:
-                _log.warning("%s is outside of the table and stays", entry.file.external_path)
+                warn(
+                    _log,
+                    WarningCode.FILE_OUTSIDE,
+                    "%s is outside of the table and stays",
+                    entry.file.external_path,
+                )
                 continue
             for name, size_bytes in data_sizes([entry]).items():
                 if name not in waste.kept:

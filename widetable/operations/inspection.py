@@ -39,6 +39,7 @@ from widetable.operations.open_table import OpenTable
 from widetable.operations.table_measures import measured
 from widetable.operations.tags import TagStore
 from widetable.operations.upkeep_check import barriers_at
+from widetable.warning_code import WarningCode, coded
 from widetable.write.table_state import TableState
 
 # So many damaged files have a sentence of their own.
@@ -161,11 +162,14 @@ def inspect_table(table: OpenTable) -> Inspection:
         damaged_files=damaged,
         warnings=(
             *_damage_warnings(state.paths.root, damaged),
-            *(() if unattended is None else (unattended,)),
+            *(() if unattended is None else (coded(WarningCode.NO_MAINTAINER, unattended),)),
             *others,
             *_consumer_warnings(state, consumers, earliest_id),
             *(() if latest is None else _barrier_warnings(barriers_at(state, committer, latest))),
-            *map(str, damaged_notes(state.file_io, state.paths)),
+            *(
+                coded(WarningCode.PASSED_OVER, str(damage))
+                for damage in damaged_notes(state.file_io, state.paths)
+            ),
         ),
         commits_without_changelog=found.measures.commits_without_changelog,
         sorted_runs=found.measures.sorted_runs,
@@ -176,12 +180,14 @@ def inspect_table(table: OpenTable) -> Inspection:
 
 def _damage_warnings(path: str, damaged: Sequence[DamagedFile]) -> Iterator[str]:
     """A sentence for each of the first files, then one of all."""
-    yield from (str(file) for file in damaged[:_DAMAGED_NAMED])
+    code = WarningCode.FILES_DAMAGED
+    yield from (coded(code, str(file)) for file in damaged[:_DAMAGED_NAMED])
     if damaged:
         count, rows = len(damaged), sum(file.rows for file in damaged)
-        yield (
+        yield coded(
+            code,
             f"{count} live files are damaged, with {rows} keys; their buckets are not compacted: run widetable doctor "
-            f"{shlex.quote(path)}"
+            f"{shlex.quote(path)}",
         )
 
 
@@ -209,19 +215,23 @@ def _backlog_warnings(state: TableState, backlog: Backlog, is_leased: bool) -> I
             if options.get(opt.WRITE_ONLY)
             else "compactions after appends fail or lose; see the log of the writers"
         )
-        yield f"{backlog.most_in_a_bucket} level-0 files in one bucket make reads slow: {who}"
+        text = f"{backlog.most_in_a_bucket} level-0 files in one bucket make reads slow: {who}"
+        yield coded(WarningCode.SLOW_READS, text)
     elif is_untended(backlog, options, is_leased=is_leased):
-        yield f"{backlog.files} level-0 files wait for more than an hour: run widetable maintain {path}"
+        text = f"{backlog.files} level-0 files wait for more than an hour: run widetable maintain {path}"
+        yield coded(WarningCode.FILES_WAIT, text)
     if awaits_changelog(backlog, options):
-        yield (
+        yield coded(
+            WarningCode.CHANGELOG_WAITS,
             f"{backlog.files} level-0 files wait for their changelog for more than a minute: see the log of the "
-            f"writers, or run widetable maintain {path}"
+            f"writers, or run widetable maintain {path}",
         )
 
 
 def _barrier_warnings(advice: Sequence[BarrierAdvice]) -> Iterator[str]:
     for each in advice:
-        yield f"writer {each.writer!r} is at {each.found}: {each.concerned}. {each.action}"
+        text = f"writer {each.writer!r} is at {each.found}: {each.concerned}. {each.action}"
+        yield coded(WarningCode.WRITER_HOLDS, text)
 
 
 def _consumer_warnings(
@@ -229,10 +239,8 @@ def _consumer_warnings(
 ) -> Iterator[str]:
     for name, lag in consumers.items():
         if earliest_id is not None and lag.next_snapshot_id < earliest_id:
-            yield (
-                f"consumer {name!r} has not read snapshot {lag.next_snapshot_id}, which has expired: let it start anew"
-            )
+            text = f"has not read snapshot {lag.next_snapshot_id}, which has expired: let it start anew"
+            yield coded(WarningCode.CONSUMER_EXPIRED, f"consumer {name!r} {text}")
         elif is_far_behind(lag, state.options):
-            yield (
-                f"consumer {name!r} is {lag.behind} snapshots behind, and expiry keeps them: let it go on, or delete it"
-            )
+            text = f"is {lag.behind} snapshots behind, and expiry keeps them: let it go on, or delete it"
+            yield coded(WarningCode.CONSUMER_BEHIND, f"consumer {name!r} {text}")

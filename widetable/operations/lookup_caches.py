@@ -15,6 +15,7 @@ from widetable.errors import WidetableError
 from widetable.forked_child import UNFORKABLE
 from widetable.lsm.file_rows import Caches
 from widetable.lsm.lookup_cost import SCAN_STRATEGY
+from widetable.warning_code import WarningCode, warn
 from widetable.write.table_state import TableState
 
 _PACKAGE: Final = "widetable_lookup"
@@ -62,4 +63,10 @@ def _package() -> Any:
 def _log_once(reason: str, level: int = logging.INFO) -> None:
     if reason not in _logged:
         _logged.add(reason)
-        _log.log(level, "no lookup caches, rows are found in the data files: %s", reason)
+        warn(
+            _log,
+            WarningCode.NO_CACHE,
+            "no lookup caches, rows are found in the data files: %s",
+            reason,
+            level=level,
+        )

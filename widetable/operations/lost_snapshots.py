@@ -23,6 +23,7 @@ from widetable.operations.open_table import OpenTable
 from widetable.operations.tags import TagStore
 from widetable.paths import TablePaths
 from widetable.storage.file_io import FileIO
+from widetable.warning_code import WarningCode, warn
 
 _log = logging.getLogger("widetable")
 
@@ -45,7 +46,9 @@ def accept_lost_snapshots(table: OpenTable) -> int:
     _check_nobody_has_them(file_io, paths, newest)
     # Durably, unlike the hint of a commit: this one is the decision itself. Killed before it, nothing has changed.
     file_io.replace(paths.latest_hint, str(newest).encode())
-    _log.warning(
+    warn(
+        _log,
+        WarningCode.SNAPSHOTS_LOST,
         "%s: snapshots %d to %d are lost; the table goes on from snapshot %d",
         paths.root,
         newest + 1,

@@ -55,6 +55,7 @@ from widetable.operations.maintenance_rule import (
 )
 from widetable.operations.resting_partition import resting_partition
 from widetable.operations.supported import check_writable
+from widetable.warning_code import WarningCode, warn
 from widetable.write.table_state import TableState
 
 INTERVAL_MILLIS: Final = 1000
@@ -238,7 +239,7 @@ class Maintainer:
         except _SURVIVED as failure:
             if error is None:
                 return done, failure
-            _log.warning("nor was %s cleaned: %s", self._paths.root, failure)
+            warn(_log, WarningCode.NOT_CLEANED, "nor was %s cleaned: %s", self._paths.root, failure)
         return done, error
 
     def _compacted_at_once(self, state: TableState, progress: Progress) -> MaintenanceResult:
@@ -329,7 +330,9 @@ class Maintainer:
         if answer is Answer.AGAIN:
             _log.info("maintenance of %s goes again: %s", self._paths.root, error)
             return
-        _log.warning(
+        warn(
+            _log,
+            WarningCode.MAINTENANCE_FAILED,
             "maintenance of %s failed %d times, next try in %s",
             self._paths.root,
             self._failures.count,

@@ -32,6 +32,7 @@ from widetable.operations.restored_files import removing
 from widetable.operations.snapshot_audit import partition_text
 from widetable.operations.supported import check_given_rows, check_writable
 from widetable.partition_time import partition_time, time_form
+from widetable.warning_code import WarningCode, warn
 from widetable.write.table_state import TableState
 
 _ROUNDS: Final = 5
@@ -127,7 +128,13 @@ def _times_of_values(
         try:
             texts = dict(partition_texts(partition, readable(schema)))
         except UnsupportedError as error:
-            _log.warning("a partition of %s does not expire: %s", state.paths.root, error)
+            warn(
+                _log,
+                WarningCode.PARTITION_STAYS,
+                "a partition of %s does not expire: %s",
+                state.paths.root,
+                error,
+            )
             continue
         found = partition_time(texts, pattern, form)
         if found is not None:

@@ -31,6 +31,7 @@ from widetable.operations.open_table import OpenTable
 from widetable.operations.salvage import LostRows, Salvaged, salvage
 from widetable.operations.supported import check_writable
 from widetable.operations.whole_snapshot import whole_snapshot
+from widetable.warning_code import WarningCode, warn
 from widetable.write.commit_message import CommitMessage
 from widetable.write.discard import discard
 from widetable.write.table_state import TableState
@@ -181,4 +182,10 @@ def _reported(
 
 def _log_lost(files: Sequence[RepairedFile]) -> None:
     for file in files:
-        _log.warning("repaired, %d rows are lost: %s", file.lost_rows, file.damage)
+        warn(
+            _log,
+            WarningCode.ROWS_LOST,
+            "repaired, %d rows are lost: %s",
+            file.lost_rows,
+            file.damage,
+        )

@@ -29,6 +29,7 @@ from widetable.commit.staged_commit import StagedCommit, stage, unstage
 from widetable.errors import StorageError
 from widetable.format.manifest_entry import ADD, ManifestEntry
 from widetable.operations.open_table import OpenTable
+from widetable.warning_code import WarningCode, warn
 from widetable.write.commit_message import CommitMessage
 
 # Of a writer that begins or ends: what a process before it noted is void.
@@ -89,4 +90,11 @@ def _take_back(table: OpenTable, writer: str) -> None:
     try:
         unstage(table._file_io, table._paths, writer)
     except StorageError as error:
-        _log.warning("%s: what %s staged is still noted: %s", table.path, writer, error)
+        warn(
+            _log,
+            WarningCode.STAGED_NOTE_STAYS,
+            "%s: what %s staged is still noted: %s",
+            table.path,
+            writer,
+            error,
+        )

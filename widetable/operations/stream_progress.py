@@ -26,6 +26,7 @@ from widetable.paths import TablePaths
 from widetable.read.expired import expired
 from widetable.read.stream_plan import Offset
 from widetable.storage.file_io import FileIO
+from widetable.warning_code import WarningCode, warn
 
 _log = logging.getLogger("widetable")
 
@@ -81,7 +82,7 @@ class StreamProgress:
                 self._may_lease = self._lease is not None
                 how = "the read lease stays behind" if self._may_lease else "no read lease"
                 what = "keeps more snapshots" if self._may_lease else "may overtake this stream"
-                _log.warning("%s, so expiry %s: %s", how, what, error)
+                warn(_log, WarningCode.STREAM_NOT_HELD, "%s, so expiry %s: %s", how, what, error)
 
     def record(self, offset: Offset) -> None:
         """All before is done with: let the consumer go on from here. Nothing without one, in its full phase, or while

@@ -72,6 +72,7 @@ from widetable.read.expired import files_of
 from widetable.schema import UUID_KEY
 from widetable.storage.file_io import FileIO
 from widetable.storage.locate import locate_beside
+from widetable.warning_code import WarningCode, warn
 from widetable.write.commit_message import CommitMessage
 from widetable.write.table_state import TableState
 
@@ -208,7 +209,7 @@ def _only_logged() -> Iterator[None]:
     try:
         yield
     except WidetableError as error:
-        _log.warning("a copy leaves files aside: %s", error)
+        warn(_log, WarningCode.FILE_LEFT, "a copy leaves files aside: %s", error)
 
 
 def _check_copyable(

@@ -26,6 +26,7 @@ from widetable.commit.seldom import Seldom
 from widetable.errors import WidetableError
 from widetable.format.snapshot import COMMIT_KIND_COMPACT
 from widetable.options import TableOptions
+from widetable.warning_code import WarningCode, warn
 from widetable.write.table_state import TableState
 
 # Which changelogs come of compactions, and what moves their level-0 files up.
@@ -94,11 +95,18 @@ def warn_unattended(state: TableState, committer: Committer, new_files: int) -> 
         _log.debug("it is not known whether anybody compacts %s", path, exc_info=True)
         return
     except Exception:  # noqa: BLE001
-        _log.exception("it is not known whether anybody compacts %s", path)
+        warn(
+            _log,
+            WarningCode.MAINTAINER_UNKNOWN,
+            "it is not known whether anybody compacts %s",
+            path,
+            level=logging.ERROR,
+            exc_info=True,
+        )
         return
     warning = unattended_warning(path, state.options, waiting, is_leased=is_leased)
     if warning is not None:
-        _SELDOM.warn(path, warning)
+        _SELDOM.warn(WarningCode.NO_MAINTAINER, path, warning)
 
 
 def _waiting(committer: Committer, new_files: int) -> Waiting:

@@ -10,6 +10,7 @@ import logging
 
 from widetable.errors import WidetableError
 from widetable.storage.file_io import FileIO
+from widetable.warning_code import WarningCode, warn
 
 _log = logging.getLogger("widetable")
 
@@ -23,4 +24,4 @@ def delete_leftover(file_io: FileIO, path: str) -> None:
     try:
         file_io.delete(path)
     except WidetableError as refusal:
-        _log.warning("left to remove_orphan_files: %s", refusal)
+        warn(_log, WarningCode.FILE_LEFT, "left to remove_orphan_files: %s", refusal)

@@ -155,8 +155,8 @@ def test_changes_says_how_many_commits_wait_for_their_changelog(
         made.write([{"k": key}])
     done = run("changes", made.path, "0", "3")
     waits = f"commits wait for their changelog: widetable maintain --once {made.path}\n"
-    assert (done.exit_code, done.stdout, done.stderr) == (0, "", f"3 {waits}")
-    assert run("changes", made.path, "1", "2").stderr == f"1 {waits}"
+    assert (done.exit_code, done.stdout, done.stderr) == (0, "", f"WT-W803 3 {waits}")
+    assert run("changes", made.path, "1", "2").stderr == f"WT-W803 1 {waits}"
     for other in (("0", "3", "--mode", "delta"), ("0", "0")):
         assert run("changes", made.path, *other).stderr == ""
     run("maintain", "--once", made.path)
@@ -165,7 +165,7 @@ def test_changes_says_how_many_commits_wait_for_their_changelog(
     assert (len(done.stdout.splitlines()), done.stderr) == (3, "")
     made.write([{"k": 9}])
     done = run("changes", made.path, "0", str(last + 1))
-    assert (len(done.stdout.splitlines()), done.stderr) == (3, f"1 {waits}")
+    assert (len(done.stdout.splitlines()), done.stderr) == (3, f"WT-W803 1 {waits}")
 
 
 def test_changes_of_a_table_that_needs_no_compaction_say_nothing(table: wt.Table) -> None:

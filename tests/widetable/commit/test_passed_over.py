@@ -23,7 +23,7 @@ def test_each_file_is_named_once_with_what_to_do(caplog: pytest.LogCaptureFixtur
     for name in ("a", "b", "a", "b"):
         pass_over(damage(name))
     assert [record.getMessage() for record in caplog.records] == [
-        f"passed over: {damage(name)}" for name in ("a", "b")
+        f"WT-W301 passed over: {damage(name)}" for name in ("a", "b")
     ]
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from widetable.commit import seldom
 from widetable.commit.seldom import Seldom
+from widetable.warning_code import WarningCode
 
 
 def test_the_same_is_said_once_in_a_while(
@@ -13,14 +14,14 @@ def test_the_same_is_said_once_in_a_while(
 ) -> None:
     warnings = Seldom()
     for _ in range(3):
-        warnings.warn("/wh/a", "is slow")
-        warnings.warn("/wh/b", "is slow")
+        warnings.warn(WarningCode.MANY_USERS, "/wh/a", "is slow")
+        warnings.warn(WarningCode.MANY_USERS, "/wh/b", "is slow")
     assert [record.getMessage() for record in caplog.records] == [
-        "/wh/a: is slow",
-        "/wh/b: is slow",
+        "WT-W102 /wh/a: is slow",
+        "WT-W102 /wh/b: is slow",
     ]
     assert not warnings.is_due("/wh/a")
     assert warnings.is_due("/wh/c")
     monkeypatch.setattr(seldom, "_SILENT_SECONDS", 0.0)
-    warnings.warn("/wh/a", "is still slow")
-    assert caplog.records[-1].getMessage() == "/wh/a: is still slow"
+    warnings.warn(WarningCode.MANY_USERS, "/wh/a", "is still slow")
+    assert caplog.records[-1].getMessage() == "WT-W102 /wh/a: is still slow"

@@ -99,7 +99,7 @@ def test_inspections_and_audits_name_it(tmp_path: Path, kind: str) -> None:
     (state,) = [one for one in found.derived if one.option.startswith(option.partition(".")[0])][:1]
     assert why in (state.error or "")
     assert set(state.behind.values()) == {None}
-    assert [one for one in found.warnings if why in one] == [state.error]
+    assert [one for one in found.warnings if why in one] == [f"WT-W404 {state.error}"]
     report = table.audit()
     assert report.checks
     assert [one for one in report.skipped if why in one]

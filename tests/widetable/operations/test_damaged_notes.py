@@ -51,7 +51,7 @@ def test_all_goes_on_and_the_file_is_named(
         table = lived_in_table(tmp_path / str(number))
         path = damage(table, kind, content)
         (warning,) = table.inspect().warnings
-        assert warning.startswith(f"{path}: ")
+        assert warning.startswith(f"WT-W301 {path}: ")
         assert set(table.tags()) == {"early", "late"}
         assert table.consumers() == {}
         assert rows(table)
