@@ -63,6 +63,7 @@ if typing.TYPE_CHECKING:
     from widetable.operations.rollback import RollbackResult
     from widetable.operations.salvage import LostRows
     from widetable.operations.session import Session, SessionTable
+    from widetable.operations.table_space import HeldBytes
     from widetable.read.arrow_rows import ArrowRows
     from widetable.read.scan import TableScan
     from widetable.table import Table
@@ -93,6 +94,7 @@ __all__ = [
     "ExplainedColumn",
     "Explanation",
     "FastForwardResult",
+    "HeldBytes",
     "Inspection",
     "Inspector",
     "InvalidError",

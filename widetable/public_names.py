@@ -48,6 +48,7 @@ HOMES: Final = {
     "ExplainedColumn": "operations.explanation",
     "Explanation": "operations.explanation",
     "FastForwardResult": "operations.fast_forward",
+    "HeldBytes": "operations.table_space",
     "Inspection": "operations.inspection",
     "Inspector": "derive.inspector",
     "Job": "commit.writer_registration",

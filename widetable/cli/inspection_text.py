@@ -20,9 +20,18 @@ def inspection_lines(found: Inspection) -> Iterator[tuple[str, str]]:
     """(line, style), styles of `console`."""
     yield found.path, "plain"
     for name, text in _facts(found):
-        yield f"  {name:<18}{text}", "plain"
+        yield fact_line(name, text), "plain"
+
+
+def warning_lines(found: Inspection) -> Iterator[tuple[str, str]]:
+    """Behind all facts."""
     for warning in found.warnings:
         yield f"warning: {warning}", "warning"
+
+
+def fact_line(name: str, text: str) -> str:
+    """Names above each other, texts above each other."""
+    return f"  {name:<18}{text}"
 
 
 def _facts(found: Inspection) -> Iterator[tuple[str, str]]:

@@ -7,6 +7,8 @@ stream, whose rows are printed while they are read, and which may break off in t
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
+from itertools import chain
 
 import pyarrow as pa
 
@@ -15,15 +17,17 @@ from widetable.cli.changes_output import write_rows
 from widetable.cli.command import DONE, FOUND
 from widetable.cli.console import write_json, write_line, write_lines, write_result
 from widetable.cli.frame_text import frame_lines
-from widetable.cli.inspection_text import inspection_lines
+from widetable.cli.inspection_text import inspection_lines, warning_lines
 from widetable.cli.key_words import key_of_words
 from widetable.cli.option_words import names_of
 from widetable.cli.snapshot_word import barrier_or_text, snapshot_or_tag
-from widetable.errors import InvalidError
+from widetable.cli.space_text import space_lines
+from widetable.errors import InvalidError, WidetableError
 from widetable.format.printed_value import printed_rows
 from widetable.operations.backlog import commits_without_changelog
 from widetable.operations.changes import change_schema
 from widetable.operations.doctor_report import command_line
+from widetable.operations.expiry import table_space
 from widetable.operations.inspected_names import OF_A_SNAPSHOT
 from widetable.table import Table
 from widetable.warning_code import WarningCode, coded
@@ -47,7 +51,13 @@ def inspect(path: str, what: str | None, snapshot: int | None, tag: str | None, 
             action="Leave it out, or say what to show.",
         )
     found = table.inspect()
-    write_lines(format, found.to_dict(), inspection_lines(found))
+    try:
+        space, unknown = table_space(table), None
+    except WidetableError as error:  # of an old snapshot, say, which nothing else here reads
+        space, unknown = (), error.facts
+    held = None if unknown is not None else [asdict(line) for line in space]
+    lines = chain(inspection_lines(found), space_lines(space, unknown), warning_lines(found))
+    write_lines(format, {**found.to_dict(), "space": held}, lines)
     return DONE
 
 

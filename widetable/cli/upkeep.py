@@ -15,6 +15,7 @@ from widetable.cli.console import write_result
 from widetable.cli.duration import millis_of
 from widetable.cli.key_words import partition_of_words
 from widetable.cli.log_output import logged
+from widetable.cli.space_text import holder_lines
 from widetable.cli.stop_signals import stop_on_signals
 from widetable.errors import InvalidError
 from widetable.format.human_units import size_text
@@ -117,16 +118,17 @@ def expire(
 
 
 def _expired(done: ExpiryResult, *, is_dry: bool) -> Iterator[str]:
-    """A dry run does not look for the files that would become free: there are no sizes in it."""
+    """Of a dry run, who holds the rest as well."""
     span = f": {done.ids[0]} to {done.ids[-1]}" if done.ids else ""
-    if is_dry:
-        yield f"{len(done.ids)} snapshots would go{span}"
-    else:
-        freed = f"{done.files} files of {size_text(done.bytes)}"
-        yield f"{len(done.ids)} snapshots gone{span}; {freed}"
+    went = "would go" if is_dry else "gone"
+    yield (f"{len(done.ids)} snapshots {went}{span}; {done.files} files of {size_text(done.bytes)}")
     would_be = "would be " if is_dry else ""
     yield from (f"consumer {consumer} {would_be}forgotten" for consumer in done.consumers)
     yield from (f"tag {tag} {would_be}deleted" for tag in done.tags)
+    if done.held:
+        total = size_text(sum(line.bytes for line in done.held))
+        yield f"{total} would stay:"
+        yield from (line for line, _ in holder_lines(done.held))
 
 
 def rescale(path: str, buckets: int, partition: list[str] | None, format: str) -> int:

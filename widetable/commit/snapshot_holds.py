@@ -7,21 +7,25 @@ are looked at first, then pins: who has released the lease has a pin. Raises Sto
 from __future__ import annotations
 
 from widetable.commit.clock import Clock
-from widetable.commit.lease_term import NotedLease
-from widetable.commit.pin_file import forget_pins, noted_pins, pinned_snapshots
-from widetable.commit.read_lease import forget_expired, held_snapshots, noted_read_leases
+from widetable.commit.lease_term import Force, NotedLease
+from widetable.commit.pin_file import forget_pins, noted_pins
+from widetable.commit.read_lease import forget_expired, noted_read_leases
 from widetable.write.table_state import TableState
 
 
 def kept_snapshots(table: TableState, clock: Clock | None = None) -> list[int]:
     """The first snapshots that somebody still needs, ascending; all later ones are needed too."""
-    held = held_snapshots(table.file_io, table.paths, clock)
-    return sorted(held + pinned_snapshots(table, clock))
+    return sorted(one.snapshot_id for one in holds_in_force(table, clock) if one.snapshot_id)
 
 
-def noted_holds(table: TableState) -> list[NotedLease]:
+def holds_in_force(table: TableState, clock: Clock | None = None) -> list[NotedLease]:
+    """Leases and pins that keep snapshots now."""
+    return [one for one in noted_holds(table, clock) if one.force is Force.IN_FORCE]
+
+
+def noted_holds(table: TableState, clock: Clock | None = None) -> list[NotedLease]:
     """Leases and pins that can be read, in force or not."""
-    return [*noted_read_leases(table.file_io, table.paths), *noted_pins(table)]
+    return [*noted_read_leases(table.file_io, table.paths, clock), *noted_pins(table, clock)]
 
 
 def forget_holds(table: TableState, expired_for_millis: int, clock: Clock | None = None) -> None:

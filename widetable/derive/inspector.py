@@ -35,6 +35,7 @@ _OF_THE_TABLE: Final[Mapping[str, Callable[[OpenTable], pa.Table]]] = {
     "barriers": inspected_barriers.barriers,
     "leases": inspected_holders.leases,
     "caches": inspected_holders.caches,
+    "space": inspected_holders.space,
 }
 _OF_A_SNAPSHOT: Final[Mapping[str, Callable[[OpenTable, inspected_files.Choice], pa.Table]]] = {
     "files": inspected_files.files,
@@ -155,3 +156,10 @@ class Inspector:
         `last_used_time, path`.
         """
         return self.frame("caches")
+
+    def space(self) -> pa.Table:
+        """What the table takes on the storage, by who holds it: `holder` (snapshot, retention, read, pin, barriers,
+        consumer, tag, branch, changelog, expiry, nobody), `name, snapshot_id` (the first that is held), `files,
+        size_bytes`. Each line counts what none above it needs: the sum is all that there is.
+        """
+        return self.frame("space")

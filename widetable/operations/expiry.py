@@ -21,24 +21,26 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from widetable import retention_options as retention
-from widetable.arguments import flag
+from widetable.arguments import LARGEST, flag
 from widetable.commit.clock import Clock, SystemClock
 from widetable.commit.committer import Committer
 from widetable.commit.consumer_store import ConsumerStore
 from widetable.commit.retired_snapshots import RetiredSnapshots
-from widetable.commit.snapshot_holds import forget_holds, kept_snapshots
+from widetable.commit.snapshot_holds import forget_holds
 from widetable.commit.snapshot_times import Times
 from widetable.errors import NotFoundError, StorageError, UnsupportedError
 from widetable.operations.automatic_tags import create_due_tags
-from widetable.operations.barrier_scan import needed_for_barriers
 from widetable.operations.expiry_choice import Retention, choose_snapshots, retention_of
 from widetable.operations.expiry_sweep import ExpirySweep
 from widetable.operations.open_table import OpenTable
+from widetable.operations.orphans import stored_files
+from widetable.operations.snapshot_holders import Holder, holders
 from widetable.operations.supported import check_writable
+from widetable.operations.table_space import EXPIRY, HeldBytes, Keeping, held_bytes
 from widetable.operations.tags import TagStore
 from widetable.schema import TableSchema
 from widetable.tag_options import TAG_TIME_EXPIRE_ENABLED
@@ -61,6 +63,8 @@ class ExpiryResult:
     """ids: the snapshots that are gone, ascending. files, bytes: deleted data files, changelog files and metadata.
     consumers: that were forgotten because they made no progress for `consumer.expiration-time`. tags: whose time was
     over; files that only they kept are orphans now.
+
+    Of a dry run, what would be; held: who keeps the rest, each what none before it needs (`inspect.space`).
     """
 
     __module__ = "widetable"
@@ -70,6 +74,7 @@ class ExpiryResult:
     bytes: int = 0
     consumers: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
+    held: tuple[HeldBytes, ...] = ()
 
 
 def expire_snapshots(
@@ -113,11 +118,19 @@ def expire(
 ) -> ExpiryResult:
     """Expire what `retention`, consumers and leases allow, and finish what an earlier expiry left.
 
-    dry_run: only name the ids, and the consumers.
+    dry_run: only say what would go, and who holds the rest.
     """
     check_expirable(state.schema)
     expiry = _Expiry(state, committer, clock or SystemClock())
     return expiry.chosen(retention) if dry_run else expiry.run(retention)
+
+
+def table_space(table: OpenTable) -> tuple[HeldBytes, ...]:
+    """What the table takes on the storage, and who holds it, by the options as they are. Lists all its directories."""
+    state, committer = table._state(), table._committer
+    listed = stored_files(state)
+    keeping = _Expiry(state, committer, SystemClock()).keeping(retention_of(state.options))
+    return held_bytes(state, committer, keeping, listed)
 
 
 def check_expirable(schema: TableSchema) -> None:
@@ -159,9 +172,24 @@ class _Expiry:
 
     def chosen(self, retention: Retention) -> ExpiryResult:
         """What would go now."""
-        idle = self._idle_consumers()
-        ids = self._choose(retention, self._needed(without=idle))
-        return ExpiryResult(tuple(ids), consumers=tuple(idle), tags=self._ended_tags())
+        keeping, idle = self.keeping(retention), self._idle_consumers()
+        lines = held_bytes(self._state, self._committer, keeping)
+        going = [line for line in lines if line.holder == EXPIRY]
+        return ExpiryResult(
+            tuple(sorted(keeping.due)),
+            sum(line.files for line in going),
+            sum(line.bytes for line in going),
+            tuple(idle),
+            tuple(sorted(keeping.ended_tags)),
+            tuple(line for line in lines if line.holder != EXPIRY),
+        )
+
+    def keeping(self, retention: Retention) -> Keeping:
+        """Who would keep which snapshots if they expired now."""
+        found = self._holders(without=self._idle_consumers())
+        due = self._choose(retention, [one.snapshot_id for one in found])
+        free = self._choose(replace(retention, limit=LARGEST), [])
+        return Keeping(frozenset(due), frozenset(free), found, frozenset(self._ended_tags()))
 
     def _idle_consumers(self) -> list[str]:
         idle_millis = self._state.options.get(retention.CONSUMER_EXPIRATION_TIME)
@@ -188,18 +216,13 @@ class _Expiry:
         times = Times(snapshots.time_of)
         return choose_snapshots(snapshots.ids(), retention, needed, now_millis, times.of)
 
-    def _needed(self, without: Iterable[str] = ()) -> list[int]:
-        """The first snapshots that readers still need. without: consumers that do not count."""
-        held = kept_snapshots(self._state, self._clock)
-        consumers = self._consumers.all()
+    def _needed(self) -> list[int]:
+        """The first snapshots that readers still need."""
         untagged = [] if self._untagged_id is None else [self._untagged_id]
-        barriers = needed_for_barriers(self._state, self._committer)
-        return [
-            *held,
-            *untagged,
-            *barriers,
-            *(consumers[name] for name in consumers.keys() - set(without)),
-        ]
+        return [*(one.snapshot_id for one in self._holders()), *untagged]
+
+    def _holders(self, without: Sequence[str] = ()) -> list[Holder]:
+        return holders(self._state, self._committer, self._clock, without)
 
     def _retire(self, chosen: Sequence[int]) -> tuple[int, ...]:
         """Remove the files of the chosen snapshots, as far as nobody asked for them meanwhile."""

@@ -1,6 +1,8 @@
-"""Arrow tables of who works with a table and what is kept for it: leases, and the lookup caches of this host.
+"""Arrow tables of who works with a table and what is kept for it: leases, the lookup caches of this host, and the bytes
+of the table by who holds them.
 
-Raises StorageError; leases that cannot be read are left out, with a warning in the log.
+Raises StorageError; leases that cannot be read are left out, with a warning in the log. `space` raises what
+`table_space` does.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import pyarrow as pa
 
 from widetable.commit.lease import noted_leases
 from widetable.commit.snapshot_holds import noted_holds
+from widetable.operations.expiry import table_space
 from widetable.operations.inspected_frame import frame_of_rows, frame_schema
 from widetable.operations.lookup_caches import complete_caches
 from widetable.operations.open_table import OpenTable
@@ -20,6 +23,9 @@ LEASES: Final = frame_schema(
 )
 CACHES: Final = frame_schema(
     "data_file string, schema_id int64, rows int64, size_bytes int64, last_used_time time, path string"
+)
+SPACE: Final = frame_schema(
+    "holder string, name string?, snapshot_id int64?, files int64, size_bytes int64"
 )
 
 
@@ -45,3 +51,14 @@ def caches(table: OpenTable) -> pa.Table:
     """
     rows = ((file, *held, path) for path, file, *held in complete_caches(table.path))
     return frame_of_rows(CACHES, rows, table.path)
+
+
+def space(table: OpenTable) -> pa.Table:
+    """What the table takes on the storage, by who holds it; each line counts what none above it needs.
+    Reads the metadata of all snapshots, tags and branches, and lists the directories of data.
+    """
+    rows = (
+        (line.holder, line.name, line.snapshot_id, line.files, line.bytes)
+        for line in table_space(table)
+    )
+    return frame_of_rows(SPACE, rows, table.path)

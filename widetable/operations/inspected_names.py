@@ -19,4 +19,5 @@ NAMES: Final = (
     "barriers",
     "leases",
     "caches",
+    "space",
 )

@@ -141,12 +141,17 @@ class NamedFiles:
     def of_other_branches(self, touched: Touched = ALL) -> Sizes:
         """Everything that they name, live files of what is touched."""
         sizes: Sizes = {}
+        for _, named in self.by_branch(touched):
+            sizes |= named
+        return sizes
+
+    def by_branch(self, touched: Touched = ALL) -> Iterator[tuple[str, Sizes]]:
+        """The same for each of the others, by its name."""
         for paths in self._branches():
             if paths != self._paths:
                 live_files = self._live_files.of_branch(paths)
                 branch = NamedFiles(self._file_io, paths, live_files, strict=self._strict)
-                sizes |= branch._of_all(touched)
-        return sizes
+                yield paths.branch, branch._of_all(touched)
 
     def of_table(self) -> Sizes:
         """All that this branch and the others name. One look: see `steady`."""

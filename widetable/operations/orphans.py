@@ -36,7 +36,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from widetable.arguments import flag, whole_number
+from widetable.arguments import LARGEST, flag, whole_number
 from widetable.commit.clock import Clock, SystemClock
 from widetable.commit.committer import Committer
 from widetable.commit.snapshot_holds import forget_holds
@@ -68,14 +68,19 @@ class OrphanResult:
 
 
 @dataclass(frozen=True)
-class _Found:
-    """A file or directory that is old enough.
+class TableFile:
+    """A file of a table.
     name: without its directory; no other file of the table has it.
     """
 
     path: str
     name: str
     size_bytes: int
+
+
+def stored_files(state: TableState) -> list[TableFile]:
+    """All files in the directories that hold only what snapshots name, however young."""
+    return list(_Listing(state, LARGEST).files())
 
 
 def remove_orphan_files(
@@ -147,14 +152,14 @@ class _Listing:
             if entry.is_dir and is_bucket(entry.name)
         ]
 
-    def files(self) -> Iterator[_Found]:
+    def files(self) -> Iterator[TableFile]:
         """Everything in the directories that hold only what snapshots name."""
         paths = self._paths
         places = [paths.manifest_dir, paths.index_dir, paths.statistics_dir]
         for place in [*places, *(path for path, _ in self._buckets)]:
             yield from self._old_files(place)
 
-    def temporary_files(self) -> Iterator[_Found]:
+    def temporary_files(self) -> Iterator[TableFile]:
         """What a publish left that did not end."""
         paths = self._paths
         for place in (
@@ -199,10 +204,10 @@ class _Listing:
             else [self._paths.shared_root]
         )
 
-    def _old_files(self, place: str) -> Iterator[_Found]:
+    def _old_files(self, place: str) -> Iterator[TableFile]:
         for entry in self._file_io.list(place):
             if not entry.is_dir and entry.modified_millis <= self._before_millis:
-                yield _Found(f"{place}/{entry.name}", entry.name, entry.size_bytes)
+                yield TableFile(f"{place}/{entry.name}", entry.name, entry.size_bytes)
 
 
 class _Named:
@@ -214,11 +219,11 @@ class _Named:
         self._of_main = SnapshotStore(state.file_io, state.paths.of_branch(MAIN_BRANCH))
         self._files = NamedFiles(state.file_io, state.paths, committer.live_files)
 
-    def names(self, files: list[_Found]) -> Sizes:
+    def names(self, files: list[TableFile]) -> Sizes:
         """files: of which some would be deleted."""
         return self._files.steady(lambda: self._look(files))
 
-    def _look(self, files: list[_Found]) -> Sizes:
+    def _look(self, files: list[TableFile]) -> Sizes:
         """One look, while branches and tags may go.
 
         A look counts when the ids have no gap and each snapshot could be read with its lists.
@@ -247,7 +252,7 @@ class _Named:
         """
         return len(ids) == ids[-1] - ids[0] + 1 if ids else newest is None
 
-    def _nothing_named(self, files: list[_Found]) -> DamagedError:
+    def _nothing_named(self, files: list[TableFile]) -> DamagedError:
         return DamagedError(
             self._paths.of_branch(MAIN_BRANCH).snapshot_dir,
             found=f"no snapshot, but files that one may have named, such as {files[0].path}",

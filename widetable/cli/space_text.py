@@ -1,0 +1,62 @@
+"""Who holds the bytes of a table, as lines for people.
+
+      bytes             1.2 GiB in 40 files
+        newest snapshot          1.0 GiB in 10 files
+        consumer 'a', from 3 on  0.2 GiB in 30 files
+
+Lines in the order in which they are given: each counts what none above it needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from widetable.cli.inspection_text import fact_line
+from widetable.format.human_units import size_text
+from widetable.operations import table_space
+from widetable.operations.snapshot_holders import BARRIERS, CONSUMER
+from widetable.operations.table_space import HeldBytes
+
+_TEXTS: Final = {
+    table_space.SNAPSHOT: "newest snapshot, {id}",
+    table_space.RETENTION: "older snapshots that the options keep, from {id} on",
+    table_space.TAG: "tag {name}, of snapshot {id}",
+    table_space.BRANCH: "branch {name}",
+    table_space.CHANGELOG: "changelogs that another client keeps for longer",
+    table_space.EXPIRY: "snapshots that the next expiry takes, from {id} on",
+    table_space.NOBODY: "named by nobody: writers at work, or orphans",
+    CONSUMER: "consumer {name}, from snapshot {id} on",
+    BARRIERS: "barriers that are kept, from snapshot {id} on",
+    "read": "reader {name}, from snapshot {id} on",
+    "pin": "lookup join {name}, from snapshot {id} on",
+}
+
+
+def space_lines(
+    lines: Sequence[HeldBytes], unknown: str | None = None
+) -> Iterator[tuple[str, str]]:
+    """(line, style). unknown: why it is not known what the table takes."""
+    if unknown is not None:
+        yield fact_line("bytes", f"not known: {unknown}"), "plain"
+    elif lines:
+        total, files = sum(line.bytes for line in lines), sum(line.files for line in lines)
+        yield fact_line("bytes", _size(total, files)), "plain"
+        yield from holder_lines(lines)
+
+
+def holder_lines(lines: Sequence[HeldBytes]) -> Iterator[tuple[str, str]]:
+    """One for each holder."""
+    texts = [_holder_text(line) for line in lines]
+    width = max(map(len, texts), default=0)
+    for text, line in zip(texts, lines, strict=True):
+        yield f"    {text:<{width}}  {_size(line.bytes, line.files)}", "plain"
+
+
+def _holder_text(line: HeldBytes) -> str:
+    name = "of an unknown process" if line.name is None else repr(line.name)
+    return _TEXTS[line.holder].format(name=name, id=line.snapshot_id)
+
+
+def _size(size_bytes: int, files: int) -> str:
+    return f"{size_text(size_bytes)} in {files} files"
