@@ -229,7 +229,7 @@ def test_what_fails_next_is_not_silent(tmp_path: Path, caplog: pytest.LogCapture
             caches.failing = step
             assert look_up(files, key, [50], caches=caches) == [(50, 50, "b50")]
             caches.files.clear()
-    assert [record.getMessage().split()[0] for record in caplog.records] == ["opening", "building"]
+    assert [record.getMessage().split()[1] for record in caplog.records] == ["opening", "building"]
 
 
 def test_a_damaged_file_fails_the_lookup_and_not_the_cache(tmp_path: Path) -> None:
