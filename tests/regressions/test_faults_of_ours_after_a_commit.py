@@ -53,6 +53,8 @@ def test_a_fault_of_the_warning_is_logged_and_the_write_is_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     table = make(tmp_path, **{"write-only": "true", "changelog-producer": "lookup"})
+    for key in range(2):
+        table.write(pa.table({"k": [key], "v": [1]}))
     monkeypatch.setattr(unattended, "holder", fault)
     assert table.write(pa.table({"k": [1], "v": [1]})).committed
     assert "a fault of ours" in caplog.text

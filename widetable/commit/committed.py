@@ -10,11 +10,12 @@ On disk: never change (docs/decisions/0004-sequence-numbers.md, 0005-commits-rem
     widetable.rescaled     = of an overwrite that moved rows to other buckets and changed none: how many buckets
     widetable.went-back-to = of an overwrite that put back the rows of an older snapshot: which one
     widetable.commit-millis = how long this commit took up to its publishing, lost races included
+    widetable.uncompacted  = how many commits wait for a compaction since when (`uncompacted`)
     widetable.commits      = what versions before wrote instead of widetable.commit-users: commit user ->
                              [identifier, snapshot id], at most 1,024 of them
 
-In: snapshots, and a function that loads one by id. The first two are copied from snapshot to snapshot; no other is,
-whoever wrote it: a property that we do not know may be about its own snapshot only.
+In: snapshots, and a function that loads one by id. The first two are copied from snapshot to snapshot, `uncompacted` is
+carried on; no other is, whoever wrote it: a property that we do not know may be about its own snapshot only.
 
     users before              {"a": [6, 3, 1000, null], "b": [1, 4, 2000, null]}
     snapshot 5, time 3000     is commit 7 of the user "a", with the digest "d1"
@@ -53,6 +54,7 @@ EXPIRED_ROWS: Final = "widetable.expired-rows"
 RESCALED: Final = "widetable.rescaled"
 WENT_BACK_TO: Final = "widetable.went-back-to"
 COLUMNS: Final = "widetable.columns"
+UNCOMPACTED: Final = "widetable.uncompacted"
 OWN_PROPERTIES: Final = frozenset(
     {
         MAX_SEQUENCE_NUMBER,
@@ -63,6 +65,7 @@ OWN_PROPERTIES: Final = frozenset(
         FILES,
         RETRIES,
         COMMIT_MILLIS,
+        UNCOMPACTED,
         EXPIRED_ROWS,
         RESCALED,
         WENT_BACK_TO,

@@ -104,6 +104,7 @@ class Committer:
         self._clock = clock or SystemClock()
         self._rng = rng or random.Random()
         self._is_marked = False  # not known yet
+        self.last_published: Snapshot | None = None
         self.schemas = SchemaStore(file_io, paths)
         self.snapshots = SnapshotStore(file_io, paths)
         self.last_commits = LastCommits(file_io, paths)
@@ -283,6 +284,7 @@ class Committer:
         if not self._publish(run, snapshot, latest):
             return None
         self._newest.remember(snapshot)
+        self.last_published = snapshot
         self._mark()
         self._hint(snapshot.id)
         return self._result(run, committed=True, snapshot_id=snapshot.id)

@@ -37,6 +37,7 @@ from widetable.commit.committed import (
 from widetable.commit.committed_columns import columns_text, union, value_ids
 from widetable.commit.newest import Look
 from widetable.commit.snapshot_times import commit_millis
+from widetable.commit.uncompacted import needs_a_maintainer, next_uncompacted
 from widetable.commit.watermarks import larger
 from widetable.format.manifest_entry import ADD, ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_APPEND, COMMIT_KIND_COMPACT, Snapshot
@@ -102,12 +103,19 @@ def next_snapshot(
                 look.schema.typed_options.get(COMMIT_USER_RETENTION),
             ),
             **_of_rows(asked, run.retries, took_millis),
+            **_waiting(look, asked, time_millis),
         },
     )
 
 
 def _next_id(previous: Snapshot | None) -> int:
     return 1 if previous is None else previous.id + 1
+
+
+def _waiting(look: Look, asked: CommitRequest, time_millis: int) -> dict[str, str]:
+    if not needs_a_maintainer(look.schema.typed_options):
+        return {}
+    return next_uncompacted(look.latest, asked.kind, time_millis, has_rows=bool(asked.adds))
 
 
 def _changelog_rows(asked: CommitRequest) -> int:

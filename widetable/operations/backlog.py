@@ -23,12 +23,13 @@ from widetable import options as opt
 from widetable import retention_options as retention
 from widetable.commit.committer import Committer
 from widetable.commit.consumer_store import ConsumerStore
+from widetable.commit.uncompacted import MADE_BY_COMPACTION
 from widetable.errors import NotFoundError
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_APPEND, COMMIT_KIND_COMPACT, Snapshot
 from widetable.machine_clock import now_millis
 from widetable.operations.open_table import OpenTable
-from widetable.operations.unattended import MADE_BY_COMPACTION, Waiting, unattended_warning
+from widetable.operations.unattended import Waiting, unattended_warning
 from widetable.options import TableOptions
 from widetable.write.table_state import TableState
 
@@ -153,9 +154,7 @@ def unattended_by(
     path: str, options: TableOptions, backlog: Backlog, since: SinceCompaction, *, is_leased: bool
 ) -> str | None:
     """What to say of level-0 files that nobody moves up; None when there is nothing to say."""
-    waiting = Waiting(
-        backlog.files, since.commits, since.compaction is not None, backlog.oldest_age_millis
-    )
+    waiting = Waiting(backlog.files, since.commits, backlog.oldest_age_millis)
     return unattended_warning(path, options, waiting, is_leased=is_leased)
 
 

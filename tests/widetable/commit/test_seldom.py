@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from widetable.commit import seldom
 from widetable.commit.seldom import Seldom
 from widetable.warning_code import WarningCode
 
@@ -22,6 +21,6 @@ def test_the_same_is_said_once_in_a_while(
     ]
     assert not warnings.is_due("/wh/a")
     assert warnings.is_due("/wh/c")
-    monkeypatch.setattr(seldom, "_SILENT_SECONDS", 0.0)
+    monkeypatch.setattr(warnings, "_silent_seconds", 0.0)
     warnings.warn(WarningCode.MANY_USERS, "/wh/a", "is still slow")
     assert caplog.records[-1].getMessage() == "WT-W102 /wh/a: is still slow"
