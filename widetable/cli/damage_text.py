@@ -27,13 +27,13 @@ def doctor_lines(report: DoctorReport) -> Iterator[tuple[str, str]]:
         yield f"  {finding.check}: {finding}", "error"
         if finding.command:
             yield f"    {finding.command}", "plain"
-    if report.ok and (report.deep or not report.files):
-        yield "ok: nothing is wrong", "good"
-    elif report.ok:
-        yield (
-            "ok: nothing is wrong that shows without reading the files (--deep reads them)",
-            "good",
-        )
+    for damage in report.past:
+        yield f"  only older snapshots need: {damage}", "warning"
+    for part in report.not_checked:
+        yield f"  not looked at: {part}", "plain"
+    if report.ok:
+        where = " in what was looked at" if report.not_checked else ""
+        yield f"ok: nothing is wrong{where}", "good"
     else:
         yield f"{len(report.findings)} findings", "error"
 

@@ -4,7 +4,8 @@
     snapshots    lost ones, gaps, torn ones; clocks that were wrong; commit users near the bound
     metadata     manifest lists and manifests of every kept snapshot: there, and of the recorded size
     files        live data files, their deletion vectors, all changelog files: there and of their size; deep: all
-                 that they hold, and whether the rows of each bucket can be merged
+                 that they hold, and whether the rows of each bucket can be merged; those that only tags
+                 name, and (no finding, as it expires) older snapshots: there and of their size
     branches     the same of each branch, where main is asked, but for options and upkeep
     notes        consumers, tags, hints and leases that cannot be read
     upkeep       what is unwise: nobody compacts, consumers far behind, sizes of buckets (`upkeep_check`); files that
@@ -13,15 +14,17 @@
 No check stops the others: what it raises is a finding of its own. The order matters: `_newest`
 sets what later checks are about, files are looked at under a lease on it, and whoever would draw
 wrong conclusions from a damage looks first whether it was found (`_upkeep`, `_orphans`). What
-expires while it is looked at is no finding. Nothing is changed. Raises nothing of this package.
+expires while it is looked at is no finding. What no check looked at is named (`not_checked`).
+Nothing is changed. Raises nothing of this package.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import chain, pairwise, repeat
 from typing import Final
 
 from widetable import options as opt
@@ -34,6 +37,7 @@ from widetable.derived_value import derived_value
 from widetable.errors import InvalidError, NotFoundError, WidetableError
 from widetable.format.damaged_file import CHANGELOG_ACTION
 from widetable.format.human_units import size_text
+from widetable.format.manifest_entry import DELETE, ManifestEntry
 from widetable.format.snapshot import Snapshot
 from widetable.machine_clock import now_millis
 from widetable.operations.branches import branch_names
@@ -57,6 +61,8 @@ from widetable.write.table_state import TableState
 
 # Of a branch, these checks would say what they say of main.
 _OF_MAIN: Final = ("options", "upkeep")
+# What a look that is not deep leaves.
+_CONTENT: Final = "what the files hold (--deep reads them)"
 _MANIFEST: Final = (
     "Restore the file; snapshots that do not name it can be read. If the newest one does, and there is no copy, move "
     "its snapshot file away: Table.accept_lost_snapshots() then goes on from the one before."
@@ -82,6 +88,8 @@ class _Doctor:
     findings: list[DoctorFinding] = field(default_factory=list)
     files: int = 0
     latest: Snapshot | None = None
+    not_checked: list[str] = field(default_factory=list)
+    past: list[str] = field(default_factory=list)
 
     def run(self) -> DoctorReport:
         checks: dict[str, tuple[Callable[[], Iterable[DoctorFinding]], ...]] = {
@@ -90,7 +98,7 @@ class _Doctor:
             "metadata": (self._metadata,),
             "files": (self._live_files, self._merged_rows, self._changelogs),
             "branches": (self._branches,),
-            "notes": (self._notes,),
+            "notes": (self._notes, self._older_files),
             "upkeep": (self._upkeep, self._orphans),
         }
         for check, looks in checks.items():
@@ -102,7 +110,12 @@ class _Doctor:
             self.files,
             self.is_deep,
             tuple(dict.fromkeys(self.findings)),  # several checks may meet one thing
+            tuple(self._unread() + self.not_checked),
+            tuple(self.past),
         )
+
+    def _unread(self) -> list[str]:
+        return [] if self.is_deep or not self.files else [_CONTENT]
 
     @derived_value
     def _stored(self) -> LiveFiles:
@@ -266,7 +279,10 @@ class _Doctor:
 
     def _merged_rows(self) -> Iterator[DoctorFinding]:
         """Not where a file is damaged, which says why."""
-        if not self.is_deep or any(found.check == "files" for found in self.findings):
+        if not self.is_deep:
+            return
+        if any(found.check == "files" for found in self.findings):
+            self.not_checked.append("whether the rows of each bucket can be merged")
             return
         state, live_files = self.table, self._stored
         with held_newest(state, self.committer) as latest:
@@ -289,6 +305,9 @@ class _Doctor:
                 yield of_error("branches", error, f"branch {name!r}")
                 continue
             yield from (each for each in report.findings if each.check not in _OF_MAIN)
+            more = (part for part in report.not_checked if part != _CONTENT)
+            self.not_checked.extend(f"branch {name!r}: {part}" for part in more)
+            self.past.extend(report.past)
 
     def _changelogs(self) -> Iterator[DoctorFinding]:
         for snapshot in self._snapshots():
@@ -313,6 +332,45 @@ class _Doctor:
         for damage in damaged_notes(self.table.file_io, self.table.paths):
             yield of_error("notes", damage, command=self._forgetting(damage.subject))
 
+    def _older_files(self) -> Iterator[DoctorFinding]:
+        """Of data files that only tags and older snapshots name: there, and of their size. What they hold is not read.
+        Of older snapshots, which expire, that is no finding.
+        """
+        with held_newest(self.table, self.committer) as latest:
+            seen = _names(self._stored.live_entries(latest))
+        count = 0
+        for (id, entries), is_tag in chain(
+            zip(self._tagged_entries(), repeat(True)), zip(self._older_entries(), repeat(False))
+        ):
+            fresh = [entry for entry in entries if entry.file.file_name not in seen]
+            seen |= _names(fresh)
+            count += len(fresh)
+            for _, file in damaged_files(self.table, fresh, id):
+                if is_tag:
+                    yield _of_file(file, "Restore it from a copy, or delete the tags that need it.")
+                else:
+                    self.past.append(str(file))
+        if not self.is_deep:
+            self.files += count
+        elif count:
+            self.not_checked.append(
+                f"what {count} data files hold that only older snapshots and tags name"
+            )
+
+    def _tagged_entries(self) -> Iterator[tuple[int, Sequence[ManifestEntry]]]:
+        """(snapshot, what it has) of each tag."""
+        for name, tagged in self._named_files.tags():
+            if self._named_files.of_tag(name, tagged):  # it is there, with all its manifests
+                yield tagged.id, self._stored.live_entries(tagged)
+
+    def _older_entries(self) -> Iterator[tuple[int, Sequence[ManifestEntry]]]:
+        """(snapshot, what the one behind it does not have any more)"""
+        for one, behind in pairwise(self._snapshots()):
+            with contextlib.suppress(NotFoundError):  # expired since
+                if behind.id == one.id + 1:
+                    changed = self._stored.delta_entries(behind)
+                    yield one.id, [entry for entry in changed if entry.kind == DELETE]
+
     def _forgetting(self, path: str) -> str:
         """The command that deletes a consumer or tag; empty for other notes."""
         paths = self.table.paths
@@ -323,12 +381,17 @@ class _Doctor:
         return ""
 
     def _upkeep(self) -> Iterator[DoctorFinding]:
-        if self.latest is not None and not any(f.check == "metadata" for f in self.findings):
-            yield from upkeep_findings(self.table, self.committer)
+        if self.latest is None:
+            return
+        if any(found.check == "metadata" for found in self.findings):
+            self.not_checked.append("what is unwise about the table")
+            return
+        yield from upkeep_findings(self.table, self.committer)
 
     def _orphans(self) -> Iterator[DoctorFinding]:
         """Not where it is not known what is named, or where nothing is written: no command would take them away."""
         if any(found.check in ("options", "metadata", "notes") for found in self.findings):
+            self.not_checked.append("files that nothing names")
             return
         orphans = remove_orphans(self.table, self.committer, DAY_MILLIS, dry_run=True)
         if orphans.paths:
@@ -341,6 +404,10 @@ class _Doctor:
                 "Remove them; with --dry-run it says which.",
                 command_line("orphans", self.table.paths.root),
             )
+
+
+def _names(entries: Iterable[ManifestEntry]) -> set[str]:
+    return {entry.file.file_name for entry in entries}
 
 
 def _of_file(file: DamagedFile, action: str, command: str = "") -> DoctorFinding:

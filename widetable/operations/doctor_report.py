@@ -46,7 +46,10 @@ def of_error(
 
 @dataclass(frozen=True)
 class DoctorReport:
-    """snapshot_id: the newest one; None without any, or where that is not known. files: how many were looked at."""
+    """snapshot_id: the newest one; None without any, or where that is not known. files: how many were looked at.
+    not_checked: what else there is, in which something may be wrong that no finding says. past: damaged files that only
+    older snapshots need, which cannot be read; they go when these expire.
+    """
 
     __module__ = "widetable"
 
@@ -55,10 +58,12 @@ class DoctorReport:
     files: int
     deep: bool
     findings: tuple[DoctorFinding, ...]
+    not_checked: tuple[str, ...] = ()
+    past: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether nothing is wrong in what was looked at."""
         return not self.findings
 
     def to_dict(self) -> dict[str, Any]:

@@ -38,7 +38,11 @@ def test_doctor_ends_as_an_audit_does(table: wt.Table) -> None:
     sound = run("doctor", table.path, "--deep")
     assert sound.exit_code == 0
     assert sound.stdout.splitlines()[-1] == "ok: nothing is wrong"
-    assert "--deep reads them" in run("doctor", table.path).stdout.splitlines()[-1]
+    assert sound.stdout.splitlines()[1:] == ["ok: nothing is wrong"]
+    assert run("doctor", table.path).stdout.splitlines()[1:] == [
+        "  not looked at: what the files hold (--deep reads them)",
+        "ok: nothing is wrong in what was looked at",
+    ]
     newest_file(table).write_bytes(b"")
     ill = run("doctor", table.path)
     assert ill.exit_code == 1
@@ -46,6 +50,69 @@ def test_doctor_ends_as_an_audit_does(table: wt.Table) -> None:
     assert "2 keys of bucket 0, snapshot 2" in ill.stdout
     body = json.loads(run("doctor", table.path, "--json").stdout)
     assert (body["ok"], len(body["findings"])) == (False, 1)
+
+
+@pytest.mark.parametrize("named_by", ["tag", "snapshot"])
+def test_doctor_knows_of_a_file_that_only_a_failed_read_of_the_past_needs(
+    tmp_path: Path, named_by: str
+) -> None:
+    made = wt.Catalog(tmp_path).create_table("db.old", {"k": "BIGINT"}, primary_key=["k"])
+    made.write([{"k": 1}])
+    if named_by == "tag":
+        made.create_tag("first")
+    (split,) = made.scan().splits()
+    made.write([{"k": 2}])
+    made.compact(full=True)
+    if named_by == "tag":
+        made.expire_snapshots(1, 1, 0)
+    sound = wt.Table.open(made.path).doctor()
+    assert (sound.ok, sound.not_checked) == (True, ("what the files hold (--deep reads them)",))
+    path = Path(made.path, "bucket-0", split.files[0].file_name)
+    content = path.read_bytes()
+    for broken in (b"short", None):
+        path.unlink()
+        if broken is not None:
+            path.write_bytes(broken)
+        past = ("--tag", "first") if named_by == "tag" else ("--snapshot", "1")
+        assert run("read", made.path, *past).exit_code == 2
+        for deep in (False, True):
+            report = wt.Table.open(made.path).doctor(deep)
+            named = [finding.subject for finding in report.findings]
+            assert named == ([str(path)] if named_by == "tag" else [])
+            assert [str(path) in each for each in report.past] == [True] * (named_by == "snapshot")
+        assert str(path) in run("doctor", made.path).stdout
+    path.write_bytes(content)
+    report = wt.Table.open(made.path).doctor()
+    assert (report.ok, report.past) == (True, ())
+
+
+def test_doctor_names_what_it_did_not_look_at(tmp_path: Path) -> None:
+    made = wt.Catalog(tmp_path).create_table("db.old", {"k": "BIGINT"}, primary_key=["k"])
+    for key in range(2):
+        made.write([{"k": key}])
+    made.compact(full=True)
+    unread = "what 2 data files hold that only older snapshots and tags name"
+    assert run("doctor", made.path, "--deep").stdout.splitlines()[1:] == [
+        f"  not looked at: {unread}",
+        "ok: nothing is wrong in what was looked at",
+    ]
+    body = json.loads(run("doctor", made.path, "--json", "--deep").stdout)
+    assert (body["ok"], body["not_checked"]) == (True, [unread])
+    made.create_branch("b")
+    made.write([{"k": 3}])
+    made.expire_snapshots(1, 1, 0)
+    report = wt.Table.open(made.path).doctor(deep=True)
+    assert (report.ok, report.not_checked) == (True, ())
+
+
+def test_doctor_names_what_damage_kept_it_from(table: wt.Table) -> None:
+    newest_file(table).write_bytes(b"")
+    assert "whether the rows of each bucket can be merged" in table.doctor(deep=True).not_checked
+    Path(table.path, "manifest").rename(Path(table.path, "elsewhere"))
+    assert table.doctor().not_checked[-2:] == (
+        "what is unwise about the table",
+        "files that nothing names",
+    )
 
 
 def test_inspect_names_a_damaged_file(table: wt.Table) -> None:
