@@ -156,7 +156,8 @@ SOURCE_OPTIONS: Final = (
         "text",
         (WRITE,),
         "Name under which batches are committed exactly once, one checkpoint's alone; by default the streaming query's "
-        "id. A new checkpoint needs a new name, or an empty table.",
+        "id. A new checkpoint needs a new name, or an empty table; only the latter where sums would count its rows "
+        "twice.",
     ),
     SourceOption(
         COMMIT_IDENTIFIER,

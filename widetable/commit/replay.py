@@ -107,8 +107,9 @@ class CommitHistory:
             found=f"commit {last.identifier} of that user, in since snapshot {last.snapshot_id} of {at} UTC with "
             f"{digest}, and {ours} here",
             expected="an identifier above it, or proof that this commit is in: the digest that it was made with",
-            action="Go on above it, or use another commit user: a new checkpoint needs a new one, or an empty table. "
-            "Give replay=True, from Python, if you know that this commit is in.",
+            action="Go on above it, or use another commit user. A new checkpoint needs a new one, or an empty table; "
+            "where functions such as sum would count its rows twice, only an empty table is right. Give replay=True, "
+            "from Python, if you know that this commit is in.",
         )
 
 

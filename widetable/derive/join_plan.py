@@ -235,8 +235,8 @@ def _kind_column(left: pa.Schema, retractions: Any, same_name: SameName) -> str 
             expected="rows without row kinds",
             action="Drop the column if all rows are adds. In Spark, retractions='key-only' hands -U and -D on with "
             "nulls in the joined columns: right for sinks that remove by key, not for sums. For sums keep the joined "
-            "columns in the table itself (option widen.<foreign key>, docs/keep-facts-wide.md), whose changelog takes "
-            "back what it gave.",
+            "columns in the table itself (option widen.<foreign key>): its changelog takes back what it gave, and an "
+            "aggregation table adds it up (docs/replace-a-three-stream-join.md).",
         )
     return name
 

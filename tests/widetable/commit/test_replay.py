@@ -137,7 +137,7 @@ def test_the_error_says_who_collides_with_what_and_what_to_change() -> None:
     reported = str(raised.value)
     for part in ("commit 4", "'job'", "/wh/t", "commit 5", "snapshot 7", "2023-11-14T22:13:20"):
         assert part in reported
-    for part in ("abc", "xyz", "another commit user", "new checkpoint", "replay=True"):
+    for part in ("abc", "xyz", "another commit user", "new checkpoint", "sum", "replay=True"):
         assert part in reported
 
 
