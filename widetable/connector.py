@@ -65,6 +65,7 @@ from widetable.lsm.bucket_plan import Scope
 from widetable.lsm.compaction_job import BucketWork, Outcome, perform
 from widetable.meta.job_claim import WriterClaim
 from widetable.meta.service_lease import ServiceLease
+from widetable.moment import epoch_millis
 from widetable.near_word import did_you_mean
 from widetable.operations.aligned_source import AlignedSource, revised
 from widetable.operations.barrier_advice import is_lost
@@ -188,6 +189,7 @@ __all__ = [
     "derived_value",
     "did_you_mean",
     "duration_text",
+    "epoch_millis",
     "flag",
     "held_columns",
     "held_leases",

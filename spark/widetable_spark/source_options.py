@@ -23,6 +23,7 @@ from widetable.connector import (
     branch_root,
     checked_storage_options,
     did_you_mean,
+    epoch_millis,
     job_name,
     locate,
     one_of,
@@ -67,7 +68,7 @@ WRITE: Final = "a write"
 
 @dataclass(frozen=True)
 class SourceOption:
-    """kind: how its text is read, see `widetable.option`. uses: what it is for."""
+    """kind: how its text is read, see `widetable.option`; `time`: see `widetable.moment`. uses: what it is for."""
 
     key: str
     kind: str
@@ -88,9 +89,9 @@ SOURCE_OPTIONS: Final = (
     SourceOption(SNAPSHOT_ID, "integer", (READ,), "Reads that snapshot."),
     SourceOption(
         TIMESTAMP,
-        "integer",
+        "time",
         (READ,),
-        "Reads the newest snapshot not younger than these epoch milliseconds.",
+        "Reads the newest snapshot that is not younger than this time.",
     ),
     SourceOption(TAG, "text", (READ,), "Reads that tag."),
     SourceOption(
@@ -140,9 +141,7 @@ SOURCE_OPTIONS: Final = (
         "`from-snapshot-full`, `from-timestamp`.",
     ),
     SourceOption(SCAN_SNAPSHOT_ID, "integer", (STREAM,), "The snapshot of `scan.mode`."),
-    SourceOption(
-        SCAN_TIMESTAMP, "integer", (STREAM,), "The time of `scan.mode`, epoch milliseconds."
-    ),
+    SourceOption(SCAN_TIMESTAMP, "time", (STREAM,), "The time of `scan.mode`."),
     SourceOption(
         MAX_SNAPSHOTS, "integer", (STREAM,), "Snapshots with rows that a micro-batch takes at most."
     ),
@@ -437,8 +436,13 @@ def _value(texts: Mapping[str, str], key: str, kind: type[T]) -> T | None:
     if text is None:
         return None
     declared = _BY_KEY[key.lower()]
-    # Whole numbers are ids, counts and epoch milliseconds: 64 bits, unlike those of table options.
-    most = LARGEST if declared.kind == "integer" else None
-    value = parse_value(Option(key, declared.kind, None, "", declared.sentence, most=most), text)
+    value: object
+    if declared.kind == "time":  # Spark tells a source nothing of the session's zone
+        value = epoch_millis(text, f"option {key!r}")
+    else:
+        # Whole numbers are ids and counts: 64 bits, unlike those of table options.
+        most = LARGEST if declared.kind == "integer" else None
+        option = Option(key, declared.kind, None, "", declared.sentence, most=most)
+        value = parse_value(option, text)
     assert isinstance(value, kind)
     return value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,36 @@ def test_a_wrong_option_is_refused_by_name(options: dict[str, str], message: str
     path = {"path": "/t"} if options else {}
     with pytest.raises(InvalidError, match=re.escape(message)):
         parse_options({**path, **options})
+
+
+@pytest.mark.parametrize(
+    "key", ["timestamp-millis", "scan.timestamp-millis", "Scan.Timestamp-Millis"]
+)
+@pytest.mark.parametrize(
+    "given",
+    ["1795773600000", "2026-11-27T10:00Z", " 2026-11-27 11:00:00+01:00 ", "2026-11-27T19:00"],
+)
+def test_a_time_is_given_as_in_python(
+    key: str, given: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        found = parse_options({"path": "/t", key: given})
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    start = found.stream.start
+    is_stream = key.lower().startswith("scan")
+    assert (start.timestamp_millis if is_stream else found.timestamp_millis) == 1_795_773_600_000
+    assert start.mode == ("from-timestamp" if is_stream else "latest-full")
+
+
+@pytest.mark.parametrize("key", ["timestamp-millis", "scan.timestamp-millis"])
+@pytest.mark.parametrize("given", ["", "yesterday", "2026-13-01", "1.5", "9" * 30])
+def test_what_is_no_time_is_refused_by_the_name_of_the_option(key: str, given: str) -> None:
+    with pytest.raises(InvalidError, match=f"option '{re.escape(key)}'.*expected"):
+        parse_options({"path": "/t", key: given})
 
 
 @pytest.mark.parametrize("option", SOURCE_OPTIONS, ids=lambda option: option.key)

@@ -277,6 +277,15 @@ def test_by_default_the_rest_of_the_key_comes_too(tmp_path: Path) -> None:
     assert [batch.to_pydict() for batch in rows] == [{"a": [1], "_row_kind": ["-D"], "v": [None]}]
 
 
+def test_the_refusal_of_changes_names_the_page_that_sums_them(dim: wt.Table) -> None:
+    left = pa.table({"k": [1], "_row_kind": ["-U"]})
+    with pytest.raises(wt.InvalidError, match=r"_row_kind.*widen\.<foreign key>") as refused:
+        wt.lookup_join(left, dim, ["k"])
+    page = "docs/replace-a-three-stream-join.md"
+    assert page in str(refused.value)
+    assert (Path(__file__).parents[3] / page).exists()
+
+
 def test_columns_that_are_named_are_those_that_come_whichever_way_the_join_goes(
     dim: wt.Table, tmp_path: Path
 ) -> None:
