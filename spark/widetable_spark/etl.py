@@ -46,6 +46,7 @@ from widetable.connector import (
     names,
     refused,
     schema_of_form,
+    text,
 )
 from widetable_spark.etl_job import EtlJob
 from widetable_spark.etl_sink import EtlSink, SinkTable
@@ -144,10 +145,14 @@ class Etl:
         self,
         tables: str | Mapping[str, Rows | None],
         columns: Sequence[str] | Mapping[str, Sequence[str] | None] | None = None,
+        *,
+        row_columns: str | Mapping[str, str | None] | None = None,
     ) -> EtlSink:
         """What `foreachBatch` of the job's query takes. tables: `db.name`, or several, each with what makes its rows of
         those of the batch (None: they are these); the first is committed first. columns: that the job writes besides
-        the key, in one table, or by table; None: all of them.
+        the key, in one table, or by table; None: all of them. row_columns: the ARRAY<STRING> column of the rows with
+        the names of the columns that each row carries, of all tables, or by table; the others of a row are not
+        written, whatever they hold (option `row-columns` in docs/spark-options.md).
 
         The job is registered with its sources and sinks: ConflictError where another one is in the way. A batch is
         committed once in each table, however often Spark runs it. A column `_row_kind` in the rows says what they are.
@@ -160,7 +165,7 @@ class Etl:
         for rows in made.values():
             if rows is not None:
                 called(rows, "tables")
-        sinks = _owned(made, columns)
+        sinks, naming = _owned(made, columns), _naming(made, row_columns)
         if self._sources and self._spark.conf.get(_NO_DATA) != "false":
             raise InvalidError(
                 f"setting {_NO_DATA}",
@@ -177,7 +182,8 @@ class Etl:
         )
         job.declare()
         parts = [
-            SinkTable(self._catalog.table(name), rows, sinks[name]) for name, rows in made.items()
+            SinkTable(self._catalog.table(name), rows, sinks[name], naming[name])
+            for name, rows in made.items()
         ]
         return EtlSink(self._spark, job, parts, self._storage)
 
@@ -188,13 +194,29 @@ def _owned(
     """The columns of each table; None: all. One list of columns counts for each of the tables; a
     mapping may leave tables out, of which the job writes all columns then.
     """
-    owned = columns if isinstance(columns, Mapping) else dict.fromkeys(made, columns)
-    for name in owned:
-        if name not in made:
-            raise refused(name, "columns", f"some of the sink's tables: {', '.join(made)}")
+    owned = _by_table(made, columns, "columns")
     return {
         name: None if owned.get(name) is None else names(owned[name], "columns") for name in made
     }
+
+
+def _naming(
+    made: Mapping[str, object], row_columns: str | Mapping[str, str | None] | None
+) -> dict[str, str | None]:
+    """The column of each table's rows that names what a row carries; None: each row carries all."""
+    found = _by_table(made, row_columns, "row_columns")
+    return {
+        name: None if found.get(name) is None else text(found[name], "row_columns") for name in made
+    }
+
+
+def _by_table(made: Mapping[str, object], given: Any, argument: str) -> Mapping[str, Any]:
+    """What is said by table, or once for all of them."""
+    said = given if isinstance(given, Mapping) else dict.fromkeys(made, given)
+    for name in said:
+        if name not in made:
+            raise refused(name, argument, f"some of the sink's tables: {', '.join(made)}")
+    return said
 
 
 def signed_sum(column: Column | str) -> Column:

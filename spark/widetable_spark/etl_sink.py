@@ -58,7 +58,7 @@ from widetable_spark.exact_names import plainly_named
 from widetable_spark.query_end import QueryEnd
 from widetable_spark.query_offsets import QueryOffsets
 from widetable_spark.query_state import has_state
-from widetable_spark.source_options import PATH, parse_options
+from widetable_spark.source_options import PATH, ROW_COLUMNS, parse_options
 from widetable_spark.task_writer import QUERY_ID_PROPERTY, TaskWriter, plan_writer
 
 # As Spark brings what tasks of its writers say.
@@ -71,12 +71,13 @@ _log = logging.getLogger("widetable.spark")
 @dataclass(frozen=True)
 class SinkTable:
     """rows: makes them of those of the batch; None: they are these. columns: that the job writes besides the key, None
-    for all.
+    for all. row_columns: the column of the rows that names those that each carries, if any does.
     """
 
     table: Table
     rows: Callable[[DataFrame], DataFrame] | None
     columns: tuple[str, ...] | None
+    row_columns: str | None = None
 
 
 @dataclass(eq=False, repr=False)
@@ -362,13 +363,14 @@ def _written(part: SinkTable, rows: DataFrame, storage: Mapping[str, str]) -> li
     """The files of a batch, written by tasks. They are in no snapshot yet; where the job of
     Spark fails, they are left to orphan cleaning.
     """
-    options = parse_options({**storage, PATH: part.table.path})
+    named = {} if part.row_columns is None else {ROW_COLUMNS: part.row_columns}
+    options = parse_options({**storage, **named, PATH: part.table.path})
     tasks, names = plan_writer(options, rows.schema, is_named=True), rows.columns
     _check_columns(part, tasks)
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        named = (batch.rename_columns(names) for batch in batches)
-        message = _PICKLER.dumps(tasks.write(named).files)
+        renamed = (batch.rename_columns(names) for batch in batches)
+        message = _PICKLER.dumps(tasks.write(renamed).files)
         yield pa.RecordBatch.from_pydict({"files": [message]}, pa.schema({"files": pa.binary()}))
 
     found = plainly_named(rows).mapInArrow(write, "files binary").collect()
