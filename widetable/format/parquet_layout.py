@@ -37,10 +37,10 @@ MOST_COLUMN_CHUNKS: Final = 1 << 14
 # Who reads a file holds a decoded page of each column. Files of level 0 are merged many at once, and go soon: they have
 # small pages, though their bytes are a twentieth more.
 PAGE_BYTES: Final = 1 << 20
-LEVEL0_PAGE_BYTES: Final = 64 << 10
+LEVEL0_PAGE_BYTES: Final = 16 << 10
 # What a column should have in a row group, if the budget allows it: a chunk of less costs more than its values.
 _CHUNK_BYTES: Final = 8 << 10
-_GROUPS_PER_BUDGET: Final = 8
+_GROUPS_PER_BUDGET: Final = 16
 
 # On disk: never change.
 _SYSTEM_IDS: Final = {SEQUENCE_NUMBER: 2147483646, VALUE_KIND: 2147483645}
