@@ -110,6 +110,11 @@ class Model:
                 for kind, row in of_key
             ]
 
+    def forget(self, rows: Iterable[Row]) -> None:
+        """Take all records of the keys of these rows out, as an overwrite does."""
+        for row in rows:
+            self._records.pop(self.key_of(row), None)
+
     def copy(self) -> Model:
         other = Model(self.schema)
         other._records = {key: list(of_key) for key, of_key in self._records.items()}

@@ -1,0 +1,63 @@
+"""Who follows a table through its life, by a consumer, and the rows that it has by what it was given."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+import widetable as wt
+from tests.changelog_follower import ROW_KIND, Follower
+from tests.model import Model, Record
+from tests.pairs.life import Life
+from tests.plain_rows import python_rows
+from tests.random_table import texts
+
+
+class Followed:
+    """events: the changes make the rows; else they are records, which are folded."""
+
+    def __init__(self, life: Life) -> None:
+        self._life = life
+        self._makes_events = life.row["producer"] in ("lookup", "full-compaction")
+        schema = life.table.schema
+        self._follower, self._model = Follower(schema), Model(schema)
+        self._renamed = dict(life.names.of)
+
+    def look(self) -> None:
+        """Take what has come since the last look."""
+        self._alter()
+        with self._life.table.follow("reader", timeout=0) as changes:
+            for batch in changes:
+                records = _records(batch)
+                if self._makes_events:
+                    self._follower.apply(records)
+                else:
+                    self._model.write(records)
+
+    def check(self) -> None:
+        """All is compacted, and was looked at."""
+        rows = self._life.model.rows()
+        if self._makes_events:
+            self._follower.check(rows)
+        else:
+            assert texts(self._model.rows()) == texts(rows)
+
+    def _alter(self) -> None:
+        names, schema = dict(self._life.names.of), self._life.table.schema
+        renamed = {
+            old: names[column]
+            for column, old in self._renamed.items()
+            if column in names and names[column] != old
+        }
+        self._follower.alter(schema, renamed)
+        self._model.alter(schema, renamed)
+        self._renamed = names
+
+
+def _records(batch: pa.RecordBatch) -> list[Record]:
+    return [(row.pop(ROW_KIND), row) for row in python_rows(batch)]
+
+
+def follows(table: wt.Table) -> None:
+    """Make the consumer, at the beginning."""
+    with table.follow("reader", timeout=0) as changes:
+        assert list(changes) == []

@@ -1,0 +1,38 @@
+"""What may not meet is refused by the product, by name, whenever it is asked for; and nothing is lost by it."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+import widetable as wt
+from tests.conftest import SEED
+from tests.pairs.covering import Choice
+from tests.pairs.dimensions import PLAIN, REFUSED
+from tests.pairs.life import Life
+
+CASES = [
+    pytest.param(pair, rule.refused.split(), id=" x ".join(value for _, value in pair))
+    for rule in REFUSED
+    for pair in rule.pairs()
+]
+
+
+def live(life: Life) -> None:
+    life.create()
+    for step in life.due():
+        step()
+
+
+@pytest.mark.parametrize(("pair", "kinds"), CASES)
+def test_what_may_not_meet_is_refused(
+    tmp_path: Path, pair: tuple[Choice, Choice], kinds: list[str]
+) -> None:
+    life = Life(PLAIN | dict(pair), random.Random(f"{SEED} refused"), tmp_path)
+    with pytest.raises(wt.WidetableError) as refused:
+        live(life)
+    assert type(refused.value).__name__ in kinds
+    assert refused.value.found
+    assert refused.value.action
