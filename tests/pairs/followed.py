@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-import widetable as wt
 from tests.changelog_follower import ROW_KIND, Follower
 from tests.model import Model, Record
 from tests.pairs.life import Life
@@ -13,10 +12,14 @@ from tests.random_table import texts
 
 
 class Followed:
-    """events: the changes make the rows; else they are records, which are folded."""
+    """events: the changes make the rows; else they are records, which are folded. The consumer is made before the first
+    record: who begins later is given rows, which do not show the retractions that late records meet.
+    """
 
     def __init__(self, life: Life) -> None:
         self._life = life
+        with life.table.follow("reader", timeout=0) as changes:
+            assert list(changes) == []
         self._makes_events = life.row["producer"] in ("lookup", "full-compaction")
         schema = life.table.schema
         self._follower, self._model = Follower(schema), Model(schema)
@@ -55,9 +58,3 @@ class Followed:
 
 def _records(batch: pa.RecordBatch) -> list[Record]:
     return [(row.pop(ROW_KIND), row) for row in python_rows(batch)]
-
-
-def follows(table: wt.Table) -> None:
-    """Make the consumer, at the beginning."""
-    with table.follow("reader", timeout=0) as changes:
-        assert list(changes) == []
