@@ -304,6 +304,6 @@ def test_many_windows_of_a_merge_fill_one_row_group(
 
 def test_a_group_of_many_columns_is_larger_as_far_as_the_budget_allows() -> None:
     assert row_group_bytes(13, 256 << 20) == ROW_GROUP_BYTES == 16 << 20
-    assert row_group_bytes(3000, 256 << 20) == 3000 * 8192
-    assert row_group_bytes(5000, 256 << 20) == 32 << 20
-    assert row_group_bytes(5000, 64 << 20) == ROW_GROUP_BYTES
+    assert row_group_bytes(3000, 512 << 20) == 3000 * 8192
+    assert row_group_bytes(5000, 512 << 20) == 32 << 20
+    assert row_group_bytes(5000, 256 << 20) == ROW_GROUP_BYTES

@@ -34,10 +34,12 @@ ROW_GROUP_ROWS: Final = 128 << 10
 # A file that has so many column chunks is closed: its footer takes about a kilobyte of memory for each, in whoever
 # writes or reads it.
 MOST_COLUMN_CHUNKS: Final = 1 << 14
-# Who reads a file holds a decoded page of each column. Files of level 0 are merged many at once, and go soon: they have
-# small pages, though their bytes are a twentieth more.
 PAGE_BYTES: Final = 1 << 20
-LEVEL0_PAGE_BYTES: Final = 16 << 10
+# Of level 0: see `page_bytes`.
+_LEVEL0_PAGE_BYTES: Final = 64 << 10
+_WIDE_LEVEL0_PAGE_BYTES: Final = 32 << 10
+# What has so many columns is made of small buffers by the thousand.
+WIDE_COLUMNS: Final = 1 << 10
 # What a column should have in a row group, if the budget allows it: a chunk of less costs more than its values.
 _CHUNK_BYTES: Final = 8 << 10
 _GROUPS_PER_BUDGET: Final = 16
@@ -73,14 +75,29 @@ def file_schema(schema: TableSchema, names: Iterable[str], *, key_columns: bool)
 def row_group_bytes(columns: int, budget_bytes: int) -> int:
     """How much Arrow memory fills a row group of so many columns. budget_bytes: of who writes it.
 
-        columns   budget 256 MiB     64 MiB
+        columns   budget 256 MiB     512 MiB
         13        16 MiB             16 MiB
-        3,000     23 MiB             16 MiB
-        5,000     32 MiB             16 MiB      39 MiB are more than an eighth of the budget
+        3,000     16 MiB             23 MiB
+        5,000     16 MiB             32 MiB      39 MiB are more than a sixteenth of the budget
+
+    A compaction with changes holds some six of them: two that are read and looked up, their copies, and one that
+    waits in the writer of data and one in that of changes.
 
     Windows of a merge do not count: many of them fill one group.
     """
     return max(ROW_GROUP_BYTES, min(columns * _CHUNK_BYTES, budget_bytes // _GROUPS_PER_BUDGET))
+
+
+def page_bytes(table_columns: int, *, is_level0: bool) -> int:
+    """Of a page before it is compressed. Who reads a file holds a decoded page of each column.
+
+    Files of level 0 are merged many at once, and go soon: they have small pages, though their bytes are a twentieth
+    more. Those of a wide table are merged by many writers' columns. Smaller ones take time: of 16 KiB, writing and
+    merging 20 columns took a sixth longer than of 64.
+    """
+    if not is_level0:
+        return PAGE_BYTES
+    return _WIDE_LEVEL0_PAGE_BYTES if table_columns >= WIDE_COLUMNS else _LEVEL0_PAGE_BYTES
 
 
 def dictionary_columns(group: pa.Table) -> list[str]:

@@ -18,7 +18,7 @@ from widetable import options as opt
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import FILE_SOURCE_APPEND, DataFileMeta
 from widetable.format.data_file_writer import DataFileWriter
-from widetable.format.parquet_layout import LEVEL0_PAGE_BYTES, PAGE_BYTES
+from widetable.format.parquet_layout import WIDE_COLUMNS, page_bytes
 from widetable.format.row_budget import memory_bytes, pieces
 from widetable.paths import new_file_name
 from widetable.storage.memory_pool import release_unused_memory
@@ -33,7 +33,6 @@ _PIECES_PER_FILE: Final = 8
 # Rows of 20 and 200 columns took a sixth longer to merge when so little was given back each time.
 _RELEASED_BYTES: Final = 64 << 20
 _RELEASED_BYTES_WIDE: Final = 16 << 20
-_WIDE_COLUMNS: Final = 1 << 10
 
 
 @dataclass(eq=False)
@@ -126,7 +125,7 @@ class RollingWriter:
                 key_columns=self.state.has_wide_files,
                 repeated_keys=self.is_changelog,
                 codec=options.get(opt.CHANGELOG_FILE_COMPRESSION) if self.is_changelog else None,
-                page_bytes=LEVEL0_PAGE_BYTES if is_fresh else PAGE_BYTES,
+                page_bytes=page_bytes(len(self.state.schema.fields), is_level0=is_fresh),
             )
         # The rows of a key range may lack columns that the file has.
         rows = self._current.conformed(piece)
@@ -151,4 +150,4 @@ class RollingWriter:
 
 def _released_bytes(columns: int) -> int:
     """After how much of rows of so many columns the allocator gives back what was freed."""
-    return _RELEASED_BYTES_WIDE if columns >= _WIDE_COLUMNS else _RELEASED_BYTES
+    return _RELEASED_BYTES_WIDE if columns >= WIDE_COLUMNS else _RELEASED_BYTES
