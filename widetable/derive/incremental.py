@@ -10,8 +10,9 @@ and one of tables under barriers:
 
     barrier     start and end are barriers; the changes of the records that belong to those after start, up to end
 
-In: start exclusive, end inclusive. Raises InvalidError for a range that runs backwards (but diff) or a mode that is
-none, NotFoundError for snapshots, tags and times that are not there.
+In: start exclusive, end inclusive. Raises InvalidError for a range that runs backwards (but diff), for one that goes
+over a rollback (but diff and delta) when it comes to it, or for a mode that is none, NotFoundError for snapshots, tags
+and times that are not there.
 
     ends     an int is an id, 0 before the first; a text a tag, also one that looks like an id; a datetime the
              newest snapshot then, 0 where none is as old

@@ -6,12 +6,13 @@ values, bucket, key and event.
 `derive.incremental` has the public functions, which choose the ids by snapshots, tags, times or
 barriers; here they are ids. Files are opened batch by batch, so what expires while a caller
 reads on raises NotFoundError then, unless a lease or a consumer keeps it. Raises InvalidError
-for a range that runs backwards, NotFoundError for one with snapshots that are not there.
+for a range that runs backwards or goes over a rollback, NotFoundError for one with snapshots
+that are not there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
@@ -22,7 +23,7 @@ from widetable.operations.supported import check_readable
 from widetable.read.change_plan import ChangeSplit
 from widetable.read.change_source import MODES, ChangeSource
 from widetable.read.commit_columns import COMMIT, KIND, commit_times, in_form, schema_of_form
-from widetable.read.stream_plan import Piece
+from widetable.read.stream_plan import Piece, Step, range_went_back
 
 
 def change_schema(
@@ -49,7 +50,8 @@ def change_batches(
     # Looks at the names now, and not when the first batch is asked for: the rest is a generator.
     schema_of_form(source.arrow_schema, form)
     times = commit_times(source.table)
-    return (in_form(batch, form, id, times) for id, batch in _read(source, ids))
+    steps = _steps(source, ids, mode)
+    return (in_form(batch, form, id, times) for id, batch in _read(source, steps))
 
 
 def change_splits(table: OpenTable, ids: Sequence[int], mode: str = "auto") -> list[ChangeSplit]:
@@ -58,7 +60,7 @@ def change_splits(table: OpenTable, ids: Sequence[int], mode: str = "auto") -> l
     For engines that read them elsewhere: each is picklable, and names its snapshot and bucket.
     """
     source = change_source(table, (), mode=mode)
-    steps = (source.step(snapshot_id, False) for snapshot_id in ids)
+    steps = _steps(source, ids, mode)
     return [split for step in steps for split in step.splits if isinstance(split, ChangeSplit)]
 
 
@@ -95,11 +97,19 @@ def change_source(
     )
 
 
-def _read(source: ChangeSource, ids: Sequence[int]) -> Iterator[tuple[int, pa.RecordBatch]]:
+def _steps(source: ChangeSource, ids: Sequence[int], mode: str) -> Iterator[Step]:
+    """Raises InvalidError for a rollback among them, but for who asks for records as they were written."""
     for snapshot_id in ids:
         step = source.step(snapshot_id, False)
+        if step.refusal is not None and mode != "delta":
+            raise range_went_back(step, source.table.paths.root)
+        yield step
+
+
+def _read(source: ChangeSource, steps: Iterable[Step]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    for step in steps:
         for batch in source.batches(Piece(step, 0, len(step.splits))):
-            yield snapshot_id, batch
+            yield step.snapshot_id, batch
 
 
 def _check_kept(table: OpenTable, start: int, end: int) -> None:

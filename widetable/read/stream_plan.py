@@ -225,6 +225,18 @@ def went_back(snapshot_id: int, target: str, path: str) -> InvalidError:
     )
 
 
+def range_went_back(step: Step, path: str) -> InvalidError:
+    """Why changes of a range are refused that goes over such a snapshot: rows of both histories do not fold."""
+    id = step.snapshot_id
+    return _invalid(
+        f"changes of {path}",
+        f"snapshot {id} in the range, a rollback: rows that came before it are gone, and no changes say which",
+        f"a range that ends before snapshot {id}, or begins after it",
+        f"Choose the mode 'diff', which compares both ends, or two ranges: up to {id - 1}, and after {id}. The mode "
+        "'delta' gives all records that were written, those that were taken back as well.",
+    )
+
+
 def check_step(step: Step) -> None:
     """Raises its refusal."""
     if step.refusal is not None:

@@ -73,17 +73,32 @@ def test_what_comes_before_a_rollback_is_given_out(tmp_path: Path) -> None:
     assert advance(full, source.step, 5, Limits()).offset == source.end(5)
 
 
-def test_a_range_of_changes_passes_a_rollback_and_a_difference_has_it(tmp_path: Path) -> None:
-    options = {"bucket": "1", "write-only": "true", "widetable.fsync": "false"}
-    table = wt.Catalog(str(tmp_path)).create_table(
-        "db.t", {"k": "INT", "v": "INT"}, primary_key=["k"], options=options
-    )
-    for key in (1, 2, 3):
-        table.write([{"k": key, "v": key}])
-    table.rollback(2)
-    assert table.changes(2, 4)["k"].to_pylist() == [3]
-    gone = table.changes(3, 4, mode="diff").select(["k", "_row_kind"]).to_pylist()
-    assert gone == [{"k": 3, "_row_kind": "-D"}]
+def test_a_range_of_changes_over_a_rollback_is_refused_and_a_difference_has_it(
+    table: wt.Table,
+) -> None:
+    """Changes of both histories do not make the rows; up to the rollback and behind it they are given."""
+    before = table.snapshots()[-1].id
+    done = table.rollback(before - 1 if before == 3 else 4)
+    back = done.snapshot_id
+    assert back is not None
+    table.write([{"k": 9, "v": 9}])
+    last = table.snapshots()[-1].id
+    for read in (
+        lambda: table.changes(0, last),
+        lambda: list(table.change_batches(before, back)),
+        lambda: table.scan_changes(1, last).to_arrow(),
+        lambda: table.scan_changes(1, last).count(),
+    ):
+        with pytest.raises(wt.InvalidError, match=rf"snapshot {back} .*'diff'.*after {back}"):
+            read()
+    assert table.changes(0, back - 1)["k"].to_pylist() == [1, 2, 3]
+    assert table.changes(back, last)["k"].to_pylist() == [9]
+    difference = table.changes(before, last, mode="diff").sort_by("k")
+    assert difference.select(["k", "_row_kind"]).to_pylist() == [
+        {"k": 3, "_row_kind": "-D"},
+        {"k": 9, "_row_kind": "+I"},
+    ]
+    assert table.changes(0, last, mode="delta")["k"].to_pylist() == [1, 2, 3, 9]
 
 
 def test_an_overwrite_that_is_no_rollback_is_passed_by_as_before(tmp_path: Path) -> None:
