@@ -237,22 +237,10 @@ APART: Final = (
         "decision 0032: of two writers with one new key the later is refused (test_dynamic_tables)",
     ),
     Rule(
-        ("reader", ("time travel",)),
-        _UNDER_BARRIERS,
-        "",
-        "a writer that joins may make a snapshot without rows, which the noted models do not know",
-    ),
-    Rule(
         ("reader", ("follow",)),
         ("branch", ("written as a branch",)),
         "",
         "the consumer of main does not go on in a branch",
-    ),
-    Rule(
-        ("client", ("pypaimon",)),
-        ("engine", ("partial-update by order",)),
-        "",
-        "open: rows differ behind a write of its own (seed 1); which side is right is not known yet",
     ),
 )
 RULES: Final = REFUSED + APART
