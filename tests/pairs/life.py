@@ -310,20 +310,22 @@ class Life:
         self.table.create_branch(BRANCH)
         self._on(self.catalog.table(f"{self.name}$branch_{BRANCH}"), Model(self.table.schema))
 
-    def _on(self, branch: wt.Table, model: Model) -> None:
-        """One commit on a branch, which is read at the end."""
+    def _on(self, branch: wt.Table, model: Model) -> dict[int, Past]:
+        """One write on a branch, which is read at the end. What its snapshots held, where it made several."""
         here = dict(vars(self))
         self.table, self.model, self.name = branch, model, f"{self.name}$branch_{BRANCH}"
         self.past = {}
         self._write()
         self.kept.append((self.table, self.model))
+        past = self.past
         vars(self).update(here)
+        return past
 
     def _fast_forward(self) -> None:
         """Main goes on as the branch, also where it has a commit of its own."""
         branch = self._branch()
         known = dict(self.past)
-        self._on(branch, self.model.copy())
+        of_branch = self._on(branch, self.model.copy())
         if self.rng.random() < 0.5:
             self._write()
         plan = self.table.fast_forward(BRANCH, replace=True)
@@ -331,7 +333,8 @@ class Life:
         self.table = self.catalog.table(self.name)
         self.model = model.copy()
         self.kept.append((branch, model))
-        self.past = {id: past for id, past in known.items() if id not in plan.snapshots}
+        kept = {id: past for id, past in known.items() if id not in plan.snapshots}
+        self.past = {**of_branch, **kept}
 
     # History
 
