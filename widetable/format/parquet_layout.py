@@ -38,7 +38,7 @@ PAGE_BYTES: Final = 1 << 20
 # Of level 0: see `page_bytes`.
 _LEVEL0_PAGE_BYTES: Final = 64 << 10
 _WIDE_LEVEL0_PAGE_BYTES: Final = 32 << 10
-# What has so many columns is made of small buffers by the thousand.
+# A table with so many columns is wide: its rows are thousands of small buffers.
 WIDE_COLUMNS: Final = 1 << 10
 # What a column should have in a row group, if the budget allows it: a chunk of less costs more than its values.
 _CHUNK_BYTES: Final = 8 << 10
@@ -80,8 +80,8 @@ def row_group_bytes(columns: int, budget_bytes: int) -> int:
         3,000     16 MiB             23 MiB
         5,000     16 MiB             32 MiB      39 MiB are more than a sixteenth of the budget
 
-    A compaction with changes holds some six of them: two that are read and looked up, their copies, and one that
-    waits in the writer of data and one in that of changes.
+    A compaction that emits changes holds about six row groups at once: two that it reads and looks up, their copies,
+    one that waits in the writer of the data file, and one that waits in the writer of the changelog file.
 
     Windows of a merge do not count: many of them fill one group.
     """
@@ -89,11 +89,11 @@ def row_group_bytes(columns: int, budget_bytes: int) -> int:
 
 
 def page_bytes(table_columns: int, *, is_level0: bool) -> int:
-    """Of a page before it is compressed. Who reads a file holds a decoded page of each column.
+    """How many bytes a page has before it is compressed. A reader holds one decoded page of each column of each file.
 
-    Files of level 0 are merged many at once, and go soon: they have small pages, though their bytes are a twentieth
-    more. Those of a wide table are merged by many writers' columns. Smaller ones take time: of 16 KiB, writing and
-    merging 20 columns took a sixth longer than of 64.
+    Level-0 files have small pages, because a merge opens many of them at once. That makes them a twentieth larger, but
+    they are soon replaced. A wide table has smaller pages still, because its merges hold more columns. Other tables do
+    not: with pages of 16 KiB, writing and merging 20 columns took a sixth longer than with 64 KiB.
     """
     if not is_level0:
         return PAGE_BYTES

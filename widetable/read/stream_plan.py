@@ -226,7 +226,7 @@ def went_back(snapshot_id: int, target: str, path: str) -> InvalidError:
 
 
 def range_went_back(step: Step, path: str) -> InvalidError:
-    """Why changes of a range are refused that goes over such a snapshot: rows of both histories do not fold."""
+    """The error for a range of changes that contains a rollback: changes of both histories do not make the rows."""
     id = step.snapshot_id
     return _invalid(
         f"changes of {path}",
