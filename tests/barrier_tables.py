@@ -34,6 +34,12 @@ def new_table(warehouse: Path, **options: str) -> wt.Table:
     )
 
 
+def writers(warehouse: Path) -> tuple[wt.BarrierWriter, wt.BarrierWriter]:
+    """Of the columns a and b of that table."""
+    catalog = wt.Catalog(warehouse)
+    return catalog.writer(NAME, "wa", ["a"]), catalog.writer(NAME, "wb", ["b"])
+
+
 def rows_of(scan: wt.TableScan) -> list[tuple[Any, ...]]:
     """(id, a, b, c), by id."""
     return sorted(tuple(row.values()) for row in scan.to_arrow().to_pylist())

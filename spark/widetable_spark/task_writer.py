@@ -22,7 +22,13 @@ from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from widetable import CommitMessage, InvalidError, Table
-from widetable.connector import NamedColumns, check_names_column, check_write_columns, new_writer
+from widetable.connector import (
+    NamedColumns,
+    TableSchema,
+    check_names_column,
+    check_write_columns,
+    new_writer,
+)
 from widetable_spark.column_path import names_path
 from widetable_spark.event_time import check_event_time, largest_event_time
 from widetable_spark.inserted_nulls import check_inserted
@@ -53,13 +59,15 @@ class TaskWriter:
     """Writes the batches of one task; picklable. Made by `plan_writer`. columns: those that are
     written, row_kind among them where the DataFrame has it. row_kind: the name of that column,
     there or not. row_columns: that which names the columns of each row, if any. may_be_insert:
-    nulls are looked at. is_named: as of `plan_writer`.
+    nulls are looked at. is_named: as of `plan_writer`. schema_id: of the schema in which the planner looked up the
+    names, so that a name means one column in all tasks.
     """
 
     table: Table
     columns: tuple[str, ...]
     row_kind: str
     sequence_base: int
+    schema_id: int
     watermark: WatermarkOptions | None
     may_be_insert: bool
     is_named: bool = False
@@ -81,8 +89,9 @@ class TaskWriter:
             tasks=None,  # Spark does not show a task how many there are
             sequence_base=self.sequence_base,
             named=self.is_named,
+            schema_id=self.schema_id,
         )
-        written = self._written()
+        written = self._written(writer.schema)
         rows = 0
         event_times: list[int] = []
         null_columns = frozenset(self.columns) if self.may_be_insert else None
@@ -100,11 +109,11 @@ class TaskWriter:
             writer.abort()
             raise
 
-    def _written(self) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
-        """What is written of a batch."""
+    def _written(self, schema: TableSchema) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+        """What is written of a batch. schema: of the writer."""
         if self.row_columns is None:
             return lambda batch: batch.select(self.columns)
-        return NamedColumns(self.table.schema, self.columns, self.row_columns).written
+        return NamedColumns(schema, self.columns, self.row_columns).written
 
 
 def plan_writer(
@@ -146,6 +155,7 @@ def plan_writer(
         columns,
         options.row_kind,
         table.sequence_base(),
+        table.schema.id,
         options.watermark,
         options.columns is None
         and options.row_columns is None

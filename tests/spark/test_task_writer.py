@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,7 +11,9 @@ import pytest
 from pyspark import TaskContext
 
 import widetable as wt
-from widetable_spark.task_writer import TaskWriter
+from widetable_spark.source_options import parse_options
+from widetable_spark.spark_types import spark_schema
+from widetable_spark.task_writer import TaskWriter, plan_writer
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.int64())])
 
@@ -30,7 +33,7 @@ def test_a_partition_may_have_any_number(
             partitionId=lambda task=task: task, getLocalProperty=lambda _: None
         )
         monkeypatch.setattr(TaskContext, "get", lambda context=context: context)
-        writer = TaskWriter(table, ("k", "v"), "_row_kind", base, None, False)
+        writer = TaskWriter(table, ("k", "v"), "_row_kind", base, table.schema.id, None, False)
         batch = pa.record_batch({"k": [1, 2], "v": [task, task]}, SCHEMA)
         messages += writer.write(iter([batch])).files
     table.commit_append(messages)
@@ -38,3 +41,43 @@ def test_a_partition_may_have_any_number(
     ranges = sorted((file.min_sequence_number, file.max_sequence_number) for file in files)
     assert ranges[0][1] < ranges[1][0], "no number is taken twice"
     assert table.scan().to_arrow()["v"].to_pylist() == [max(number, 5)] * 2
+
+
+def swap(catalog: wt.Catalog) -> None:
+    for old, new in (("a", "x"), ("b", "a"), ("x", "b")):
+        catalog.alter_table("db.t", rename_columns={old: new})
+
+
+def drop_and_add(catalog: wt.Catalog) -> None:
+    catalog.alter_table("db.t", drop_columns=["a"])
+    catalog.alter_table("db.t", add_columns=[pa.field("a", pa.int64())])
+
+
+@pytest.mark.parametrize("names", [None, ["a"]], ids=["whole rows", "named columns"])
+@pytest.mark.parametrize("change", [swap, drop_and_add])
+def test_names_mean_what_they_meant_to_the_planner(
+    tmp_path: Path, change: Callable[[wt.Catalog], None], names: list[str] | None
+) -> None:
+    """The first task writes before the change, the second behind it. Both write the column that had the name."""
+    catalog = wt.Catalog(str(tmp_path))
+    columns = {"k": "BIGINT", "a": "BIGINT", "b": "BIGINT"}
+    options = {"bucket": "1", "merge-engine": "partial-update"}
+    table = catalog.create_table("db.t", columns, primary_key=["k"], options=options)
+    schema = pa.schema([pa.field("k", pa.int64(), nullable=False), ("a", pa.int64())])
+    if names is not None:
+        schema = schema.append(pa.field("named", pa.list_(pa.string())))
+    given = {"path": table.path} | ({} if names is None else {"row-columns": "named"})
+    tasks = plan_writer(parse_options(given), spark_schema(schema))
+
+    def written(key: int) -> tuple[wt.CommitMessage, ...]:
+        row = {"k": key, "a": 7, "named": names}
+        batch = pa.RecordBatch.from_pylist([row], schema)
+        return tasks.write(iter([batch])).files
+
+    first = written(1)
+    change(catalog)
+    catalog.table("db.t").commit_append([*first, *written(2)])
+    rows = catalog.table("db.t").scan().to_arrow().to_pylist()
+    values = {(row["k"], row["a"], row["b"]) for row in rows}
+    b = 7 if change is swap else None
+    assert values == {(1, None, b), (2, None, b)}

@@ -182,9 +182,12 @@ def new_writer(
     sequence_base: int | None = None,
     *,
     named: bool = False,
+    schema_id: int | None = None,
 ) -> TableWriter:
     """A writer of level-0 files for task `task` of `tasks`; its messages go to `commit_append`
     or `commit_overwrite`. named: they go to a commit that says whose they are (`job_writer`).
+    schema_id: of the schema that says what the names mean; by default the newest. Tasks of one commit share it, so a
+    name means one column in all of them, also where two columns swap their names meanwhile.
 
     columns: of the data that it will get. tasks: None when nobody knows how many there are.
     sequence_base: of `sequence_base()`, taken once for all tasks; by default taken now. Tasks
@@ -192,12 +195,16 @@ def new_writer(
     caller closes the writer: by `with`, or by `finish` or `abort`.
     """
     columns = items(columns, str, "columns")
-    schema = table.schema
+    schema = table.schema if schema_id is None else _schema_of(table, schema_id)
     check_given_rows(schema)
     if not flag(named, "named"):
         check_needs_no_writer(schema, table.path)
     check_not_derived(schema, columns)
-    return any_writer(table, columns, row_kind, task, tasks, sequence_base)
+    return any_writer(table, columns, row_kind, task, tasks, sequence_base, schema=schema)
+
+
+def _schema_of(table: OpenTable, schema_id: int) -> TableSchema:
+    return table._committer.schemas.load(whole_number(schema_id, "schema_id", least=0))
 
 
 def any_writer(
@@ -208,9 +215,10 @@ def any_writer(
     tasks: int | None = 1,
     sequence_base: int | None = None,
     look: Look | None = None,
+    schema: TableSchema | None = None,
 ) -> TableWriter:
-    """The same, of columns and tables that are kept by this package too. look: of this operation."""
-    schema = look.schema if look else table.schema
+    """The same, of columns and tables that are kept by this package too. look: of this operation; its schema counts."""
+    schema = look.schema if look else schema or table.schema
     check_writable(schema)
     check_takes_rows(schema)
     row_kind = text(row_kind, "row_kind")

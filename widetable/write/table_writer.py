@@ -31,6 +31,7 @@ from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import FILE_SOURCE_APPEND, DataFileMeta
 from widetable.format.hash_index import write_hash_index
 from widetable.format.row_budget import LEAST_BYTES, pieces
+from widetable.schema import TableSchema
 from widetable.storage.memory_pool import prefer_system_pool
 from widetable.write.bucket_split import split_by_bucket
 from widetable.write.commit_message import CommitMessage
@@ -97,6 +98,11 @@ class TableWriter:
         self._written: dict[BucketId, list[DataFileMeta]] = {}
         self._check_place = cache(state.bucket_dir)
         self._is_open = True
+
+    @property
+    def schema(self) -> TableSchema:
+        """The schema that says what the names of its columns mean."""
+        return self._state.schema
 
     def write(self, data: Any) -> None:
         """Add rows, in any form that `row_source` takes, with the writer's columns.

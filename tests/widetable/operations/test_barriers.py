@@ -18,6 +18,7 @@ from tests.barrier_tables import (
     newest_snapshot,
     properties,
     rows_of,
+    writers,
 )
 from tests.command_line import run
 from widetable.arguments import LARGEST
@@ -25,12 +26,6 @@ from widetable.barrier_options import BARRIER_INTERVAL
 from widetable.errors import ConflictError, InvalidError, NotFoundError, UnsupportedError
 from widetable.operations.barrier_writer import BarrierWriter
 from widetable.worker_thread import in_threads
-
-
-def writers(warehouse: Path) -> tuple[wt.BarrierWriter, wt.BarrierWriter]:
-    """Of the columns a and b."""
-    catalog = wt.Catalog(warehouse)
-    return catalog.writer(NAME, "wa", ["a"]), catalog.writer(NAME, "wb", ["b"])
 
 
 def test_a_barrier_is_read_with_files_of_later_snapshots(tmp_path: Path) -> None:
@@ -400,34 +395,6 @@ def test_a_table_without_a_complete_barrier_names_none_to_read(tmp_path: Path) -
     ):
         with pytest.raises(NotFoundError, match=r"up to none; missing: .*wb.* completed"):
             read()
-
-
-def test_a_column_that_is_not_there_is_no_other_writers(tmp_path: Path) -> None:
-    table = new_table(tmp_path)
-    wa, _ = writers(tmp_path)
-    with pytest.raises(InvalidError, match="another writer"):
-        wa.write({"id": [1], "b": [1]}, barrier=10)
-    with pytest.raises(InvalidError, match="'colour'") as unknown:
-        wa.write({"id": [1], "colour": [1]}, barrier=10)
-    assert "another writer" not in str(unknown.value)
-    wt.Catalog(tmp_path).alter_table(NAME, rename_columns={"a": "colour"})
-    with pytest.raises(InvalidError, match="'a'") as renamed:
-        wa.write({"id": [1], "a": [1]}, barrier=10)
-    assert "another writer" not in str(renamed.value)
-    wa.write({"id": [1], "colour": [1]}, barrier=10)
-    assert rows_of(table.scan()) == [(1, 1, None, None)]
-
-
-def test_who_names_all_columns_has_none_that_are_added_later(tmp_path: Path) -> None:
-    new_table(tmp_path)
-    catalog = wt.Catalog(tmp_path)
-    named = catalog.writer(NAME, "named", ["a", "b", "c"])
-    catalog.alter_table(NAME, add_columns={"d": pa.int64()})
-    other = catalog.writer(NAME, "other", ["d"])
-    with pytest.raises(InvalidError, match="another writer"):
-        named.write({"id": [1], "d": [1]}, barrier=10)
-    named.write({"id": [1], "a": [1]}, barrier=10)
-    other.write({"id": [1], "d": [2]}, barrier=10)
 
 
 def test_who_writes_all_columns_has_those_that_are_added_later(tmp_path: Path) -> None:
