@@ -59,8 +59,7 @@ class StreamPosition:
     def __init__(self, table: Table, options: StreamOptions, columns: Sequence[str]) -> None:
         self._options = options
         self._source = table.change_source(columns)
-        state = self._source.table
-        self._progress = StreamProgress(state.file_io, state.paths, options.consumer_id)
+        self._progress = StreamProgress(self._source.table, options.consumer_id)
         self._initial: Offset | None = None
         self._target: int | None = None
         self._bound: int | None = None

@@ -28,11 +28,34 @@ USES: dict[str, Callable[[wt.Table], object]] = {
     "rollback": lambda table: table.rollback(snapshot_id=1),
     "expire": lambda table: table.expire_snapshots(),
     "orphans": lambda table: table.remove_orphan_files(),
+    "scan of a snapshot": lambda table: table.scan(snapshot_id=1).to_arrow(),
+    "scan of a later snapshot": lambda table: table.scan(snapshot_id=2).to_arrow(),
+    "scan of a tag": lambda table: table.scan(tag="t").to_arrow(),
+    "lookup in a snapshot": lambda table: table.lookup([1], snapshot_id=1),
+    "lookup session": lambda table: table.lookup_session(snapshot_id=2),
+    "lookup join": lambda table: list(wt.lookup_join([keys()], table, on=["k"], snapshot_id=1)),
+    "changes behind the newest": lambda table: table.changes(1, 2),
+    "changes from a tag": lambda table: table.changes("t", 1),
+    "explain": lambda table: table.explain(1, as_of=2),
+    "snapshots": lambda table: table.snapshots(),
+    "tags": lambda table: table.tags(),
+    "create a tag": lambda table: table.create_tag("n", 1, 60_000),
+    "delete a tag": lambda table: table.delete_tag("t"),
+    "consumers": lambda table: table.consumers(),
+    "delete a consumer": lambda table: table.delete_consumer("c"),
+    "branches": lambda table: table.branches(),
+    "create a branch": lambda table: table.create_branch("n"),
+    "drop a branch": lambda table: table.drop_branch("b"),
+    "lost snapshots": lambda table: table.accept_lost_snapshots(),
 }
 
 
 def row() -> pa.Table:
     return pa.table({"k": [1], "a": [10], "b": [20]})
+
+
+def keys() -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"k": pa.array([1], pa.int64())})
 
 
 def create(root: Path, names: str) -> wt.Table:
@@ -75,9 +98,13 @@ def test_another_table_is_not_taken_for_the_one_that_was_opened(tmp_path: Path, 
     drop(tmp_path)
     other = create(tmp_path, "kba")
     other.write(row())
+    other.create_tag("t", 1)
+    other.create_branch("b")
+    list(other.follow("c", scan_mode="latest", timeout=0))
     wt.Catalog(str(tmp_path)).alter_table("d.t", add_columns=[pa.field("c", pa.int64())])
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(wt.InvalidError, match="dropped and made again"):
         USES[use](table)
     assert sorted(tmp_path.rglob("*")) == before
     assert other.scan(columns=["a", "b"]).to_arrow().to_pylist() == [{"a": 10, "b": 20}]
+    assert (list(other.tags()), other.branches(), list(other.consumers())) == (["t"], ["b"], ["c"])

@@ -430,7 +430,7 @@ class Committer:
         run.order.drop_copies(self._state(self.schemas.known()))
 
     def _state(self, schema: TableSchema) -> TableState:
-        return TableState(self._file_io, self._paths, schema, self.schemas.load)
+        return TableState(self._file_io, self._paths, schema, self.schemas.load, self.identity)
 
     def _result(self, run: Attempts, *, committed: bool, snapshot_id: int | None) -> CommitResult:
         adds = run.asked.adds if committed else ()

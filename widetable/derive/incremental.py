@@ -178,7 +178,8 @@ def _end(table: OpenTable, given: int | str | datetime, name: str) -> _End:
 def _tagged_id(table: OpenTable, tag: str, name: str) -> int:
     """Automatic tags may look like ids."""
     try:
-        return table._tags.load(tag).id
+        with table._of_one_life():
+            return table._tags.load(tag).id
     except NotFoundError as cause:
         if not tag.isdigit():
             raise

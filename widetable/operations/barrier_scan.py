@@ -147,6 +147,8 @@ def behind_expiry(tables: Sequence[OpenTable], look: Callable[[], Found]) -> Fou
         except NotFoundError:
             is_same = first == [table._committer.snapshots.earliest_id() for table in tables]
             if is_same or not tries_left:
+                for table in tables:
+                    table._check_alive()
                 raise
     raise AssertionError("the last look returns or raises")
 

@@ -87,7 +87,8 @@ def create_branch(table: OpenTable, name: str, *, tag: str | None = None) -> Non
 
 def branches(table: OpenTable) -> list[str]:
     """The names of the table's branches but main, sorted; the same from each of them."""
-    return branch_names(table._file_io, table._paths)
+    with table._of_one_life():
+        return branch_names(table._file_io, table._paths)
 
 
 def drop_branch(table: OpenTable, name: str, *, dry_run: bool = False) -> None:
@@ -97,6 +98,7 @@ def drop_branch(table: OpenTable, name: str, *, dry_run: bool = False) -> None:
     there.
     """
     paths = table._paths.of_branch(check_branch(name))
+    table._check_alive()
     if flag(dry_run, "dry_run"):
         if not table._file_io.list(paths.root):
             raise branch_not_found(table._file_io, table._paths, name)

@@ -75,7 +75,8 @@ def snapshot_range(table: OpenTable, start: int, end: int) -> range:
     if end < start:
         raise refused(end, "end", f"{start}, the start, or more")
     if start < end:
-        _check_kept(table, start, end)
+        with table._of_one_life():
+            _check_kept(table, start, end)
     return range(start + 1, end + 1)
 
 

@@ -86,8 +86,9 @@ def unchecked_state(
         look = committer.look()
         schema, snapshot = look.schema, look.latest
     else:
-        snapshot = choose_snapshot(committer.snapshots, table._tags, *choice)
-        schema = table.schema
+        with table._of_one_life():
+            snapshot = choose_snapshot(committer.snapshots, table._tags, *choice)
+        schema = committer.schemas.latest()
         if snapshot is not None:
             schema = committer.schemas.load(snapshot.schema_id)
     return ChosenState(snapshot, table._state(schema), committer.schemas.is_rescaled())

@@ -88,13 +88,14 @@ def explain(
     stored, steps = _merged(table, chosen, given)
     schema, snapshot = chosen.state.schema, chosen.snapshot
     numbers = {step.row: number for number, step in enumerate(steps, 1)}
-    written_by = origins(table._committer) if steps else {}
+    with table._of_one_life():
+        written_by = origins(table._committer) if steps else {}
+        kept = frozenset(table._committer.snapshots.ids()) if steps else frozenset()
     names = [name for name in schema.chosen(columns) if name not in schema.primary_keys]
     is_there = bool(steps) and steps[-1].is_there
     explained = tuple(map(_Merged(schema, stored, steps, numbers).column, names))
     if is_there:
         explained = tuple(_noted(table, chosen, given, explained, is_newest=as_of is None))
-    kept = frozenset(table._committer.snapshots.ids()) if steps else frozenset()
     return Explanation(
         table.path,
         next(printed_rows(given)),

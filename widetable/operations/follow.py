@@ -91,7 +91,7 @@ def follow(
     timeout_millis = None if timeout is None else seconds(timeout, "timeout") * 1000
     poll_millis = seconds(poll_interval, "poll_interval") * 1000
     source = change_source(table, columns)
-    progress = StreamProgress(table._file_io, table._paths, consumer_id)
+    progress = StreamProgress(source.table, consumer_id)
     return ChangeFollower(source, progress, start, timeout_millis, poll_millis)
 
 
@@ -239,7 +239,7 @@ def start_stream(
         )
         try:
             if kept.first is not None and offset.next_snapshot < kept.first:
-                raise expired(source.table.file_io, source.table.paths, offset.next_snapshot)
+                raise expired(source.table, offset.next_snapshot)
             progress.record(offset)
             progress.keep(offset)
         except NotFoundError:

@@ -1,6 +1,7 @@
 """What a table keeps of its past: snapshots, those that tags keep, and what consumers have read.
 
-Raises InvalidError for names that break a rule or are taken, NotFoundError for what is not there, StorageError.
+Raises InvalidError for names that break a rule or are taken and for a table that was dropped and made again,
+NotFoundError for what is not there, StorageError.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ def snapshots(table: OpenTable) -> list[Snapshot]:
     """
     store = table._committer.snapshots
     found = []
-    for id in store.ids():
-        with contextlib.suppress(NotFoundError):  # expired since the directory was listed
-            found.append(store.load(id))
+    with table._of_one_life():
+        for id in store.ids():
+            with contextlib.suppress(NotFoundError):  # expired since the directory was listed
+                found.append(store.load(id))
     return found
 
 
@@ -41,11 +43,14 @@ def create_tag(
     that is not there, or expires just now.
     """
     store = table._committer.snapshots
-    snapshot = store.latest() if snapshot_id is None else load_snapshot(store, snapshot_id)
-    # A table without a snapshot: raises what says so.
-    snapshot = snapshot or load_snapshot(store, 1)
+    with table._of_one_life():
+        snapshot = store.latest() if snapshot_id is None else load_snapshot(store, snapshot_id)
+        # A table without a snapshot: raises what says so.
+        snapshot = snapshot or load_snapshot(store, 1)
     if time_retained_millis is None:
-        time_retained_millis = table.schema.typed_options.get(TAG_DEFAULT_TIME_RETAINED)
+        time_retained_millis = table._committer.schemas.latest().typed_options.get(
+            TAG_DEFAULT_TIME_RETAINED
+        )
     else:
         time_retained_millis = whole_number(time_retained_millis, "time_retained_millis", least=1)
     table._tags.create(name, Tag.of(snapshot, time_retained_millis, now_millis()))
@@ -55,21 +60,25 @@ def delete_tag(table: OpenTable, name: str, *, dry_run: bool = False) -> None:
     """Let a tag go. Files that only it kept are orphans from then on (`remove_orphan_files`). dry_run: only look.
     Raises NotFoundError when it is not there.
     """
+    table._check_alive()
     table._tags.delete(name, dry_run=flag(dry_run, "dry_run"))
 
 
 def tags(table: OpenTable) -> dict[str, Snapshot]:
     """Name to snapshot of all tags, sorted by name. One whose file is damaged is left out, with a warning."""
-    return table._tags.all()
+    with table._of_one_life():
+        return table._tags.all()
 
 
 def consumers(table: OpenTable) -> dict[str, int]:
     """Consumer to the first snapshot that it has not read; this one and later ones do not expire. One whose file is
     damaged is left out, with a warning.
     """
-    return table._consumers.all()
+    with table._of_one_life():
+        return table._consumers.all()
 
 
 def delete_consumer(table: OpenTable, consumer_id: str, *, dry_run: bool = False) -> bool:
     """Forget a consumer, so that it keeps no snapshot any more; whether there was one. dry_run: only look."""
+    table._check_alive()
     return table._consumers.delete(consumer_id, dry_run=flag(dry_run, "dry_run"))

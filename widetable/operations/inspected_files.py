@@ -247,7 +247,8 @@ def _live_at(
 
 def _chosen(table: OpenTable, choice: Choice) -> Snapshot | None:
     snapshot_id, tag = choice
-    return choose_snapshot(table._committer.snapshots, table._tags, snapshot_id, None, tag)
+    with table._of_one_life():
+        return choose_snapshot(table._committer.snapshots, table._tags, snapshot_id, None, tag)
 
 
 def _partition_of(schema: TableSchema) -> Callable[[bytes], str]:

@@ -47,7 +47,7 @@ from widetable.operations.chosen_state import ChosenState
 from widetable.operations.lookup_caches import caches_of
 from widetable.operations.lookup_keys import key_rows, prefix_rows
 from widetable.operations.taken_rows import taken_column, taken_rows
-from widetable.read.expired import files_of
+from widetable.read.expired import files_of, of_one_life
 from widetable.read.scan_plan import placed
 from widetable.schema import TableSchema
 from widetable.worker_thread import in_threads
@@ -320,7 +320,8 @@ class LookupView:
         partitions = frozenset(bucket.partition for bucket in buckets)
         numbers = frozenset(bucket.number for bucket in buckets)
         chosen = self.chosen
-        entries = self._live_files.live_entries(chosen.snapshot, partitions, numbers)
+        with of_one_life(chosen.state):
+            entries = self._live_files.live_entries(chosen.snapshot, partitions, numbers)
         if chosen.view is not None:
             entries = chosen.view.files(entries)
         return {

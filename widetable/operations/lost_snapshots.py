@@ -35,6 +35,7 @@ def accept_lost_snapshots(table: OpenTable) -> int:
     until then; where nothing is lost, nothing is done. Raises InvalidError while a tag keeps one of them (its file
     is the snapshot, and can be put back) or a consumer has read one, DamagedError when no snapshot is left.
     """
+    table._check_alive()
     file_io, paths = table._file_io, table._paths
     store = SnapshotStore(file_io, paths)
     ids, hint = store.ids(), store.hinted_latest_id()

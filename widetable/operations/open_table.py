@@ -6,10 +6,14 @@ Raises NotFoundError for a table that is not there any more, InvalidError for on
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 from widetable.commit.committer import Committer
 from widetable.commit.consumer_store import ConsumerStore
 from widetable.commit.table_identity import check_identity
 from widetable.derived_value import derived_value
+from widetable.errors import NotFoundError
 from widetable.operations.tags import TagStore
 from widetable.paths import TablePaths
 from widetable.schema import TableSchema
@@ -51,8 +55,25 @@ class OpenTable:
         """The newest schema, looked up on each call. Raises NotFoundError when the table is not there any more,
         InvalidError when it was dropped and made again.
         """
-        check_identity(self._file_io, self._paths, self._committer.identity)
+        self._check_alive()
         return self._committer.schemas.latest()
+
+    def _check_alive(self) -> None:
+        """Raises InvalidError when another table is there by now, NotFoundError when none is."""
+        check_identity(self._file_io, self._paths, self._committer.identity)
+
+    @contextlib.contextmanager
+    def _of_one_life(self) -> Iterator[None]:
+        """What the block finds is of this table. Another one, or none, is an error behind it, whether the block found
+        what it looked for or not: numbers of snapshots, names of tags and consumers are given again in another table.
+        """
+        identity = self._committer.identity
+        try:
+            yield
+        except NotFoundError:
+            check_identity(self._file_io, self._paths, identity)
+            raise
+        check_identity(self._file_io, self._paths, identity)
 
     @derived_value
     def _committer(self) -> Committer:
@@ -79,5 +100,5 @@ class OpenTable:
         """With a schema of this table; None: the newest.
         What reading and writing files needs, as one value. The newest schema is looked up.
         """
-        load = self._committer.schemas.load
-        return TableState(self._file_io, self._paths, schema or self.schema, load)
+        load, identity = self._committer.schemas.load, self._committer.identity
+        return TableState(self._file_io, self._paths, schema or self.schema, load, identity)

@@ -9,8 +9,9 @@
 A consumer is recorded as soon as the stream has started with changes; in a full phase only when that is over, so that a
 restart before does it again. Where no consumer's progress keeps what is still to be read, the lease moves along; it is
 renewed by itself, however long a batch takes. Raises NotFoundError when the snapshot that is to be held has expired,
-InvalidError for a consumer id that is no name, DamagedError for a consumer whose file is damaged, StorageError when
-progress cannot be recorded. A storage that takes no lease is logged: the stream then reads what expiry leaves.
+InvalidError for a consumer id that is no name and for a table that was dropped and made again meanwhile, DamagedError
+for a consumer whose file is damaged, StorageError when progress cannot be recorded. A storage
+that takes no lease is logged: the stream then reads what expiry leaves.
 """
 
 from __future__ import annotations
@@ -22,11 +23,10 @@ from widetable.commit.clock import Clock, SystemClock
 from widetable.commit.consumer_store import ConsumerStore
 from widetable.commit.read_lease import LONGEST_MILLIS, ReadLease, hold
 from widetable.errors import NotFoundError, StorageError
-from widetable.paths import TablePaths
 from widetable.read.expired import expired
 from widetable.read.stream_plan import Offset
-from widetable.storage.file_io import FileIO
 from widetable.warning_code import WarningCode, warn
+from widetable.write.table_state import TableState
 
 _log = logging.getLogger("widetable")
 
@@ -40,16 +40,11 @@ class StreamProgress:
     """
 
     def __init__(
-        self,
-        file_io: FileIO,
-        paths: TablePaths,
-        consumer_id: str | None,
-        clock: Clock | None = None,
+        self, table: TableState, consumer_id: str | None, clock: Clock | None = None
     ) -> None:
-        self._file_io = file_io
-        self._paths = paths
+        self._table = table
         self._consumer_id = consumer_id
-        self._consumers = ConsumerStore(file_io, paths)
+        self._consumers = ConsumerStore(table.file_io, table.paths)
         self._clock = clock or SystemClock()
         # What the consumer's file says, as far as this stream knows; nobody else should write under its name.
         self._recorded: int | None = None
@@ -110,11 +105,10 @@ class StreamProgress:
         if lease is None or not lease.is_ours or snapshot_id < lease.snapshot_id:
             self._release()
             try:
-                self._lease = hold(
-                    self._file_io, self._paths, snapshot_id, LEASE_MILLIS, self._clock
-                )
+                file_io, paths = self._table.file_io, self._table.paths
+                self._lease = hold(file_io, paths, snapshot_id, LEASE_MILLIS, self._clock)
             except NotFoundError as cause:
-                raise expired(self._file_io, self._paths, snapshot_id) from cause
+                raise expired(self._table, snapshot_id) from cause
         elif snapshot_id > lease.snapshot_id:
             lease.move(snapshot_id)
 

@@ -99,6 +99,13 @@ class ChangeSource:
 
         Called often: snapshots are read again only where the offset or the newest one has moved.
         """
+        try:
+            self._check(offset, newest)
+        except InvalidError:
+            self.check_alive()  # another table has other snapshots under the numbers that were read
+            raise
+
+    def _check(self, offset: Offset, newest: int | None) -> None:
         check_offset(offset, self.identity, newest, self.table.paths.root)
         key = (tuple(offset.marks.items()), newest)
         if key != self._checked:
@@ -177,7 +184,7 @@ class ChangeSource:
         except NotFoundError as cause:
             if is_kept(self.table.file_io, self.table.paths, snapshot_id):
                 raise
-            raise expired(self.table.file_io, self.table.paths, snapshot_id) from cause
+            raise expired(self.table, snapshot_id) from cause
         finally:
             self.check_alive()  # what was looked up before is of the table that is there now
         target = None if is_full else snapshot.properties.get(WENT_BACK_TO)

@@ -1,5 +1,7 @@
-"""What a reader is shown of a file or snapshot that is not there: it has expired, or the table is damaged.
+"""What a reader is shown of a file or snapshot that is not there: the table is another one by now, or is gone; it has
+expired; or the table is damaged. In this order, as numbers of snapshots are given again in another table.
 
+    the table was dropped and made again since it was opened  InvalidError, and NotFoundError where it was dropped
     a file is missing, the snapshot that names it is there    DamagedError: nobody takes files of a kept snapshot
     a file is missing, and the snapshot as well               NotFoundError: both have expired
 
@@ -18,6 +20,7 @@ from collections.abc import Iterator
 from widetable.commit.live_files import LiveFiles
 from widetable.commit.passed_over import if_there, readable
 from widetable.commit.snapshot_store import SnapshotStore
+from widetable.commit.table_identity import check_identity
 from widetable.errors import NotFoundError
 from widetable.format.damaged_file import missing_file
 from widetable.format.snapshot import Snapshot
@@ -26,12 +29,25 @@ from widetable.storage.file_io import FileIO
 from widetable.write.table_state import TableState
 
 
-def expired(file_io: FileIO, paths: TablePaths, snapshot_id: int) -> NotFoundError:
-    """The error for a reader that has yet to read `snapshot_id`."""
-    store = SnapshotStore(file_io, paths)
+@contextlib.contextmanager
+def of_one_life(table: TableState) -> Iterator[None]:
+    """For the time in which a table is read that was opened before: what is not there is not there because another
+    table is, or none, where that is so.
+    """
+    try:
+        yield
+    except NotFoundError:
+        _check_life(table)
+        raise
+
+
+def expired(table: TableState, snapshot_id: int) -> NotFoundError:
+    """The error for a reader that has yet to read `snapshot_id`. Raises that of `of_one_life` where it applies."""
+    _check_life(table)
+    store = SnapshotStore(table.file_io, table.paths)
     first, last = store.earliest_id(), store.latest_id()
     return NotFoundError(
-        f"snapshot {snapshot_id} of {paths.root}",
+        f"snapshot {snapshot_id} of {table.paths.root}",
         found="an expired snapshot whose changes are not read yet",
         expected="none left" if first is None else f"a snapshot that is kept, {first} to {last}",
         action="Start again with scan mode latest-full, under a new consumer id or checkpoint if there was one; "
@@ -45,14 +61,15 @@ def files_of(table: TableState, snapshot_id: int, *, is_followed: bool = False) 
     reader of changes, which no tag keeps.
 
     A NotFoundError goes on as it is where the snapshot is gone, or does not name the file, or says to such a reader
-    that the snapshot has expired; else it is a DamagedError.
+    that the snapshot has expired; else it is a DamagedError. Of another table, or none, that is what is said.
     """
     try:
         yield
     except NotFoundError as cause:
+        _check_life(table)
         kept = _kept(table, snapshot_id)
         if kept is None and is_followed:
-            raise expired(table.file_io, table.paths, snapshot_id) from cause
+            raise expired(table, snapshot_id) from cause
         kept = kept or _tagged(table, snapshot_id)
         if kept is not None:
             _check_named(table, kept, cause)
@@ -71,6 +88,11 @@ def is_named(table: TableState, snapshot_id: int, *, is_changelog: bool = False)
     return not is_changelog and _tagged(table, snapshot_id) is not None
 
 
+def _check_life(table: TableState) -> None:
+    if table.identity is not None:
+        check_identity(table.file_io, table.paths, table.identity)
+
+
 def _kept(table: TableState, snapshot_id: int) -> Snapshot | None:
     return if_there(SnapshotStore(table.file_io, table.paths).load, snapshot_id)
 
@@ -83,9 +105,7 @@ def _tagged(table: TableState, snapshot_id: int) -> Snapshot | None:
 
 
 def _check_named(table: TableState, kept: Snapshot, cause: NotFoundError) -> None:
-    """Raises DamagedError for a file that the snapshot names; not for others: a schema is no data file, and a table
-    that was dropped and made again names other files under the same number.
-    """
+    """Raises DamagedError for a file that the snapshot names; not for others: a schema is no data file."""
     live_files = LiveFiles(table.file_io, table.paths, (), counted=False)
     named = (*live_files.live_entries(kept), *live_files.changelog_entries(kept))
     name = cause.subject.rpartition("/")[2]

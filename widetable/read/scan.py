@@ -23,6 +23,7 @@ from widetable.format.html_facts import html_facts, html_rows
 from widetable.format.snapshot import Snapshot
 from widetable.read.arrow_rows import ArrowRows, limited
 from widetable.read.barrier_view import BarrierView
+from widetable.read.expired import of_one_life
 from widetable.read.loosened import loosened
 from widetable.read.predicate import Predicate
 from widetable.read.scan_plan import plan
@@ -159,14 +160,15 @@ class TableScan(ArrowRows):
 
     @derived_value
     def _splits(self) -> list[Split]:
-        return plan(
-            self._live_files,
-            self._snapshot,
-            self._table.schema,
-            self._predicate,
-            rescaled=self._rescaled,
-            view=self._barrier,
-        )
+        with of_one_life(self._table):
+            return plan(
+                self._live_files,
+                self._snapshot,
+                self._table.schema,
+                self._predicate,
+                rescaled=self._rescaled,
+                view=self._barrier,
+            )
 
     def split_reads(self) -> list[SplitRead]:
         """One reader per split, to be read anywhere; together they give the rows of the scan.

@@ -23,12 +23,15 @@ from widetable.storage.kept_inputs import Inputs
 
 @dataclass(frozen=True)
 class TableState:
-    """schema: the one to write with. schema_of: any schema of the table by its id, for files that older ones wrote."""
+    """schema: the one to write with. schema_of: any schema of the table by its id, for files that older ones wrote.
+    identity: which life of the table it is (`table_identity`); None: nobody has asked.
+    """
 
     file_io: FileIO
     paths: TablePaths
     schema: TableSchema
     schema_of: Callable[[int], TableSchema]
+    identity: str | None = None
 
     @property
     def options(self) -> TableOptions:

@@ -61,11 +61,8 @@ def test_a_follower_never_goes_on_in_another_table(
     again = create(tmp_path, options)
     for k in range(commits):
         put(again, [1], a=100 + k)
-    with pytest.raises((wt.InvalidError, wt.NotFoundError, wt.StorageError)) as raised:
+    with pytest.raises(wt.InvalidError, match="dropped and made again"):
         found += follower
-    if when != "within a snapshot":  # else it may be the file that is missing
-        assert isinstance(raised.value, wt.InvalidError)
-        assert "dropped and made again" in str(raised.value)
     assert max(max(batch["a"].to_pylist()) for batch in found) <= 3
     assert again.consumers() == {}
     assert [batch["a"].to_pylist() for batch in again.follow(timeout=0)] == [[99 + commits]][

@@ -112,5 +112,5 @@ def test_a_table_that_was_made_again_is_not_damaged(tmp_path: Path) -> None:
     assert scan.splits()
     wt.Catalog(str(tmp_path)).drop_table("d.t")
     created(tmp_path).write(rows(1))
-    with pytest.raises(wt.NotFoundError):
+    with pytest.raises(wt.InvalidError, match="dropped and made again"):
         scan.to_arrow()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -102,7 +103,7 @@ def test_a_lease_that_could_not_be_moved_is_moved_at_the_next_step(
     table: wt.Table, caplog: pytest.LogCaptureFixture
 ) -> None:
     files = FaultyFileIO(LocalFileIO(fsync=False))
-    progress = StreamProgress(files, table._paths, None)
+    progress = StreamProgress(replace(table._state(), file_io=files), None)
     progress.keep(Offset(1))
     files.fail("replace", Fault.BEFORE, "read-lease")
     progress.keep(Offset(2))
@@ -119,7 +120,7 @@ def test_no_second_lease_is_tried_where_the_storage_gives_none(
 ) -> None:
     files = FaultyFileIO(LocalFileIO(fsync=False))
     files.fail("replace", Fault.BEFORE, "read-lease")
-    progress = StreamProgress(files, table._paths, None)
+    progress = StreamProgress(replace(table._state(), file_io=files), None)
     for next_snapshot in (1, 2):
         progress.keep(Offset(next_snapshot))
     assert caplog.text.count("no read lease, so expiry may overtake this stream") == 1
@@ -130,7 +131,7 @@ def test_who_goes_back_and_is_refused_is_told_that_nothing_is_held(
     table: wt.Table, caplog: pytest.LogCaptureFixture
 ) -> None:
     files = FaultyFileIO(LocalFileIO(fsync=False))
-    progress = StreamProgress(files, table._paths, None)
+    progress = StreamProgress(replace(table._state(), file_io=files), None)
     progress.keep(Offset(3))
     files.fail("delete", Fault.BEFORE, "read-lease")
     progress.keep(Offset(2))
