@@ -79,7 +79,8 @@ class SickBuckets(SharedByThreads):
         """Remember, and say in the log, that carrying out the plan met the error."""
         taken = names_of(plan)
         names = [name for name in taken if name in error.subject] or taken
-        sick = SickBucket(type(error), error.subject, error.found, error.expected, error.action)
+        subject = (table.named(error) if isinstance(error, InvalidError) else error).subject
+        sick = SickBucket(type(error), subject, error.found, error.expected, error.action)
         directory = table.bucket_dir(bucket)
         lie, until_seconds = _lie(table, directory, names), time.monotonic() + LOOK_AGAIN_SECONDS
         with self._lock:

@@ -135,6 +135,7 @@ def failed(fold: Fold, column: AggregateColumn, record: int, found: str) -> Inva
         f"column {column.name!r}, function {column.function!r}",
         found=f"{found}, for the key {fold.window.printed_key(int(fold.rows[record]))}",
         expected=f"a value of type {column.field.type}",
-        action="Correct the records before they are written; of a commit that is in, change the column to a wider "
-        "type (widetable alter --type), or roll it back.",
+        action="Correct the records before they are written. Of commits that are in widetable explain shows what they "
+        "wrote: change the column to a wider type (widetable alter --type), take the key out (widetable delete "
+        "--rewrite), or roll the table back.",
     )

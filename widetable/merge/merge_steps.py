@@ -5,7 +5,8 @@ so on, in merge order. So a question about a value has the same answer as the me
     a, b        5,x    7,·    ·,y          step 2   a from 2, b from 1
                                            step 3   a from 2, b from 3
 
-In: a window of one key, with all of its columns. Out: steps. Pure. Raises what the engine raises.
+In: a window of one key, with all of its columns. Out: steps. Pure. A record that cannot be merged with those before it,
+such as one that makes a sum too large, leaves all as it was; its step, and those behind it, have the engine's error.
 
 n records cost n merges of up to n records: this is for explaining one key, not for reading.
 """
@@ -17,39 +18,51 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from widetable.errors import InvalidError
 from widetable.format.printed_value import printed_rows
 from widetable.format.row_batch import project, row_batch_schema
 from widetable.merge.engine import MergeEngine, plan_of
 from widetable.merge.gather import gather
-from widetable.merge.plan import Pick
+from widetable.merge.plan import MergePlan, Pick
 from widetable.merge.window import Window
 from widetable.row_kind import is_retraction
 
 
 class MergeStep(NamedTuple):
     """After the window's row number `row`: whether the key is there, and the row number that each column is from, -1
-    for null. values: of all columns, printed; those that functions compute are from no one row.
+    for null. values: of all columns, printed; those that functions compute are from no one row. error: where the record
+    cannot be merged; all else is as of the step before then.
     """
 
     row: int
     is_there: bool
     sources: Mapping[str, int]
     values: Mapping[str, Any]
+    error: InvalidError | None = None
 
 
 def merge_steps(window: Window, engine: MergeEngine, columns: Sequence[str]) -> list[MergeStep]:
     """A step for each row of the key, in merge order."""
     places = np.arange(len(window.order))
-    steps = []
+    steps: list[MergeStep] = []
+    before = MergeStep(-1, False, {}, {})
     # `layer` leaves all rows where they are, so row numbers mean the same in every step.
     for last in places.tolist():
-        plan = plan_of(window.layer(places <= last), engine, columns)
-        sources: dict[str, int] = {}
-        for source in plan.sources:
-            if isinstance(source, Pick):
-                sources.update(dict.fromkeys(source.columns, int(source.indices[0])))
-        is_there = not bool(is_retraction(plan.kinds)[0])
-        rows = project(gather(window, plan, columns), row_batch_schema(window.schema, columns))
-        values = next(printed_rows(rows))
-        steps.append(MergeStep(int(window.order[last]), is_there, sources, values))
+        row = int(window.order[last])
+        try:
+            plan = plan_of(window.layer(places <= last), engine, columns)
+            before = _step(window, row, plan, columns)
+        except InvalidError as error:
+            before = before._replace(row=row, error=error)
+        steps.append(before)
     return steps
+
+
+def _step(window: Window, row: int, plan: MergePlan, columns: Sequence[str]) -> MergeStep:
+    sources: dict[str, int] = {}
+    for source in plan.sources:
+        if isinstance(source, Pick):
+            sources.update(dict.fromkeys(source.columns, int(source.indices[0])))
+    is_there = not bool(is_retraction(plan.kinds)[0])
+    rows = project(gather(window, plan, columns), row_batch_schema(window.schema, columns))
+    return MergeStep(row, is_there, sources, next(printed_rows(rows)))

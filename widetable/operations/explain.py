@@ -108,7 +108,16 @@ def explain(
         ),
         explained,
         None if steps else _removed_by(table, chosen, given),
+        _unmerged(steps),
     )
+
+
+def _unmerged(steps: Sequence[MergeStep]) -> str | None:
+    """Of the first record that cannot be merged."""
+    for number, step in enumerate(steps, 1):
+        if step.error is not None:
+            return f"cannot be merged from #{number} on: {step.error}"
+    return None
 
 
 def _noted(
@@ -256,6 +265,10 @@ def _record(
     )
 
 
+def _not_merged(number: int) -> ColumnEvent:
+    return ColumnEvent(number, LEAVES, "it cannot be merged")
+
+
 @dataclass(frozen=True)
 class _Merged:
     """A key's records, merged. numbers: of the records, by row number."""
@@ -276,6 +289,9 @@ class _Merged:
         stored_sequence, sequence_after = None, None
         events = []
         for number, step in enumerate(steps, 1):
+            if step.error is not None:
+                events.append(_not_merged(number))
+                continue
             after = self._source(name, step) if step.is_there else None
             if group is not None:
                 sequence_after = self._source(group.sequence[0], step)
@@ -301,6 +317,9 @@ class _Merged:
         """The record is the last one that changed the value."""
         before, record, events = None, None, []
         for number, step in enumerate(self.steps, 1):
+            if step.error is not None:
+                events.append(_not_merged(number))
+                continue
             after = step.values.get(name) if step.is_there else None
             at = self.stored[step.row].values
             filled = FilledColumn(name, function, TEXTS[at[VALUE_KIND]], at, before, after)

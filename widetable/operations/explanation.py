@@ -79,7 +79,9 @@ class Explanation:
     """What `Table.explain` finds. snapshot_id: None for a table without snapshots; is_there: whether readers see the
     key; records: in merge order, the oldest first; columns: all but the key, or those that were asked for, in the
     table's order. removed_by: of a key without records, the commit that took them out: partitions that were dropped or
-    overwritten, rows that were too old; None where it has expired, or the key was never there.
+    overwritten, rows that were too old; None where it has expired, or the key was never there. unmerged: why records
+    cannot be merged, and from which on, such as a sum that does not fit its column: reads of the key raise it, and all
+    else here is as of the record before.
     """
 
     __module__ = "widetable"
@@ -92,6 +94,7 @@ class Explanation:
     records: tuple[KeyRecord, ...]
     columns: tuple[ExplainedColumn, ...]
     removed_by: WritingCommit | None = None
+    unmerged: str | None = None
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
@@ -103,6 +106,8 @@ class Explanation:
         yield f"{key} in {as_of} of {self.path}: {'there' if self.is_there else 'not there'}"
         if self.removed_by is not None:
             yield f"  taken out by {self.removed_by}"
+        if self.unmerged is not None:
+            yield f"  {self.unmerged}"
         for record in self.records:
             place = f"level {record.level}, sequence {record.sequence_number}, {record.file_name}"
             yield f"  #{record.number} {record.kind} of {_commits(record)}; {place}"

@@ -21,7 +21,7 @@ from widetable.commit.live_files import LiveFiles
 from widetable.commit.passed_over import if_there, readable
 from widetable.commit.snapshot_store import SnapshotStore
 from widetable.commit.table_identity import check_identity
-from widetable.errors import NotFoundError
+from widetable.errors import InvalidError, NotFoundError
 from widetable.format.damaged_file import missing_file
 from widetable.format.snapshot import Snapshot
 from widetable.paths import TablePaths, tag_name
@@ -61,10 +61,13 @@ def files_of(table: TableState, snapshot_id: int, *, is_followed: bool = False) 
     reader of changes, which no tag keeps.
 
     A NotFoundError goes on as it is where the snapshot is gone, or does not name the file, or says to such a reader
-    that the snapshot has expired; else it is a DamagedError. Of another table, or none, that is what is said.
+    that the snapshot has expired; else it is a DamagedError. Of another table, or none, that is what is said. Rows that
+    cannot be merged are those of the table, which the error names.
     """
     try:
         yield
+    except InvalidError as error:
+        raise table.named(error) from error
     except NotFoundError as cause:
         _check_life(table)
         kept = _kept(table, snapshot_id)

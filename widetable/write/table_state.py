@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from widetable import options as opt
+from widetable.errors import InvalidError
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.data_file_reader import DataFile, open_data_file
@@ -45,6 +46,15 @@ class TableState:
     @property
     def engine(self) -> MergeEngine:
         return engine_of(self.schema)
+
+    def named(self, error: InvalidError) -> InvalidError:
+        """An error of the table's rows, such as a sum that does not fit, with the table in its subject."""
+        if self.paths.root in error.subject:
+            return error
+        subject = f"{error.subject} of {self.paths.root}"
+        return InvalidError(
+            subject, found=error.found, expected=error.expected, action=error.action
+        )
 
     def opened(
         self,

@@ -95,3 +95,63 @@ def test_a_doctor_that_reads_everything_names_it(table: wt.Table) -> None:
     assert "for the key id=1" in finding.found
     assert "bucket 2, which is neither read as a whole nor compacted" in finding.concerned
     assert "widetable alter --type" in finding.action
+
+
+def test_who_meets_it_names_table_column_and_key_and_the_ways_on(table: wt.Table) -> None:
+    for read in (
+        lambda: table.scan().to_arrow(),
+        lambda: table.lookup([1]),
+        lambda: table.compact(full=True),
+    ):
+        with pytest.raises(wt.InvalidError) as raised:
+            read()
+        error = raised.value
+        assert error.subject == f"column 's', function 'sum' of {table.path}"
+        assert error.found.endswith("for the key id=1")
+        for way in ("alter --type", "delete --rewrite", "explain", "roll"):
+            assert way in error.action
+
+
+def test_explain_says_which_record_was_too_much_and_whose_it_is(table: wt.Table) -> None:
+    """The first record of the key is in a compacted file where commits make the changelog."""
+    found = table.explain(1)
+    assert found.unmerged is not None
+    assert found.unmerged.startswith("cannot be merged from #2 on: column 's', function 'sum'")
+    assert [record.commits[0].snapshot_id for record in found.records][-1] > 1
+    (column,) = found.columns
+    assert (column.value, column.record) == (100, 1)
+    assert [(event.record, event.effect, event.why) for event in column.events][1:] == [
+        (2, "leaves", "it cannot be merged")
+    ]
+    assert f"  {found.unmerged}" in str(found).splitlines()
+    assert table.explain(2).unmerged is None
+
+
+def test_a_rewrite_takes_the_key_out_and_the_bucket_goes_on(table: wt.Table) -> None:
+    assert table.delete("id = 1", rewrite=True).committed
+    assert table.scan().count() == len(KEYS) - 1
+    table.compact(full=True)
+    assert waiting(table) == []
+
+
+def test_a_decimal_takes_what_no_integer_holds(tmp_path: Path) -> None:
+    catalog = wt.Catalog(str(tmp_path))
+    made = catalog.create_table(
+        "db.t",
+        {"id": "BIGINT", "s": "BIGINT"},
+        primary_key=["id"],
+        options={
+            "bucket": "1",
+            "merge-engine": "aggregation",
+            "fields.s.aggregate-function": "sum",
+            "widetable.fsync": "false",
+        },
+    )
+    for _ in range(2):
+        made.write({"id": [1], "s": [2**62]})
+    with pytest.raises(wt.InvalidError, match="does not fit"):
+        made.scan().to_arrow()
+    made = catalog.alter_table("db.t", change_types={"s": "DECIMAL(38, 0)"})
+    assert made.scan().to_arrow()["s"].to_pylist() == [2**63]
+    made.compact(full=True)
+    assert made.lookup([1])["s"].to_pylist() == [2**63]
