@@ -32,12 +32,11 @@ from widetable.lsm.sorted_run import key_types, sort_key
 from widetable.new_schema import new_schema
 from widetable.paths import TablePaths
 from widetable.row_kind import TEXTS
-from widetable.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
+from widetable.schema import ROW_KIND_COLUMN, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from widetable.storage.local import LocalFileIO
 from widetable.write.bucket_split import split_by_bucket
 from widetable.write.commit_message import CommitMessage
 from widetable.write.table_state import TableState
-from widetable.write.write_batch import ROW_KIND_COLUMN
 
 NAME: Final = "db.t"
 _ROW_KIND_FIELD: Final = "rk"

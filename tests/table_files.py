@@ -26,14 +26,13 @@ from widetable.lsm.sorted_run import key_types, sections, sort_key
 from widetable.merge.sorted_merge import merge_runs
 from widetable.paths import TablePaths
 from widetable.row_kind import is_retraction
-from widetable.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
+from widetable.schema import ROW_KIND_COLUMN, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from widetable.storage.file_io import FileIO
 from widetable.storage.local import LocalFileIO
 from widetable.write.commit_message import CommitMessage
 from widetable.write.sequence import SequenceAllocator
 from widetable.write.table_state import TableState
 from widetable.write.table_writer import TableWriter
-from widetable.write.write_batch import ROW_KIND_COLUMN
 
 
 def with_more_options(schema: TableSchema, options: Mapping[str, str]) -> TableSchema:

@@ -111,7 +111,7 @@ from widetable.read.stream_plan import (
     pieces_between,
     start_of,
 )
-from widetable.schema import TableSchema
+from widetable.schema import ROW_KIND_COLUMN, TableSchema
 from widetable.storage.locate import local_path, locate
 from widetable.storage.storage_options import (
     StorageOptions,
@@ -123,7 +123,6 @@ from widetable.warning_code import WarningCode, warn
 from widetable.worker_thread import Task, WorkerThread
 from widetable.write.named_columns import NamedColumns, check_names_column
 from widetable.write.table_state import TableState
-from widetable.write.write_batch import ROW_KIND_COLUMN
 
 __all__ = [
     "BATCH_BYTES",

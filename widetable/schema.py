@@ -49,8 +49,12 @@ SEQUENCE_NUMBER: Final = "_SEQUENCE_NUMBER"
 VALUE_KIND: Final = "_VALUE_KIND"
 # Where Paimon's ids of system columns begin: Integer.MAX_VALUE / 2.
 SYSTEM_FIELD_ID: Final = 1073741823
-# Columns of data files and of change feeds that are not the user's (Paimon `SpecialFields`).
-RESERVED_NAMES: Final = frozenset({SEQUENCE_NUMBER, VALUE_KIND, "_LEVEL", "rowkind", "_ROW_ID"})
+# Of rows that are written, and of changes.
+ROW_KIND_COLUMN: Final = "_row_kind"
+# Columns of data files and of change feeds that are not the user's (Paimon `SpecialFields`), and ours.
+RESERVED_NAMES: Final = frozenset(
+    {SEQUENCE_NUMBER, VALUE_KIND, "_LEVEL", "rowkind", "_ROW_ID", ROW_KIND_COLUMN}
+)
 # Schema files whose contents are kept, by their bytes.
 _PARSED: Final = 32
 # Before the name of a key column that is stored in a data file a second time.

@@ -5,7 +5,7 @@ version cannot write.
 
     subject         rule
     texts           Unicode that a file can hold
-    columns         each name once, none reserved, none with NUL
+    columns         each name once, none reserved in any case, none empty, none with NUL
     primary key     one column or more, of plain types; one at least beside those of the partition
     partition       columns of the primary key, whose values fit into names of directories
     options         texts of their kinds; columns that they name are there (`fields.*`, sequence, row kind)
@@ -18,6 +18,7 @@ read as they are, and what cannot be honoured is refused by `operations.supporte
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from widetable import options as opt
 from widetable.errors import InvalidError, UnsupportedError
@@ -29,13 +30,19 @@ from widetable.retention_options import PARTITION_TIMESTAMP_FORMATTER, PARTITION
 from widetable.schema import KEY_PREFIX, RESERVED_NAMES, TableSchema
 from widetable.tag_rule import check_zone
 
+# Spark tells names apart without their case.
+_RESERVED: Final = frozenset(name.lower() for name in RESERVED_NAMES)
 
-def check_schema(schema: TableSchema) -> None:
-    """Rules that hold for every table, whatever its merge engine. Raises InvalidError or UnsupportedError."""
+
+def check_schema(schema: TableSchema, before: TableSchema | None = None) -> None:
+    """Rules that hold for every table, whatever its merge engine. before: what the table has; None for a new one.
+    Raises InvalidError or UnsupportedError.
+    """
     # Each goes by what those before it have made sure of: texts can be shown, names are unique, keys
     # are columns, options have values.
     _check_texts(schema)
     _check_names(schema)
+    _check_reserved(schema, before)
     _check_keys(schema)
     check_values(schema.options)
     check_zone(schema.typed_options)
@@ -72,11 +79,25 @@ def _check_names(schema: TableSchema) -> None:
             )
         if "\0" in name:  # Arrow's C interface ends a name there
             raise _invalid(f"column {name!r}", "NUL in the name", "no NUL", "Rename the column.")
-        if name in RESERVED_NAMES or name.startswith(KEY_PREFIX) or not name:
-            raise _invalid(
-                f"column {name!r}", "a reserved name", "another name", "Rename the column."
-            )
+        if not name:
+            raise _invalid("column ''", "an empty name", "a name", "Name the column.")
         seen.add(name)
+
+
+def _check_reserved(schema: TableSchema, before: TableSchema | None) -> None:
+    """Names of other columns of data files, writes, changes and lookups by prefix, in any case: who has one beside it
+    cannot tell the two apart. A table that has one already can be altered all the same.
+    """
+    known = {} if before is None else before.by_name
+    for name in schema.names:
+        lower = name.lower()
+        if name not in known and (lower in _RESERVED or lower.startswith(KEY_PREFIX.lower())):
+            raise _invalid(
+                f"column {name!r}",
+                "a reserved name",
+                f"another name than {', '.join(sorted(RESERVED_NAMES))} and {KEY_PREFIX}.., in any case",
+                "Rename the column.",
+            )
 
 
 def _check_keys(schema: TableSchema) -> None:

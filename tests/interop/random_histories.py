@@ -36,8 +36,7 @@ from tests.random_table import (
 from tests.strategies import Commit
 from widetable.operations.compaction_threads import wait_for_compactions
 from widetable.paths import table_root
-from widetable.schema import TableSchema
-from widetable.write.write_batch import ROW_KIND_COLUMN
+from widetable.schema import ROW_KIND_COLUMN, TableSchema
 
 TheirWrite = Callable[[wt.Table, pa.Table], None]
 TheirCompact = Callable[[wt.Table, bool], None]

@@ -21,8 +21,8 @@ from widetable.cli.console import write_result
 from widetable.cli.option_words import names_of
 from widetable.cli.row_files import row_batches
 from widetable.errors import InvalidError
+from widetable.schema import ROW_KIND_COLUMN
 from widetable.table import Table
-from widetable.write.write_batch import ROW_KIND_COLUMN
 
 
 def write(

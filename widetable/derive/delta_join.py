@@ -67,9 +67,9 @@ from widetable.operations.open_table import OpenTable
 from widetable.operations.table_commit import append_messages, discard
 from widetable.operations.table_write import any_writer
 from widetable.row_kind import TEXTS, UPDATE_BEFORE
+from widetable.schema import ROW_KIND_COLUMN
 from widetable.warning_code import WarningCode, warn
 from widetable.write.commit_message import CommitMessage
-from widetable.write.write_batch import ROW_KIND_COLUMN
 
 LEFT_PROPERTY: Final = "join.left"
 RIGHT_PROPERTY: Final = "join.right"

@@ -53,10 +53,9 @@ from widetable.operations.open_table import OpenTable
 from widetable.operations.table_commit import append_messages, discard, overwrite_by
 from widetable.operations.table_write import any_writer
 from widetable.paths import TablePaths
-from widetable.schema import TableSchema
+from widetable.schema import ROW_KIND_COLUMN, TableSchema
 from widetable.warning_code import WarningCode, warn
 from widetable.write.commit_message import CommitMessage
-from widetable.write.write_batch import ROW_KIND_COLUMN
 
 _BUCKETS_OF_DYNAMIC: Final = 8
 SOURCE: Final = "widetable.index.source"

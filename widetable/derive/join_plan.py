@@ -31,10 +31,9 @@ from widetable.derive.join_partitions import JoinPartitions, parse_partitions
 from widetable.derive.joined_plan import key_prefixes
 from widetable.derived_options import IndexOption, index_options
 from widetable.errors import InvalidError, NotFoundError
-from widetable.schema import TableSchema
+from widetable.schema import ROW_KIND_COLUMN, TableSchema
 from widetable.types import DataField, arrow_field, arrow_type
 from widetable.write.safe_cast import key_cast
-from widetable.write.write_batch import ROW_KIND_COLUMN
 
 LEFT, INNER = "left", "inner"
 REFUSE, KEY_ONLY = "refuse", "key-only"

@@ -19,7 +19,7 @@ from widetable.derive.equal_keys import Numbers, key_numbers, rows_at
 from widetable.kernels.arrow_buffers import one_array
 from widetable.merge.row_equality import Mask, equal_values
 from widetable.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, to_texts
-from widetable.write.write_batch import ROW_KIND_COLUMN
+from widetable.schema import ROW_KIND_COLUMN
 
 
 def row_difference(

@@ -58,7 +58,7 @@ from widetable.operations.table_read import scan
 from widetable.operations.table_write import write
 from widetable.options import TableOptions
 from widetable.paths import META_DATABASE
-from widetable.write.write_batch import ROW_KIND_COLUMN
+from widetable.schema import ROW_KIND_COLUMN
 
 DATABASE: Final = META_DATABASE
 SOURCES: Final = f"{DATABASE}.__META_ETL_SOURCE"

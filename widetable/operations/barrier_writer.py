@@ -51,9 +51,8 @@ from widetable.operations.barrier_scan import barrier_views, newest_revision
 from widetable.operations.open_table import OpenTable
 from widetable.operations.table_commit import append_messages
 from widetable.operations.table_write import write_by
-from widetable.schema import TableSchema
+from widetable.schema import ROW_KIND_COLUMN, TableSchema
 from widetable.write.commit_message import CommitMessage
-from widetable.write.write_batch import ROW_KIND_COLUMN
 
 # The next barriers after it are whole numbers of the format, too: a table goes on, its newest rows are seen.
 _LATEST: Final = LARGEST >> 1

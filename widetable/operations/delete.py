@@ -52,8 +52,7 @@ from widetable.operations.table_write import new_writer
 from widetable.option import Option
 from widetable.read.filters import parse
 from widetable.row_kind import DELETE, TEXTS
-from widetable.schema import TableSchema
-from widetable.write.write_batch import ROW_KIND_COLUMN
+from widetable.schema import ROW_KIND_COLUMN, TableSchema
 
 _MOST_TRIES: Final = 10
 # Keys of one lookup, whose rows are held at once.

@@ -88,7 +88,7 @@ def changed_schema(
         uuid=None,
     )
     check_alter(schema.options, new.options, mends=mends)
-    check_schema(new)
+    check_schema(new, schema)
     engine_of(new)
     check_ordered(new)
     check_record_expiry(new)

@@ -35,13 +35,13 @@ from widetable.operations.table_commit import (
     overwrite_by,
 )
 from widetable.operations.writer_places import writer_places
-from widetable.schema import TableSchema
+from widetable.schema import ROW_KIND_COLUMN, TableSchema
 from widetable.write.commit_message import CommitMessage
 from widetable.write.row_columns import check_row_columns
 from widetable.write.row_source import RowSource, row_source
 from widetable.write.sequence import SequenceAllocator
 from widetable.write.table_writer import TableWriter
-from widetable.write.write_batch import ROW_KIND_COLUMN, BatchNormalizer, write_columns
+from widetable.write.write_batch import BatchNormalizer, write_columns
 
 # What one commit may be written by.
 MOST_TASKS: Final = 2**31 - 1

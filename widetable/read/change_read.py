@@ -28,9 +28,8 @@ from widetable.read.commit_columns import KIND_FIELD
 from widetable.read.expired import files_of
 from widetable.read.split import Split, SplitRead
 from widetable.row_kind import inserts, to_texts
-from widetable.schema import VALUE_KIND, TableSchema
+from widetable.schema import ROW_KIND_COLUMN, VALUE_KIND, TableSchema
 from widetable.write.table_state import TableState
-from widetable.write.write_batch import ROW_KIND_COLUMN
 
 # Sets of held columns whose layout is kept.
 _LAYOUTS: Final = 16

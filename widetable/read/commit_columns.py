@@ -22,8 +22,8 @@ import pyarrow as pa
 
 from widetable.commit.snapshot_store import SnapshotStore
 from widetable.errors import InvalidError
+from widetable.schema import ROW_KIND_COLUMN
 from widetable.write.table_state import TableState
-from widetable.write.write_batch import ROW_KIND_COLUMN
 
 KIND, COMMIT, STANDARD = "kind", "commit", "standard"
 FORMS: Final = (KIND, COMMIT, STANDARD)

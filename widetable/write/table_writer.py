@@ -31,7 +31,7 @@ from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import FILE_SOURCE_APPEND, DataFileMeta
 from widetable.format.hash_index import write_hash_index
 from widetable.format.row_budget import LEAST_BYTES, pieces
-from widetable.schema import TableSchema
+from widetable.schema import ROW_KIND_COLUMN, TableSchema
 from widetable.storage.memory_pool import prefer_system_pool
 from widetable.write.bucket_split import split_by_bucket
 from widetable.write.commit_message import CommitMessage
@@ -43,11 +43,7 @@ from widetable.write.row_columns import check_row_columns
 from widetable.write.row_source import row_source
 from widetable.write.sequence import SequenceAllocator
 from widetable.write.table_state import TableState
-from widetable.write.write_batch import (
-    ROW_KIND_COLUMN,
-    BatchNormalizer,
-    write_columns,
-)
+from widetable.write.write_batch import BatchNormalizer, write_columns
 from widetable.write.write_buffer import WriteBuffer
 
 # A user's batch goes through in slices of this part of the budget, at most this large; and not smaller, lest each few

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,12 +26,10 @@ from widetable.errors import InvalidError, UnsupportedError
 from widetable.format.row_batch import in_schema_order, row_batch_schema
 from widetable.merge.engine import engine_of
 from widetable.row_kind import INSERT, TEXTS, UPDATE_BEFORE, is_retraction, parse_texts
-from widetable.schema import TableSchema
+from widetable.schema import ROW_KIND_COLUMN, TableSchema
 from widetable.types import DataField
 from widetable.write.safe_cast import check_values, is_text, key_cast, safe_cast
 from widetable.write.sequence import SequenceAllocator
-
-ROW_KIND_COLUMN: Final = "_row_kind"
 
 
 @dataclass(frozen=True)

@@ -303,7 +303,11 @@ def test_columns_come_as_asked_for(tmp_path: Path) -> None:
 
 
 def test_a_column_with_the_name_of_row_kinds_is_left_out_or_refused(tmp_path: Path) -> None:
-    table = create(tmp_path, columns=[*COLUMNS, pa.field("_row_kind", pa.string())])
+    """Of a table that another client made."""
+    table = create(tmp_path, columns=[*COLUMNS, pa.field("kinds", pa.string())])
+    path = Path(table.path, "schema/schema-0")
+    path.write_text(path.read_text().replace('"kinds"', '"_row_kind"'))
+    table = wt.Table.open(table.path)
     table.write(keyed([1], a=[1], b=["x"], _row_kind=["-D"]), row_kind="kind")
     with pytest.raises(wt.InvalidError, match="_row_kind"):
         table.changes(0, 1)
