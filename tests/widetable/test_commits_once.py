@@ -133,3 +133,36 @@ def test_users_that_were_silent_for_the_retention_leave_beyond_the_bound(
     assert list(remembered) == ["run-3", "run-4", "run-5"]
     # Not in the list, but found while its snapshot is kept.
     assert not table.write(keyed([0]), "run-0", 0).committed
+
+
+def test_a_batch_without_rows_leaves_its_number_free(tmp_path: Path) -> None:
+    """Nothing is in, so a source that had nothing yet loses nothing: its rows are taken when they come under it."""
+    table = create(tmp_path)
+    assert not table.write(keyed([]), "stream", 5, digest="nothing").committed
+    assert (table.snapshots(), table.find_commit("stream", 5)) == ([], None)
+    assert table.write(keyed([1]), "stream", 5, digest="one").committed
+    assert not table.write(keyed([1]), "stream", 5, digest="one").committed
+    assert not table.write(keyed([]), "stream", 5, digest="one").committed
+    assert table.scan().count() == 1
+
+
+def test_rows_under_the_number_of_an_empty_batch_are_refused_behind_a_later_one(
+    tmp_path: Path,
+) -> None:
+    """They may be those of a batch that was in and is forgotten: nobody can know, so it is said."""
+    table = create(tmp_path)
+    table.write(keyed([]), "stream", 5, digest="nothing")
+    assert table.write(keyed([1]), "stream", 6, digest="six").committed
+    for rows in ([2], []):
+        with pytest.raises(wt.InvalidError, match="commit 5 of the user 'stream'"):
+            table.write(keyed(rows), "stream", 5, digest="five")
+    assert table.scan().to_arrow()["k"].to_pylist() == [1]
+
+
+def test_an_overwrite_without_rows_is_a_commit(tmp_path: Path) -> None:
+    """It empties the table, once."""
+    table = create(tmp_path)
+    table.write(keyed([1]), "stream", 4)
+    assert table.overwrite(keyed([]), "stream", 5).committed
+    assert not table.overwrite(keyed([]), "stream", 5).committed
+    assert table.scan().count() == 0

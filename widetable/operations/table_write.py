@@ -70,7 +70,8 @@ def write(
 
     commit_user, commit_identifier: give both for exactly-once; identifiers of a user grow. One
     that comes again commits nothing, but gets the lookup changelog that its writer may not have
-    come to. digest: a text of what the commit is made of, such as a hash. The last identifier
+    come to. A batch without rows leaves its identifier free: rows that come under it are taken, unless a
+    later one is in. digest: a text of what the commit is made of, such as a hash. The last identifier
     of a user comes again unless its digest is another one; a lower one only with its own digest
     or with replay=True, by which the caller says that it is in. InvalidError otherwise: two
     jobs have one commit user, or one has lost its place.
