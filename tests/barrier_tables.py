@@ -16,19 +16,36 @@ from tests.barrier_labels import INTERVAL
 from widetable.operations.barrier_writer import BarrierWriter
 
 NAME = "shop.items"
+UNDER_BARRIERS = {"widetable.barrier-interval": f"{INTERVAL} ms"}
 
 
 def new_table(warehouse: Path, **options: str) -> wt.Table:
     """Columns id, a, b, c; rows are merged column by column."""
+    return named_table(warehouse, NAME, **options)
+
+
+def named_table(warehouse: Path, name: str, **options: str) -> wt.Table:
+    """Another one of the same."""
+    return _created(warehouse, name, UNDER_BARRIERS, options)
+
+
+def plain_table(warehouse: Path, **options: str) -> wt.Table:
+    """The same under no barriers."""
+    return _created(warehouse, NAME, {}, options)
+
+
+def _created(
+    warehouse: Path, name: str, barriers: Mapping[str, str], options: Mapping[str, str]
+) -> wt.Table:
     return wt.Catalog(warehouse).create_table(
-        NAME,
+        name,
         {"id": pa.int64(), "a": pa.int64(), "b": pa.int64(), "c": pa.int64()},
         primary_key=["id"],
         options={
             "bucket": "1",
             "merge-engine": "partial-update",
             "widetable.fsync": "false",
-            "widetable.barrier-interval": f"{INTERVAL} ms",
+            **barriers,
             **{key.replace("__", ".").replace("_", "-"): value for key, value in options.items()},
         },
     )
@@ -55,6 +72,12 @@ def properties(table: wt.Table) -> dict[str, str]:
     """Of the newest snapshot."""
     found: dict[str, str] = json.loads(newest_snapshot(table).read_bytes())["properties"]
     return found
+
+
+def write_as_another_client(table: wt.Table, rows: Mapping[str, list[Any]]) -> None:
+    """As another client does, to a table that is under no barriers."""
+    table.write(dict(rows))
+    _forget(table)
 
 
 def commit_without_barriers(table: wt.Table, rows: Mapping[str, list[Any]]) -> None:

@@ -2,8 +2,8 @@
 
 With an interval of 60,000 ms barriers are the moments 0, 60,000, 120,000, .. of the epoch. They are no
 times at which anything happens: a writer says of each commit which one its rows belong to.
-The largest interval, 1 << 40 ms, is some 35 years. A table gets its interval when it is made, since a
-barrier that is complete must mean the same in each of its snapshots.
+The largest interval, 1 << 40 ms, is some 35 years. A table keeps its interval, since a barrier that is
+complete must mean the same in each of its snapshots.
 
     widetable.barrier-interval    commit.barrier_table      says which tables are under barriers, and refuses the rest
     widetable.barriers-kept       operations.barrier_scan, meta.barrier_floor    what expiry leaves
@@ -20,7 +20,8 @@ BARRIER_INTERVAL: Final = Option[int | None].duration(
     "widetable.barrier-interval",
     None,
     "The table is under barriers, moments that are multiples of this: its writers say to which barrier their records "
-    "belong and when they have all of it, and the table can be read as of a barrier.",
+    "belong and when they have all of it, and the table can be read as of a barrier. A table that has none may get it "
+    "later (docs/consistency.md), and keeps it.",
     immutable=True,
     least=1,
     most=1 << 40,

@@ -190,7 +190,7 @@ def check_used(given: Iterable[str], options: Mapping[str, str]) -> None:
 _OTHER_WAYS: Final = {
     BUCKET.key: "Rescale the table: Table.rescale, or widetable rescale PATH BUCKETS.",
     BARRIER_INTERVAL.key: "Make a table with the other value, and write the rows of this one to it with "
-    "Catalog.writer, as one barrier: docs/consistency.md, 'An existing table', has the program.",
+    "Catalog.writer, as one barrier: docs/consistency.md, 'Another interval', has the program.",
 }
 
 
@@ -202,16 +202,18 @@ def check_alter(
     mends: immutable options that may get another value, and these values.
 
     An immutable option may neither come nor go, also with its default as the value: files were
-    written by what was there. Texts are compared as they stand.
+    written by what was there. Texts are compared as they stand. A table that is under no barriers may be put
+    under them: its snapshots say what was before (0064).
     """
     for option in OPTIONS:
         before, after = old.get(option.key), new.get(option.key)
         is_mended = after is not None and (mends or {}).get(option.key) == after
-        if option.immutable and before != after and not is_mended:
+        is_begun = option.key == BARRIER_INTERVAL.key and before is None
+        if option.immutable and before != after and not (is_mended or is_begun):
             raise InvalidError(
                 f"option {option.key!r}",
                 found=f"a change from {before!r} to {after!r}",
-                expected="the value that the table was made with",
+                expected="the value that the table has",
                 action=_OTHER_WAYS.get(
                     option.key, "Make a new table with the other value and copy the rows."
                 ),

@@ -54,7 +54,7 @@ def cuts(state: BarrierState) -> list[int]:
     # UNKNOWN is 0 and not None: something may wait, of the lowest barrier that there can be.
     if state.waiting is None:
         return found
-    least = max(state.moved, state.waiting, state.interval)
+    least = max(state.moved, state.waiting, state.interval, state.first)
     while least <= state.frontier:
         found.append(roundest(least, state.frontier, state.interval))
         least = found[-1] + state.interval

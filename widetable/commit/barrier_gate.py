@@ -2,7 +2,8 @@
 
 In: the commit, the snapshot that it comes behind. Out: properties of its own snapshot. Raises InvalidError for an
 append without a writer, and for one with a writer where there are no barriers; UnsupportedError for an overwrite that
-is no revision (`barrier_table`); and what the step raises (`barrier_step`).
+is no revision (`barrier_table`); ConflictError for a compaction that is not cut at a barrier; and what the step raises
+(`barrier_step`). The schema is the newest one, also for commits that began before the table was put under barriers.
 """
 
 from __future__ import annotations
@@ -32,13 +33,16 @@ def barrier_properties(
         if asked.barrier is not None:
             interval_of(schema, path)
         return {}
-    is_revision = asked.barrier is not None and asked.barrier.act is Act.REVISE
-    if asked.kind == COMMIT_KIND_OVERWRITE and not is_revision:
+    act = None if asked.barrier is None else asked.barrier.act
+    if asked.kind == COMMIT_KIND_OVERWRITE and act is not Act.REVISE:
         check_rows_stay(schema, path)
     if asked.kind == COMMIT_KIND_COMPACT and latest is not None:
         return {BARRIERS: level0.compacted(latest, interval, asked.deletes).to_json()}
     if asked.barrier is None:
         raise no_writer(path)
+    if act is Act.BEGIN:
+        begun = level0.begun(latest, interval)
+        return None if begun is None else {BARRIERS: begun.to_json()}
     state = level0.state(latest, interval)
     return properties_after(
         state, asked.barrier, has_files=any(e.file.level == 0 for e in asked.adds)

@@ -14,7 +14,9 @@ barrier that its records belong to. On disk: never change
                           label, while that is not complete}, "writers": {name: {"frontier": all of its records with
                           labels up to here are in, "last": its highest label, "kind": "root" or "derived", "run":
                           which of its processes may commit, "at": of a derived one, the barrier of its sources up to
-                          which its records are in, null for none}}}
+                          which its records are in, null for none}}}; of a table that had snapshots when it was put
+                          under barriers, also "since": the id of the first snapshot that says barriers, and "first":
+                          the first barrier up to which it was complete, 0 until there is one (0064)
 
 Source: FLIP-276; rules R1, R2, R4, R10, R15 of docs/consistency.md. Pure, but for loading snapshots of other clients,
 which say nothing: each append of theirs counts as the first barrier that was not complete before it, each compaction
@@ -25,8 +27,9 @@ as one of all that there is:
     5  an append of another client: its label is 30       20       30     10       20
     6  a compaction of another client                     20       30     30       20, or less: looked up
 
-(`level0_labels` looks up what waits.) Raises DamagedError for a property of another form,
-NotFoundError where the last snapshot that says it has expired.
+(`level0_labels` looks up what waits.) A snapshot of ours that says no barriers is from before the table was put under
+them: all that there is then counts as the lowest barrier there can be, which is complete with the first one.
+Raises DamagedError for a property of another form, NotFoundError where the last snapshot that says it has expired.
 """
 
 from __future__ import annotations
@@ -37,7 +40,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Final
 
-from widetable.commit.committed import Load, before, damaged_property, decimal
+from widetable.commit.committed import Load, before, damaged_property, decimal, remembers
 from widetable.errors import InvalidError, NotFoundError
 from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
 
@@ -49,6 +52,8 @@ ROOT: Final = "root"
 DERIVED: Final = "derived"
 # Of the property, in its order, before the writers.
 _SAID: Final = ("interval", "revision", "frontier", "highest", "moved", "waiting", "left")
+# Only of a table that was put under barriers when it had snapshots.
+_BEGINNING: Final = ("since", "first")
 _FORM: Final = '{"interval", "revision", "frontier", "highest", "moved", "waiting", "writers"}'
 # What waits at level 0 where nobody says it: a label that is lower than any. Snapshots of
 # versions before say nothing.
@@ -79,7 +84,9 @@ class BarrierState:
     """frontier: complete up to here; goes back by a revision only. highest: no record of the table has a label above
     it. moved: no record above level 0 has. waiting: the lowest label of a file at level 0, None without any; or less,
     where another client has compacted since, and UNKNOWN. left: who is waited for no more and has records of barriers
-    that are not complete, with its highest label. revision: the last one that took the table back.
+    that are not complete, with its highest label. revision: the last one that took the table back. since, first: of a
+    table that was put under barriers later, the first snapshot that says them, and the first complete barrier, to which
+    all rows of before belong; 0 of one that was made under barriers, and first until there is one.
 
     A value: each step makes another one (`barrier_step`). What is parsed is shared: nobody may change
     its maps.
@@ -93,11 +100,18 @@ class BarrierState:
     waiting: int | None = None
     left: Mapping[str, int] = field(default_factory=dict)
     revision: int = 0
+    since: int = 0
+    first: int = 0
 
     @staticmethod
     def new(interval: int) -> BarrierState:
         """Of a table that nobody has written to."""
         return BarrierState(interval, 0, 0, {})
+
+    @staticmethod
+    def begun(interval: int, since: int, waiting: int | None = UNKNOWN) -> BarrierState:
+        """Of a table that has rows, and is put under barriers by the snapshot `since`."""
+        return BarrierState(interval, 0, interval, {}, interval, waiting, since=since)
 
     def with_member(self, writer: str, member: Member) -> BarrierState:
         """The same with what a writer has come to.
@@ -133,7 +147,16 @@ class BarrierState:
             )
             for name, member in self.members.items()
         }
-        return BarrierState(self.interval, barrier, barrier, members, barrier, revision=revision)
+        return replace(
+            BarrierState.new(self.interval),
+            frontier=barrier,
+            highest=barrier,
+            members=members,
+            moved=barrier,
+            revision=revision,
+            since=self.since,
+            first=self.first,
+        )
 
     def with_foreign(self, snapshot: Snapshot) -> BarrierState:
         """After a snapshot of a client that knows nothing of barriers.
@@ -159,7 +182,8 @@ class BarrierState:
 
     def to_json(self) -> str:
         """The property."""
-        said = {name: getattr(self, name) for name in _SAID}
+        names = (*_SAID, *(_BEGINNING if self.since else ()))
+        said = {name: getattr(self, name) for name in names}
         said["writers"] = {name: member.to_json() for name, member in self.members.items()}
         return json.dumps(said, separators=(",", ":"), ensure_ascii=False)
 
@@ -171,7 +195,8 @@ class BarrierState:
         least = min((member.frontier for member in self.members.values()), default=self.frontier)
         frontier = max(self.frontier, least)
         left = {name: last for name, last in self.left.items() if last > frontier}
-        return replace(self, frontier=frontier, left=left)
+        first = self.first or (frontier if self.since else 0)
+        return replace(self, frontier=frontier, left=left, first=first)
 
 
 def check_barrier(barrier: int, interval: int) -> None:
@@ -190,14 +215,14 @@ def state_at(snapshot: Snapshot | None, load: Load, interval: int) -> BarrierSta
 
     One look where the snapshot is ours; otherwise back over those of other clients, which are
     then added again, oldest first. A table that only others have written to begins with nothing,
-    if its first snapshot is still there.
+    if its first snapshot is still there. Behind a snapshot of ours of before the table was under
+    barriers it is as if they began with the next one.
     """
-    passed: list[Snapshot] = []
-    while snapshot is not None and BARRIERS not in snapshot.properties:
-        passed.append(snapshot)
-        snapshot = before(snapshot, load)
-    if snapshot is not None:
-        state = _parsed(snapshot.properties[BARRIERS], snapshot.id)
+    passed, said = _back_to_ours(snapshot, load)
+    if said is not None and BARRIERS in said.properties:
+        state = _parsed(said.properties[BARRIERS], said.id)
+    elif said is not None:
+        return BarrierState.begun(interval, (passed[0] if passed else said).id + 1)
     elif not passed or passed[-1].id == 1:
         state = BarrierState.new(interval)
     else:
@@ -205,11 +230,27 @@ def state_at(snapshot: Snapshot | None, load: Load, interval: int) -> BarrierSta
             f"barriers of snapshot {passed[0].id}",
             found=f"other clients' snapshots from {passed[-1].id} on, and none before them",
             expected="a kept snapshot of this client, which says how far each writer is",
-            action="Read a newer snapshot; if there is none, copy the table: an expiry has removed what they rest on.",
+            action="Read a newer snapshot. If there is none: if the table was being put under barriers, set the "
+            "option again; else copy the table, as an expiry has removed what they rest on.",
         )
     for one in reversed(passed):
         state = state.with_foreign(one)
     return state
+
+
+def says_barriers(snapshot: Snapshot | None, load: Load) -> bool:
+    """Whether a snapshot, or one that is kept before it, says barriers."""
+    _, said = _back_to_ours(snapshot, load)
+    return said is not None and BARRIERS in said.properties
+
+
+def _back_to_ours(snapshot: Snapshot | None, load: Load) -> tuple[list[Snapshot], Snapshot | None]:
+    """The newest kept snapshot of ours up to one, None without; and those of other clients behind it, newest first."""
+    passed: list[Snapshot] = []
+    while snapshot is not None and not (BARRIERS in snapshot.properties or remembers(snapshot)):
+        passed.append(snapshot)
+        snapshot = before(snapshot, load)
+    return passed, snapshot
 
 
 def is_foreign_commit(snapshot: Snapshot) -> bool:
@@ -237,6 +278,7 @@ def _parsed(text: str, snapshot_id: int) -> BarrierState:
         body = json.loads(text)
         numbers = [body[name] for name in ("interval", "frontier", "highest")]
         numbers += [body.get("moved", numbers[-1]), body.get("revision", 0)]
+        numbers += [body.get(name, 0) for name in _BEGINNING]
         waiting, left = body.get("waiting", UNKNOWN), body.get("left", {})
         members = {name: _member(entry) for name, entry in body["writers"].items()}
         if not all(type(n) is int for n in (*numbers, waiting or 0, *left.values())):
@@ -245,8 +287,10 @@ def _parsed(text: str, snapshot_id: int) -> BarrierState:
             raise ValueError(text)
     except (ValueError, TypeError, KeyError, AttributeError) as cause:
         raise damaged_property(snapshot_id, BARRIERS, text, _FORM) from cause
-    interval, frontier, highest, moved, revision = numbers
-    return BarrierState(interval, frontier, highest, members, moved, waiting, left, revision)
+    interval, frontier, highest, moved, revision, since, first = numbers
+    return BarrierState(
+        interval, frontier, highest, members, moved, waiting, left, revision, since, first
+    )
 
 
 def _member(entry: Any) -> Member:

@@ -8,6 +8,7 @@
     COMPLETE   joins first           given, else tick; nothing if not above   := label
     LEAVE      nothing               none                                     it is waited for no more
     REVISE     nothing               given, if rows are left at level 0       of all members: := given
+    BEGIN      of no writer: the table, which has rows, is put under barriers (`Level0Labels.begun`)
 
 Nobody goes ahead of the clock by itself: what is written twice within an interval stays open
 until the next one. F: the barrier up to which the table is complete. A label is above the
@@ -72,6 +73,7 @@ class Act(Enum):
     COMPLETE = "no records, and all of the barrier is in"
     LEAVE = "it is waited for no more"
     REVISE = "the table goes back to a barrier"
+    BEGIN = "the table is under barriers from here on"
 
 
 @dataclass(frozen=True)

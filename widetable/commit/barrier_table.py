@@ -39,7 +39,7 @@ def interval_of(schema: TableSchema, path: str) -> int:
             path,
             found=f"a table without {BARRIER_INTERVAL.key}",
             expected="a table under barriers",
-            action="Write with Table.write and scan a snapshot, or make the table with the option.",
+            action="Write with Table.write and scan a snapshot, or set the option.",
         )
     return interval
 
@@ -55,7 +55,8 @@ def one_interval(subject: str, intervals: Mapping[str, int | None]) -> int:
             found=", ".join(f"{name} with {_of(interval)}" for name, interval in intervals.items())
             or "none",
             expected=f"tables with one and the same {BARRIER_INTERVAL.key}",
-            action="Name others; a table gets the option when it is made.",
+            action="Name others, or put those that have no interval under barriers (docs/consistency.md, 'An existing "
+            "table').",
         )
     return first
 

@@ -4,14 +4,15 @@
     state    the barriers as of a snapshot, with what waits at level 0 looked up where other clients have committed
 
 A file whose commit has expired has a label that no record of the oldest kept snapshot is above:
-such a file moves up later than it could, and never too early.
+such a file moves up later than it could, and never too early. One of before the table was put under
+barriers has the lowest label, and nobody looks which commit added it.
 
     snapshot 8 known: {a: 10, b: 20};  9 adds c, label 20;  10 is a compaction that takes a
         at(10) = {b: 20, c: 20}        two deltas are read, however many files there are
 
 Thread-safe: what is remembered is replaced as a whole, and only followed while its snapshot is
-the one that is there under its id. Raises NotFoundError for a snapshot that has expired, and what
-reading manifests raises.
+the one that is there under its id. Raises NotFoundError for a snapshot that has expired,
+ConflictError for a compaction that is not cut at a barrier, and what reading manifests raises.
 """
 
 from __future__ import annotations
@@ -26,13 +27,14 @@ from widetable.commit.barrier_state import (
     UNKNOWN,
     BarrierState,
     label_of,
+    says_barriers,
     state_at,
 )
 from widetable.commit.committed import Load, before
 from widetable.commit.committed_columns import columns_of
 from widetable.commit.live_files import LiveFiles
 from widetable.commit.passed_over import if_there
-from widetable.errors import NotFoundError
+from widetable.errors import ConflictError, NotFoundError
 from widetable.format.bucket_id import BucketId, by_bucket
 from widetable.format.manifest_entry import ADD, DELETE, Identity, ManifestEntry
 from widetable.format.snapshot import Snapshot
@@ -121,6 +123,8 @@ class Level0Labels:
         """The barriers behind a compaction that takes these files of the snapshot.
 
         What it took counts as moved, what it left waits. One of older levels alone changes nothing.
+        Refuses one that was planned without a cut, by who did not know yet that the table is under barriers,
+        and takes records of a barrier that is not complete: they would be shown as of an earlier one.
         """
         state = self.state(snapshot, interval)
         taken = {entry.identity for entry in deletes if entry.file.level == 0}
@@ -128,11 +132,26 @@ class Level0Labels:
             return state
         level0 = self.at(snapshot, interval)
         labels = [level0.files[identity].label for identity in taken if identity in level0.files]
-        return replace(
-            state,
-            moved=max([state.moved, *labels]),
-            waiting=level0.lowest(state.waiting, without=taken),
-        )
+        moved = max([state.moved, *labels])
+        if moved > max(state.moved, state.frontier):
+            raise ConflictError(
+                f"compaction of {self.path}",
+                found=f"files of barrier {moved} among those that it takes; the table is complete up to "
+                f"{state.frontier}",
+                expected="a compaction that was planned since the table is under barriers, which takes none of these",
+                action="Compact again.",
+            )
+        return replace(state, moved=moved, waiting=level0.lowest(state.waiting, without=taken))
+
+    def begun(self, snapshot: Snapshot | None, interval: int) -> BarrierState | None:
+        """The barriers behind the snapshot by which a table is put under them.
+
+        None where it has no rows yet, or says its barriers already.
+        """
+        if snapshot is None or says_barriers(snapshot, self.load):
+            return None
+        waits = any(e.file.level == 0 for e in self._live_files.live_entries(snapshot))
+        return BarrierState.begun(interval, snapshot.id + 1, interval if waits else None)
 
     def at(self, snapshot: Snapshot, interval: int) -> Level0:
         """The files of a snapshot."""
@@ -182,13 +201,14 @@ class Level0Labels:
                 files[entry.identity] = self._labelled(entry, one, label, interval)
 
     def _looked_up(self, snapshot: Snapshot, interval: int) -> Level0:
-        """From nothing: back over the commits until each file has been found."""
+        """From nothing: back over the commits until each file has been found, or to where barriers begin."""
         live = self._live_files.live_entries(snapshot)
         wanted = {entry.identity: entry for entry in live if entry.file.level == 0}
         files: dict[Identity, LabelledFile] = {}
+        since = state_at(snapshot, self.load, interval).since
         oldest = snapshot
         one: Snapshot | None = snapshot
-        while one is not None and wanted:
+        while one is not None and wanted and one.id >= since:
             try:
                 label = label_of(one, self.load, interval)
                 added = [e for e in self._live_files.delta_entries(one) if e.kind == ADD]
@@ -200,7 +220,10 @@ class Level0Labels:
                 files[identity] = self._labelled(wanted.pop(identity), one, label, interval)
             oldest, one = one, self._before(one)
         for identity, entry in wanted.items():
-            files[identity] = self._labelled(entry, oldest, None, interval)
+            if oldest.id <= since:
+                files[identity] = LabelledFile(entry.bucket_id, interval, True, None)
+            else:
+                files[identity] = self._labelled(entry, oldest, None, interval)
         return Level0(snapshot, files)
 
     def _before(self, snapshot: Snapshot) -> Snapshot | None:

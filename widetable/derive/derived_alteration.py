@@ -1,7 +1,8 @@
 """Alters tables together with what their options make of others: `Table.alter_options`, and `Catalog.alter_table`.
 
-A new option `widen.<fk>` brings its columns, in the types of the dimension, and their sequence group. Raises what
-`operations/alteration` and `widen_schema` raise.
+A new option `widen.<fk>` brings its columns, in the types of the dimension, and their sequence group. A table that is
+put under barriers says so in a snapshot, too; its dims must be under the same ones. Raises what
+`operations/alteration`, `operations/barrier_beginning` and `widen_schema` raise.
 """
 
 from __future__ import annotations
@@ -12,15 +13,18 @@ from dataclasses import replace
 import pyarrow as pa
 
 from widetable.arguments import names
+from widetable.barrier_options import BARRIER_INTERVAL
 from widetable.derive.widen_at_barrier import let_wideners_leave
-from widetable.derive.widen_schema import widened_columns
+from widetable.derive.widen_schema import check_one_interval, widened_columns
 from widetable.derived_options import widen_options
 from widetable.operations.alteration import alter
+from widetable.operations.barrier_beginning import begin_barriers
 from widetable.operations.column_path import quoted
 from widetable.operations.neighbour import name_of, neighbour
 from widetable.operations.open_table import OpenTable
 from widetable.operations.schema_change import SchemaChange
 from widetable.option_checks import option_texts
+from widetable.options import TableOptions
 
 
 def alter_options(
@@ -43,9 +47,23 @@ def alter_table(table: OpenTable, change: SchemaChange) -> None:
     if widen_options(change.set_options):
         change = _widened(table, change)
     before = widen_options(table.schema.options)
+    is_under_barriers = BARRIER_INTERVAL.key in change.set_options
+    if is_under_barriers:
+        _check_dims(table, change)
     alter(table._file_io, table._paths, change)
+    if is_under_barriers:
+        begin_barriers(table)
     if before:
         let_wideners_leave(table)
+
+
+def _check_dims(table: OpenTable, change: SchemaChange) -> None:
+    """Refuse dims that are not under the barriers that the table gets."""
+    kept = {k: v for k, v in table.schema.options.items() if k not in change.remove_options}
+    options = {**kept, **change.set_options}
+    for widen in widen_options(options):
+        dim = neighbour(table, widen.table, f"option {widen.key!r}")
+        check_one_interval(widen, name_of(table), TableOptions(options), dim.schema)
 
 
 def _widened(table: OpenTable, change: SchemaChange) -> SchemaChange:

@@ -160,7 +160,7 @@ def _next_round(of: Widening) -> BarrierRound | None:
 
 def _available(dim: BarrierViews, after: int) -> Available:
     """Barriers of the dim behind that one; that they are exact, too."""
-    first, newest = after + dim.interval, dim.newest().frontier
+    first, newest = max(after + dim.interval, dim.first_barrier), dim.newest().frontier
     spans = [(first, newest)] if first <= newest else []
     return Available(spans, None if dim.exact.has_all else dim.exact.between(after, newest))
 

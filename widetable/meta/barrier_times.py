@@ -90,7 +90,8 @@ class KeptBarriers:
                     break
         self._kept.reverse()
         ids = range(self._kept[0].snapshot.id, views.ids.stop) if self._kept else range(0)
-        self._exact = ExactBarriers(ids, self._state, self._end, table.path)
+        first = views.first_barrier
+        self._exact = ExactBarriers(ids, self._state, self._end, table.path, first)
 
     def _load(self, table: OpenTable, id: int) -> _Kept:
         snapshot, load = table._committer.snapshots.load(id), table._committer.level0.load
@@ -214,7 +215,8 @@ class KeptBarriers:
 
     @property
     def _has_first(self) -> bool:
-        return bool(self._kept) and self._kept[0].snapshot.id == 1
+        """Whether the snapshot is kept with which the barriers of the table begin."""
+        return bool(self._kept) and self._kept[0].snapshot.id == (self._kept[0].state.since or 1)
 
     def _times(self, places: Mapping[int, int | None]) -> dict[int, int]:
         """places: the first in `_kept` that came to each barrier. Without those that are the oldest one: an earlier

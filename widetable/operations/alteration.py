@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import Final
 
 from widetable import options as opt
+from widetable.commit.barrier_table import check_rows_stay
 from widetable.commit.schema_store import SchemaStore
 from widetable.operations.bucket_mending import mended_options
 from widetable.operations.schema_change import SchemaChange, changed_schema
@@ -49,15 +50,16 @@ def alter(file_io: FileIO, paths: TablePaths, change: SchemaChange) -> TableSche
             return new
 
 
-def rescaled(store: SchemaStore, buckets: int) -> TableSchema:
+def rescaled(store: SchemaStore, buckets: int, path: str) -> TableSchema:
     """Publish the schema with another number of buckets, if it is another one. Whoever does so sees to the files.
 
     The option is immutable for `alter`; here it is allowed by name. Partitions keep the number
     that they were made with, which their manifest entries say (`total_buckets`), until their
-    rows are moved.
+    rows are moved. Not of a table that was put under barriers meanwhile. path: for messages.
     """
     while True:
         old, options = store.latest(), {opt.BUCKET.key: str(buckets)}
+        check_rows_stay(old, path)
         if old.num_buckets == buckets:
             return old
         new = changed_schema(old, SchemaChange(set_options=options), options)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final, TypeVar
 
 import pyarrow.compute as pc
@@ -84,8 +85,10 @@ def needed_for_barriers(state: TableState, committer: Committer) -> list[int]:
     """The first snapshot that must stay for the newest complete barriers to be read.
 
     No, one or two ids, for `expiry`, which keeps the smallest of all. Of an interval of 10,
-    complete up to 50, with `widetable.barriers-kept` = 2: what barrier 30 needs, and later ones.
+    complete up to 50, with `widetable.barriers-kept` = 2: what barrier 30 needs, and later ones. By the newest schema:
+    the table may have been put under barriers since the expiry began.
     """
+    state = replace(state, schema=committer.schemas.latest())
     if state.options.get(BARRIER_INTERVAL) is None:
         return []
     views = views_of(state, committer)

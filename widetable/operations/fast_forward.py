@@ -110,16 +110,19 @@ def fast_forward(
     check_rows_stay(state.schema, table.path)
     check_stands_alone(table.schema, table.path)
     check_there(table._file_io, source)
+    other = OpenTable(source.root, table._file_io)
+    check_rows_stay(other.schema, other.path)
     for root in (source.root, table._paths.root):
         wait_for_compactions(root)
     way = _FastForward(table._file_io, source, table._paths)
     if dry_run:
         return way.plan()
-    other = OpenTable(source.root, table._file_io)
     with (
         held(other._state(), way.earliest_id()),
         table._file_io.turn(table._paths.commit_turn),
     ):
+        for one in (table, other):  # either may have been put under barriers meanwhile
+            check_rows_stay(one.schema, one.path)
         plan = way.plan()
         if plan._dropped and not replace:
             raise _diverged(table, plan)

@@ -22,7 +22,7 @@ from typing import Any, Final
 from widetable.arguments import flag
 from widetable.commit.barrier_table import check_rows_stay
 from widetable.commit.committer import Committer
-from widetable.errors import ConflictError, InvalidError
+from widetable.errors import ConflictError, InvalidError, UnsupportedError
 from widetable.operations.compaction_threads import wait_for_compactions
 from widetable.operations.file_damage import Damage, DamagedFile, damaged_files
 from widetable.operations.file_origins import Origin, origins
@@ -158,9 +158,9 @@ def _committed(
     """The id of the commit; None when it lost. An error that leaves open whether it is in leaves the new files."""
     try:
         return committer.restore(messages, None).snapshot_id
-    except (ConflictError, InvalidError) as lost:
+    except (ConflictError, InvalidError, UnsupportedError) as lost:
         discard(table, messages)
-        if isinstance(lost, InvalidError):
+        if not isinstance(lost, ConflictError):
             raise
         _log.info("the repair of %s is planned again: %s", table.paths.root, lost)
         return None

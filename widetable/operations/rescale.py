@@ -31,7 +31,7 @@ from widetable.arguments import whole_number
 from widetable.commit.barrier_table import check_rows_stay
 from widetable.commit.commit_result import CommitResult
 from widetable.commit.committer import Committer
-from widetable.errors import ConflictError
+from widetable.errors import ConflictError, UnsupportedError
 from widetable.format.snapshot import Snapshot
 from widetable.operations.alteration import rescaled
 from widetable.operations.asked_partitions import asked_partitions
@@ -72,11 +72,11 @@ def rescale(table: OpenTable, buckets: int, partitions: Any = None) -> list[Comm
     only = None if partitions is None else asked_partitions(table, partitions, instead)
     schemas = table._committer.schemas
     if only is None:
-        rescaled(schemas, count)
+        rescaled(schemas, count, table.path)
     elif not schemas.is_rescaled():
         # Set, and set back, which notes it: who writes asks each partition for its number from now on.
-        rescaled(schemas, count)
-        rescaled(schemas, schema.num_buckets)
+        rescaled(schemas, count, table.path)
+        rescaled(schemas, schema.num_buckets, table.path)
     wait_for_compactions(table.path)
     done: list[CommitResult] = []
     for _ in range(_MOST_TRIES):
@@ -124,8 +124,10 @@ def _attempt(
             return None
         try:
             result = committer.rewrite(move.messages, rescaled=count)
-        except ConflictError as error:
+        except (ConflictError, UnsupportedError) as error:
             move.discard()
+            if not isinstance(error, ConflictError):
+                raise
             _say_lost(table, error)
             return None
     # What came meanwhile and waits for its changelog.

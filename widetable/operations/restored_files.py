@@ -150,9 +150,9 @@ def committed_links(
         messages = linked(table, restored)
     try:
         return commit(messages).snapshot_id
-    except (ConflictError, InvalidError) as lost:
+    except (ConflictError, InvalidError, UnsupportedError) as lost:
         discard(table, messages)
-        if isinstance(lost, InvalidError):
+        if not isinstance(lost, ConflictError):
             raise
         _log.info("files of %s that come back are planned again: %s", table.paths.root, lost)
         return None

@@ -6,7 +6,8 @@ All that comes back gets new names, so that each file lives in one run of snapsh
 `lookup` it is what lies above level 0 at the changelog position of T, so that the changes after T begin behind it.
 Writers are where they were at T; a job that came to the table later begins anew. Source: rule R20 of
 docs/consistency.md. Raises NotFoundError for a barrier that the table does not have or that has expired,
-UnsupportedError for files that cannot come back, ConflictError where other commits were faster again and again.
+UnsupportedError for files that cannot come back, InvalidError for rows that the table had before it was put under
+barriers, ConflictError where other commits were faster again and again.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from widetable.operations.open_table import OpenTable
 from widetable.operations.restored_files import check_restorable, linked
 from widetable.operations.supported import check_writable
 from widetable.read.barrier_changes import BY_COMPACTION
+from widetable.read.barrier_view import BarrierViews
 from widetable.write.discard import discard
 
 # Who commits; its identifier is the revision.
@@ -48,6 +50,7 @@ def barrier_to_go_to(table: OpenTable, barrier: int, revision: int | None) -> in
     """
     views, changes = barrier_views(table, revision), barrier_changes(table, revision)
     frontier = views.newest().frontier
+    _check_rows_of_before(table, views, barrier)
     if not barrier or not frontier:
         return 0
     # All snapshots are kept, and none is exact up to there: the jobs that make the table began later.
@@ -56,6 +59,22 @@ def barrier_to_go_to(table: OpenTable, barrier: int, revision: int | None) -> in
     views.check(barrier)
     _files_as_of(table, barrier, revision)
     return barrier
+
+
+def _check_rows_of_before(table: OpenTable, views: BarrierViews, barrier: int) -> None:
+    """Refuse to go back to before a table was put under barriers: the rows that it had then would go, and no job makes
+    them again.
+    """
+    state = views.newest()
+    if state.since and (not state.first or barrier < state.first):
+        raise InvalidError(
+            f"revision of {table.path}",
+            found="rows of before the table was put under barriers, which no job makes again",
+            expected=f"barrier {state.first} or a later one, which have them"
+            if state.first
+            else "a table that has come to a barrier since",
+            action="Go back to such a barrier.",
+        )
 
 
 def lost_commits(table: OpenTable, barrier: int, revision: int | None) -> LostCommits:

@@ -25,7 +25,7 @@ from widetable.commit.commit_identity import Identity
 from widetable.commit.commit_result import CommitResult
 from widetable.commit.live_files import LiveFiles
 from widetable.commit.touched_keys import key_batches, sorted_keys, touched_among, touched_files
-from widetable.errors import ConflictError, InvalidError, NotFoundError
+from widetable.errors import ConflictError, InvalidError, NotFoundError, UnsupportedError
 from widetable.format.bucket_id import by_bucket
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ManifestEntry
@@ -63,7 +63,7 @@ def remove_rows(
         commit = _Removal(state, committer.live_files, keys, messages, snapshot_id)
         try:
             result = committer.rewrite(commit.behind, by)
-        except (ConflictError, InvalidError, NotFoundError):
+        except (ConflictError, InvalidError, NotFoundError, UnsupportedError):
             discard(state, messages)
             raise
     if not result.committed:

@@ -342,6 +342,15 @@ def _newest_common(tables: Mapping[str, StagedBarriers]) -> int:
         reason = f"none that is complete in {slowest}; missing: {missing}"
     else:
         reason = f"none up to {state.frontier} that each job which makes them came to"
+        later = [
+            f"{n} from {t.state.first} on"
+            for n, t in tables.items()
+            if t.state.first > state.frontier
+        ]
+        if later:
+            reason = (
+                f"barriers up to {state.frontier} of {slowest}, and those of {', '.join(later)}"
+            )
     raise NotFoundError(
         f"a barrier of {', '.join(tables)}",
         found=reason,

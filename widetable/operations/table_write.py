@@ -24,7 +24,7 @@ from widetable.commit.commit_identity import Identity
 from widetable.commit.commit_result import CommitResult
 from widetable.commit.newest import Look
 from widetable.derived_options import check_not_derived
-from widetable.errors import ConflictError, InvalidError
+from widetable.errors import ConflictError, InvalidError, UnsupportedError
 from widetable.format.snapshot import COMMIT_KIND_APPEND, COMMIT_KIND_OVERWRITE
 from widetable.operations.open_table import OpenTable
 from widetable.operations.supported import check_given_rows, check_takes_rows, check_writable
@@ -141,7 +141,8 @@ def write_by(
     messages = _written(table, source, row_kind, look)
     try:
         result = commit(messages)
-    except (ConflictError, InvalidError):  # certainly not in; of any other error that is not known
+    # Certainly not in; of any other error that is not known.
+    except (ConflictError, InvalidError, UnsupportedError):
         discard(table, messages)
         raise
     if not result.committed:

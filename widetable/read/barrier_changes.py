@@ -148,7 +148,8 @@ class BarrierChanges:
         interval = self._views.interval
         if self._producer != BY_COMPACTION:
             # What comes after one that is before the oldest kept records may have expired.
-            first, newest = after + interval, self._views.newest().frontier
+            first = max(after + interval, self._views.first_barrier)
+            newest = self._views.newest().frontier
             if not self.has_all:
                 highest = self._views.state(self._views.ids[0]).highest
                 first = max(first, -(-highest // interval) * interval)
@@ -162,7 +163,7 @@ class BarrierChanges:
             last = state.frontier
             if state.waiting is not None:
                 last = min(last, state.waiting - interval)
-            first = max(state.moved, after + interval)
+            first = max(state.moved, after + interval, self._views.first_barrier)
             if first <= last:
                 yield first, last
                 after = last
@@ -208,9 +209,13 @@ class BarrierChanges:
         return 0 if not ids or self._views.state(ids[0]).highest else ids[0]
 
     def _expired(self, start: int) -> NotFoundError:
+        first_id = self._views.ids[0]
+        found = f"snapshots before {first_id} that have expired"
+        if self._views.state(first_id).since == first_id:
+            found = f"snapshots before {first_id} in which the table was not under barriers"
         return NotFoundError(
             f"changes after barrier {start} of {self._state.paths.root}",
-            found=f"snapshots before {self._views.ids[0]} that have expired",
+            found=found,
             expected=f"a later start: {self._some()}",
             action="Read the rows as of such a barrier with scan(barrier=..), then the changes from there.",
         )

@@ -19,7 +19,8 @@ the snapshots from the one on are looked at that took the table back last, up to
 snapshot that is complete up to the barrier nothing of it comes. Source: rules R14, R20 of docs/consistency.md.
 Raises NotFoundError for a barrier that is not complete, which says who is missing, for one that is not exact
 (`exact_barriers`), and for one that has expired;
-InvalidError for a table without barriers and a number that is none; what reading lists raises.
+InvalidError for a table without barriers and a number that is none; what reading lists raises. Of a table that was put
+under barriers later its first complete barrier is the first that there is, and has all rows of before (0064).
 
 Compactions between base and end move rows of the base and of extras into other files. These are
 not read: an extra is the file that the append added, which the snapshot of the append still
@@ -102,8 +103,8 @@ class BarrierViews:
         """ids: of the snapshots that are kept. visible: the last revision that counts, of that of the newest one.
 
         Reads snapshots at once: `self.ids` are those of one revision, each of which says, or
-        follows from one that says, how far the writers are. Raises NotFoundError for those that
-        expire meanwhile.
+        follows from one that says, how far the writers are; none from before the table was under
+        barriers. Raises NotFoundError for those that expire meanwhile.
         """
         self.interval = interval_of(schema, path)
         self._level0 = level0
@@ -111,8 +112,10 @@ class BarrierViews:
         self._load_any = lru_cache(maxsize=256)(level0.load)
         self._live_files = live_files
         self._path = path
+        ids = self._under_barriers(ids)
         self.ids = self._of_revision(ids[self._unknown(ids) :], visible)
-        self.exact = ExactBarriers(self.ids, self.state, self._end, path)
+        self.first_barrier = self.newest().first
+        self.exact = ExactBarriers(self.ids, self.state, self._end, path, self.first_barrier)
 
     def newest(self) -> BarrierState:
         """How far the table and its writers are."""
@@ -223,6 +226,11 @@ class BarrierViews:
             action="Read a later barrier; snapshots that are kept longer keep older ones.",
         )
 
+    def _under_barriers(self, ids: range) -> range:
+        """Without the snapshots of before the table was put under barriers."""
+        since = self.state(ids[-1]).since if ids else 0
+        return range(min(max(ids.start, since), ids.stop), ids.stop)
+
     def _unknown(self, ids: range) -> int:
         """How many of the first snapshots are other clients', behind ones of ours that have expired.
 
@@ -296,6 +304,7 @@ class BarrierViews:
         check_barrier(barrier, self.interval)
         state = self.newest()
         if barrier <= state.frontier:
+            self._check_first(barrier)
             self._check_revision(barrier)
             self.exact.check(barrier)
             return
@@ -310,6 +319,18 @@ class BarrierViews:
             expected=earlier,
             action=f"{waiting_for(behind)}, or read an earlier barrier.",
         )
+
+    def _check_first(self, barrier: int) -> None:
+        """Rows of before the table was put under barriers belong to its first complete one: of earlier ones nothing is
+        known.
+        """
+        if barrier < self.first_barrier:
+            raise NotFoundError(
+                f"barrier {barrier} of {self._path}",
+                found="one of before the table was put under barriers and came to its first one",
+                expected=f"{self.first_barrier} or a later one",
+                action="Read such a barrier, or a snapshot of before.",
+            )
 
     def _check_revision(self, barrier: int) -> None:
         """A revision keeps the rows as of the barrier that it went back to; those before are of

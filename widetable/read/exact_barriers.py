@@ -26,13 +26,14 @@ from widetable.errors import NotFoundError
 @dataclass(frozen=True)
 class ExactBarriers:
     """Of one table. ids: of its kept snapshots. state: the barriers as of one of them. end: the first snapshot that is
-    complete up to a complete barrier.
+    complete up to a complete barrier. first: earlier barriers are none of the table's (`BarrierState.first`).
     """
 
     ids: Sequence[int]
     state: Callable[[int], BarrierState]
     end: Callable[[int], int]
     path: str
+    first: int = 0
 
     @property
     def has_all(self) -> bool:
@@ -45,7 +46,7 @@ class ExactBarriers:
         Each job names the newest barrier that it came to; the lowest of these is tried next, as
         the other jobs may have passed over that one. It goes down in each step, so it ends.
         """
-        while barrier > 0:
+        while barrier >= max(self.first, 1):
             end = self.end(barrier)
             jobs = _derived(self.state(end))
             found = min((self._came_to(job, end, barrier) for job in jobs), default=barrier)

@@ -48,6 +48,9 @@ class StagedBarriers:
         """
         if barrier <= self.state.frontier:
             return self.views.exact.at_most(barrier) == barrier
+        is_first = self.state.since and not self.state.first
+        if is_first and barrier != self.frontier:  # rows of before belong to the first one
+            return False
         derived = [w for w, member in self.state.members.items() if member.kind == DERIVED]
         return barrier <= self.frontier and all(self._came_to(w) == barrier for w in derived)
 

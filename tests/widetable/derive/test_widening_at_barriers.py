@@ -8,7 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.barrier_tables import commit_without_barriers
+import widetable as wt
+from tests.barrier_tables import UNDER_BARRIERS, commit_without_barriers
 from tests.widetable.derive.orders import (
     COMMON,
     DIM,
@@ -334,3 +335,39 @@ def test_a_revision_of_the_dim_takes_the_fact_back_with_it(tmp_path: Path) -> No
     orders.round()
     assert orders.as_of() == (20, {1: (7, None, "Paris", 1)})
     assert not orders.fact.audit().findings
+
+
+def test_a_table_that_was_widened_without_barriers_goes_on_with_them(tmp_path: Path) -> None:
+    catalog = wt.Catalog(tmp_path)
+    plain = {key: value for key, value in COMMON.items() if key not in UNDER_BARRIERS}
+    dim = catalog.create_table(DIM, DIM_SCHEMA, primary_key=["id"], options=plain)
+    widen = {"merge-engine": "partial-update", "widen.cust": f"{DIM}(city)"}
+    schema = pa.schema([("id", pa.int64()), ("cust", pa.int64()), ("amount", pa.int64())])
+    fact = catalog.create_table(FACT, schema, primary_key=["id"], options={**plain, **widen})
+    dim.write({"id": [7, 8], "city": ["Oslo", "Rome"]})
+    fact.write({"id": [1, 2, 3], "cust": [7, 8, 7]})
+    fact.maintain(once=True)
+    fact.write({"id": [3], "cust": [8]})  # the widener has not seen it
+    with pytest.raises(
+        InvalidError, match=f"{FACT} with the interval 10 ms, {DIM} with no interval"
+    ):
+        catalog.alter_table(FACT, set_options=UNDER_BARRIERS)
+    for name in (DIM, FACT):
+        catalog.alter_table(name, set_options=UNDER_BARRIERS)
+    cities, orders = (
+        catalog.writer(DIM, "cities"),
+        catalog.writer(FACT, "orders", ["cust", "amount"]),
+    )
+    fact.maintain(once=True)  # joins
+    cities.complete(20)
+    orders.write({"id": [4], "cust": [7]}, barrier=20, complete=True)
+    fact.maintain(once=True)
+    cities.write({"id": [7], "city": ["Bergen"]}, barrier=30, complete=True)
+    orders.write({"id": [2], "cust": [7]}, barrier=30, complete=True)
+    fact.maintain(once=True)
+    expected = {20: ["Oslo", "Rome", "Rome", "Oslo"], 30: ["Bergen", "Bergen", "Rome", "Bergen"]}
+    for barrier, found in expected.items():
+        with catalog.session([FACT, DIM], as_of=barrier) as session:
+            rows = session.table(FACT).scan(["id", "city"]).to_arrow().sort_by("id")
+            assert rows["city"].to_pylist() == found
+    assert not fact.audit().findings

@@ -1,6 +1,6 @@
 """Random histories of tables under barriers: several writers, compactions, expiry, another client, at any moment. At
 each complete barrier that is kept the table has the rows that an oracle makes of the records with labels up to it, the
-same at all times; sessions over two tables see one barrier of both.
+same at all times; sessions over two tables see one barrier of both. Some tables were under no barriers for a while.
 """
 
 from __future__ import annotations
@@ -19,27 +19,45 @@ import widetable as wt
 from tests.barrier_labels import INTERVAL, Labels
 from tests.barrier_tables import (
     NAME,
+    UNDER_BARRIERS,
     commit_without_barriers,
     compact_without_barriers,
     new_table,
+    plain_table,
     rows_of,
+    write_as_another_client,
 )
 from tests.tallies import Note
-from widetable.errors import InvalidError, NotFoundError
+from widetable.errors import ConflictError, InvalidError, NotFoundError
+from widetable.lsm.bucket_plan import Scope
 from widetable.operations.barrier_scan import barrier_changes, barrier_views, scan_of_view
+from widetable.operations.compaction import compact_all
 
 Rows = list[tuple[int | None, ...]]
 _KEYS = 6
 _STEPS = 60
+_MOST_STEPS_BEFORE = 12
 
 
 @dataclass
 class Oracle(Labels):
     """Knows the rule of labels, and nothing of the engine. records: (label, key, column, value) as they were
-    committed.
+    committed; those of before the table was under barriers have the label 0. began: whether there was such a time.
+    first: the first complete barrier, 0 until there is one.
     """
 
     records: list[tuple[int, int, str, int]] = field(default_factory=list)
+    began: bool = False
+    first: int = 0
+
+    def _advance(self) -> None:
+        super()._advance()
+        self.first = self.first or self.complete
+
+    @property
+    def barriers(self) -> range:
+        """That there are: of a table that was put under them later none before the first complete one."""
+        return range((self.began and self.first) or INTERVAL, self.complete + INTERVAL, INTERVAL)
 
     def write(self, writer: str, barrier: int, values: dict[int, int], *, all: bool) -> None:
         label = self.written(writer, barrier, all=all)
@@ -82,21 +100,46 @@ def written(changes: list[dict[str, Any]]) -> Iterator[tuple[int, str, int]]:
 
 
 class History:
-    """One table, its writers `a` and `b`, each with the column of its name."""
+    """One table, its writers `a` and `b`, each with the column of its name. began: it is under barriers only after a
+    while.
+    """
 
-    def __init__(self, warehouse: Path, rng: random.Random) -> None:
+    def __init__(self, warehouse: Path, rng: random.Random, *, began: bool) -> None:
         self.rng = rng
         write_only, kept = rng.choice(("true", "false")), rng.choice("013")
         self.producer = rng.choice(("none", "input", "lookup", "lookup"))
         options = {"write_only": write_only, "bucket": rng.choice("123")}
         options["changelog_producer"] = self.producer
-        self.table = new_table(warehouse, widetable__barriers_kept=kept, **options)
+        options["widetable__barriers_kept"] = kept
+        self.table = (plain_table if began else new_table)(warehouse, **options)
         self.catalog = wt.Catalog(warehouse)
-        self.oracle = Oracle()
-        self.writers = {name: self._joined(name) for name in "ab"}
+        self.oracle = Oracle(began=began)
         self.numbers = 0
         self.changes = self.hidden = 0
         self.strangers = write_only == "true"
+        self.before = self.table._state()  # as who opened it before knows it
+        if began:
+            self._live_without_barriers()
+        self.writers = {name: self._joined(name) for name in "ab"}
+
+    def _live_without_barriers(self) -> None:
+        """Then the table is put under them."""
+        things = {
+            self._write_without: 6,
+            self._overwrite_without: 1,
+            self._compact: 2,
+            self._expire: 1,
+            self._another_without: int(self.strangers),
+        }
+        for _ in range(self.rng.randint(0, _MOST_STEPS_BEFORE)):
+            [thing] = self.rng.choices(list(things), list(things.values()))
+            thing()
+        self.before = self.table._state()
+        rows = rows_of(self.table.scan())
+        assert rows == self.oracle.rows(0)
+        self.oracle.began = bool(self.table.snapshots())
+        self.catalog.alter_table(NAME, set_options=UNDER_BARRIERS)
+        assert rows_of(self.table.scan()) == rows
 
     def step(self) -> str:
         """One thing that happens; its name."""
@@ -109,6 +152,7 @@ class History:
             self._expire: 1,
             self._another_client: int(self.strangers),
             self._another_compaction: int(self.strangers),
+            self._compaction_of_before: int(self.oracle.began),
         }
         [thing] = self.rng.choices(list(things), list(things.values()))
         thing()
@@ -117,7 +161,12 @@ class History:
     def check(self) -> int:
         """All complete barriers that are kept; how many."""
         checked = 0
-        for barrier in range(INTERVAL, self.oracle.complete + INTERVAL, INTERVAL):
+        if self.oracle.began and self.oracle.first > INTERVAL:
+            with pytest.raises(
+                NotFoundError, match=f"put under barriers.*{self.oracle.first} or a later"
+            ):
+                self.table.scan(barrier=self.oracle.first - INTERVAL)
+        for barrier in self.oracle.barriers:
             scan = self._scan(barrier)
             if scan is None:
                 assert not checked, "a barrier between kept ones has expired"
@@ -153,7 +202,7 @@ class History:
         found = barrier_changes(self.table)
         stops = [0] if found.has_all else []
         stops += [b for span in found.available(0) for b in range(span[0], span[1] + 1, INTERVAL)]
-        complete = range(INTERVAL, self.oracle.complete + 1, INTERVAL)
+        complete = self.oracle.barriers
         for barrier in {*self.rng.sample(complete, min(len(complete), 2))} - {*stops}:
             with pytest.raises(NotFoundError, match=r"changes (up to|after) barrier"):
                 self.table.changes(0, barrier, mode="barrier")
@@ -161,8 +210,8 @@ class History:
             return
         start, end = sorted(self.rng.sample(stops, 2))
         if not found.has_all and self.producer != "lookup":
-            oldest = self.table.inspect.snapshots()["snapshot_id"][0].as_py()
-            if barrier_views(self.table).state(oldest).highest > start:
+            views = barrier_views(self.table)
+            if views.state(views.ids[0]).highest > start:
                 with pytest.raises(NotFoundError, match="have expired"):
                     self.table.changes(start, end, mode="barrier")
                 return
@@ -228,6 +277,31 @@ class History:
     def _expire(self) -> None:
         self.table.expire_snapshots(1, self.rng.randint(1, 5))
 
+    def _compaction_of_before(self) -> None:
+        """By who opened the table when it was under no barriers, and has not looked since."""
+        scope = self.rng.choice((Scope.FULL, Scope.DUE, Scope.COMMIT))
+        with contextlib.suppress(ConflictError):  # it would take records of an open barrier
+            compact_all(self.before, wt.Table.open(self.table.path)._committer, scope)
+
+    def _write_without(self) -> None:
+        column, values = self.rng.choice("abc"), self._values()
+        self.table.write({"id": list(values), column: list(values.values())})
+        self._said(column, values)
+
+    def _overwrite_without(self) -> None:
+        column, values = self.rng.choice("abc"), self._values()
+        self.table.overwrite({"id": list(values), column: list(values.values())}, whole_table=True)
+        self.oracle.records.clear()
+        self._said(column, values)
+
+    def _another_without(self) -> None:
+        values = self._values()
+        write_as_another_client(self.table, {"id": list(values), "c": list(values.values())})
+        self._said("c", values)
+
+    def _said(self, column: str, values: dict[int, int]) -> None:
+        self.oracle.records += [(0, key, column, value) for key, value in values.items()]
+
     def _another_compaction(self) -> None:
         compact_without_barriers(self.table)
 
@@ -237,11 +311,12 @@ class History:
         self.oracle.strange(values)
 
 
-@pytest.mark.parametrize("number", range(6))
+@pytest.mark.parametrize("number", range(4))
+@pytest.mark.parametrize("began", [False, True], ids=["made under barriers", "later"])
 def test_barriers_show_what_their_records_say(
-    tmp_path: Path, rng: random.Random, number: int, tally: Note
+    tmp_path: Path, rng: random.Random, number: int, began: bool, tally: Note
 ) -> None:
-    history = History(tmp_path, rng)
+    history = History(tmp_path, rng, began=began)
     done, checked = [], 0
     for _ in range(_STEPS):
         done.append(history.step())

@@ -307,8 +307,6 @@ def test_a_table_without_the_option_has_no_barriers(tmp_path: Path) -> None:
         catalog.writer(NAME, "w")
     with pytest.raises(InvalidError, match="barrier-interval"):
         table.scan(barrier=10)
-    with pytest.raises(InvalidError, match=r"barrier-interval.*Catalog\.writer.*An existing table"):
-        catalog.alter_table(NAME, set_options={"widetable.barrier-interval": "1 s"})
 
 
 def test_a_table_under_barriers_gets_no_option_that_does_not_go_with_them(tmp_path: Path) -> None:
