@@ -60,7 +60,8 @@ campaign: $(STAMP) ## A day of histories, faults, damage, kills and a soak, of w
 	  WIDETABLE_OVERLAPS=10000 WIDETABLE_READS=1000000 WIDETABLE_STARTS=20000 WIDETABLE_OPENS=1000 \
 	  WIDETABLE_WIDE_WRITERS=500 WIDETABLE_WIDE_KEYS=20000 WIDETABLE_PAIRS=all WIDETABLE_PAIR_ROUNDS=4 \
 	  $(VENV) -m pytest --timeout 0 -o faulthandler_timeout=0 tests/histories tests/failing_system tests/damaged_files \
-	  tests/metamorphic tests/pairs tests/kill tests/widetable/operations/test_expiry_races.py \
+	  tests/metamorphic tests/pairs tests/spark/test_pairs_of_spark.py tests/kill \
+	  tests/widetable/operations/test_expiry_races.py \
 	  tests/widetable/operations/test_read_histories.py tests/spark/test_asked_first.py tests/meta/test_failover.py \
 	  tests/widetable/test_hostile_arguments.py tests/widetable/derive/test_join_of_many.py \
 	  tests/widetable/operations/test_lookup_of_long_texts.py \

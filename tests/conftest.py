@@ -22,6 +22,7 @@ from hypothesis import HealthCheck, settings
 
 from tests import spark_home, tiers
 from tests.built_site import built_site
+from tests.object_stores.s3_server import s3_server
 from tests.tallies import Note, lines, note_of
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -128,6 +129,13 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the site as `make docs` builds it: once for all processes that run tests side by side."""
     folder = tmp_path_factory.getbasetemp()
     return built_site(folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder)
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[int]:
+    """The port of an S3 server: one for the tests of a process."""
+    with s3_server() as port:
+        yield port
 
 
 @pytest.fixture(scope="session")

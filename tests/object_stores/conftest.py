@@ -1,4 +1,4 @@
-"""One S3 server for the tests of a process, a proxy in front of it for each test, and a place in its bucket."""
+"""A proxy in front of the S3 server for each test, and a place in its bucket."""
 
 from __future__ import annotations
 
@@ -9,17 +9,11 @@ import pytest
 
 from tests.object_stores.faulty_proxy import FaultyProxy, faulty_proxy
 from tests.object_stores.given_filesystems import PARAMETERS, Given, given_filesystem
-from tests.object_stores.s3_server import BUCKET, environment, s3_server
+from tests.object_stores.s3_server import BUCKET, environment
 from widetable.storage import store_client
 from widetable.storage.object_store import ObjectStoreFileIO
 
 ROOT = f"s3://{BUCKET}"
-
-
-@pytest.fixture(scope="session")
-def server() -> Iterator[int]:
-    with s3_server() as port:
-        yield port
 
 
 @pytest.fixture

@@ -1,5 +1,5 @@
-"""Where the readers of a scenario run: in this process under another zone, without a temporary directory or on a disk
-that is read-only; or in a process of their own, without assertions.
+"""Where a scenario is lived: under another zone, without a temporary directory, in an object store, in a new process
+after each step. Or where its readers run: on a disk that is read-only, in a process of their own without assertions.
 """
 
 from __future__ import annotations
@@ -10,30 +10,41 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+import uuid
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NoReturn
 
 import pytest
 
+from tests.forked import in_a_child
+from tests.object_stores import s3_server
 from tests.pairs.reading import Request, as_json, read
 from tests.read_only_disk import make_read_only
+from widetable.storage import store_client
 
-_ZONE: Final = "Australia/Lord_Howe"  # half an hour of daylight saving
+OTHER_ZONE: Final = "Australia/Lord_Howe"  # half an hour of daylight saving
 _ROOT: Final = Path(__file__).resolve().parents[2]
 
 
 @contextmanager
-def of_life(environment: str) -> Iterator[None]:
-    """All steps run so: writers, compactions, readers."""
+def of_life(environment: str, folder: Path, server: Callable[[], int]) -> Iterator[str]:
+    """All steps run so: writers, compactions, readers. Gives the warehouse."""
+    warehouse = str(folder)
     with pytest.MonkeyPatch.context() as patch:
+        if environment == "object store":
+            for name, value in s3_server.environment(server()).items():
+                patch.setenv(name, value)
+            patch.setattr(store_client, "_CLIENTS", {})
+            patch.setattr(store_client, "_USERS", {})
+            warehouse = f"s3://{s3_server.BUCKET}/{uuid.uuid4().hex}"
         if environment == "another zone":
-            patch.setenv("TZ", _ZONE)
+            patch.setenv("TZ", OTHER_ZONE)
             time.tzset()
         if environment == "no temporary directory":
             patch.setattr(tempfile, "gettempdir", _none)
-        yield
+        yield warehouse
     time.tzset()
 
 
@@ -45,6 +56,12 @@ def read_in(environment: str, request: Request) -> list[str]:
         if environment == "read-only disk":
             make_read_only(patch)
         return read(request)
+
+
+def in_a_new_process(work: Callable[[], None]) -> None:
+    """A child, which shares no cache, handle or thread with this one, and what is known in the test it knows."""
+    _, status = os.waitpid(in_a_child(work), 0)
+    assert status == 0, "the error is in what the process wrote to standard error"
 
 
 def _none() -> NoReturn:

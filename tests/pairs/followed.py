@@ -1,25 +1,29 @@
-"""Who follows a table through its life, by a consumer, and the rows that it has by what it was given."""
+"""Who follows a table through its life, by a consumer or a stream of Spark, and the rows that its changes make."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pyarrow as pa
 
+import widetable as wt
 from tests.changelog_follower import ROW_KIND, Follower
 from tests.model import Model, Record
+from tests.pairs.compared import check_rows
 from tests.pairs.life import Life
 from tests.plain_rows import python_rows
 from tests.random_table import texts
 
 
 class Followed:
-    """events: the changes make the rows; else they are records, which are folded. The consumer is made before the first
-    record: who begins later is given rows, which do not show the retractions that late records meet.
+    """events: the changes make the rows; else they are records, which are folded. It begins before the first record:
+    who begins later is given rows, which do not show the retractions that late records meet.
     """
 
     def __init__(self, life: Life) -> None:
         self._life = life
-        with life.table.follow("reader", timeout=0) as changes:
-            assert list(changes) == []
+        self._take = life.others.followers.get(life.row["reader"], _by_a_consumer)
+        assert not list(self._take(life.table))
         self._makes_events = life.row["producer"] in ("lookup", "full-compaction")
         schema = life.table.schema
         self._follower, self._model = Follower(schema), Model(schema)
@@ -28,13 +32,12 @@ class Followed:
     def look(self) -> None:
         """Take what has come since the last look."""
         self._alter()
-        with self._life.table.follow("reader", timeout=0) as changes:
-            for batch in changes:
-                records = _records(batch)
-                if self._makes_events:
-                    self._follower.apply(records)
-                else:
-                    self._model.write(records)
+        for batch in self._take(self._life.table):
+            records = _records(batch)
+            if self._makes_events:
+                self._follower.apply(records)
+            else:
+                self._model.write(records)
 
     def check(self) -> None:
         """All is compacted, and was looked at."""
@@ -42,7 +45,7 @@ class Followed:
         if self._makes_events:
             self._follower.check(rows)
         else:
-            assert texts(self._model.rows()) == texts(rows)
+            check_rows("who folds", texts(self._model.rows()), texts(rows))
 
     def _alter(self) -> None:
         names, schema = dict(self._life.names.of), self._life.table.schema
@@ -58,3 +61,8 @@ class Followed:
 
 def _records(batch: pa.RecordBatch) -> list[Record]:
     return [(row.pop(ROW_KIND), row) for row in python_rows(batch)]
+
+
+def _by_a_consumer(table: wt.Table) -> Iterable[pa.RecordBatch]:
+    with table.follow("reader", timeout=0) as changes:
+        yield from changes

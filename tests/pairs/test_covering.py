@@ -7,7 +7,8 @@ from itertools import combinations
 import pytest
 
 from tests.pairs.covering import covering, legal_pairs, pairs_of
-from tests.pairs.dimensions import DIMENSIONS, PLAIN, RULES, may_meet
+from tests.pairs.dimensions import DIMENSIONS, PLAIN
+from tests.pairs.rules import RULES, may_meet
 
 SMALL = {"one": ("a", "b", "c"), "two": ("a", "b"), "three": ("a", "b", "c"), "four": ("a", "b")}
 

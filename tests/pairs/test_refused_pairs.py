@@ -9,8 +9,10 @@ import pytest
 
 import widetable as wt
 from tests.pairs.covering import Choice
-from tests.pairs.dimensions import PLAIN, REFUSED
+from tests.pairs.dimensions import PLAIN
 from tests.pairs.life import Life
+from tests.pairs.rules import REFUSED
+from tests.pairs.steps import due
 
 CASES = [
     pytest.param(pair, rule.refused.split(), id=" x ".join(value for _, value in pair))
@@ -21,7 +23,7 @@ CASES = [
 
 def live(life: Life) -> None:
     life.create()
-    for step in life.due():
+    for step in due(life):
         step()
 
 
@@ -29,7 +31,7 @@ def live(life: Life) -> None:
 def test_what_may_not_meet_is_refused(
     tmp_path: Path, pair: tuple[Choice, Choice], kinds: list[str]
 ) -> None:
-    life = Life(PLAIN | dict(pair), random.Random("refused"), tmp_path)
+    life = Life(PLAIN | dict(pair), random.Random("refused"), str(tmp_path))
     with pytest.raises(wt.WidetableError) as refused:
         live(life)
     assert type(refused.value).__name__ in kinds

@@ -1,0 +1,248 @@
+"""What may not meet in a table, with the reason. Pure.
+
+A rule says which values of two dimensions do not go together: the product refuses them (`REFUSED`, which
+test_refused_pairs.py holds), or the documents say that they have no common meaning to check (`APART`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+from tests.pairs.covering import Choice
+from tests.pairs.dimensions import FOLLOWERS, OF_SPARK
+
+
+@dataclass(frozen=True)
+class Rule:
+    """one, other: a dimension and its values that do not meet the other's. refused: kinds of error that the product
+    raises, "" where it does not: the reason says why nobody checks it.
+    """
+
+    one: tuple[str, tuple[str, ...]]
+    other: tuple[str, tuple[str, ...]]
+    refused: str
+    reason: str
+
+    def forbids(self, first: Choice, second: Choice) -> bool:
+        return (_has(self.one, first) and _has(self.other, second)) or (
+            _has(self.one, second) and _has(self.other, first)
+        )
+
+    def pairs(self) -> list[tuple[Choice, Choice]]:
+        (name, values), (other, others) = self.one, self.other
+        return [((name, value), (other, meets)) for value in values for meets in others]
+
+
+def _has(of: tuple[str, tuple[str, ...]], choice: Choice) -> bool:
+    return choice[0] == of[0] and choice[1] in of[1]
+
+
+_UNDER_BARRIERS: Final = ("barrier", ("barriers", "staged"))
+_SPARK_WRITES: Final = ("client", OF_SPARK["client"])
+_VECTORS: Final = ("vectors", ("32 bits", "64 bits"))
+_NO_DELETES: Final = ("partial-update", "partial-update by order", "aggregation", "first-row")
+REFUSED: Final = (
+    Rule(
+        _UNDER_BARRIERS,
+        _VECTORS,
+        "UnsupportedError",
+        "commit/barrier_table.py: a vector changes rows without a writer",
+    ),
+    Rule(
+        _UNDER_BARRIERS,
+        ("producer", ("full-compaction",)),
+        "UnsupportedError",
+        "decision 0042: what moved up would not be what was emitted",
+    ),
+    Rule(
+        _UNDER_BARRIERS,
+        ("bucket", ("dynamic",)),
+        "UnsupportedError",
+        "commit/barrier_table.py: a fixed number of buckets",
+    ),
+    Rule(
+        _UNDER_BARRIERS,
+        ("removal", ("delete", "delete keys", "rewrite", "partition")),
+        "InvalidError UnsupportedError",
+        "rows are writers'; those of a complete barrier stay (check_rows_stay)",
+    ),
+    Rule(
+        _UNDER_BARRIERS,
+        ("history", ("rollback", "rescale", "copy")),
+        "UnsupportedError",
+        "rows of a complete barrier are where they were (check_rows_stay)",
+    ),
+    Rule(
+        _UNDER_BARRIERS,
+        ("branch", ("fast-forward",)),
+        "UnsupportedError",
+        "rows of a complete barrier are where they were (check_rows_stay)",
+    ),
+    Rule(
+        _VECTORS,
+        ("engine", ("first-row", "partial-update by order")),
+        "UnsupportedError",
+        "operations/supported.py: a row above level 0 is not the whole row of its key",
+    ),
+    Rule(
+        _VECTORS,
+        ("producer", ("full-compaction",)),
+        "UnsupportedError",
+        "operations/supported.py",
+    ),
+    Rule(
+        ("engine", ("partial-update by order",)),
+        ("producer", ("lookup", "full-compaction")),
+        "UnsupportedError",
+        "decision 0002: a merged row has no one place in the order",
+    ),
+    Rule(
+        ("engine", ("first-row",)),
+        ("producer", ("input", "full-compaction")),
+        "InvalidError UnsupportedError",
+        "decision 0037: its changelog is that of lookup",
+    ),
+    Rule(
+        ("engine", (*_NO_DELETES, "groups")),
+        ("removal", ("delete", "delete keys")),
+        "UnsupportedError",
+        "operations/delete.py: a -D removes no row there",
+    ),
+    Rule(
+        ("engine", ("first-row",)),
+        ("removal", ("records",)),
+        "InvalidError",
+        "a -D means nothing there",
+    ),
+    Rule(
+        ("bucket", ("one", "three", "dynamic")),
+        ("removal", ("partition",)),
+        "InvalidError",
+        "the table has no partitions",
+    ),
+    Rule(
+        ("bucket", ("dynamic",)),
+        ("history", ("rescale",)),
+        "InvalidError UnsupportedError",
+        "an index says where a key is",
+    ),
+    Rule(
+        ("bucket", ("dynamic",)),
+        ("writers", ("two tasks",)),
+        "UnsupportedError",
+        "decision 0032: one task gives new keys their buckets",
+    ),
+)
+APART: Final = (
+    Rule(
+        ("engine", ("partial-update", "partial-update by order", "aggregation")),
+        ("removal", ("records",)),
+        "",
+        "semantics: a retraction that meets other records has no meaning; refused when it is merged",
+    ),
+    Rule(
+        ("reader", FOLLOWERS),
+        ("removal", ("rewrite", "partition")),
+        "",
+        "Table.delete: readers of changes do not see an overwrite",
+    ),
+    Rule(
+        ("reader", FOLLOWERS),
+        ("history", ("rollback", "copy")),
+        "",
+        "a follower ends before it, with an error (tests of rollback); a copy has another history",
+    ),
+    Rule(
+        ("reader", FOLLOWERS),
+        ("branch", ("fast-forward", "of a tag", "empty")),
+        "",
+        "what a follower has read is dropped, or it is of another branch",
+    ),
+    Rule(
+        ("environment", ("read-only disk", "optimised")),
+        ("reader", ("follow",)),
+        "",
+        "its consumer writes how far it is",
+    ),
+    Rule(
+        ("client", ("pypaimon",)),
+        _UNDER_BARRIERS,
+        "",
+        "a stranger's commit belongs to whatever comes next (test_barrier_histories has its oracle)",
+    ),
+    Rule(
+        _SPARK_WRITES,
+        _UNDER_BARRIERS,
+        "",
+        "a commit without a barrier belongs to whatever comes next; with one: tests/spark/test_root_stream, test_bank",
+    ),
+    Rule(
+        ("reader", ("pypaimon",)),
+        ("environment", ("object store",)),
+        "",
+        "its client of stores is its own; the bytes there are those of a disk (tests/object_stores/test_tables)",
+    ),
+    Rule(
+        ("reader", ("pypaimon",)),
+        ("removal", ("records",)),
+        "",
+        "it merges a retraction of a row that is not there otherwise (test_pypaimon_differs)",
+    ),
+    Rule(
+        ("reader", ("pypaimon", *OF_SPARK["reader"])),
+        ("environment", ("no temporary directory", "read-only disk", "optimised", "restart")),
+        "",
+        "what reads is in processes of its own, which are not so (tests/spark/test_read_only_tables)",
+    ),
+    Rule(
+        _SPARK_WRITES,
+        ("environment", ("no temporary directory",)),
+        "",
+        "Spark itself needs one",
+    ),
+    Rule(
+        _SPARK_WRITES,
+        ("environment", ("restart",)),
+        "",
+        "each of its commits is of another process as it is; a forked driver cannot ask its Java",
+    ),
+    Rule(
+        ("client", ("pypaimon",)),
+        ("environment", ("object store",)),
+        "",
+        "its client of stores is its own; the bytes there are those of a disk (tests/object_stores/test_tables)",
+    ),
+    Rule(
+        ("client", ("pypaimon",)),
+        ("bucket", ("dynamic",)),
+        "",
+        "it does not keep the hash index",
+    ),
+    Rule(
+        ("client", ("pypaimon",)),
+        _VECTORS,
+        "",
+        "it leaves those of rows that are merged to its Python, which refuses them (test_random_tables)",
+    ),
+    Rule(
+        ("bucket", ("dynamic",)),
+        ("writers", ("overtaken",)),
+        "",
+        "decision 0032: of two writers with one new key the later is refused (test_dynamic_tables)",
+    ),
+    Rule(
+        ("reader", FOLLOWERS),
+        ("branch", ("written as a branch",)),
+        "",
+        "the consumer of main does not go on in a branch",
+    ),
+)
+RULES: Final = REFUSED + APART
+
+
+@cache
+def may_meet(one: Choice, other: Choice) -> bool:
+    """Whether no rule forbids it."""
+    return not any(rule.forbids(one, other) for rule in RULES)
