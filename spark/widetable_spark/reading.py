@@ -9,7 +9,8 @@ of a table in an object store for whose URLs Hadoop has no connector.
     split                                     read by
     one run, no deletes, Parquet, under       Spark's scan
     the current schema, with all partition
-    columns that are asked for
+    columns that are asked for, and names
+    that differ by more than case
     anything else                             a Python task per split
 
 The two are a union, so rows come in no order. Spark decides which rows `where` keeps, whoever read them: its session
@@ -21,7 +22,8 @@ miss some, which Spark says by an error.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import reduce
@@ -32,7 +34,7 @@ import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from widetable import InvalidError, Table
 from widetable.connector import held_columns, hold_partition_columns, names, refused, text
@@ -93,7 +95,11 @@ def read(
     raw: list[SplitRead] = []
     merged: list[SplitRead] = []
     schema_id, types = table.schema.id, {field.type for field in wide}
-    is_served = all(map(_same_in_spark, types)) and hadoop_serves(spark, table.path)
+    is_served = (
+        all(map(_same_in_spark, types))
+        and spark_tells_apart(target, table.schema.names)
+        and hadoop_serves(spark, table.path)
+    )
     for split in scan.split_reads():
         is_raw = is_served and spark_can_scan(split, schema_id)
         (raw if is_raw else merged).append(split)
@@ -150,6 +156,28 @@ def spark_can_scan(split: SplitRead, schema_id: int) -> bool:
     if not split.raw_files or not all(file.is_parquet for file in split.raw_files):
         return False
     return all(file.schema_id == schema_id for file in split.raw_files)
+
+
+def spark_tells_apart(target: StructType, held: Iterable[str]) -> bool:
+    """Whether Spark's Parquet scan finds the columns of `target` by their names, which it takes without regard to case
+    unless the session says otherwise when the query runs. held: names of all columns of the files.
+    """
+    times = Counter(name.lower() for name in held)
+    return all(times[name.lower()] <= 1 for name in target.names) and all(
+        _fields_apart(field.dataType) for field in target
+    )
+
+
+def _fields_apart(kind: DataType) -> bool:
+    """Of the rows within a type, at any depth."""
+    if isinstance(kind, StructType):
+        names = {name.lower() for name in kind.names}
+        return len(names) == len(kind) and all(_fields_apart(field.dataType) for field in kind)
+    if isinstance(kind, ArrayType):
+        return _fields_apart(kind.elementType)
+    if isinstance(kind, MapType):
+        return _fields_apart(kind.keyType) and _fields_apart(kind.valueType)
+    return True
 
 
 def _same_in_spark(t: pa.DataType) -> bool:
