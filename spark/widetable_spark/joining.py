@@ -63,6 +63,7 @@ from widetable_spark.spark_types import (
     check_collations,
     checked_arrow_schema,
     spark_schema,
+    with_nullable_voids,
 )
 from widetable_spark.task_writer import QUERY_ID_PROPERTY
 from widetable_spark.worker_heap import settle
@@ -156,7 +157,7 @@ def _mapped(
     """
     added = spark_schema(pa.schema(join.plan.added))
     # With the metadata of df's columns, which say which of them has the watermark.
-    target = StructType([*df.schema.fields, *added.fields])
+    target: StructType = with_nullable_voids(StructType([*df.schema.fields, *added.fields]))
     tasks = _tasks(join, series, chosen, target, df.columns)
     tasks.__name__ = function
     plain = plainly_named(df)

@@ -23,7 +23,15 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    MapType,
+    NullType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 from widetable import InvalidError, UnsupportedError
 from widetable.connector import BATCH_BYTES, pieces
@@ -51,24 +59,55 @@ def spark_schema(arrow: pa.Schema) -> StructType:
 
 def arrow_schema(schema: StructType) -> pa.Schema:
     """The Arrow schema of the batches that Spark expects from a reader of `schema`.
-    Zones are UTC, whatever the session's is.
+    Zones are UTC, whatever the session's is. Raises ValueError or PySparkException for a type that no Arrow type holds.
     """
-    return to_arrow_schema(schema, **IN_UTC)
+    try:
+        return to_arrow_schema(schema, **IN_UTC)
+    except ValueError:
+        # Elements of `array()` are VOID and not nullable.
+        return to_arrow_schema(with_nullable_voids(schema), **IN_UTC)
 
 
 def checked_arrow_schema(schema: StructType, action: str) -> pa.Schema:
     """The same, for columns that a caller gives. Raises UnsupportedError naming one that no Arrow type holds."""
-    for field in schema:
-        try:
-            arrow_schema(StructType([field]))
-        except PySparkException as cause:
-            raise UnsupportedError(
-                f"column {field.name!r}",
-                found=f"the type {field.dataType.simpleString()}, which Spark gives to no Python function",
-                expected="a type that Spark's Arrow batches have",
-                action=action,
-            ) from cause
-    return arrow_schema(schema)
+    try:
+        return arrow_schema(schema)
+    except (PySparkException, ValueError) as cause:
+        field = next(field for field in schema if not _has_arrow_type(field))
+        raise UnsupportedError(
+            f"column {field.name!r}",
+            found=f"the type {field.dataType.simpleString()}, which Spark gives to no Python function",
+            expected="a type that Spark's Arrow batches have",
+            action=action,
+        ) from cause
+
+
+def _has_arrow_type(field: StructField) -> bool:
+    try:
+        arrow_schema(StructType([field]))
+    except (PySparkException, ValueError):
+        return False
+    return True
+
+
+def with_nullable_voids(kind: Any) -> Any:
+    """The type in which all that is VOID may be null, but for keys of maps, as pyarrow wants it."""
+    if isinstance(kind, ArrayType):
+        element = with_nullable_voids(kind.elementType)
+        return ArrayType(element, kind.containsNull or isinstance(element, NullType))
+    if isinstance(kind, MapType):
+        value = with_nullable_voids(kind.valueType)
+        nullable = kind.valueContainsNull or isinstance(value, NullType)
+        return MapType(with_nullable_voids(kind.keyType), value, nullable)
+    if isinstance(kind, StructType):
+        fields = ((field, with_nullable_voids(field.dataType)) for field in kind)
+        return StructType(
+            [
+                StructField(f.name, type_, f.nullable or isinstance(type_, NullType), f.metadata)
+                for f, type_ in fields
+            ]
+        )
+    return kind
 
 
 def check_collations(fields: Iterable[StructField]) -> None:

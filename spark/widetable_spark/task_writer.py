@@ -33,7 +33,7 @@ from widetable_spark.column_path import names_path
 from widetable_spark.event_time import check_event_time, largest_event_time
 from widetable_spark.inserted_nulls import check_inserted
 from widetable_spark.source_options import COLUMNS, SourceOptions, WatermarkOptions
-from widetable_spark.spark_types import arrow_schema, check_collations
+from widetable_spark.spark_types import arrow_schema, check_collations, checked_arrow_schema
 from widetable_spark.worker_heap import settle
 
 # A local property that Spark gives to all jobs of a streaming query (spark.md section 3).
@@ -124,7 +124,7 @@ def plan_writer(
     schema: of the DataFrame, of which option `columns` may take a part. is_named: the commit will say whose it is, as
     those of tables under barriers must.
     Raises InvalidError for unknown, missing or duplicate columns and for column sets that break a sequence group,
-    UnsupportedError for text with a collation.
+    UnsupportedError for text with a collation, and for types that no Arrow type holds.
     """
     columns = options.columns or tuple(n for n in schema.names if n != options.row_columns)
     if len(set(columns)) != len(columns):
@@ -147,9 +147,12 @@ def plan_writer(
             action="Correct the names.",
         )
     check_collations(given)
-    check_write_columns(table, arrow_schema(given), options.row_kind, named=is_named)
+    # Spark sends all columns, also those that are not written.
+    sent = checked_arrow_schema(schema, "Cast or drop the column before the write.")
+    written = sent if given.names == schema.names else arrow_schema(given)
+    check_write_columns(table, written, options.row_kind, named=is_named)
     if options.watermark is not None:
-        check_event_time(arrow_schema(schema), options.watermark.column)
+        check_event_time(sent, options.watermark.column)
     return TaskWriter(
         table,
         columns,

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import widetable as wt
@@ -76,3 +77,82 @@ def test_columns_whose_names_differ_in_case_are_read(
         assert found(named, "k") == [(1,)]
     finally:
         spark.conf.unset("spark.sql.caseSensitive")
+
+
+# SPARK-33489, SPARK-45026, SPARK-50815, SPARK-59275, paimon#6362: types that Spark has and no table has
+
+
+@pytest.mark.parametrize(
+    ("kind", "expression", "value"),
+    [
+        ("INT", "NULL", None),
+        ("ARRAY<INT>", "array()", []),
+        ("ARRAY<INT>", "array(NULL)", [None]),
+        ("ARRAY<ARRAY<INT>>", "array(array())", [[]]),
+        ("ROW<x ARRAY<INT>>", "named_struct('x', array())", {"x": []}),
+        ("MAP<STRING, ARRAY<INT>>", "map('a', array())", [("a", [])]),
+        ("MAP<STRING, INT>", "map('a', NULL)", [("a", None)]),
+    ],
+    ids=lambda part: part if isinstance(part, str) else "",
+)
+def test_a_column_without_a_type_is_written(
+    spark: SparkSession, tmp_path: Path, kind: str, expression: str, value: Any
+) -> None:
+    table = new_table(tmp_path, {"v": kind})
+    save(spark.range(1).selectExpr("id AS k", f"{expression} AS v"), table)
+    assert table.scan().to_arrow().to_pylist() == [{"k": 0, "v": value}]
+
+
+@pytest.mark.parametrize(
+    ("expression", "named"),
+    [
+        ("map()", r"map<void,void>"),
+        ("array(map())", r"array<map<void,void>>"),
+        ("parse_json('1')", "struct<value"),
+        ("INTERVAL '1' DAY", "duration"),
+        ("TIME '12:00:00'", "time64"),
+    ],
+)
+def test_a_value_that_no_table_holds_is_refused_by_column(
+    spark: SparkSession, tmp_path: Path, expression: str, named: str
+) -> None:
+    table = new_table(tmp_path, {"v": "STRING"})
+    with pytest.raises(PySparkException, match=rf"column 'v': found the type {named}"):
+        save(spark.range(1).selectExpr("id AS k", f"{expression} AS v"), table)
+    assert not table.snapshots()
+
+
+def test_texts_of_char_are_written_as_spark_gives_them_or_refused_by_column(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = new_table(tmp_path, {"v": "CHAR(5)"})
+    spark.sql(f"CREATE TABLE padded (v CHAR(5)) USING parquet LOCATION '{tmp_path / 'padded'}'")
+    try:
+        spark.sql("INSERT INTO padded VALUES ('ab')")
+        rows = "SELECT 1L AS k, v FROM padded UNION ALL SELECT 2L, rtrim(v) FROM padded"
+        save(spark.sql(rows), table)
+        for _ in range(2):
+            for frame in ways(spark, table, "v = 'ab'"):
+                assert found(frame, "k", "length(v)") == [(2, 2)]
+            for frame in ways(spark, table, "v = 'ab   '"):
+                assert found(frame, "k", "length(v)") == [(1, 5)]
+            table.compact(full=True)
+        spark.conf.set("spark.sql.preserveCharVarcharTypeInfo", "true")
+        with pytest.raises(PySparkException, match=r"column 'v': found the type char\(5\)"):
+            save(spark.sql("SELECT 1L AS k, v FROM padded"), table)
+    finally:
+        spark.conf.unset("spark.sql.preserveCharVarcharTypeInfo")
+        spark.sql("DROP TABLE padded")
+
+
+def test_a_lookup_join_takes_rows_with_columns_without_a_type(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    dim = new_table(tmp_path, {"v": "INT"})
+    dim.write([{"k": 0, "v": 7}])
+    left = spark.range(1).selectExpr("id AS k", "array() AS a", "NULL AS n")
+    assert [tuple(row) for row in widetable_spark.lookup_join(left, dim, ["k"]).collect()] == [
+        (0, [], None, 7)
+    ]
+    with pytest.raises(wt.UnsupportedError, match=r"column 'm': found the type map<void,void>"):
+        widetable_spark.lookup_join(left.selectExpr("k", "map() AS m"), dim, ["k"])
