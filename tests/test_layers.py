@@ -25,6 +25,7 @@ STAGES = (
         "errors",
         "machine_clock",
         "row_kind",
+        "counted",
         "arguments",
         "moment",
         "near_word",

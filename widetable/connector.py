@@ -52,6 +52,7 @@ from widetable.commit.committer import Committer
 from widetable.commit.lookup_pin import PinnedBatch, check_join, hold_for_job
 from widetable.commit.pin_file import LookupPin
 from widetable.commit.read_lease import ReadLease
+from widetable.counted import counted
 from widetable.derive.join_plan import JoinArguments
 from widetable.derive.joined_tables import LookupJoin, new_lookup_join
 from widetable.derive.late_rows import LateJoin
@@ -185,6 +186,7 @@ __all__ = [
     "command_line",
     "commit_times",
     "compact_all",
+    "counted",
     "derived_value",
     "did_you_mean",
     "duration_text",

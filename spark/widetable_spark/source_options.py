@@ -22,6 +22,7 @@ from widetable.connector import (
     StorageOptions,
     branch_root,
     checked_storage_options,
+    counted,
     did_you_mean,
     epoch_millis,
     job_name,
@@ -377,7 +378,7 @@ def check_read_columns(options: SourceOptions, names: Sequence[str]) -> None:
     if options.columns is not None and list(options.columns) != list(names):
         raise InvalidError(
             f"option {COLUMNS!r}",
-            found=f"it beside {len(names)} columns, which .schema(...) or a name in SQL brings",
+            found=f"it beside {counted(len(names), 'column')}, which .schema(...) or a name in SQL brings",
             expected="those columns in their order, or no such option",
             action="Read the table by its path with .load(), or with widetable_spark.read.",
         )

@@ -38,6 +38,7 @@ from widetable.connector import (
     JobBatch,
     JobWriter,
     WriterClaim,
+    counted,
     table_name,
     wait_for_changelogs,
 )
@@ -130,7 +131,7 @@ def _only(query_ids: set[str]) -> str:
     if len(query_ids) != 1:
         raise InvalidError(
             "streaming query",
-            found=f"{len(query_ids)} query ids in the tasks' messages",
+            found=f"{counted(len(query_ids), 'query id')} in the tasks' messages",
             expected="one query id",
             action="Set .option('commit-user', ...) to a name that only this query uses.",
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from widetable.counted import counted
 from widetable.operations.audit_report import LAWS, AuditReport
 
 
@@ -29,7 +30,7 @@ def audit_lines(report: AuditReport) -> Iterator[tuple[str, str]]:
     if report.ok:
         yield "ok: every law holds wherever it was checked", "good"
     else:
-        yield f"{sum(report.found.values())} findings", "error"
+        yield counted(sum(report.found.values()), "finding"), "error"
 
 
 def _span(report: AuditReport) -> str:

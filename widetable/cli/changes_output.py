@@ -38,6 +38,7 @@ import pyarrow.parquet as pq
 from widetable.cli.console import without_controls, write_line
 from widetable.cli.frame_text import NOTHING, aligned
 from widetable.cli.refused_file import RefusingFile, output_errors, storage_errors
+from widetable.counted import counted
 from widetable.errors import InvalidError
 from widetable.format.printed_value import printed, printed_rows
 from widetable.storage.locate import local_path
@@ -211,4 +212,4 @@ def write_rows(format: str, output: str | None, batches: Batches, schema: pa.Sch
     with output_sink(format, output) as sink:
         rows = WRITERS[format](batches, schema, sink)
     if output not in (None, STANDARD_OUTPUT):
-        write_line(f"{rows} rows in {output}")
+        write_line(f"{counted(rows, 'row')} in {output}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from widetable.counted import counted
 from widetable.operations.doctor_report import DoctorReport, command_line
 from widetable.operations.file_origins import Origin
 from widetable.operations.repair import RepairedFile, RepairResult
@@ -22,7 +23,7 @@ def doctor_lines(report: DoctorReport) -> Iterator[tuple[str, str]]:
     """All findings, and a verdict."""
     at = "no snapshot" if report.snapshot_id is None else f"snapshot {report.snapshot_id}"
     how = "read" if report.deep else "looked at by their size"
-    yield f"{report.path}, {at}, {report.files} files {how}", "plain"
+    yield f"{report.path}, {at}, {counted(report.files, 'file')} {how}", "plain"
     for finding in report.findings:
         yield f"  {finding.check}: {finding}", "error"
         if finding.command:
@@ -35,7 +36,7 @@ def doctor_lines(report: DoctorReport) -> Iterator[tuple[str, str]]:
         where = " in what was looked at" if report.not_checked else ""
         yield f"ok: nothing is wrong{where}", "good"
     else:
-        yield f"{len(report.findings)} findings", "error"
+        yield counted(len(report.findings), "finding"), "error"
 
 
 def repair_lines(result: RepairResult, *, is_dry: bool) -> Iterator[tuple[str, str]]:
@@ -53,11 +54,13 @@ def repair_lines(result: RepairResult, *, is_dry: bool) -> Iterator[tuple[str, s
         if result.whole_snapshot_id is not None:
             yield f"or go back to snapshot {result.whole_snapshot_id}: {SAME_ROWS}", "good"
             yield f"  {_rollback_command(result.path, result.whole_snapshot_id)}", "plain"
-        yield f"{len(result.files)} files to repair, {lost} rows to lose: --yes does it", "warning"
-    else:
-        text = (
-            f"{len(result.files)} files repaired in snapshot {result.snapshot_id}, {lost} rows lost"
+        yield (
+            f"{counted(len(result.files), 'file')} to repair, {counted(lost, 'row')} to lose: --yes does it",
+            "warning",
         )
+    else:
+        repaired = f"{counted(len(result.files), 'file')} repaired in snapshot {result.snapshot_id}"
+        text = f"{repaired}, {counted(lost, 'row')} lost"
         yield text, "warning"
 
 
@@ -67,11 +70,11 @@ def _rollback_command(path: str, snapshot_id: int) -> str:
 
 def _file_lines(file: RepairedFile) -> Iterator[str]:
     """Among which keys and sequence numbers rows are lost, and whose commits wrote the file: they may have them."""
-    yield f"{file.kept_rows} rows can be read, {file.lost_rows} cannot"
+    yield f"{counted(file.kept_rows, 'row')} can be read, {file.lost_rows} cannot"
     for lost in file.lost:
         numbers = f"{lost.min_sequence_number} to {lost.max_sequence_number}"
         keys = f"{dict(lost.first_key)} to {dict(lost.last_key)}"
-        yield f"lost: {lost.rows} rows, keys {keys}, sequence numbers in {numbers}"
+        yield f"lost: {counted(lost.rows, 'row')}, keys {keys}, sequence numbers in {numbers}"
     yield f"written by {_commits(file.origin)}"
 
 
@@ -83,7 +86,10 @@ def _commits(origin: Origin) -> str:
 
 def rollback_lines(result: RollbackResult, *, is_dry: bool) -> Iterator[tuple[str, str]]:
     """What it does, and whose commits are undone: of those the first twenty, in the result's order."""
-    files = f"{result.restored_files} files come back, {result.removed_files} go, {result.kept_files} stay"
+    files = (
+        f"{counted(result.restored_files, 'file comes back', 'files come back')}, {result.removed_files} go, "
+        f"{result.kept_files} stay"
+    )
     yield f"from snapshot {result.latest_id} to the rows of {result.target_id}: {files}", "plain"
     for commit in result.undone[:_UNDONE_SHOWN]:
         text = f"snapshot {commit.snapshot_id}, {commit.user} {commit.identifier}"

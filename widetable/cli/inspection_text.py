@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from widetable.counted import counted
 from widetable.format.human_units import duration_text, size_text, time_text
 from widetable.operations.inspection import DerivedState, Inspection
 
@@ -50,19 +51,19 @@ def _facts(found: Inspection) -> Iterator[tuple[str, str]]:
         span = f"{found.earliest_snapshot_id} to {found.latest_snapshot_id}"
         yield "snapshots", f"{span}, the newest {latest}"
     for level in found.levels:
-        text = f"{level.files} files, {level.rows} rows, {size_text(level.bytes)}"
+        text = f"{counted(level.files, 'file')}, {counted(level.rows, 'row')}, {size_text(level.bytes)}"
         yield f"level {level.level}", text
     backlog = found.backlog
     if backlog.files:
         age = backlog.oldest_age_millis
         oldest = "" if age is None else f", the oldest for at least {duration_text(age)}"
-        text = f"{backlog.files} level-0 files in {backlog.buckets} buckets{oldest}"
+        text = f"{counted(backlog.files, 'level-0 file')} in {counted(backlog.buckets, 'bucket')}{oldest}"
         yield "waiting", f"{text}, {backlog.most_in_a_bucket} at most in one"
     if found.last_compaction_id is None:
         yield "last compaction", "none that is kept"
     else:
         when = _time(found.last_compaction_time_millis)
-        newer = f"{found.commits_since_compaction} commits since"
+        newer = f"{counted(found.commits_since_compaction, 'commit')} since"
         yield "last compaction", f"snapshot {found.last_compaction_id} of {when}, {newer}"
     if found.tags:
         yield "tags", ", ".join(found.tags)
@@ -83,7 +84,9 @@ def _derived(made: DerivedState) -> str:
     if made.error is not None:
         return f"{name}: cannot be made"
     lags = [
-        f"{name} never worked in" if behind is None else f"{behind} snapshots of {name} behind"
+        f"{name} never worked in"
+        if behind is None
+        else f"{counted(behind, 'snapshot')} of {name} behind"
         for name, behind in made.behind.items()
     ]
     text = f"{name}: {', '.join(lags)}"
@@ -91,7 +94,9 @@ def _derived(made: DerivedState) -> str:
         text += f", round {made.round}"
     if made.rows is not None and made.duration_millis is not None:
         seconds = made.duration_millis / 1000
-        text += f" of {_time(made.ended_millis)} wrote {made.rows} rows in {seconds:.1f} s"
+        text += (
+            f" of {_time(made.ended_millis)} wrote {counted(made.rows, 'row')} in {seconds:.1f} s"
+        )
     return text
 
 

@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 from widetable.cli.command import DONE
 from widetable.cli.console import write_result
+from widetable.counted import counted
 from widetable.warmup import warm_up
 
 
@@ -20,8 +21,8 @@ def warmup(format: str) -> int:
     warmth = warm_up()
     seconds = time.monotonic() - start
     lines = [
-        f"{warmth.kernels} kernels",
-        f"  {'compiled':<10}{warmth.compiled} times in {seconds:.1f} s",
+        counted(warmth.kernels, "kernel"),
+        f"  {'compiled':<10}{counted(warmth.compiled, 'time')} in {seconds:.1f} s",
         *(f"  {'cache':<10}{directory}" for directory in warmth.directories),
     ]
     write_result(format, {**asdict(warmth), "seconds": seconds}, lines)

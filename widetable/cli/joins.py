@@ -23,6 +23,7 @@ from widetable.cli.log_output import logged
 from widetable.cli.option_words import equal_names_of, options_of
 from widetable.cli.stop_signals import stop_on_signals
 from widetable.cli.tables import place_of
+from widetable.counted import counted
 from widetable.delta_join import DeltaJoin
 from widetable.derive.delta_join import JoinRound, join_round
 from widetable.errors import InvalidError, StorageError
@@ -128,7 +129,7 @@ def _said(done: JoinRound) -> str:
         return "another joiner is at it"
     return (
         f"snapshots {done.left_snapshot} and {done.right_snapshot}: "
-        f"{done.rows_added} rows added, {done.rows_removed} removed"
+        f"{counted(done.rows_added, 'row')} added, {done.rows_removed} removed"
     )
 
 

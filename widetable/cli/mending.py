@@ -15,6 +15,7 @@ from widetable.cli.command import DONE, FOUND
 from widetable.cli.console import write_lines
 from widetable.cli.damage_text import doctor_lines, repair_lines, rollback_lines
 from widetable.cli.warehouse import table_paths
+from widetable.counted import counted
 from widetable.errors import InvalidError, WidetableError
 from widetable.operations.doctor_report import DoctorFinding, DoctorReport
 from widetable.table import Table
@@ -35,7 +36,7 @@ def _doctor_all(path: str, paths: list[str], deep: bool, format: str) -> int:
     reports = [_report(each, deep) for each in paths]
     ill = sum(not report.ok for report in reports)
     lines = [line for report in reports for line in doctor_lines(report)]
-    last = f"{len(reports)} tables, {ill} with findings", "error" if ill else "good"
+    last = f"{counted(len(reports), 'table')}, {ill} with findings", "error" if ill else "good"
     found = {"ok": not ill, "path": path, "tables": [one.to_dict() for one in reports]}
     write_lines(format, found, [*lines, last])
     return FOUND if ill else DONE

@@ -23,6 +23,7 @@ from widetable.cli.option_words import names_of
 from widetable.cli.past import check_only
 from widetable.cli.tables import warehouse_of
 from widetable.commit.writer_registration import Job
+from widetable.counted import counted
 from widetable.errors import InvalidError
 from widetable.format.human_units import last_seen_text
 from widetable.meta.meta_service import MetaAnswers, ServiceSession, meta_package, service_client
@@ -186,7 +187,7 @@ def _serve(path: str, host: str, port: int, url: str | None, format: str) -> Non
 # Writes: the tables of the database __meta get what the snapshots say and they do not have yet.
 def _rebuild(path: str, format: str) -> None:
     rows_of = warehouse_of(path).topology().rebuild()
-    lines = [f"{table}: {rows} rows" for table, rows in rows_of.items()]
+    lines = [f"{table}: {counted(rows, 'row')}" for table, rows in rows_of.items()]
     write_result(format, {"tables": rows_of}, lines)
 
 

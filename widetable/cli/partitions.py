@@ -8,6 +8,7 @@ from widetable.cli.command import DONE
 from widetable.cli.console import write_result
 from widetable.cli.key_words import partition_of_words
 from widetable.cli.past import check_only
+from widetable.counted import counted
 from widetable.errors import InvalidError
 from widetable.format.human_units import size_text
 from widetable.table import Table
@@ -51,8 +52,8 @@ def partition(
     verb = "would come back" if dry_run else "came back"
     where = "" if done.snapshot_id is None else f", snapshot {done.snapshot_id}"
     said = (
-        f"{', '.join(done.partitions)}: {done.restored_files} files of {done.rows} rows {verb} from snapshot "
-        f"{done.from_id}, {done.removed_files} {'would go' if dry_run else 'went'}{where}"
+        f"{', '.join(done.partitions)}: {counted(done.restored_files, 'file')} of {counted(done.rows, 'row')} {verb} "
+        f"from snapshot {done.from_id}, {done.removed_files} {'would go' if dry_run else 'went'}{where}"
     )
     write_result(format, {**asdict(done), "dry_run": dry_run}, [said])
     return DONE
@@ -65,8 +66,8 @@ def _list(table: Table, format: str) -> None:
         {name: row[name] for name in ("partition", "files", "rows", "size_bytes")} for row in rows
     ]
     lines = [
-        f"{row['partition'] or 'no partition columns;'}  {row['rows']} rows in {row['files']} files of "
-        f"{size_text(row['size_bytes'])}"
+        f"{row['partition'] or 'no partition columns;'}  {counted(row['rows'], 'row')} in "
+        f"{counted(row['files'], 'file')} of {size_text(row['size_bytes'])}"
         for row in listed
     ]
     write_result(format, {"partitions": listed}, lines)

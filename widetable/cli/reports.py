@@ -22,6 +22,7 @@ from widetable.cli.key_words import key_of_words
 from widetable.cli.option_words import names_of
 from widetable.cli.snapshot_word import barrier_or_text, snapshot_or_tag
 from widetable.cli.space_text import space_lines
+from widetable.counted import counted
 from widetable.errors import InvalidError, WidetableError
 from widetable.format.printed_value import printed_rows
 from widetable.operations.backlog import commits_without_changelog
@@ -137,5 +138,6 @@ def _say_what_waits(table: Table, start: int | str, end: int | str) -> None:
         return
     waiting = commits_without_changelog(table, start, end)
     if waiting:
-        text = f"{waiting} commits wait for their changelog: {command_line('maintain', '--once', table.path)}"
+        wait = counted(waiting, "commit waits for its", "commits wait for their")
+        text = f"{wait} changelog: {command_line('maintain', '--once', table.path)}"
         write_line(coded(WarningCode.CHANGELOG_WAITS, text), "warning", sys.stderr)

@@ -20,6 +20,7 @@ from widetable.cli.command import DONE
 from widetable.cli.console import write_result
 from widetable.cli.option_words import names_of
 from widetable.cli.row_files import row_batches
+from widetable.counted import counted
 from widetable.errors import InvalidError
 from widetable.schema import ROW_KIND_COLUMN
 from widetable.table import Table
@@ -49,7 +50,7 @@ def write(
     where = "nothing was committed" if done.snapshot_id is None else f"snapshot {done.snapshot_id}"
     if not done.committed and done.snapshot_id is not None:
         where += " has this commit already"
-    said = f"{done.rows} rows in {done.files} files, {where}"
+    said = f"{counted(done.rows, 'row')} in {counted(done.files, 'file')}, {where}"
     write_result("json" if is_json else "table", asdict(done), [said])
     return DONE
 
@@ -98,5 +99,5 @@ def delete(path: str, condition: str, rewrite: bool, dry_run: bool, format: str)
     done = Table.open(path).delete(condition, dry_run=dry_run, rewrite=rewrite)
     verb = "would go" if dry_run else "gone"
     where = f", snapshot {done.snapshot_id}" if done.committed else ""
-    write_result(format, asdict(done), [f"{done.rows} rows {verb}{where}"])
+    write_result(format, asdict(done), [f"{counted(done.rows, 'row')} {verb}{where}"])
     return DONE

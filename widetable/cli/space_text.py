@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from widetable.cli.inspection_text import fact_line
+from widetable.counted import counted
 from widetable.format.human_units import size_text
 from widetable.operations import table_space
 from widetable.operations.snapshot_holders import BARRIERS, CONSUMER
@@ -59,4 +60,4 @@ def _holder_text(line: HeldBytes) -> str:
 
 
 def _size(size_bytes: int, files: int) -> str:
-    return f"{size_text(size_bytes)} in {files} files"
+    return f"{size_text(size_bytes)} in {counted(files, 'file')}"

@@ -15,6 +15,7 @@ from widetable.catalog import Catalog
 from widetable.cli.command import DONE
 from widetable.cli.console import write_json, write_line, write_result
 from widetable.cli.option_words import names_of, options_of, typed_names_of
+from widetable.counted import counted
 from widetable.errors import InvalidError, NotFoundError
 from widetable.format.human_units import size_text
 from widetable.operations.table_copy import copy_table
@@ -78,7 +79,9 @@ def copy(
     root = table_root(*place_of(target, "TARGET"), "TARGET")
     done = copy_table(Table.open(source), root, snapshot_id=snapshot, timestamp=timestamp, tag=tag)
     of = "no snapshot" if done.snapshot_id is None else f"snapshot {done.snapshot_id}"
-    held = f"{done.rows} rows in {done.files} files of {size_text(done.bytes)}"
+    held = (
+        f"{counted(done.rows, 'row')} in {counted(done.files, 'file')} of {size_text(done.bytes)}"
+    )
     write_result(format, done.to_dict(), [f"{done.path}: {of}, {held}"])
     return DONE
 

@@ -17,6 +17,7 @@ from widetable.cli.key_words import partition_of_words
 from widetable.cli.log_output import logged
 from widetable.cli.space_text import holder_lines
 from widetable.cli.stop_signals import stop_on_signals
+from widetable.counted import counted
 from widetable.errors import InvalidError
 from widetable.format.human_units import size_text
 from widetable.operations.expiry import ExpiryResult
@@ -57,28 +58,30 @@ def maintain(
 def _maintained(done: MaintenanceResult) -> str:
     """The first four always; the others only where there were any."""
     parts = [
-        f"{done.compactions} compactions",
-        f"{done.expired_snapshots} snapshots expired",
-        f"{done.orphan_files} orphans removed",
-        f"{done.freed_files} files of {size_text(done.freed_bytes)} freed",
+        counted(done.compactions, "compaction"),
+        f"{counted(done.expired_snapshots, 'snapshot')} expired",
+        f"{counted(done.orphan_files, 'orphan')} removed",
+        f"{counted(done.freed_files, 'file')} of {size_text(done.freed_bytes)} freed",
     ]
     if done.derived_rows:
-        parts.append(f"{done.derived_rows} rows of derived tables")
+        parts.append(f"{counted(done.derived_rows, 'row')} of derived tables")
     if done.derived_barriers:
-        parts.append(f"{done.derived_barriers} barriers of widened columns")
+        parts.append(f"{counted(done.derived_barriers, 'barrier')} of widened columns")
     if done.failures:
-        parts.append(f"{done.failures} rounds failed")
+        parts.append(f"{counted(done.failures, 'round')} failed")
     if done.derived_failures:
-        parts.append(f"{done.derived_failures} derived tables failed")
+        parts.append(f"{counted(done.derived_failures, 'derived table')} failed")
     if done.damaged_buckets:
-        parts.append(f"{done.damaged_buckets} damaged buckets passed by")
+        parts.append(f"{counted(done.damaged_buckets, 'damaged bucket')} passed by")
     return ", ".join(parts)
 
 
 def compact(path: str, full: bool, format: str) -> int:
     """Prints what came of it. Nothing due is no error: the exit code is 0 as well."""
     done = Table.open(path).compact(full)
-    said = f"snapshot {done.snapshot_id}, {done.rows} rows in {done.files} files"
+    said = (
+        f"snapshot {done.snapshot_id}, {counted(done.rows, 'row')} in {counted(done.files, 'file')}"
+    )
     write_result(format, asdict(done), [said if done.committed else "nothing was due"])
     return DONE
 
@@ -107,7 +110,7 @@ def expire(
             )
         old = Table.open(path).expire_partitions(dry_run=dry_run)
         went = "would go" if dry_run else "gone"
-        last = f"{len(old.partitions)} partitions {went}; {old.rows} rows in their files"
+        last = f"{counted(len(old.partitions), 'partition')} {went}; {counted(old.rows, 'row')} in their files"
         write_result(format, asdict(old), [*old.partitions, last])
         return DONE
     done = Table.open(path).expire_snapshots(
@@ -121,7 +124,9 @@ def _expired(done: ExpiryResult, *, is_dry: bool) -> Iterator[str]:
     """Of a dry run, who holds the rest as well."""
     span = f": {done.ids[0]} to {done.ids[-1]}" if done.ids else ""
     went = "would go" if is_dry else "gone"
-    yield (f"{len(done.ids)} snapshots {went}{span}; {done.files} files of {size_text(done.bytes)}")
+    yield (
+        f"{counted(len(done.ids), 'snapshot')} {went}{span}; {counted(done.files, 'file')} of {size_text(done.bytes)}"
+    )
     would_be = "would be " if is_dry else ""
     yield from (f"consumer {consumer} {would_be}forgotten" for consumer in done.consumers)
     yield from (f"tag {tag} {would_be}deleted" for tag in done.tags)
@@ -136,9 +141,9 @@ def rescale(path: str, buckets: int, partition: list[str] | None, format: str) -
     table = Table.open(path)
     only = partition_of_words(partition, table.schema) if partition else None
     done = table.rescale(buckets, only)
-    rows = sum(each.rows for each in done)
-    said = f"{len(done)} partitions of {rows} rows now have {buckets} buckets"
-    write_result(format, {"buckets": buckets, "partitions": len(done), "rows": rows}, [said])
+    records = sum(each.rows for each in done)
+    said = f"{counted(len(done), 'partition')} of {counted(records, 'record')} now in {counted(buckets, 'bucket')}"
+    write_result(format, {"buckets": buckets, "partitions": len(done), "records": records}, [said])
     return DONE
 
 
@@ -150,6 +155,6 @@ def orphans(path: str, older_than: str, dry_run: bool, format: str) -> int:
     """
     found = Table.open(path).remove_orphan_files(millis_of(older_than, "--older-than"), dry_run)
     verb = "would go" if dry_run else "gone"
-    last = f"{len(found.paths)} files {verb}, {size_text(found.bytes)}"
+    last = f"{counted(len(found.paths), 'file')} {verb}, {size_text(found.bytes)}"
     write_result(format, asdict(found), [*found.paths, last])
     return DONE

@@ -7,6 +7,7 @@ from typing import Final
 from widetable.commit.committed import MANY_USERS, MAX_USERS
 from widetable.commit.seldom import Seldom
 from widetable.commit.snapshot_times import is_ahead
+from widetable.counted import counted
 from widetable.format.snapshot import Snapshot
 from widetable.retention_options import COMMIT_USER_RETENTION
 from widetable.warning_code import WarningCode
@@ -22,7 +23,7 @@ def warn_of_many_users(root: str, users: int) -> None:
         _MANY_WARNINGS.warn(
             WarningCode.MANY_USERS,
             root,
-            f"every snapshot remembers the last commits of {users} commit users; past {MAX_USERS} those are "
+            f"every snapshot remembers the last commits of {counted(users, 'commit user')}; past {MAX_USERS} those are "
             f"forgotten that have been silent for {COMMIT_USER_RETENTION.key}: let a job keep its commit "
             "user, instead of taking a new one in every run",
         )

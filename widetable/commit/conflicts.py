@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from widetable.counted import counted
 from widetable.format.binary_row import decode_row
 from widetable.format.bucket_id import BucketId
 from widetable.format.manifest_entry import ADD, DELETE, ManifestEntry
@@ -82,7 +83,7 @@ def _buckets(delta: Sequence[ManifestEntry], after: Sequence[ManifestEntry]) -> 
     for entry in after:
         expected = totals.get(entry.partition)
         if expected is not None and entry.total_buckets != expected:
-            detail = f"{entry.total_buckets} buckets in a partition that gets files of {expected}"
+            detail = f"{counted(entry.total_buckets, 'bucket')} in a partition that gets files of {expected}"
             return Conflict("buckets", (entry.file.file_name,), detail)
     return None
 

@@ -22,6 +22,7 @@ from typing import Final
 import numpy as np
 
 from widetable.commit.manifest_writer import ManifestWriter
+from widetable.counted import counted
 from widetable.errors import ConflictError, DamagedError, NotFoundError
 from widetable.format.bucket_id import BucketId
 from widetable.format.hash_index import read_hash_index, write_hash_index
@@ -131,7 +132,7 @@ class HashIndexes:
     def _conflict(self, count: int, where: str) -> ConflictError:
         return ConflictError(
             self._paths.root,
-            found=f"{count} new keys that {where}",
+            found=f"{counted(count, 'new key')} that {where}",
             expected="one writer at a time, as buckets are dynamic",
             action="Write the rows again; let one writer follow the other.",
         )
@@ -157,8 +158,8 @@ def read_index(file_io: FileIO, paths: TablePaths, entry: IndexEntry) -> Hashes:
     if len(data) != entry.file_size:
         raise DamagedError(
             path,
-            found=f"{len(data)} bytes",
-            expected=f"{entry.file_size} bytes, as the index manifest says",
+            found=counted(len(data), "byte"),
+            expected=f"{counted(entry.file_size, 'byte')}, as the index manifest says",
             action="Write to the table: the index is made anew of the bucket's data files.",
         )
     return read_hash_index(data, path)

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from widetable.commit.manifest_cache import DecodedList, DecodedManifest
+from widetable.counted import counted
 from widetable.errors import DamagedError
 from widetable.format.manifest_entry import ADD, ManifestEntry
 from widetable.format.manifest_file import ManifestFileMeta
@@ -64,7 +65,7 @@ def check_rows(
     if recorded is not None and found != recorded:
         raise DamagedError(
             f"manifests of snapshot {snapshot.id}",
-            found=f"{found} {what} rows in the files that they name",
+            found=f"{counted(found, f'{what} row')} in the files that they name",
             expected=f"{recorded}, as the snapshot says",
             action="Restore the manifests or the snapshot file, or go back to an older snapshot.",
         )

@@ -30,6 +30,7 @@ from widetable.commit.committed import EXPIRED_ROWS, RESCALED, ROWS
 from widetable.commit.live_files import LiveFiles
 from widetable.commit.schema_store import SchemaStore
 from widetable.commit.snapshot_store import SnapshotStore
+from widetable.counted import counted
 from widetable.errors import ConflictError, InvalidError
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
@@ -182,7 +183,8 @@ class Untouched:
         if count:
             raise ConflictError(
                 state.paths.root,
-                found=f"{count} keys of this commit that were written after snapshot {self._read_id}",
+                found=f"{counted(count, 'key of this commit that was', 'keys of this commit that were')} written after "
+                f"snapshot {self._read_id}",
                 expected="keys that nobody wrote since",
                 action="Read them again at the newest snapshot, and commit what follows from that.",
             )

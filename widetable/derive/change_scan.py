@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from widetable.arguments import whole_number
+from widetable.counted import counted
 from widetable.derived_value import derived_value
 from widetable.errors import WidetableError
 from widetable.read.arrow_rows import ArrowRows, limited
@@ -42,7 +43,7 @@ class ChangeScan(ArrowRows):
         self._limit = limit
 
     def __repr__(self) -> str:
-        columns = f"{len(self._reads.schema)} columns"
+        columns = counted(len(self._reads.schema), "column")
         try:
             splits = self._splits
         except WidetableError as cause:
@@ -53,7 +54,10 @@ class ChangeScan(ArrowRows):
         rows = sum(file.row_count for file in files)
         rows = rows if self._limit is None else min(rows, self._limit)
         buckets = len({split.bucket for split in splits})
-        held = f"at most {rows:,} rows in {len(files):,} files of {buckets:,} buckets"
+        held = (
+            f"at most {counted(rows, 'row', form=',')} in {counted(len(files), 'file', form=',')} of "
+            f"{counted(buckets, 'bucket', form=',')}"
+        )
         return f"ChangeScan({self._reads.span}, {columns}, {held})"
 
     @derived_value

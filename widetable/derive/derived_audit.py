@@ -27,6 +27,7 @@ import pyarrow as pa
 
 from widetable.barrier_options import BARRIER_INTERVAL
 from widetable.commit.committed import DIGEST
+from widetable.counted import counted
 from widetable.derive.delta_join import joining_of
 from widetable.derive.index_progress import index_columns, index_progress
 from widetable.derive.index_table import find_index
@@ -136,8 +137,8 @@ def _audit_index(base: OpenTable, option: IndexOption, findings: Findings) -> No
         found = sum(b.num_rows for b in scan_at(index, latest.id, columns[:1]).to_batches())
         findings.checked("index", expected)
         if found != expected:
-            text, at = f"{expected} rows in {option.table}", f"its snapshot {latest.id}"
-            findings.add(Finding("index", source_id, text, f"{found} rows at {at}"))
+            text, at = f"{counted(expected, 'row')} in {option.table}", f"its snapshot {latest.id}"
+            findings.add(Finding("index", source_id, text, f"{counted(found, 'row')} at {at}"))
 
 
 def _audit_widened(fact: OpenTable, option: WidenOption, findings: Findings) -> None:

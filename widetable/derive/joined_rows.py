@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from widetable import join_options
+from widetable.counted import counted
 from widetable.derive.equal_keys import Numbers, rows_at
 from widetable.derive.joined_plan import JoinedPlan
 from widetable.errors import InvalidError
@@ -64,7 +65,7 @@ def _check_products(plan: JoinedPlan, keys: pa.Table, products: Numbers) -> None
     if len(products) and products.max() > plan.definition.max_matches:
         worst = int(products.argmax())
         key = keys.slice(worst, 1).to_pylist()[0]
-        raise too_many(plan, f"{products[worst]} rows of the key {key}")
+        raise too_many(plan, f"{counted(products[worst], 'row')} of the key {key}")
 
 
 def _together(plan: JoinedPlan, left: pa.Table, right: pa.Table) -> pa.Table:

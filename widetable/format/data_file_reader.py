@@ -30,6 +30,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from widetable.counted import counted
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.format.avro_data_file import AvroDataFile
 from widetable.format.binary_row import decode_row
@@ -213,7 +214,7 @@ class DataFile:
         for column, array in zip(self._columns, left.columns, strict=True):
             if array.null_count and not column.nullable:
                 subject = f"column {column.name!r} of {self._path}"
-                found = f"{array.null_count} nulls in {len(array)} rows"
+                found = f"{counted(array.null_count, 'null')} in {counted(len(array), 'row')}"
                 if column.was_nullable:
                     raise null_before(subject, found)
                 raise damaged_file(subject, found, "a value in every row")
@@ -274,7 +275,8 @@ def open_data_file(
         with mapped_errors(path):
             size = source.size()
             if size != meta.file_size:
-                raise file.damaged(f"{size} bytes", f"{meta.file_size} bytes, as its meta says")
+                recorded = counted(meta.file_size, "byte")
+                raise file.damaged(counted(size, "byte"), f"{recorded}, as its meta says")
             stored = opener(file)
         chosen = _columns(stored.schema, wanted, table_schema, file_schema, path, partition)
         deleted = (

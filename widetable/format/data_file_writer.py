@@ -38,6 +38,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from widetable import options as opt
+from widetable.counted import counted
 from widetable.errors import InvalidError, StorageError
 from widetable.format.arrow_version import LATER_OPTIONS, check_times
 from widetable.format.binary_row import encode_rows, with_arity
@@ -241,7 +242,7 @@ class DataFileWriter:
                 )
             if not field.nullable and column.null_count:
                 raise _wrong_rows(
-                    self._path, field.name, f"{column.null_count} nulls", "NOT NULL values"
+                    self._path, field.name, counted(column.null_count, "null"), "NOT NULL values"
                 )
             columns.append(column)
         return pa.RecordBatch.from_arrays(columns, schema=self._batch_schema)

@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 from pyroaring import BitMap, BitMap64
 
+from widetable.counted import counted
 from widetable.errors import DamagedError
 from widetable.format.decoding_errors import mapped_errors
 from widetable.storage.kept_inputs import Inputs
@@ -96,13 +97,13 @@ def vector_bytes(inputs: Inputs, place: DeletedRows) -> bytes:
     with inputs.open_input(place.path) as source, mapped_errors(place.path):
         left = source.size() - place.start - _FRAME_BYTES
         if place.start < 0 or left < 0:
-            raise _damaged(place, f"a file of {source.size()} bytes", "a vector")
+            raise _damaged(place, f"a file of {counted(source.size(), 'byte')}", "a vector")
         source.seek(place.start)
         size = int.from_bytes(source.read(4), "big")
         # Either form of the length is taken whatever the magic: it is not read yet. A size
         # beyond the file is refused before room is made for it.
         if place.length - size not in (0, _FRAME_BYTES) or size > left:
-            raise _damaged(place, f"a vector of {size} bytes", f"one of {place.length}")
+            raise _damaged(place, f"a vector of {counted(size, 'byte')}", f"one of {place.length}")
         return size.to_bytes(4, "big") + bytes(source.read(size + 4))
 
 
@@ -114,7 +115,9 @@ def decode_vector(vector: bytes, place: DeletedRows) -> RowNumbers:
     """
     body, crc = vector[4:-4], vector[-4:]
     if len(body) != int.from_bytes(vector[:4], "big"):
-        raise _damaged(place, "a vector that ends too early", f"one of {place.length} bytes")
+        raise _damaged(
+            place, "a vector that ends too early", f"one of {counted(place.length, 'byte')}"
+        )
     if zlib.crc32(body) != int.from_bytes(crc, "big"):
         raise _damaged(place, "a vector with a wrong checksum", "the vector as written")
     decode = {_MAGIC: BitMap.deserialize, _MAGIC64: BitMap64.deserialize}.get(body[:4])
@@ -129,7 +132,7 @@ def decode_vector(vector: bytes, place: DeletedRows) -> RowNumbers:
             place, f"a bitmap that does not decode: {cause}", "a Roaring bitmap"
         ) from cause
     if place.rows not in (None, len(rows)):
-        raise _damaged(place, f"{len(rows)} deleted rows", f"{place.rows}")
+        raise _damaged(place, counted(len(rows), "deleted row"), f"{place.rows}")
     return rows
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from widetable.counted import counted
 from widetable.errors import DamagedError
 from widetable.kernels.bucket_hash import Hashes
 
@@ -27,7 +28,7 @@ def read_hash_index(data: bytes, subject: str) -> Hashes:
     if len(data) % 4:
         raise DamagedError(
             subject,
-            found=f"{len(data)} bytes",
+            found=counted(len(data), "byte"),
             expected="a multiple of 4, as a hash has",
             action="Restore the file from a copy of the table.",
         )

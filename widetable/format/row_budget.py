@@ -15,6 +15,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from widetable.counted import counted
 from widetable.errors import InvalidError
 
 # What a reader gives at once, unless it shares the memory with others.
@@ -42,7 +43,7 @@ def check_row(row_bytes: float, budget_bytes: int, what: str) -> None:
     needed = int(row_bytes) - SPARE_BYTES
     raise InvalidError(
         what,
-        found=f"a row of {int(row_bytes)} bytes in memory",
+        found=f"a row of {counted(int(row_bytes), 'byte')} in memory",
         expected=f"at most {budget_bytes + SPARE_BYTES}: 'write-buffer-size' and {SPARE_BYTES} beside it",
         action=f"Set 'write-buffer-size' to {needed} b at least, on a machine that has it, or write smaller values.",
     )

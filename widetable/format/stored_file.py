@@ -14,6 +14,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from widetable.counted import counted
 from widetable.errors import DamagedError
 from widetable.format.binary_row import decode_row
 from widetable.format.damaged_file import damaged_file
@@ -42,7 +43,9 @@ class FileToOpen:
         """Raises DamagedError where the file counts others than its meta."""
         if rows != self.meta.row_count:
             raise damaged_file(
-                self.path, f"{rows} rows", f"{self.meta.row_count} rows, as its meta says"
+                self.path,
+                counted(rows, "row"),
+                f"{counted(self.meta.row_count, 'row')}, as its meta says",
             )
 
     def check_names(self, names: Sequence[str]) -> None:

@@ -16,6 +16,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from widetable.counted import counted
 from widetable.errors import DamagedError
 from widetable.format.bucket_id import BucketId
 from widetable.format.damaged_file import damaged_file
@@ -186,7 +187,7 @@ class _RowGroup:
             raise damaged_file(
                 self._path,
                 f"columns of row group {self.index} that end before its key",
-                f"{self._keys.num_rows} rows in every column",
+                f"{counted(self._keys.num_rows, 'row')} in every column",
             )
         return batch
 

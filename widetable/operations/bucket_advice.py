@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final, NamedTuple
 
+from widetable.counted import counted
 from widetable.format.bucket_id import BucketId
 from widetable.format.human_units import size_text
 
@@ -128,8 +129,8 @@ def _skewed(
     return Advice(
         None,
         partition,
-        f"a bucket of {size_text(largest.bytes)} and {largest.rows} rows, where the median one has "
-        f"{size_text(usual.bytes)} and {usual.rows} rows",
+        f"a bucket of {size_text(largest.bytes)} and {counted(largest.rows, 'row')}, where the median one has "
+        f"{size_text(usual.bytes)} and {counted(usual.rows, 'row')}",
         f"buckets of one size, none {SKEWED_TIMES} times the median",
         "the one task that compacts and merges it, while the others wait",
         "More buckets do not help, its rows have few values of the bucket-key: copy the table into one with another "
@@ -150,7 +151,7 @@ def _small(
     return Advice(
         wanted,
         None,
-        f"{number} buckets with {size_text(total)} together, {max(counts.values())} in a partition",
+        f"{counted(number, 'bucket')} with {size_text(total)} together, {max(counts.values())} in a partition",
         _expected(),
         "commits, which write a file for each bucket",
         "Give the table fewer buckets; writers go on meanwhile.",

@@ -164,7 +164,7 @@ class ChangelogAudit:
         every = max(1, math.ceil(rows / max(self._folded_rows, 1)))
         if every > 1:
             self._findings.skip(
-                f"fold law: of large buckets only one in {every} snapshots or so was folded whole"
+                f"fold law: of large buckets only one snapshot in {every} or so was folded whole"
             )
         return list(span.emitted[::-1][::every])[::-1]
 

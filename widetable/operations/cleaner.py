@@ -21,6 +21,7 @@ from typing import Final
 
 from widetable.commit.clock import Clock
 from widetable.commit.committer import Committer
+from widetable.counted import counted
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.format.human_units import size_text
 from widetable.operations.automatic_tags import create_due_tags
@@ -134,7 +135,7 @@ class Cleaner:
             return self._tag(state)
         if gone.ids:  # at the limit of one expiry, there is more
             self._looked_at_millis = None
-        _log_freed(state, f"{len(gone.ids)} snapshots expired", gone.files, gone.bytes)
+        _log_freed(state, f"{counted(len(gone.ids), 'snapshot')} expired", gone.files, gone.bytes)
         return MaintenanceResult(
             expired_snapshots=len(gone.ids), freed_files=gone.files, freed_bytes=gone.bytes
         )
@@ -163,11 +164,12 @@ class Cleaner:
         self._cleaned_at_millis = self._clock.monotonic_millis()  # one that fails comes as seldom
         found = remove_orphans(state, self._committer, older_than_millis, dry_run=False)
         files = len(found.paths)
-        _log_freed(state, f"{files} orphans removed", files, found.bytes)
+        _log_freed(state, f"{counted(files, 'orphan')} removed", files, found.bytes)
         return MaintenanceResult(orphan_files=files, freed_files=files, freed_bytes=found.bytes)
 
 
 def _log_freed(state: TableState, what: str, files: int, size_bytes: int) -> None:
     if files:
         size = size_text(size_bytes)
-        _log.info("%s, %s: %d files of %s freed", state.paths.root, what, files, size)
+        freed = counted(files, "file")
+        _log.info("%s, %s: %s of %s freed", state.paths.root, what, freed, size)

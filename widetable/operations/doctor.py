@@ -33,6 +33,7 @@ from widetable.commit.committed import MANY_USERS, MAX_USERS, users_of
 from widetable.commit.committer import Committer
 from widetable.commit.live_files import LiveFiles
 from widetable.commit.snapshot_times import ahead
+from widetable.counted import counted
 from widetable.derived_value import derived_value
 from widetable.errors import InvalidError, NotFoundError, WidetableError
 from widetable.format.damaged_file import CHANGELOG_ACTION
@@ -179,7 +180,7 @@ class _Doctor:
                     self.table.paths.snapshot(one + 1),
                     "no such file",
                     f"all snapshots from {one} to {following}",
-                    f"{following - one - 1} snapshots",
+                    counted(following - one - 1, "snapshot"),
                     "Restore the files; nothing before them expires until then.",
                 )
         times = [(snapshot.id, snapshot.time_millis) for snapshot in self._snapshots()]
@@ -199,7 +200,7 @@ class _Doctor:
             yield DoctorFinding(
                 "snapshots",
                 self.table.paths.root,
-                f"{users} commit users that every snapshot remembers",
+                f"{counted(users, 'commit user')} that every snapshot remembers",
                 f"less than {MANY_USERS}; past {MAX_USERS} silent ones are forgotten",
                 "batches that come again",
                 "Let each job keep its commit user, instead of taking a new one in every run.",
@@ -236,8 +237,10 @@ class _Doctor:
             yield DoctorFinding(
                 "metadata",
                 self.table.paths.manifest(name),
-                "no such file" if found is None else f"{found} bytes",
-                "a file" if size_bytes is None else f"{size_bytes} bytes, as whoever names it says",
+                "no such file" if found is None else counted(found, "byte"),
+                "a file"
+                if size_bytes is None
+                else f"{counted(size_bytes, 'byte')}, as whoever names it says",
                 f"snapshots {', '.join(map(str, ids))}",
                 _MANIFEST,
             )
@@ -354,7 +357,7 @@ class _Doctor:
             self.files += count
         elif count:
             self.not_checked.append(
-                f"what {count} data files hold that only older snapshots and tags name"
+                f"what {counted(count, 'data file holds', 'data files hold')} that only older snapshots and tags name"
             )
 
     def _tagged_entries(self) -> Iterator[tuple[int, Sequence[ManifestEntry]]]:
@@ -398,7 +401,7 @@ class _Doctor:
             yield DoctorFinding(
                 "upkeep",
                 self.table.paths.root,
-                f"{len(orphans.paths)} files that no snapshot, tag or branch names, older than a day",
+                f"{counted(len(orphans.paths), 'file')} that no snapshot, tag or branch names, older than a day",
                 "none that writers have left for so long",
                 f"{size_text(orphans.bytes)} of the disk",
                 "Remove them; with --dry-run it says which.",

@@ -25,6 +25,7 @@ import numpy as np
 import pyarrow as pa
 
 from widetable.commit.committed import EXPIRED_ROWS
+from widetable.counted import counted
 from widetable.derived_options import widen_options
 from widetable.errors import DamagedError, InvalidError, NotFoundError
 from widetable.format.data_file_meta import DataFileMeta
@@ -181,11 +182,11 @@ def _one_key(key: Any, schema: TableSchema) -> pa.RecordBatch:
     elif not isinstance(key, pa.Table | pa.RecordBatch):
         values = key if isinstance(key, tuple) else (key,)
         if len(values) != len(names):
-            raise _wrong_key(f"{len(values)} values", names)
+            raise _wrong_key(counted(len(values), "value"), names)
         columns = {name: [value] for name, value in zip(names, values, strict=True)}
     given = key_rows(columns, schema)
     if given.num_rows != 1:
-        raise _wrong_key(f"{given.num_rows} rows", names)
+        raise _wrong_key(counted(given.num_rows, "row"), names)
     for name in names:
         if given.column(name).null_count:
             raise _wrong_key(f"null for {name!r}", names)

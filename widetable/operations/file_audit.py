@@ -23,6 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from widetable import options as opt
+from widetable.counted import counted
 from widetable.errors import DamagedError, InvalidError, NotFoundError, UnsupportedError
 from widetable.format.binary_row import encode_rows, with_arity
 from widetable.format.bucket_hash import bucket_ids
@@ -162,7 +163,7 @@ class _OneFile:
             self.find(
                 "file-order",
                 "a larger key than that of the row before",
-                f"a key that is not, and {len(wrong) - 1} more in {batch.num_rows} rows",
+                f"a key that is not, and {len(wrong) - 1} more in {counted(batch.num_rows, 'row')}",
                 self._key_of(batch, row),
             )
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from widetable.counted import counted
 from widetable.errors import DamagedError
 from widetable.format.bucket_id import by_bucket
 from widetable.format.damaged_file import damaged_file, missing_file
@@ -50,9 +51,9 @@ class DamagedFile:
     @property
     def concerned(self) -> str:
         """How much, and where."""
-        what = "changelog events" if self.is_changelog else "keys"
+        what = counted(self.rows, "changelog event" if self.is_changelog else "key")
         where = f"bucket {self.bucket}" + (f" of {self.partition}" if self.partition else "")
-        return f"{self.rows} {what} of {where}, snapshot {self.snapshot_id}"
+        return f"{what} of {where}, snapshot {self.snapshot_id}"
 
     def __str__(self) -> str:
         return f"{self.path}: found {self.found}; expected {self.expected} ({self.concerned})"
@@ -114,8 +115,8 @@ class _Look:
         if size_bytes is None:
             error = missing_file(table.paths, path, f"snapshot {self.snapshot_id}")
         elif size_bytes != file.file_size:
-            expected = f"{file.file_size} bytes, as its meta says"
-            error = damaged_file(path, f"{size_bytes} bytes", expected)
+            expected = f"{counted(file.file_size, 'byte')}, as its meta says"
+            error = damaged_file(path, counted(size_bytes, "byte"), expected)
         elif self.is_deep:
             return self._read(entry)
         else:

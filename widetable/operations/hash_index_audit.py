@@ -20,6 +20,7 @@ import numpy as np
 from widetable.commit.hash_indexes import read_index
 from widetable.commit.live_files import LiveFiles
 from widetable.commit.partition_buckets import hashes_of_files
+from widetable.counted import counted
 from widetable.errors import DamagedError, NotFoundError
 from widetable.format.bucket_id import by_bucket
 from widetable.format.index_manifest import HASH, IndexEntry
@@ -51,13 +52,16 @@ def audit_hash_indexes(
         of_partition.setdefault(entry.bucket.partition, []).append(held)
         if lacking:
             partition = partition_text(entry.bucket.partition, table.schema)
-            found, number = f"none for {lacking} keys in {entry.file_name}", entry.bucket.number
+            found, number = (
+                f"none for {counted(lacking, 'key')} in {entry.file_name}",
+                entry.bucket.number,
+            )
             findings.add(Finding(LAW, snapshot.id, _EXPECTED, found, partition, number))
     for partition_row, parts in of_partition.items():
         twice = sum(map(len, parts)) - len(np.unique(np.concatenate(parts)))
         if twice:
             partition = partition_text(partition_row, table.schema)
-            found = f"{twice} keys that are in several"
+            found = f"{counted(twice, 'key that is', 'keys that are')} in several"
             findings.add(Finding(LAW, snapshot.id, "each key in one bucket", found, partition))
 
 
@@ -68,7 +72,7 @@ def hash_index_findings(
     for entry, _, lacking in _looked_at(table, live_files, snapshot):
         if lacking:
             concerned = f"bucket {entry.bucket.number}, whose keys are put into others, too"
-            path, found = table.paths.index(entry.file_name), f"none for {lacking} keys"
+            path, found = table.paths.index(entry.file_name), f"none for {counted(lacking, 'key')}"
             yield DoctorFinding("files", path, found, _EXPECTED, concerned, _ACTION)
 
 

@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from widetable import options as opt
 from widetable.commit.snapshot_holds import kept_snapshots
+from widetable.counted import counted
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.operations.backlog import (
     Backlog,
@@ -186,8 +187,8 @@ def _damage_warnings(path: str, damaged: Sequence[DamagedFile]) -> Iterator[str]
         count, rows = len(damaged), sum(file.rows for file in damaged)
         yield coded(
             code,
-            f"{count} live files are damaged, with {rows} keys; their buckets are not compacted: run widetable doctor "
-            f"{shlex.quote(path)}",
+            f"{counted(count, 'live file is', 'live files are')} damaged, with {counted(rows, 'key')}; no bucket with "
+            f"one is compacted: run widetable doctor {shlex.quote(path)}",
         )
 
 
@@ -215,15 +216,22 @@ def _backlog_warnings(state: TableState, backlog: Backlog, is_leased: bool) -> I
             if options.get(opt.WRITE_ONLY)
             else "compactions after appends fail or lose; see the log of the writers"
         )
-        text = f"{backlog.most_in_a_bucket} level-0 files in one bucket make reads slow: {who}"
+        slow = counted(
+            backlog.most_in_a_bucket,
+            "level-0 file in one bucket makes",
+            "level-0 files in one bucket make",
+        )
+        text = f"{slow} reads slow: {who}"
         yield coded(WarningCode.SLOW_READS, text)
     elif is_untended(backlog, options, is_leased=is_leased):
-        text = f"{backlog.files} level-0 files wait for more than an hour: run widetable maintain {path}"
+        wait = counted(backlog.files, "level-0 file waits", "level-0 files wait")
+        text = f"{wait} for more than an hour: run widetable maintain {path}"
         yield coded(WarningCode.FILES_WAIT, text)
     if awaits_changelog(backlog, options):
+        wait = counted(backlog.files, "level-0 file waits for its", "level-0 files wait for their")
         yield coded(
             WarningCode.CHANGELOG_WAITS,
-            f"{backlog.files} level-0 files wait for their changelog for more than a minute: see the log of the "
+            f"{wait} changelog for more than a minute: see the log of the "
             f"writers, or run widetable maintain {path}",
         )
 
@@ -242,5 +250,5 @@ def _consumer_warnings(
             text = f"has not read snapshot {lag.next_snapshot_id}, which has expired: let it start anew"
             yield coded(WarningCode.CONSUMER_EXPIRED, f"consumer {name!r} {text}")
         elif is_far_behind(lag, state.options):
-            text = f"is {lag.behind} snapshots behind, and expiry keeps them: let it go on, or delete it"
+            text = f"is {counted(lag.behind, 'snapshot')} behind, which expiry keeps: let it go on, or delete it"
             yield coded(WarningCode.CONSUMER_BEHIND, f"consumer {name!r} {text}")

@@ -31,6 +31,7 @@ import numpy as np
 import pyarrow as pa
 
 from widetable.commit.live_files import LiveFiles
+from widetable.counted import counted
 from widetable.errors import InvalidError
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
@@ -410,7 +411,7 @@ def _check_limit(numbers: Numbers, limit: int, asked: AskedKeys) -> None:
         key = asked.keys.slice(number, 1).to_pylist()[0]
         raise InvalidError(
             "limit_per_key",
-            found=f"{counts[number]} rows of the key {key}",
+            found=f"{counted(counts[number], 'row')} of the key {key}",
             expected=f"at most {limit}",
             action="Raise the limit, or leave the key out.",
         )

@@ -23,6 +23,7 @@ from typing import Final
 from widetable import retention_options as retention
 from widetable.arguments import flag
 from widetable.commit.committer import Committer
+from widetable.counted import counted
 from widetable.errors import ConflictError, UnsupportedError
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.partition_value import partition_texts, readable
@@ -96,7 +97,7 @@ def expire_old(
             if not tries_left:
                 raise
             continue
-        _log.info("%s: %d partitions expired", state.paths.root, len(names))
+        _log.info("%s: %s expired", state.paths.root, counted(len(names), "partition"))
         return PartitionExpiryResult(names, rows, done.snapshot_id)
     raise AssertionError("the last try returns or raises")
 

@@ -22,6 +22,7 @@ from typing import Any, Final
 from widetable.arguments import flag
 from widetable.commit.barrier_table import check_rows_stay
 from widetable.commit.committer import Committer
+from widetable.counted import counted
 from widetable.errors import ConflictError, InvalidError, UnsupportedError
 from widetable.operations.compaction_threads import wait_for_compactions
 from widetable.operations.file_damage import Damage, DamagedFile, damaged_files
@@ -185,7 +186,7 @@ def _log_lost(files: Sequence[RepairedFile]) -> None:
         warn(
             _log,
             WarningCode.ROWS_LOST,
-            "repaired, %d rows are lost: %s",
-            file.lost_rows,
+            "repaired, %s lost: %s",
+            counted(file.lost_rows, "row"),
             file.damage,
         )

@@ -31,6 +31,7 @@ from widetable.arguments import whole_number
 from widetable.commit.barrier_table import check_rows_stay
 from widetable.commit.commit_result import CommitResult
 from widetable.commit.committer import Committer
+from widetable.counted import counted
 from widetable.errors import ConflictError, UnsupportedError
 from widetable.format.snapshot import Snapshot
 from widetable.operations.alteration import rescaled
@@ -162,7 +163,7 @@ def _check_still_asked(table: OpenTable, count: int) -> None:
     if number != count:
         raise ConflictError(
             table.path,
-            found=f"another rescaling, to {number} buckets, that began after this one to {count}",
+            found=f"another rescaling, to {counted(number, 'bucket')}, that began after this one to {count}",
             expected="one at a time",
             action="Rescale again if the table shall have that number after all.",
         )

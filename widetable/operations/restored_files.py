@@ -17,6 +17,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from widetable.commit.commit_result import CommitResult
+from widetable.counted import counted
 from widetable.errors import (
     ConflictError,
     DamagedError,
@@ -100,8 +101,8 @@ def check_restorable(table: TableState, entry: ManifestEntry, *, is_rescaled: bo
     if buckets > 0 and entry.total_buckets != buckets and not is_rescaled:
         raise UnsupportedError(
             f"data file {file.file_name!r} of {path}",
-            found=f"one of {entry.total_buckets} buckets",
-            expected=f"files of {buckets} buckets, as all schemas of the table say",
+            found=f"one of {counted(entry.total_buckets, 'bucket')}",
+            expected=f"files of {counted(buckets, 'bucket')}, as all schemas of the table say",
             action="Restore the table's schema files.",
         )
     if file.extra_files or file.external_path is not None:

@@ -34,6 +34,7 @@ from widetable.commit.published_files import PublishedFile, PublishedFiles
 from widetable.commit.read_lease import ReadLease, hold_if_taken
 from widetable.commit.staged_commit import StagedCommit, in_force, staged_commits
 from widetable.commit.staged_order import in_order
+from widetable.counted import counted
 from widetable.errors import InvalidError, NotFoundError, UnsupportedError
 from widetable.not_pickled import not_pickled
 from widetable.operations.barrier_scan import (
@@ -153,7 +154,7 @@ class Session:
         self._tables = self._opened(tables, look)
 
     def __repr__(self) -> str:
-        return f"Session(barrier {self._barrier}, {len(self._tables)} tables)"
+        return f"Session(barrier {self._barrier}, {counted(len(self._tables), 'table')})"
 
     def __enter__(self) -> Session:
         return self

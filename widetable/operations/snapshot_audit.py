@@ -22,6 +22,7 @@ from itertools import pairwise
 from typing import Final
 
 from widetable.commit.live_files import LiveFiles, live
+from widetable.counted import counted
 from widetable.errors import DamagedError, UnsupportedError
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
@@ -131,12 +132,14 @@ class SnapshotAudit:
         held = {identity for bucket in self._live.values() for identity in bucket}
         if found == held:
             return
-        names = [f"{len(side)} files {_some(side)}" for side in (held - found, found - held)]
+        names = [
+            f"{counted(len(side), 'file')} {_some(side)}" for side in (held - found, found - held)
+        ]
         self._find(
             "base",
             snapshot,
-            f"the {len(held)} files that were live at snapshot {self._last_id}",
-            f"{len(found)} files; missing {names[0]}, more {names[1]}",
+            f"the {counted(len(held), 'file that was', 'files that were')} live at snapshot {self._last_id}",
+            f"{counted(len(found), 'file')}; missing {names[0]}, more {names[1]}",
         )
         self._take(merged)
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from widetable.counted import counted
 from widetable.errors import InvalidError
 from widetable.kernels.gather import take
 from widetable.kernels.take_capacity import check_capacity_of_rows
@@ -48,7 +49,7 @@ def _fitting(column: str, places: Numbers) -> Iterator[None]:
     except pa.ArrowInvalid as cause:
         raise TooManyBytesError(
             "keys",
-            found=f"{len(places)} keys, whose values of {column} do not fit into one array: {cause}",
+            found=f"{counted(len(places), 'key')}, with more values of {column} than fit into one array: {cause}",
             expected="less than 2 GiB of text or bytes in a column",
             action="Look up fewer keys at once.",
         ) from cause

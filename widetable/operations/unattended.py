@@ -24,6 +24,7 @@ from widetable.commit.committer import Committer
 from widetable.commit.lease import holder
 from widetable.commit.seldom import Seldom
 from widetable.commit.uncompacted import needs_a_maintainer, uncompacted
+from widetable.counted import counted
 from widetable.errors import WidetableError
 from widetable.format.snapshot import Snapshot
 from widetable.options import TableOptions
@@ -66,7 +67,7 @@ def unattended_warning(
     if is_patient:
         return None
     return (
-        f"write-only table with changelog-producer={producer} and {waiting.files} level-0 files "
+        f"write-only table with changelog-producer={producer} and {counted(waiting.files, 'level-0 file')} "
         f"that nobody moves up: run widetable maintain {shlex.quote(path)}"
     )
 

@@ -19,6 +19,7 @@ from widetable.commit.barrier_state import BarrierState, state_at
 from widetable.commit.committer import Committer
 from widetable.commit.lease import holder
 from widetable.commit.writer_registration import registrations, silent_jobs
+from widetable.counted import counted
 from widetable.errors import DamagedError, NotFoundError
 from widetable.format.bucket_id import by_bucket
 from widetable.format.manifest_entry import ManifestEntry
@@ -94,7 +95,7 @@ def _compaction(
     yield DoctorFinding(
         "upkeep",
         root,
-        f"{backlog.files} level-0 files"
+        counted(backlog.files, "level-0 file")
         + (", and nobody who compacts" if needs_maintainer else ""),
         expected,
         f"reads, which merge them, and the changelog: {backlog.most_in_a_bucket} in one bucket",
@@ -114,7 +115,7 @@ def _consumers(
         has_expired = lag.next_snapshot_id < earliest_id
         if not (has_expired or is_far_behind(lag, state.options)):
             continue
-        found = f"{lag.behind} snapshots behind"
+        found = f"{counted(lag.behind, 'snapshot')} behind"
         yield DoctorFinding(
             "upkeep",
             f"consumer {name!r} of {state.paths.root}",

@@ -20,6 +20,7 @@ import numpy as np
 
 from widetable import options as opt
 from widetable.commit.live_files import LiveFiles
+from widetable.counted import counted
 from widetable.errors import DamagedError, NotFoundError
 from widetable.format.bucket_id import BucketId, by_bucket
 from widetable.format.data_file_meta import DataFileMeta
@@ -56,8 +57,10 @@ def audit_vectors(
             findings.add(found)
             continue
         if rows != keys:
-            expected = f"{keys} rows that are not deleted, as many as keys"
-            findings.add(Finding(LAW, snapshot.id, expected, f"{rows} rows", *place))
+            expected = (
+                f"{counted(keys, 'row that is', 'rows that are')} not deleted, as many as keys"
+            )
+            findings.add(Finding(LAW, snapshot.id, expected, counted(rows, "row"), *place))
 
 
 def _counts(table: TableState, bucket: BucketId, files: Sequence[DataFileMeta]) -> tuple[int, int]:

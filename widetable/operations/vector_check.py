@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from widetable.commit.live_files import LiveFiles
+from widetable.counted import counted
 from widetable.errors import WidetableError
 from widetable.format.deletion_vector import deleted_rows
 from widetable.format.index_manifest import DELETION_VECTORS
@@ -44,8 +45,8 @@ def vector_findings(
             continue
         path = table.paths.index(index.file_name)
         wrong.add(path)
-        found = "no such file" if size is None else f"{size} bytes"
-        expected = f"{index.file_size} bytes, as the index manifest says"
+        found = "no such file" if size is None else counted(size, "byte")
+        expected = f"{counted(index.file_size, 'byte')}, as the index manifest says"
         yield _finding(path, found, expected, [v.data_file for v in index.vectors])
     for entry in live if deep else ():
         place, name = entry.file.deleted, entry.file.file_name
@@ -58,7 +59,10 @@ def vector_findings(
             continue
         # Row numbers ascend: the last one is the largest.
         if len(rows) and rows[-1] >= entry.file.row_count:
-            found, expected = f"row {rows[-1]}, which is deleted", f"{entry.file.row_count} rows"
+            found, expected = (
+                f"row {rows[-1]}, which is deleted",
+                counted(entry.file.row_count, "row"),
+            )
             yield _finding(place.path, found, expected, [name])
 
 

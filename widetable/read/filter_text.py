@@ -24,6 +24,7 @@ from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
 
+from widetable.counted import counted
 from widetable.errors import InvalidError
 from widetable.format.plain_value import TEXTS
 from widetable.read.literal import TimestampText, clock_of, day_of, literal
@@ -62,7 +63,7 @@ def parse_text(text: str, schema: TableSchema) -> Node:
         first = re.sub(r"\x1b\[\d+m", "", str(cause)).splitlines()[0]
         raise _invalid(text, f"text that is no SQL condition ({first})") from cause
     if len(parsed) != 1 or not isinstance(parsed[0], exp.Expr):
-        raise _invalid(text, f"{len(parsed)} statements" if text.strip() else "an empty text")
+        raise _invalid(text, counted(len(parsed), "statement") if text.strip() else "an empty text")
     _check_honoured(text, parsed[0])
     return _Reader(text, schema).node(parsed[0])
 

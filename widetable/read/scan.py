@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from widetable.arguments import whole_number
 from widetable.commit.live_files import LiveFiles
+from widetable.counted import counted
 from widetable.derived_value import derived_value
 from widetable.errors import WidetableError
 from widetable.format.html_facts import html_facts, html_rows
@@ -80,8 +81,11 @@ class TableScan(ArrowRows):
             return f"TableScan({snapshot}, {cause})"
         files, rows = sum(len(s.files) for s in splits), sum(s.rows for s in splits)
         rows = rows if self._limit is None else min(rows, self._limit)
-        held = f"at most {rows:,} rows in {files:,} files of {len(splits):,} buckets"
-        return f"TableScan({snapshot}, {len(self._columns)} columns, {held})"
+        held = (
+            f"at most {counted(rows, 'row', form=',')} in {counted(files, 'file', form=',')} of "
+            f"{counted(len(splits), 'bucket', form=',')}"
+        )
+        return f"TableScan({snapshot}, {counted(len(self._columns), 'column')}, {held})"
 
     def _repr_html_(self) -> str:
         """As notebooks show it: what will be read, and its columns. It plans the scan."""

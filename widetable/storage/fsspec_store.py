@@ -27,6 +27,7 @@ from weakref import WeakKeyDictionary
 import pyarrow as pa
 
 from widetable.arguments import refused
+from widetable.counted import counted
 from widetable.errors import (
     InvalidError,
     NotFoundError,
@@ -102,7 +103,7 @@ class FsspecFileIO(FlatKeys):
             if len(found) != end - start:
                 raise StorageError(
                     path,
-                    found=f"{len(found)} bytes from {start} on",
+                    found=f"{counted(len(found), 'byte')} from {start} on",
                     expected=f"{end - start} of the {size} that it had when it was opened",
                     action="Check the store, then retry.",
                 )

@@ -25,6 +25,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from widetable import options as opt
+from widetable.counted import counted
 from widetable.errors import InvalidError
 from widetable.format.bucket_hash import key_hashes
 from widetable.format.bucket_id import MOST_DYNAMIC_BUCKETS, BucketId
@@ -101,7 +102,7 @@ class PartitionBuckets:
         if left and self._most == MOST_DYNAMIC_BUCKETS:
             raise InvalidError(
                 f"option {opt.DYNAMIC_BUCKET_TARGET_ROWS.key!r}",
-                found=f"{self._target_rows} keys a bucket, of which {self._most} are full",
+                found=f"{counted(self._target_rows, 'key')} a bucket, of which {self._most} are full",
                 expected="room for all keys of a partition",
                 action="Set it higher.",
             )

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from widetable import options as opt
+from widetable.counted import counted
 from widetable.derived_value import once_per_object
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.format.row_batch import in_schema_order, row_batch_schema
@@ -182,7 +183,7 @@ class BatchNormalizer:
             what = "key" if field.name in self._schema.primary_keys else "NOT NULL"
             raise _invalid(
                 field.name,
-                f"null in {array.null_count} of {len(array)} rows",
+                f"null in {array.null_count} of {counted(len(array), 'row')}",
                 f"a value in every row of a {what} column",
                 "Fill the nulls, or drop the rows.",
             )

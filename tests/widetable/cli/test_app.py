@@ -162,7 +162,7 @@ def test_inspect_says_what_waits(make: Callable[..., wt.Table]) -> None:
         table.write(rows(key))
     result = run("inspect", table.path)
     assert "1 to 3, the newest APPEND" in result.stdout
-    assert "3 level-0 files in 1 buckets" in result.stdout
+    assert "3 level-0 files in 1 bucket" in result.stdout
     assert "run widetable maintain" in result.stdout.splitlines()[-1]
     assert json.loads(run("inspect", table.path, "--json").stdout)["backlog"]["rows"] == 3
 
@@ -242,7 +242,7 @@ def test_maintain_once(make: Callable[..., wt.Table]) -> None:
     table.write(rows(1))
     result = run("maintain", table.path, "--once")
     assert result.exit_code == 0
-    assert result.stdout.startswith("1 compactions")
+    assert result.stdout.startswith("1 compaction")
     assert table.changes(0, 2).num_rows == 1
     assert run("maintain", table.path, "--once", "--quiet").stdout.startswith("0 compactions")
 
@@ -269,7 +269,7 @@ def test_orphans(make: Callable[..., wt.Table]) -> None:
     stray.write_bytes(b"12345")
     assert run("orphans", table.path).stdout.strip() == "0 files gone, 0 B"
     reported = run("orphans", table.path, "--older-than", "0 s", "--dry-run").stdout.splitlines()
-    assert reported == [str(stray), "1 files would go, 5 B"]
+    assert reported == [str(stray), "1 file would go, 5 B"]
     assert stray.exists()
     run("orphans", table.path, "--older-than", "0 s")
     assert not stray.exists()

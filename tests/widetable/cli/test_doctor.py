@@ -220,7 +220,7 @@ def test_a_warehouse_is_looked_at_table_by_table(warehouse: Path) -> None:
 
 def test_a_database_is_looked_at_by_itself(warehouse: Path) -> None:
     sound = run("doctor", f"{warehouse}/other.db")
-    assert (sound.exit_code, sound.stdout.splitlines()[-1]) == (0, "1 tables, 0 with findings")
+    assert (sound.exit_code, sound.stdout.splitlines()[-1]) == (0, "1 table, 0 with findings")
     assert run("doctor", f"{warehouse}/db.db").exit_code == 1
     nothing = run("doctor", f"{warehouse}/nowhere")
     assert (nothing.exit_code, nothing.stderr.partition(":")[0]) == (2, "NotFoundError")

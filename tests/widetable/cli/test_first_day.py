@@ -67,7 +67,7 @@ def test_help_of_branch_says_that_one_without_a_tag_is_empty() -> None:
 def test_a_table_without_partition_columns_says_so(users: wt.Table) -> None:
     users.write([{"id": 1}])
     assert words("partition", "list", users.path).startswith(
-        "no partition columns; 1 rows in 1 files of "
+        "no partition columns; 1 row in 1 file of "
     )
     found = json.loads(run("partition", "list", users.path, "--json").stdout)
     assert [one["partition"] for one in found["partitions"]] == [""]

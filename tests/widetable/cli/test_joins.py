@@ -28,7 +28,7 @@ def test_a_joined_table_is_made_and_kept(tmp_path: Path) -> None:
     table = wt.Table.open(path)
     assert table.schema.options["join.max-matches"] == "5"
     ran = run("join", "run", path, "--once", "--quiet")
-    assert ran.stdout == "snapshots 1 and 1: 1 rows added, 0 removed\n"
+    assert ran.stdout == "snapshots 1 and 1: 1 row added, 0 removed\n"
     assert table.scan().to_arrow().num_rows == 1
 
 
@@ -50,7 +50,7 @@ def test_a_joiner_runs_until_it_is_told_to_stop(tmp_path: Path) -> None:
     finally:
         process.kill()
     assert process.returncode == 0
-    assert b"1 rows added, 0 removed" in said
+    assert b"1 row added, 0 removed" in said
 
 
 @pytest.mark.parametrize(

@@ -60,9 +60,9 @@ OTHERS = {"read", "changes", "completion"}
 REMOVING = {
     "branch drop PATH side --dry-run": "branch side would go",
     "consumer delete PATH totals --dry-run": "consumer totals would go",
-    "delete PATH k=1 --dry-run": "1 rows would go",
-    "expire PATH --dry-run --retain-min 1 --retain-max 1 --time-retained 0s": "1 snapshots would go: 1 to 1",
-    "orphans PATH --dry-run --older-than 0s": "1 files would go, 5 B",
+    "delete PATH k=1 --dry-run": "1 row would go",
+    "expire PATH --dry-run --retain-min 1 --retain-max 1 --time-retained 0s": "1 snapshot would go: 1 to 1",
+    "orphans PATH --dry-run --older-than 0s": "1 file would go, 5 B",
     "repair PATH --dry-run": "nothing to repair",
     "rollback PATH --snapshot 1 --dry-run": "nothing is changed yet: --yes does it",
     "tag delete PATH first --dry-run": "tag first would go",

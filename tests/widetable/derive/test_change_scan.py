@@ -75,7 +75,7 @@ def test_it_says_what_it_reads(table: wt.Table, mode: str) -> None:
     rows = table.changes(2, 6, mode=mode).num_rows
     assert f"after snapshot 2 up to 6, 3 columns, at most {rows} rows in " in said
     assert said.endswith(" buckets)")
-    assert "at most 1 rows" in repr(table.scan_changes(2, 6, mode=mode).limit(1))
+    assert "at most 1 row" in repr(table.scan_changes(2, 6, mode=mode).limit(1))
 
 
 def test_nothing_is_read_before_it_is_asked_for_nor_beyond(

@@ -365,4 +365,4 @@ def test_inspect_shows_round_lag_and_cost(shop: Shop) -> None:
     lines = [line for line, _ in inspection_lines(shop.fact.inspect())]
     (line,) = [line for line in lines if line.strip().startswith("widen")]
     assert "2 snapshots of db.customers behind, round 1 of" in line
-    assert "wrote 1 rows" in line
+    assert "wrote 1 row" in line

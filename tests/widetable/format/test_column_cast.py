@@ -231,7 +231,7 @@ def test_a_column_that_became_not_null_has_no_nulls_in_old_files(path: Path) -> 
     old = table_schema({"k": "INT", "a": "INT", "b": "INT"})
     meta = write(path, old, [batch_of(old, {"k": [1], "a": [None], "b": [3]})], ["k", "a"])
     key, a, b = old.fields
-    for column, found in ((a, "1 nulls in 1 rows"), (b, "no such column")):
+    for column, found in ((a, "1 null in 1 row"), (b, "no such column")):
         new = with_fields(old, key, replace(column, type=column.type.not_null()))
         with pytest.raises(UnsupportedError, match=f"column '{column.name}' of .*: found {found}"):
             read(path, meta, new, old)

@@ -95,7 +95,7 @@ def _torn_snapshot(table: wt.Table) -> str:
 
 def _gap(table: wt.Table) -> str:
     Path(table.path, "snapshot", "snapshot-2").unlink()
-    return "1 snapshots"
+    return "1 snapshot"
 
 
 def _short_manifest(table: wt.Table) -> str:

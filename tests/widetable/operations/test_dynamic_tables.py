@@ -401,7 +401,7 @@ def test_a_key_in_two_buckets_is_found(tmp_path: Path) -> None:
     table.write([{"id": n, "a": 1} for n in range(12)])
     assert table.scan().count() == 13
     report = table.audit()
-    assert {found.found for found in report.findings} >= {"1 keys that are in several"}
+    assert {found.found for found in report.findings} >= {"1 key that is in several"}
     table.overwrite([{"id": n, "a": 2} for n in range(12)], whole_table=True)
     assert table.scan().count() == 12
     assert table.audit().ok

@@ -114,7 +114,7 @@ def test_maintaining_once_makes_room_for_its_own_compaction(
     let_the_options_expire(table, small_disk)
     ran = run("maintain", table.path, "--once")
     assert ran.exit_code == 0, ran.stderr
-    assert "1 compactions" in ran.stdout
+    assert "1 compaction" in ran.stdout
     check_goes_on(table)
 
 

@@ -171,7 +171,7 @@ def test_on_the_command_line(table: wt.Table) -> None:
     assert FIRST not in {row[1] for row in rows_of(table)}
     for dry in (("--dry-run",), ()):
         said = run("partition", "restore", table.path, *words, "--tag", "good", *dry).stdout
-        assert said.startswith("day=2026-11-26: 1 files of 2 rows")
+        assert said.startswith("day=2026-11-26: 1 file of 2 rows")
     assert rows_of(table) == EXPECTED
     for wrong in (
         ("list", table.path, *words),

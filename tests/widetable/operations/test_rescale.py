@@ -194,9 +194,9 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     table, model = create(tmp_path), dict[tuple[int, int], int]()
     write(table, model, random.Random(6))
     assert main(["rescale", table.path, "4"]) == 0
-    assert capsys.readouterr().out == f"3 partitions of {len(model)} rows now have 4 buckets\n"
+    assert capsys.readouterr().out == f"3 partitions of {len(model)} records now in 4 buckets\n"
     assert main(["rescale", table.path, "4"]) == 0
-    assert capsys.readouterr().out == "0 partitions of 0 rows now have 4 buckets\n"
+    assert capsys.readouterr().out == "0 partitions of 0 records now in 4 buckets\n"
     assert main(["rescale", table.path, "0"]) == 2
     check(table.path, model)
 

@@ -125,7 +125,7 @@ def test_a_conditional_commit_sees_who_wrote_its_keys_before_and_after(
             model[1, key] = 3
         table.rescale(buckets)
     if 1 in written:
-        with pytest.raises(wt.ConflictError, match="1 keys"):
+        with pytest.raises(wt.ConflictError, match="1 key"):
             table.commit_append(messages, read_snapshot=read)
         table.discard(messages)
     else:

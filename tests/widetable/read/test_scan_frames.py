@@ -159,8 +159,7 @@ def test_a_scan_says_what_it_will_read(table: wt.Table, tmp_path: Path) -> None:
     text = f"in {files} files of 2 buckets)"
     assert repr(table.scan()) == f"TableScan(snapshot 3, 3 columns, at most 102 rows {text}"
     assert (
-        repr(table.scan(["k"]).limit(5))
-        == f"TableScan(snapshot 3, 1 columns, at most 5 rows {text}"
+        repr(table.scan(["k"]).limit(5)) == f"TableScan(snapshot 3, 1 column, at most 5 rows {text}"
     )
     empty = wt.Catalog(str(tmp_path)).create_table(
         "db.e", SCHEMA, primary_key=["k"], options={"bucket": "1"}
