@@ -64,6 +64,8 @@ from widetable.format.row_budget import BATCH_BYTES, pieces
 from widetable.job_names import job_name
 from widetable.lsm.bucket_plan import Scope
 from widetable.lsm.compaction_job import BucketWork, Outcome, perform
+from widetable.machine_clock import now_millis
+from widetable.meta.barrier_standings import barrier_standings
 from widetable.meta.job_claim import WriterClaim
 from widetable.meta.service_lease import ServiceLease
 from widetable.moment import epoch_millis
@@ -174,6 +176,7 @@ __all__ = [
     "WorkerThread",
     "WriterClaim",
     "advance",
+    "barrier_standings",
     "branch_root",
     "caches_of",
     "called",
@@ -213,6 +216,7 @@ __all__ = [
     "names_of_form",
     "new_lookup_join",
     "new_writer",
+    "now_millis",
     "offset_from_json",
     "one_of",
     "parse_value",

@@ -242,7 +242,7 @@ class WarningCode(Enum):
     )
     NOT_MEASURED = Said(
         "WT-W701",
-        "`/metrics` lacks a table, or all barriers, as they cannot be read.",
+        "`/metrics` lacks a table, or its barriers, as they cannot be read.",
         "Run `widetable doctor` for the table that the message names.",
     )
     META_BEHIND = Said(

@@ -41,7 +41,7 @@ class Instance:
         topology = Topology(catalog, for_others=True)
         self.sessions = OpenSessions(partial(Catalog, root, file_io=file_io))
         self.leadership = Leadership(ServiceLease(file_io, root, url), topology, root, url)
-        self.measures = Measures(catalog, topology, self.sessions, self.leadership)
+        self.measures = Measures(catalog, self.sessions, self.leadership)
         self.application = self._application(catalog, topology)
 
     def start(self) -> None:

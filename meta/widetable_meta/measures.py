@@ -6,8 +6,8 @@
     widetable_table_missing_writers{table}, widetable_common_barrier_seconds
     of every table: `table_gauges`
 
-Raises what listing the tables raises. Where the tables under barriers cannot be read, one of them is damaged: it has
-`widetable_table_readable` 0, and nothing is said of barriers.
+Raises what listing the tables raises. A table whose barriers cannot be read has `widetable_table_barriers_readable` 0
+and keeps no other from its gauges; but the barrier that all have in common is not known then.
 
 Requests are counted in memory, by instance; tables are looked at anew by each scrape, in all
 instances alike. The route is that of the program (`/v1/jobs/{job}`), not the path that was
@@ -16,7 +16,6 @@ asked, so no caller makes new series; a request without one is `none`, an unknow
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Iterator
 from typing import Final
@@ -26,13 +25,12 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from widetable import Catalog, Topology, WidetableError
-from widetable.connector import WarningCode, warn
+from widetable import Catalog
+from widetable_meta.barrier_gauges import barrier_gauges
 from widetable_meta.leadership import Leadership
 from widetable_meta.open_sessions import OpenSessions
 from widetable_meta.table_gauges import TableGauges
 
-_log = logging.getLogger("widetable")
 _NO_ROUTE: Final = "none"
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"})
 
@@ -43,7 +41,6 @@ class Measures:
     def __init__(
         self,
         catalog: Catalog,
-        topology: Topology,
         sessions: OpenSessions,
         leadership: Leadership,
     ) -> None:
@@ -60,7 +57,7 @@ class Measures:
             ["route", "method"],
             registry=self._registry,
         )
-        self._now = _Now(topology, sessions, leadership)
+        self._now = _Now(catalog, sessions, leadership)
         self._tables = _Tables(TableGauges(catalog))
 
     def text(self) -> bytes:
@@ -89,8 +86,8 @@ class _Tables(Collector):
 class _Now(Collector):
     """The instance and the barriers, of the moment when it is asked."""
 
-    def __init__(self, topology: Topology, sessions: OpenSessions, leadership: Leadership) -> None:
-        self._topology = topology
+    def __init__(self, catalog: Catalog, sessions: OpenSessions, leadership: Leadership) -> None:
+        self._catalog = catalog
         self._sessions = sessions
         self._leadership = leadership
 
@@ -108,36 +105,7 @@ class _Now(Collector):
             "Whether this instance leads.",
             float(self._leadership.is_here),
         )
-        barrier = GaugeMetricFamily(
-            "widetable_table_barrier_seconds",
-            "The barrier up to which a table is complete, since the epoch.",
-            labels=["table"],
-        )
-        freshness = GaugeMetricFamily(
-            "widetable_table_freshness_seconds", "How long ago it was.", labels=["table"]
-        )
-        missing = GaugeMetricFamily(
-            "widetable_table_missing_writers",
-            "Writers that the next barrier of a table waits for.",
-            labels=["table"],
-        )
-        common = GaugeMetricFamily(
-            "widetable_common_barrier_seconds",
-            "The newest barrier that is complete in all tables, since the epoch.",
-        )
-        try:
-            progress, newest = self._topology.tables(), self._topology.common_barrier()
-        except WidetableError as error:
-            warn(_log, WarningCode.NOT_MEASURED, "barriers are not measured: %s", error)
-            progress, newest = [], None
-        for one in progress:
-            if one.barrier is not None and one.freshness_millis is not None:
-                barrier.add_metric([one.table], one.barrier / 1000)
-                freshness.add_metric([one.table], one.freshness_millis / 1000)
-            missing.add_metric([one.table], len(one.missing))
-        if newest is not None:
-            common.add_metric([], newest / 1000)
-        yield from (barrier, freshness, missing, common)
+        yield from barrier_gauges(self._catalog)
 
 
 class MeasuredRequests:

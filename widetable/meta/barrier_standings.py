@@ -1,0 +1,75 @@
+"""Where each table under barriers stands, one by one: a table that cannot be read keeps no other from being shown.
+
+In: a warehouse. Out: of each table under barriers how far it is, or the error that it cannot be read for; and the
+newest barrier that all have in common, which nobody knows where one of them cannot be read. A table whose schema cannot
+be read may be under barriers, and counts as one that is. Raises what listing the tables raises.
+
+A table that is dropped while it is looked at is left out; one whose snapshots expire meanwhile is looked at again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from widetable.barrier_options import BARRIER_INTERVAL
+from widetable.errors import NotFoundError, WidetableError
+from widetable.meta.look_again import looked_again
+from widetable.meta.warehouse import Warehouse
+from widetable.operations.barrier_scan import barrier_views
+from widetable.operations.common_barrier import common_barrier
+from widetable.read.barrier_view import BarrierViews
+
+
+@dataclass(frozen=True)
+class BarrierStanding:
+    """barrier: up to which the table is complete, None before the first. missing: how many writers its next one waits
+    for.
+    """
+
+    barrier: int | None
+    missing: int
+
+
+@dataclass(frozen=True)
+class BarrierStandings:
+    """By the names of tables. common: None where there is none, and where not all tables can be read."""
+
+    tables: Mapping[str, BarrierStanding]
+    unreadable: Mapping[str, WidetableError]
+    common: int | None
+
+
+def barrier_standings(warehouse: Warehouse) -> BarrierStandings:
+    """As the tables are now."""
+    tables: dict[str, BarrierStanding] = {}
+    unreadable: dict[str, WidetableError] = {}
+    all_views = []
+    for name in warehouse.list_tables():
+        try:
+            views = _views(warehouse, name)
+            if views is not None:
+                tables[name] = _standing(views)
+                all_views.append(views)
+        except NotFoundError as error:
+            if name in warehouse.list_tables():
+                unreadable[name] = error
+        except WidetableError as error:
+            unreadable[name] = error
+    common = None if unreadable else common_barrier(all_views) or None
+    return BarrierStandings(tables, unreadable, common)
+
+
+@looked_again
+def _views(warehouse: Warehouse, name: str) -> BarrierViews | None:
+    """None for a table under no barriers."""
+    table = warehouse.table(name)
+    if table.schema.typed_options.get(BARRIER_INTERVAL) is None:
+        return None
+    return barrier_views(table)
+
+
+def _standing(views: BarrierViews) -> BarrierStanding:
+    state = views.newest()
+    missing = state.behind(state.frontier + state.interval)
+    return BarrierStanding(state.frontier or None, len(missing))
