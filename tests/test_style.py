@@ -131,6 +131,16 @@ def counts_without_its_word(source: str, path: Path) -> list[str]:
     return [f"{path}: {each[0]!r} may be one" for each in COUNTED.finditer(source)]
 
 
+def asks_the_clock(source: str, path: Path) -> list[str]:
+    """Python's clocks end in 2262 with a bare OverflowError; `machine_clock` says what is wrong."""
+    found = re.finditer(r"\btime\.time(?:_ns)?\b|\bdate(?:time)?\.(?:now|utcnow|today)\b", source)
+    return [
+        f"{path}: ask `machine_clock`, not {each[0]}"
+        for each in found
+        if path.name != "machine_clock.py"
+    ]
+
+
 def _assigned_name(node: ast.stmt) -> str | None:
     if isinstance(node, ast.Assign) and len(node.targets) == 1:
         return getattr(node.targets[0], "id", None)
@@ -161,6 +171,7 @@ RULES: dict[Rule, tuple[str, ...]] = {
     breaks_at_fork_or_end: PACKAGES,
     logs_bare_units: PACKAGES,
     counts_without_its_word: PACKAGES,
+    asks_the_clock: PACKAGES,
 }
 
 
@@ -221,6 +232,8 @@ BROKEN = [
     (breaks_at_fork_or_end, "from functools import cached_property", "widetable/x.py"),
     (breaks_at_fork_or_end, "from concurrent.futures import Future", "widetable/x.py"),
     (logs_bare_units, '_log.info("%d bytes freed", size)', "widetable/x.py"),
+    (asks_the_clock, "now = time.time()", "meta/widetable_meta/x.py"),
+    (asks_the_clock, "now = datetime.now(zone)", "widetable/x.py"),
     (counts_without_its_word, 'f"{len(found)} level-0 files wait"', "widetable/cli/x.py"),
 ]
 

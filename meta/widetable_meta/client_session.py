@@ -15,12 +15,12 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-import time
 from typing import Final
 
 from pydantic import TypeAdapter
 
 from widetable import NotFoundError, WidetableError
+from widetable.connector import now_millis
 from widetable_meta.answer_form import SessionAnswer
 from widetable_meta.answer_value import value_of
 from widetable_meta.service_calls import ServiceAnswer, ServiceCalls
@@ -45,7 +45,7 @@ class ClientSession:
         self._told = value_of(_SESSION, opened.body)
         self._is_open = True
         self._ended = threading.Event()
-        lasts_seconds = max(self.expires_millis / 1000 - time.time(), 0.5)
+        lasts_seconds = max((self.expires_millis - now_millis()) / 1000, 0.5)
         self._thread = threading.Thread(
             target=self._renew_on,
             args=(lasts_seconds / _RENEWALS_PER_SESSION,),
@@ -131,4 +131,4 @@ class ClientSession:
                 return
             except WidetableError as refusal:
                 _log.info("a session was not renewed: %s", refusal)
-                self._is_open = time.time() * 1000 < self.expires_millis
+                self._is_open = now_millis() < self.expires_millis

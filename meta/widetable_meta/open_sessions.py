@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from widetable import Catalog, NotFoundError, Session
-from widetable.connector import WarningCode, check_published, warn
+from widetable.connector import WarningCode, check_published, now_millis, warn
 from widetable_meta.error_form import NotNowError
 
 LASTS_SECONDS: Final = 60.0
@@ -156,7 +156,7 @@ class OpenSessions:
 
     def _start_time(self, session: OpenSession) -> None:
         session.due_at = time.monotonic() + self._lasts_seconds
-        session.expires_millis = int((time.time() + self._lasts_seconds) * 1000)
+        session.expires_millis = now_millis() + int(self._lasts_seconds * 1000)
 
     def _check_room(self) -> None:
         if self._ended.is_set():

@@ -11,7 +11,6 @@ are of different moments: a job that begins in between may be in one list and no
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Final
@@ -21,7 +20,7 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from widetable import Job, JobDelay, NotFoundError, TableProgress, Topology
-from widetable.connector import duration_text, last_seen_text, time_text
+from widetable.connector import duration_text, last_seen_text, now_millis, time_text
 from widetable_meta.alarms import alarms_of
 from widetable_meta.drawing import JOB_WIDTH, TABLE_WIDTH, drawing_of, job_text
 from widetable_meta.leadership import Leadership
@@ -96,7 +95,7 @@ class Page:
             alarms=alarms[:_MOST_ALARMS],
             alarm_count=len(alarms),
             leadership=leadership,
-            now_millis=int(time.time() * 1000),
+            now_millis=now_millis(),
             common=self._topology.common_barrier() if tables else None,
             drawing=drawing_of(tables, jobs, delays),
             table_width=TABLE_WIDTH,

@@ -50,6 +50,7 @@ from widetable.connector import (
     WarningCode,
     instance,
     interval_of,
+    now_millis,
     refused,
     warn,
 )
@@ -96,7 +97,7 @@ class EtlSink:
     def __call__(self, df: DataFrame, batch_id: int) -> None:
         # Taken first: the label of a root's rows and the cost of a job's batch are reckoned from
         # it.
-        begin_millis = time.time_ns() // 1_000_000
+        begin_millis = now_millis()
         run = self._run_of(self._query_id())
         with run.turn:
             batch = self._batch(run, batch_id, begin_millis)
@@ -356,7 +357,7 @@ def _evaluated(df: DataFrame, times: int) -> Iterator[None]:
 
 def _until_tick(interval_seconds: float) -> float:
     """Just behind it, so that the clock, in milliseconds, has come to the barrier."""
-    return interval_seconds - time.time() % interval_seconds + 0.001
+    return interval_seconds - now_millis() / 1000 % interval_seconds + 0.001
 
 
 def _written(part: SinkTable, rows: DataFrame, storage: Mapping[str, str]) -> list[CommitMessage]:

@@ -25,7 +25,6 @@ continuous triggers.
 from __future__ import annotations
 
 import os
-import time
 import uuid
 import zlib
 from collections import OrderedDict
@@ -52,6 +51,7 @@ from widetable.connector import (
     hold_for_job,
     keep_join,
     new_lookup_join,
+    now_millis,
     refused,
 )
 from widetable_spark.exact_names import plainly_named
@@ -204,8 +204,8 @@ def _held(join: LookupJoin) -> LookupPin:
     The list has the leases, as one that is collected as garbage is released; those whose time is
     up go with the next call.
     """
-    now_millis = time.time() * 1000
-    _leases[:] = [lease for lease in _leases if lease.expires_millis > now_millis]
+    now = now_millis()
+    _leases[:] = [lease for lease in _leases if lease.expires_millis > now]
     moment = join.newest(take=hold_for_job)
     _leases.extend(moment.leases)
     return moment.pin

@@ -25,7 +25,6 @@ again have written others than those that are in.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -39,6 +38,7 @@ from widetable.connector import (
     JobWriter,
     WriterClaim,
     counted,
+    now_millis,
     table_name,
     wait_for_changelogs,
 )
@@ -64,7 +64,7 @@ class StreamSink(StreamArrowWriter):
         self._overwrite = overwrite
         self._tasks = plan_writer(options, schema, is_named=options.barrier_writer is not None)
         # The batch is planned now: its label, and what it took, are reckoned from here.
-        self._begin_millis = time.time_ns() // 1_000_000
+        self._begin_millis = now_millis()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         return self._tasks.write(iterator)

@@ -10,6 +10,7 @@ import time
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
+from typing import NoReturn
 
 import pytest
 
@@ -238,6 +239,22 @@ def test_a_budget_is_forgotten_with_the_caches_that_it_was_for(
         monkeypatch.setattr(host_caches, "time", clock)
         build(caches, small, rows_of(range(1000)), "bc"[seconds > 10])
         assert sorted(_names(cache_directory)) == names
+
+
+def test_a_clock_that_python_has_no_time_for_keeps_nobody_from_reading(
+    cache_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Past 2262: no cache is made, and the rows are found in the data file."""
+    table = table_at(tmp_path, options={_RETENTION: "1 h"})
+    file = build(process_caches(table.options), table, rows_of([1, 2]), "f")
+
+    def too_large() -> NoReturn:
+        raise OverflowError("timestamp too large to convert to C _PyTime_t")
+
+    caches = ProcessCaches(CacheSpace(str(cache_directory), is_chosen=True))
+    monkeypatch.setattr(host_caches, "_SWEEP_SECONDS", -1.0)
+    monkeypatch.setattr(time, "time_ns", too_large)
+    found(caches, table, file, key_batch([1]))
 
 
 def test_unused_caches_expire(

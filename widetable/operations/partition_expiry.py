@@ -27,6 +27,7 @@ from widetable.counted import counted
 from widetable.errors import ConflictError, UnsupportedError
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.partition_value import partition_texts, readable
+from widetable.machine_clock import now_millis
 from widetable.operations.newest_snapshot import newest_files
 from widetable.operations.open_table import OpenTable
 from widetable.operations.restored_files import removing
@@ -63,7 +64,8 @@ def expire_partitions(table: OpenTable, dry_run: bool = False) -> PartitionExpir
     is_dry = flag(dry_run, "dry_run")
     check_given_rows(table.schema)
     check_writable(table.schema)
-    return expire_old(table._state(), table._committer, datetime.now(), dry_run=is_dry)
+    now = datetime.fromtimestamp(now_millis() / 1000)
+    return expire_old(table._state(), table._committer, now, dry_run=is_dry)
 
 
 def expire_old(

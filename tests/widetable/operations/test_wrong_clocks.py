@@ -110,23 +110,32 @@ def test_a_clock_in_the_past_goes_on_above_what_is_noted(table: wt.Table) -> Non
     assert values(table) == [2]
 
 
-def test_a_clock_that_python_has_no_time_for_is_named(
-    table: wt.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Past 2262 the functions of `time` raise OverflowError."""
-    put(table, 1)
+def past_2262(patch: pytest.MonkeyPatch) -> None:
+    """The functions of `time` raise OverflowError then."""
 
     def too_large() -> NoReturn:
         raise OverflowError("timestamp too large to convert to C _PyTime_t")
 
-    monkeypatch.setattr(time, "time_ns", too_large)
-    monkeypatch.setattr(time, "time", too_large)
+    patch.setattr(time, "time_ns", too_large)
+    patch.setattr(time, "time", too_large)
+
+
+def test_a_clock_that_python_has_no_time_for_is_named(
+    table: wt.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(table, 1)
+    past_2262(monkeypatch)
     catalog = wt.Catalog(str(tmp_path))
     attempts: list[Callable[[], object]] = [
         lambda: table.write({"k": [2], "v": [2]}),
         lambda: table.compact(full=True),
         table.expire_snapshots,
         table.remove_orphan_files,
+        table.expire_partitions,
+        table.inspect,
+        lambda: table.create_tag("t"),
+        lambda: table.lookup_session(),
+        lambda: list(table.follow(timeout=0)),
         lambda: catalog.create_table("db.u", table.arrow_schema, primary_key=["k"]),
         lambda: catalog.alter_table("db.t", set_options={"snapshot.time-retained": "2 h"}),
     ]
@@ -134,3 +143,16 @@ def test_a_clock_that_python_has_no_time_for_is_named(
         with pytest.raises(wt.InvalidError, match="clock of this machine"):
             attempt()
     assert not table.doctor().ok
+
+
+def test_rows_are_read_whatever_the_clock_says(
+    table: wt.Table, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also by key, with lookup caches, which go by the clock: the data files have the rows."""
+    put(table, 1)
+    with monkeypatch.context() as patch:
+        past_2262(patch)
+        assert values(table) == [1]
+        assert table.lookup([1])["v"].to_pylist() == [1]
+        assert table.changes(0, 1)["v"].to_pylist() == [1]
+        assert table.explain(1).is_there
