@@ -26,7 +26,7 @@ import logging
 import random
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Final
 
 from widetable.commit.attempts import Attempts
@@ -56,6 +56,7 @@ from widetable.commit.published_files import PublishedFiles
 from widetable.commit.replay import CommitHistory, Replay
 from widetable.commit.schema_store import SchemaStore
 from widetable.commit.snapshot_store import SnapshotStore
+from widetable.commit.uncompacted import uncompacted_behind
 from widetable.errors import (
     ConflictError,
     DamagedError,
@@ -315,8 +316,8 @@ class Committer:
         barriers: Mapping[str, str],
     ) -> Snapshot:
         """Everything that is written before the publish."""
-        schema, latest = look.schema, look.latest
-        users = users_of(latest, self.last_commits.load)
+        latest, load = look.latest, cache(self.last_commits.load)
+        users, schema = users_of(latest, load), look.schema
         if run.files is None:
             writer = ManifestWriter(self._file_io, self._paths, self._partition_types, schema.id)
             run.files = CommitFiles(writer, self.live_files, schema.typed_options)
@@ -333,6 +334,7 @@ class Committer:
             now_millis=self._clock.now_nanos() // 1_000_000,
             took_millis=self._took_millis(run),
             users=users,
+            waiting=uncompacted_behind(latest, load),
             highest_sequence_number=self._highest_sequence_number(latest),
             barriers=barriers,
             watermark=self.snapshots.watermark_behind(latest, WRITER_VERSION),

@@ -37,7 +37,7 @@ from widetable.commit.committed import (
 from widetable.commit.committed_columns import columns_text, union, value_ids
 from widetable.commit.newest import Look
 from widetable.commit.snapshot_times import commit_millis
-from widetable.commit.uncompacted import needs_a_maintainer, next_uncompacted
+from widetable.commit.uncompacted import Uncompacted, needs_a_maintainer, next_uncompacted
 from widetable.commit.watermarks import larger
 from widetable.format.manifest_entry import ADD, ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_APPEND, COMMIT_KIND_COMPACT, Snapshot
@@ -58,12 +58,13 @@ def next_snapshot(
     now_millis: int,
     took_millis: int,
     users: Users,
+    waiting: Uncompacted | None,
     highest_sequence_number: int,
     barriers: Mapping[str, str],
     watermark: int | None,
 ) -> Snapshot:
-    """look: what it follows, and the schema that it gets. users, highest_sequence_number, watermark: as of there.
-    barriers: see barrier_gate. now_millis: of who commits. took_millis: since it began.
+    """look: what it follows, and the schema that it gets. users, waiting, highest_sequence_number, watermark: as of
+    there. barriers: see barrier_gate. now_millis: of who commits. took_millis: since it began.
     """
     previous, asked, schema_id = look.latest, run.asked, look.schema.id
     time_millis = commit_millis(now_millis, previous.time_millis if previous else None)
@@ -103,7 +104,7 @@ def next_snapshot(
                 look.schema.typed_options.get(COMMIT_USER_RETENTION),
             ),
             **_of_rows(asked, run.retries, took_millis),
-            **_waiting(look, asked, time_millis),
+            **_waiting(look, asked, time_millis, waiting),
         },
     )
 
@@ -112,10 +113,12 @@ def _next_id(previous: Snapshot | None) -> int:
     return 1 if previous is None else previous.id + 1
 
 
-def _waiting(look: Look, asked: CommitRequest, time_millis: int) -> dict[str, str]:
+def _waiting(
+    look: Look, asked: CommitRequest, time_millis: int, before: Uncompacted | None
+) -> dict[str, str]:
     if not needs_a_maintainer(look.schema.typed_options):
         return {}
-    return next_uncompacted(look.latest, asked.kind, time_millis, has_rows=bool(asked.adds))
+    return next_uncompacted(before, asked.kind, time_millis, has_rows=bool(asked.adds))
 
 
 def _changelog_rows(asked: CommitRequest) -> int:

@@ -6,7 +6,9 @@ Noted in `write-only` tables whose changelog comes of compactions. Pure; a note 
 
     5 COMPACT   6 APPEND (t=60): "1 60"   7 APPEND without rows: "1 60"   8 APPEND: "2 60"   9 COMPACT: none
 
-Behind a snapshot of another client, which carries no notes on, it begins anew: too few is said then, never too much.
+A snapshot of another client carries no notes on. Those behind the newest one of ours are counted by their kinds:
+
+    5 ours: "3 60"   6 another's APPEND   7 our APPEND: "5 60"   8 another's COMPACT   9 our APPEND (t=90): "1 90"
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from widetable import options as opt
-from widetable.commit.committed import UNCOMPACTED
+from widetable.commit.committed import UNCOMPACTED, Load, before, remembers
 from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
 from widetable.options import TableOptions
 
@@ -43,14 +45,31 @@ def uncompacted(snapshot: Snapshot) -> Uncompacted | None:
     return Uncompacted(*map(int, words))
 
 
+def uncompacted_behind(latest: Snapshot | None, load: Load) -> Uncompacted | None:
+    """As of a snapshot, whoever made it; None where nothing waits, as far as is known. load: a snapshot by its id."""
+    commits, began_millis = 0, 0
+    snapshot = latest
+    while snapshot is not None and not remembers(snapshot):
+        if snapshot.commit_kind == COMMIT_KIND_COMPACT:
+            return Uncompacted(commits, began_millis) if commits else None
+        if snapshot.delta_record_count:
+            commits, began_millis = commits + 1, snapshot.time_millis
+        snapshot = before(snapshot, load)
+    known = None if snapshot is None else uncompacted(snapshot)
+    if known is None:
+        return Uncompacted(commits, began_millis) if commits else None
+    return Uncompacted(known.commits + commits, known.began_millis)
+
+
 def next_uncompacted(
-    previous: Snapshot | None, kind: str, time_millis: int, *, has_rows: bool
+    waiting: Uncompacted | None, kind: str, time_millis: int, *, has_rows: bool
 ) -> dict[str, str]:
-    """The property of the snapshot that follows. has_rows: the commit brings some."""
-    before = None if previous is None else uncompacted(previous)
+    """The property of the snapshot that follows. waiting: as of the one that it follows; has_rows: the commit brings
+    some.
+    """
     if kind == COMMIT_KIND_COMPACT:
         return {}
     if has_rows:
-        commits, began_millis = (0, time_millis) if before is None else before
-        before = Uncompacted(commits + 1, began_millis)
-    return {} if before is None else {UNCOMPACTED: f"{before.commits} {before.began_millis}"}
+        commits, began_millis = (0, time_millis) if waiting is None else waiting
+        waiting = Uncompacted(commits + 1, began_millis)
+    return {} if waiting is None else {UNCOMPACTED: f"{waiting.commits} {waiting.began_millis}"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,8 +12,13 @@ import pytest
 
 import widetable as wt
 from tests.counting_file_io import CountingFileIO
-from widetable.commit.committed import UNCOMPACTED
-from widetable.commit.uncompacted import next_uncompacted
+from widetable.commit.committed import COMMIT_USERS, UNCOMPACTED
+from widetable.commit.uncompacted import (
+    Uncompacted,
+    next_uncompacted,
+    uncompacted,
+    uncompacted_behind,
+)
 from widetable.format.snapshot import Snapshot
 from widetable.operations.held_lease import held_lease
 from widetable.operations.unattended import Waiting, unattended_warning
@@ -199,6 +205,53 @@ def test_an_append_reads_no_more_than_one_without_a_changelog(tmp_path: Path) ->
 def test_what_waits_is_carried_from_snapshot_to_snapshot(
     previous: str | None, kind: str, has_rows: bool, noted: str | None
 ) -> None:
-    before = None if previous is None else snapshot({UNCOMPACTED: previous})
+    before = None if previous is None else uncompacted(snapshot({UNCOMPACTED: previous}))
     found = next_uncompacted(before, kind, 70, has_rows=has_rows)
     assert found == ({} if noted is None else {UNCOMPACTED: noted})
+
+
+@pytest.mark.parametrize(
+    ("kinds", "found"),
+    [
+        (["APPEND"], (5, 60)),
+        (["APPEND", "APPEND", "OVERWRITE"], (7, 60)),
+        (["no rows"], (4, 60)),
+        (["COMPACT"], None),
+        (["APPEND", "COMPACT", "APPEND", "APPEND"], (2, 103)),
+        ([], (4, 60)),
+    ],
+)
+def test_commits_of_another_client_are_counted_by_their_kinds(
+    kinds: list[str], found: tuple[int, int] | None
+) -> None:
+    """They come at 101, 102, .. behind one of ours, after which 4 wait since 60."""
+    ours = snapshot({UNCOMPACTED: "4 60", COMMIT_USERS: "{}"})
+    history = {1: ours}
+    for id, kind in enumerate(kinds, 2):
+        commits, kind_of = (0, "APPEND") if kind == "no rows" else (1, kind)
+        history[id] = replace(
+            ours,
+            id=id,
+            commit_kind=kind_of,
+            time_millis=99 + id,
+            delta_record_count=commits,
+            properties={},
+        )
+    expected = None if found is None else Uncompacted(*found)
+    assert uncompacted_behind(history[max(history)], history.__getitem__) == expected
+
+
+def test_a_writer_beside_another_client_says_that_nobody_compacts(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Every second commit is the other's, which carries no notes on."""
+    table = make(tmp_path, **LOOKUP)
+    for key in (1, 2):
+        table.write(rows(key))
+    newest = Path(table.path, "snapshot/snapshot-2")
+    body = json.loads(newest.read_text())
+    body["properties"] = {}
+    newest.write_text(json.dumps(body))
+    with caplog.at_level(logging.WARNING, "widetable"):
+        wt.Table.open(table.path).write(rows(3))
+    assert " 3 level-0 files" in caplog.text
