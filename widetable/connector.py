@@ -75,6 +75,7 @@ from widetable.operations.barrier_advice import is_lost
 from widetable.operations.branches import branch_root
 from widetable.operations.compaction import Compacted, compact_all
 from widetable.operations.compaction_threads import wait_for_changelogs
+from widetable.operations.counted_again import warn_of_new_query
 from widetable.operations.doctor_report import command_line
 from widetable.operations.follow import start_stream
 from widetable.operations.job_writer import JobBatch, JobWriter
@@ -237,5 +238,6 @@ __all__ = [
     "wait_for_changelogs",
     "warm_lookups",
     "warn",
+    "warn_of_new_query",
     "whole_number",
 ]

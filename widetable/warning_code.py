@@ -240,6 +240,13 @@ class WarningCode(Enum):
         "A task of Spark could not compact its bucket.",
         "Mend what the error below it names; it is tried again.",
     )
+    COUNTED_AGAIN = Said(
+        "WT-W607",
+        "A query is new to a table whose columns add up what it writes, and others have written them: if its "
+        "checkpoint was lost, the records that it reads again count twice.",
+        "Stop it and let it begin in an empty table, if so. Give each query the option `commit-user`: a new checkpoint "
+        "is refused then.",
+    )
     NOT_MEASURED = Said(
         "WT-W701",
         "`/metrics` lacks a table, or its barriers, as they cannot be read.",

@@ -14,8 +14,16 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from widetable import InvalidError
-from widetable.connector import instance, mapping, path, refused, text, whole_number
-from widetable_spark.source_options import COMMIT_IDENTIFIER, COMMIT_USER, PATH
+from widetable.connector import (
+    instance,
+    mapping,
+    path,
+    refused,
+    text,
+    warn_of_new_query,
+    whole_number,
+)
+from widetable_spark.source_options import COMMIT_IDENTIFIER, COMMIT_USER, PATH, parse_options
 from widetable_spark.task_writer import QUERY_ID_PROPERTY
 
 
@@ -61,6 +69,9 @@ def write_batch(
     for key in asked:
         if key.lower() in said:
             raise refused(key, "options", f"none of {', '.join(said)}, which the call says")
+    if number == 0 and commit_user is None:
+        given = parse_options({**asked, **said})
+        warn_of_new_query(given.table(), user, df.columns)
     writer.options(**asked, **said).save()
 
 

@@ -41,6 +41,7 @@ from widetable.connector import (
     now_millis,
     table_name,
     wait_for_changelogs,
+    warn_of_new_query,
 )
 from widetable_spark.batch_digest import batch_digest
 from widetable_spark.source_options import SourceOptions
@@ -100,6 +101,8 @@ class StreamSink(StreamArrowWriter):
                 files, user, number, whole_table=True, watermark=watermark, digest=digest
             )
         else:
+            if number == 0 and self._options.commit_user is None:
+                warn_of_new_query(table, user, self._tasks.columns)
             table.commit_append(files, user, number, watermark=watermark, digest=digest)
 
     def _commit_of_barrier(
@@ -119,7 +122,7 @@ class StreamSink(StreamArrowWriter):
         claim = WriterClaim(table, found[1] if found else table.path)
         claim.renew(name, tuple(columns), query_id)
         job = JobWriter(table, name, query_id, columns, claim.register)
-        job.commit(files, batch, user=self._options.commit_user or query_id)
+        job.commit(files, batch, user=self._options.commit_user)
         if table.schema.typed_options.get(LOOKUP_WAIT):
             wait_for_changelogs(table.path)  # Spark ends this process by force when it likes
 

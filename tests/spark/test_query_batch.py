@@ -53,6 +53,29 @@ def test_a_batch_that_comes_again_is_in_once(
     assert len(table.snapshots()) == 1
 
 
+def test_a_query_whose_checkpoint_was_lost_counts_twice_and_says_so(
+    spark: SparkSession, table: wt.Table, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "1.json").write_text('{"k": 1, "v": 10}')
+
+    def sink(df: DataFrame, batch_id: int) -> None:
+        widetable_spark.write_batch(df, batch_id, table.path)
+
+    def run(checkpoint: str) -> None:
+        rows = spark.readStream.schema("k BIGINT, v BIGINT").json(str(folder))
+        stream = rows.writeStream.foreachBatch(sink).trigger(availableNow=True)
+        query = stream.option("checkpointLocation", str(tmp_path / checkpoint)).start()
+        query.awaitTermination(120)
+
+    run("first")
+    assert "WT-W607" not in caplog.text
+    run("another")
+    assert total(table) == 20
+    assert "WT-W607" in caplog.text
+
+
 def test_a_write_with_an_identifier_is_in_once(spark: SparkSession, table: wt.Table) -> None:
     rows = spark.createDataFrame([(1, 10)], "k BIGINT, v BIGINT")
 

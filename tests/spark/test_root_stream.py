@@ -150,3 +150,28 @@ def test_files_that_are_in_stay_where_another_job_has_the_columns_by_now(
     with pytest.raises(wt.ConflictError):
         sink.commit(messages, 0)
     assert root.scan().count() == 1
+
+
+@pytest.mark.parametrize("how", [{}, {"barrier.writer": "w"}])
+def test_a_new_query_that_may_count_again_is_told(
+    tmp_path: Path, how: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A checkpoint that was lost makes another query, whose batches come from the beginning."""
+    options = {
+        "merge-engine": "aggregation",
+        "fields.a.aggregate-function": "sum",
+        "bucket": "1",
+        "widetable.fsync": "false",
+        **({"widetable.barrier-interval": "100 ms"} if how else {}),
+    }
+    table = wt.Catalog(tmp_path).create_table("db.t", ROOT, primary_key=["k"], options=options)
+    for number in (0, 1):
+        batch_of(table, number, "first", **how)
+    assert "WT-W607" not in caplog.text
+    batch_of(table, 0, "second", **how)
+    assert "WT-W607" in caplog.text
+    assert "the query second is new to the table, and column 'a'" in caplog.text
+    caplog.clear()
+    batch_of(table, 1, "second", **how)
+    batch_of(table, 0, "third", **{**how, "commit-user": "loader"})
+    assert "WT-W607" not in caplog.text

@@ -120,6 +120,9 @@ class Aggregate(Protocol):
     def grouping(self, column: AggregateColumn) -> Grouping:
         """Of this column."""
 
+    def counts_again(self, column: AggregateColumn) -> bool:
+        """Whether an add that comes twice makes another value than one that comes once."""
+
     def found(self, fold: Fold, column: AggregateColumn) -> Found:
         """The column's values for the keys of a fold; some piece of the window has the column. Raises InvalidError
         naming column and key for what cannot be merged.

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from widetable import options as opt
 from widetable.derived_value import once_per_object
 from widetable.merge.aggregate_function import IGNORE_RETRACT, Aggregate, AggregateColumn, Grouping
 from widetable.merge.aggregate_rules import aggregate_column
@@ -85,6 +86,17 @@ def columns_of_group(schema: TableSchema, group: SequenceGroup) -> dict[str, Agg
     """The same of one sequence group."""
     found = {name: aggregate_column(schema, name) for name in group.protected}
     return {name: column for name, column in found.items() if column is not None}
+
+
+def columns_that_count(schema: TableSchema) -> tuple[str, ...]:
+    """Columns whose value is another one where an add comes twice; of tables whose rows replace each other none."""
+    engine = schema.typed_options.get(opt.MERGE_ENGINE)
+    if engine not in ("aggregation", "partial-update"):
+        return ()
+    columns = (columns_of_aggregation if engine == "aggregation" else columns_of_groups)(schema)
+    return tuple(
+        name for name, column in columns.items() if AGGREGATES[column.function].counts_again(column)
+    )
 
 
 def commutes(column: AggregateColumn) -> bool:

@@ -31,6 +31,10 @@ class ChoosingFunction:
     group: Grouping
     retracts: bool = False
 
+    def counts_again(self, column: AggregateColumn) -> bool:
+        """The record that is chosen twice is the same record."""
+        return False
+
     def grouping(self, column: AggregateColumn) -> Grouping:
         return self.group
 

@@ -78,6 +78,11 @@ class ElementFunction:
     retracts: bool
     group: Grouping
 
+    def counts_again(self, column: AggregateColumn) -> bool:
+        """Elements that are found by a key, or by themselves, are there once."""
+        is_list = column.function in ("collect", "nested_update")
+        return is_list and not column.get(DISTINCT) and not column.get(NESTED_KEY)
+
     def grouping(self, column: AggregateColumn) -> Grouping:
         """A list that is full lets nothing in, so it counts what came before."""
         return Grouping.NEVER if is_limited(column) else self.group

@@ -53,6 +53,10 @@ class Arithmetic:
     is_product: bool
     retracts: bool = True
 
+    def counts_again(self, column: AggregateColumn) -> bool:
+        """Each record changes the number."""
+        return True
+
     def grouping(self, column: AggregateColumn) -> Grouping:
         """Sums of integers are the same in any order, unless one on the way leaves the type."""
         root, digits = column.field.type.root, column.field.type.precision or 0

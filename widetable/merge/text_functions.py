@@ -35,6 +35,10 @@ class ListAgg:
 
     retracts = False
 
+    def counts_again(self, column: AggregateColumn) -> bool:
+        """A distinct text is listed once."""
+        return not column.get(DISTINCT)
+
     def grouping(self, column: AggregateColumn) -> Grouping:
         return Grouping.IN_ORDER
 

@@ -32,6 +32,7 @@ from widetable.errors import ConflictError
 from widetable.machine_clock import now_millis
 from widetable.operations.barrier_scan import barrier_views, newest_revision
 from widetable.operations.barrier_writer import committed_or_back, last_identifier
+from widetable.operations.counted_again import warn_of_new_query
 from widetable.operations.open_table import OpenTable
 from widetable.operations.table_commit import append_messages
 from widetable.write.commit_message import CommitMessage
@@ -100,7 +101,7 @@ class JobWriter:
         messages: of writers with `named`; none for a batch without rows, which is committed all
         the same, as it says how far the job is.
         """
-        self._take_over(batch)
+        self._take_over(batch, is_named=user is not None)
         act, barrier = Act.WRITE_ALL, None
         if batch.span is not None:
             barrier = batch.span[1]
@@ -160,7 +161,7 @@ class JobWriter:
             commit, asked, is_waited_for=lambda: self.member is not None, register=register
         )
 
-    def _take_over(self, batch: JobBatch) -> None:
+    def _take_over(self, batch: JobBatch, *, is_named: bool) -> None:
         """Before the first commit of this object: the job is this query's from now on.
 
         Only a first batch takes the name from another query. A later one of a query whose name
@@ -174,6 +175,8 @@ class JobWriter:
         self._check_has_all_before(batch, member)
         is_first = batch.number == 0 or batch.is_first
         if member is None or (is_first and member.run != self._run):
+            if batch.span is None and not is_named:  # a derived job begins where its tables say
+                warn_of_new_query(self.table, self._run, self._columns or self.table.schema.names)
             if self._register is not None:
                 self._register(self._job, self._columns, self._run)
             revision = self._revision_of(batch)
