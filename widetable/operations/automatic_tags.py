@@ -26,6 +26,7 @@ from datetime import datetime
 
 from widetable.commit.passed_over import if_there
 from widetable.commit.snapshot_store import SnapshotStore
+from widetable.commit.snapshot_times import is_ahead
 from widetable.errors import NotFoundError, StorageError
 from widetable.format.snapshot import Snapshot, Tag
 from widetable.machine_clock import now_millis
@@ -52,6 +53,7 @@ class _AutomaticTags:
         self._root = state.paths.root
         self._snapshots = SnapshotStore(state.file_io, state.paths)
         self._tags = TagStore(state.file_io, state.paths)
+        self._now_millis = now_millis()
         self._kept_millis = state.options.get(TAG_DEFAULT_TIME_RETAINED)
 
     def run(self) -> int | None:
@@ -103,6 +105,11 @@ class _AutomaticTags:
             previous = snapshot, time
 
     def _time_of(self, snapshot: Snapshot) -> datetime | None:
+        """None for a time of commit that is ahead of our clock, as it says nothing (0017): tags would be named by it,
+        and none be made until then.
+        """
+        if not self._rule.is_by_watermark and is_ahead(snapshot.time_millis, self._now_millis):
+            return None
         return self._rule.time_of(snapshot.time_millis, snapshot.watermark)
 
     def _there(self) -> list[tuple[datetime, int]]:

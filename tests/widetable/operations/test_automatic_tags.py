@@ -202,6 +202,61 @@ def test_the_last_snapshot_before_the_end_of_a_period(
     assert kept(table.table) == expected
 
 
+AHEAD = {"first-after": {"3": 1, "2": 5, "1": 6}, "last-before": {"2": 4, "1": 5}}
+
+
+@pytest.mark.parametrize("which", AHEAD)
+@pytest.mark.parametrize("rounds", ["at the end", "after each"])
+def test_a_clock_that_ran_ahead_takes_no_tag_of_the_days_until_then(
+    tmp_path: Path, which: str, rounds: str
+) -> None:
+    """Snapshots 2 and 3 are of a machine whose clock was more than a year ahead. Days by how long ago they were."""
+    today = datetime.now().replace(hour=0, minute=0, second=0, microsecond=0)
+    times = [
+        today - timedelta(days=2) + timedelta(hours=12),
+        today + timedelta(days=400),
+        today + timedelta(days=401),
+        today - timedelta(days=2) + timedelta(hours=13),
+        today - timedelta(days=1) + timedelta(hours=1),
+        today,
+    ]
+    options = {"tag.automatic-creation": "process-time", "widetable.tag-snapshot": which}
+    table = dated_table(tmp_path, options)
+    for number, time in enumerate(times):
+        table.add(time)
+        if rounds == "after each" or number == len(times) - 1:
+            table.table.expire_snapshots(time_retained_millis=10**15)
+    days = {f"{today - timedelta(days=ago):%Y-%m-%d}": str(ago) for ago in range(5)}
+    found = {days[name]: id for name, id in kept(table.table).items()}
+    assert found == AHEAD[which]
+
+
+def test_a_clock_that_goes_back_makes_no_tag_anew(tmp_path: Path, rng: random.Random) -> None:
+    """Whatever clocks show: rounds at any time make the same tags, and one that is made keeps its snapshot."""
+    for case in range(8):
+        options = {
+            "tag.automatic-creation": "process-time",
+            "tag.creation-period": "hourly",
+            "widetable.tag-snapshot": rng.choice(["last-before", "first-after"]),
+        }
+        often = dated_table(tmp_path / f"often{case}", options)
+        seldom = dated_table(tmp_path / f"seldom{case}", options)
+        time, known = DAY, dict[str, int]()
+        for _ in range(14):
+            time += timedelta(minutes=rng.randrange(-100, 130))
+            for table in (often, seldom):
+                table.add(time)
+            often.table.expire_snapshots(time_retained_millis=10**15)
+            found = kept(often.table)
+            assert known.items() <= found.items()
+            known = found
+        # The last one shows that all hours before have ended.
+        for table in (often, seldom):
+            table.add(DAY + timedelta(days=2))
+            table.table.expire_snapshots(time_retained_millis=10**15)
+        assert kept(often.table) == kept(seldom.table)
+
+
 def test_the_last_snapshot_of_a_period_is_tagged_before_it_expires(tmp_path: Path) -> None:
     options = {
         "tag.automatic-creation": "process-time",
