@@ -70,7 +70,8 @@ def changes(
     start, up to end, which are the same whatever came when. In the order of snapshot, partition values,
     bucket, key and event, in today's columns (None: all). commit_columns: `_snapshot_id` and `_commit_time` (UTC) come
     behind; not with `diff`. Raises NotFoundError, which says what is there, when snapshots of the range have expired
-    or are yet to come; `diff` needs none but the two.
+    or are yet to come; `diff` needs none but the two. InvalidError where a rollback lies in the range, but with
+    `diff` and `delta`: changes of both histories do not make the rows.
     """
     reads = _reads(table, start, end, columns, mode, commit_columns=commit_columns)
     return pa.Table.from_batches(reads.read(), reads.schema)
@@ -85,7 +86,9 @@ def change_batches(
     mode: str = "auto",
     commit_columns: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """As `changes`, batch by batch: for ranges that memory does not hold."""
+    """As `changes`, batch by batch: for ranges that memory does not hold. A rollback in the range is found when its
+    snapshot is reached, behind the batches before it: to look for one first would read every snapshot twice.
+    """
     return _reads(table, start, end, columns, mode, commit_columns=commit_columns).read()
 
 
@@ -99,7 +102,8 @@ def scan_changes(
     commit_columns: bool = False,
 ) -> ChangeScan:
     """As `changes`, but read when it is asked for, like a scan: frames of pandas, polars and DuckDB, Arrow's C stream,
-    `count`, `head`, `limit`, batches when iterated. Raises what `changes` raises; what is wrong with the range, now.
+    `count`, `head`, `limit`, batches when iterated. Raises what `changes` raises; what is wrong with the range, now,
+    but for a rollback in it, which is found when its snapshot is reached.
     """
     reads = _reads(table, start, end, columns, mode, commit_columns=commit_columns)
     reads.read()

@@ -101,6 +101,21 @@ def test_a_range_of_changes_over_a_rollback_is_refused_and_a_difference_has_it(
     assert table.changes(0, last, mode="delta")["k"].to_pylist() == [1, 2, 3, 9]
 
 
+def test_batches_and_scans_find_a_rollback_when_they_come_to_it(table: wt.Table) -> None:
+    """To look for one before would read each snapshot twice; a preview needs none behind what it shows."""
+    done = table.rollback(table.snapshots()[-1].id - 1)
+    assert done.snapshot_id is not None
+    batches = table.change_batches(0, done.snapshot_id)
+    assert next(batches).num_rows
+    message = f"snapshot {done.snapshot_id} in the range, a rollback"
+    with pytest.raises(wt.InvalidError, match=message):
+        list(batches)
+    scan = table.scan_changes(0, done.snapshot_id)
+    assert scan.limit(1).to_arrow().num_rows == 1
+    with pytest.raises(wt.InvalidError, match=message):
+        scan.to_arrow()
+
+
 def test_an_overwrite_that_is_no_rollback_is_passed_by_as_before(tmp_path: Path) -> None:
     options = {"bucket": "1", "write-only": "true", "widetable.fsync": "false"}
     table = wt.Catalog(str(tmp_path)).create_table(
