@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import WriterCommitMessage
 
@@ -175,3 +176,39 @@ def test_a_new_query_that_may_count_again_is_told(
     batch_of(table, 1, "second", **how)
     batch_of(table, 0, "third", **{**how, "commit-user": "loader"})
     assert "WT-W607" not in caplog.text
+
+
+def test_a_stream_goes_on_when_its_table_was_put_under_barriers(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The batch that was refused comes again, in the query's next life, which says a name; no row is lost or twice."""
+    catalog = wt.Catalog(tmp_path / "wh")
+    table = catalog.create_table(
+        "db.t",
+        {"k": pa.int64(), "a": pa.int64()},
+        primary_key=["k"],
+        options={
+            "bucket": "1",
+            "merge-engine": "aggregation",
+            "fields.a.aggregate-function": "sum",
+        },
+    )
+    (tmp_path / "in").mkdir()
+
+    def run(number: int, **options: str) -> None:
+        pq.write_table(pa.table({"k": [1], "a": [10**number]}), tmp_path / f"in/{number}.parquet")
+        stream = spark.readStream.schema("k bigint, a bigint").parquet(str(tmp_path / "in"))
+        writer = stream.writeStream.format("widetable").option("path", table.path)
+        writer = writer.option("checkpointLocation", str(tmp_path / "c")).options(**options)
+        assert writer.trigger(availableNow=True).start().awaitTermination(120)
+
+    run(0)
+    catalog.alter_table("db.t", set_options={"widetable.barrier-interval": "100 ms"})
+    with pytest.raises(StreamingQueryException, match=r"without a writer|barrier\.writer"):
+        run(1)
+    assert table.scan().to_arrow()["a"].to_pylist() == [1]
+    run(2, **{"barrier.writer": "root"})
+    (root,) = table.inspect.barriers().to_pylist()
+    scan = table.scan(barrier=root["table_barrier"])
+    assert scan.to_arrow()["a"].to_pylist() == [111]
+    assert not table.audit().findings

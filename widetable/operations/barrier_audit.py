@@ -14,8 +14,7 @@ In: snapshots in the order of their ids. Out: findings. Raises what loading snap
     all others                        the numbers one by one
 
 Snapshot 1 is held against the empty table; the first one against nothing where others have
-expired before it, and nothing is held of those from before the table was put under barriers.
-What waits is looked up in the delta of each snapshot (`Level0Labels`).
+expired before it. What waits is looked up in the delta of each snapshot (`Level0Labels`).
 """
 
 from __future__ import annotations
@@ -67,8 +66,6 @@ class BarrierAudit:
         # each later snapshot.
         before = self._before or (BarrierState.new(self._interval) if snapshot.id == 1 else None)
         self._before = after
-        if snapshot.id < after.since:
-            return  # the table was not under barriers
         if before is not None:
             self._compare(snapshot, before, after, label)
         if BARRIERS in snapshot.properties and after.waiting != UNKNOWN:

@@ -145,8 +145,7 @@ def barriers_at(
     # Nothing that old is kept, or it cannot be read, which is a finding of its own.
     with contextlib.suppress(NotFoundError, DamagedError):
         then = committer.snapshots.by_timestamp(at_millis - HELD_MILLIS)
-        if then.id >= now.since:  # else nobody was waited for
-            before = state_at(then, committer.last_commits.load, interval)
+        before = state_at(then, committer.last_commits.load, interval)
     silent = silent_jobs(registrations(state.file_io, state.paths))
     return barrier_advice(now, before, at_millis, silent)
 

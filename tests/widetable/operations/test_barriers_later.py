@@ -178,6 +178,7 @@ def test_who_is_killed_between_schema_and_snapshot_may_do_it_again(
             table.scan(barrier=10)
         table.compact()
     catalog.writer(NAME, "w").complete(20)
+    assert json.loads(properties(table)["widetable.barriers"])["waiting"] in (10, None)
     assert rows_of(table.scan(barrier=20)) == OLD
     with pytest.raises(NotFoundError, match="20 or a later"):
         table.scan(barrier=10)
@@ -315,6 +316,19 @@ def test_meta_shows_its_barriers_from_the_first_on(tmp_path: Path) -> None:
     assert [(row["barrier"], row["snapshot_id"]) for row in rows] == [(40, newest_id(catalog))]
 
 
+def test_meta_takes_no_history_of_a_table_of_the_same_name(tmp_path: Path) -> None:
+    named_table(tmp_path, NAME)
+    catalog = wt.Catalog(tmp_path)
+    catalog.writer(NAME, "w").complete(10)
+    catalog.topology().rebuild()
+    catalog.drop_table(NAME)
+    old_table(tmp_path)
+    put(tmp_path).writer(NAME, "w").complete(40)
+    catalog.topology().rebuild()
+    rows = catalog.table("__meta.__META_BARRIER").scan(["barrier"]).to_arrow()
+    assert rows["barrier"].to_pylist() == [40]
+
+
 def newest_id(catalog: wt.Catalog) -> int:
     return catalog.table(NAME).snapshots()[-1].id
 
@@ -335,6 +349,8 @@ def test_a_revision_does_not_take_rows_of_before(tmp_path: Path) -> None:
         with pytest.raises(InvalidError, match=r"before the table was put under barriers.*20"):
             catalog.revise(NAME, to=to)
     catalog.revise(NAME, to=20)
+    with pytest.raises(InvalidError, match="before the table was put under barriers"):
+        catalog.revise(NAME, to=None)
     assert rows_of(catalog.table(NAME).scan()) == [(1, 20, None, None), OLD[1]]
     with pytest.raises(NotFoundError):
         catalog.table(NAME).scan(barrier=10)
@@ -354,9 +370,9 @@ def test_a_branch_may_be_under_barriers_and_main_does_not_go_on_as_it(tmp_path: 
     catalog.writer(name, "w").complete(20)
     assert rows_of(branch.scan(barrier=20)) == OLD
     table.write({"id": [3], "a": [30]})
-    for replace in (False, True):
+    for how in ({}, {"replace": True}, {"replace": True, "dry_run": True}):
         with pytest.raises(UnsupportedError, match=r"branch-b.*barrier-interval"):
-            table.fast_forward("b", replace=replace)
+            table.fast_forward("b", **how)
     assert rows_of(table.scan()) == [*OLD, (3, 30, None, None)]
 
 

@@ -49,6 +49,7 @@ def test_who_has_files_and_did_not_publish_yet_is_refused_by_name(
 ) -> None:
     """Its files are there, its look at the schema was before: the snapshot that it wants is taken."""
     table = old_table(tmp_path, write_only="true")
+    table.compact(full=True)
     act, refused = _REFUSED[what]
     before = data_files(table)
     files = FaultyFileIO(IO)
@@ -66,6 +67,7 @@ def test_who_has_files_and_did_not_publish_yet_is_refused_by_name(
 def test_who_is_faster_than_the_snapshot_was_in_before(tmp_path: Path, what: str) -> None:
     """The schema is there, the snapshot with which barriers begin is not yet."""
     table = old_table(tmp_path, write_only="true")
+    table.compact(full=True)
     act, _ = _REFUSED[what]
     files, slow = FaultyFileIO(IO), FaultyFileIO(IO)
 
@@ -138,4 +140,29 @@ def test_main_does_not_go_on_as_a_branch_when_it_was_put_under_barriers_meanwhil
     with pytest.raises(UnsupportedError, match="barrier-interval"):
         wt.Table.open(table.path, file_io=files).fast_forward("b", replace=True)
     wt.Catalog(tmp_path).writer(NAME, "w").complete(20)
+    assert rows_of(table.scan(barrier=20)) == OLD
+
+
+def test_a_rescaling_does_not_set_its_number_of_buckets_any_more(tmp_path: Path) -> None:
+    table = old_table(tmp_path)
+    files = FaultyFileIO(IO)
+    files.run_before("publish", lambda: put(tmp_path), "/schema-")
+    with pytest.raises(UnsupportedError, match="barrier-interval"):
+        wt.Table.open(table.path, file_io=files).rescale(2)
+    assert table.schema.num_buckets == 1
+
+
+def test_an_expiry_that_began_before_leaves_what_barriers_need(tmp_path: Path) -> None:
+    table = old_table(tmp_path)
+    files = FaultyFileIO(IO)
+
+    def put_and_write() -> None:
+        catalog = put(tmp_path)
+        writer = catalog.writer(NAME, "w")
+        writer.complete(20)
+        for barrier in (30, 40):
+            writer.write({"id": [1], "a": [barrier]}, barrier=barrier)
+
+    files.run_before("list", put_and_write, "/service")
+    wt.Table.open(table.path, file_io=files).expire_snapshots(1, 1, 0)
     assert rows_of(table.scan(barrier=20)) == OLD
