@@ -114,6 +114,7 @@ class History:
         self.table = (plain_table if began else new_table)(warehouse, **options)
         self.catalog = wt.Catalog(warehouse)
         self.oracle = Oracle(began=began)
+        self.start = rng.choice((0, 30, 70)) if began else 0
         self.numbers = 0
         self.changes = self.hidden = 0
         self.strangers = write_only == "true"
@@ -239,7 +240,7 @@ class History:
         return self.catalog.writer(NAME, name, [name])
 
     def _barrier(self, name: str) -> int:
-        own = self.oracle.frontier.get(name, self.oracle.complete)
+        own = max(self.start, self.oracle.frontier.get(name, self.oracle.complete))
         return max(INTERVAL, own + self.rng.choice((-1, 0, 1, 1, 1, 2)) * INTERVAL)
 
     def _values(self) -> dict[int, int]:
