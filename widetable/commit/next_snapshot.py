@@ -96,16 +96,28 @@ def next_snapshot(
             **asked.properties,
             **_columns(look, asked),
             **barriers,
-            **next_properties(
-                users,
-                max([highest_sequence_number, *(e.file.max_sequence_number for e in delta)]),
-                asked.by.user,
-                _remembered(asked, _next_id(previous), time_millis),
-                look.schema.typed_options.get(COMMIT_USER_RETENTION),
-            ),
+            **_of_users(look, asked, delta, time_millis, users, highest_sequence_number),
             **_of_rows(asked, run.retries, took_millis),
             **_waiting(look, asked, time_millis, waiting),
         },
+    )
+
+
+def _of_users(
+    look: Look,
+    asked: CommitRequest,
+    delta: Sequence[ManifestEntry],
+    time_millis: int,
+    users: Users,
+    highest_sequence_number: int,
+) -> dict[str, str]:
+    """Who has committed what last, and the highest sequence number of all files."""
+    return next_properties(
+        users,
+        max([highest_sequence_number, *(e.file.max_sequence_number for e in delta)]),
+        asked.by.user,
+        _remembered(asked, _next_id(look.latest), time_millis),
+        look.schema.typed_options.get(COMMIT_USER_RETENTION),
     )
 
 
