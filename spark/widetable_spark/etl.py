@@ -57,6 +57,8 @@ from widetable_spark.spark_types import spark_schema
 _NO_DATA: Final = "spark.sql.streaming.noDataMicroBatches.enabled"
 Rows = Callable[[DataFrame], DataFrame]
 
+_SOURCE_EVOLUTION: Final = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
+
 
 def etl(
     spark: SparkSession,
@@ -92,6 +94,12 @@ def etl(
     return Etl(
         spark, warehouse, job_name(job, "job"), storage_options, drop_when_stopped=drop_when_stopped
     )
+
+
+def _source_name(table: str, before: Sequence[str]) -> str:
+    """Of ASCII letters, digits and underscores, and no other source's. before: the tables of those that came before."""
+    plain = "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in table)
+    return f"{plain}_{len(before)}" if before else plain
 
 
 class Etl:
@@ -130,10 +138,13 @@ class Etl:
         interval_of(schema, opened.path)
         chosen = schema.chosen(None if columns is None else names(columns, "columns"))
         shape = spark_schema(schema_of_form(change_schema(schema, chosen), KIND))
+        reader = self._spark.readStream.format("widetable")
+        if self._spark.conf.get(_SOURCE_EVOLUTION, "false") == "true":
+            # Spark then wants a name of each source, which only whoever loads it can give.
+            reader = reader.name(_source_name(table, self._sources))
         self._sources.append(table)
         return (
-            self._spark.readStream.format("widetable")
-            .schema(shape)
+            reader.schema(shape)
             .options(**self._storage)
             .option(PATH, opened.path)
             .option(READ_CHANGELOG, "true")

@@ -69,13 +69,23 @@ class QueryOffsets:
             )
 
     def _texts(self, batch: int) -> list[str]:
-        """In the order of the sources; one that has said nothing yet is left out."""
+        """In the order of the sources, or of their names (`OffsetMap`); one that has said nothing yet is left out."""
         noted = self._log.get(batch) if batch >= 0 else None
         if noted is None or noted.isEmpty():
             return []
-        offsets = noted.get().offsets()
-        each = (offsets.apply(index) for index in range(offsets.size()))
-        return [one.get().json() for one in each if one.isDefined()]
+        return [one.get().json() for one in _ends(noted.get()) if one.isDefined()]
+
+
+def _ends(noted: Any) -> list[Any]:
+    """Of each source of a batch, by what `spark.sql.streaming.offsetLog.formatVersion` wrote."""
+    if noted.getClass().getSimpleName() == "OffsetMap":
+        entries, named = noted.offsetsMap().iterator(), {}
+        while entries.hasNext():
+            entry = entries.next()
+            named[str(entry._1())] = entry._2()
+        return [named[name] for name in sorted(named)]
+    offsets = noted.offsets()
+    return [offsets.apply(index) for index in range(offsets.size())]
 
 
 def _value(text: str, what: str) -> int:

@@ -155,6 +155,13 @@ def spark_batches(batch: pa.RecordBatch, target: pa.Schema) -> Iterator[pa.Recor
 
 def _cast(column: pa.Array, wanted: pa.Field) -> pa.Array:
     """Without loss: a value that does not fit is an error, not another value."""
+    if not wanted.nullable and column.null_count:
+        raise InvalidError(
+            f"column {wanted.name!r}",
+            found=f"null in {column.null_count} of {len(column)} rows",
+            expected="a value in every row, as the columns that Spark was given say NOT NULL",
+            action="Leave NOT NULL out of .schema(...). If the table allows nulls since, load it or name it anew.",
+        )
     if column.type == wanted.type:
         return column
     try:

@@ -349,3 +349,67 @@ def test_a_lookup_join_takes_rows_with_columns_without_a_type(
     ]
     with pytest.raises(wt.UnsupportedError, match=r"column 'm': found the type map<void,void>"):
         widetable_spark.lookup_join(left.selectExpr("k", "map() AS m"), dim, ["k"])
+
+
+# SPARK-46823: nulls in a column that .schema(..) says has none
+
+
+def test_a_null_that_the_schema_rules_out_is_refused_by_column(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = new_table(tmp_path, {"v": "INT"})
+    table.write([{"k": 1, "v": 5}, {"k": 2, "v": None}])
+    reader = spark.read.format("widetable")
+    assert found(reader.schema("k BIGINT NOT NULL").load(table.path), "k") == [(1,), (2,)]
+    with pytest.raises(PySparkException, match="column 'v': found null in 1 of 2 rows"):
+        reader.schema("k BIGINT, v INT NOT NULL").load(table.path).collect()
+
+
+# SPARK-54583, SPARK-56968: other forms of a checkpoint
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        ("spark.sql.streaming.offsetLog.formatVersion", "2"),
+        ("spark.sql.streaming.queryEvolution.enableSourceEvolution", "true"),
+        ("spark.sql.streaming.checkpoint.fileChecksum.enabled", "false"),
+        ("spark.sql.streaming.minBatchesToRetain", "1"),
+    ],
+    ids=lambda setting: setting[0].rpartition(".")[2],
+)
+def test_a_job_goes_on_whatever_form_its_checkpoint_has(
+    jobs: SparkSession, tmp_path: Path, setting: tuple[str, str]
+) -> None:
+    columns = {"k": "BIGINT NOT NULL", "v": "BIGINT"}
+    options = {"bucket": "1", "widetable.barrier-interval": "10 ms"}
+    catalog = wt.Catalog(tmp_path)
+    sources = ["db.a-b", "db.a_b"]
+    for name in (*sources, "db.out"):
+        producer = "none" if name == "db.out" else "lookup"
+        kept = {**options, "changelog-producer": producer}
+        catalog.create_table(name, columns, primary_key=["k"], options=kept)
+    roots = [catalog.writer(name, "root") for name in sources]
+    checkpoint = tmp_path / "checkpoint"
+    key, value = setting
+    before = jobs.conf.get(key, None)
+    jobs.conf.set(key, value)
+    try:
+        for barrier in (10, 20, 30):
+            for root in roots:
+                row = {"k": [barrier], "v": [barrier]}
+                root.write(row, barrier=barrier, complete=True)
+            etl = widetable_spark.etl(jobs, tmp_path, "sums")
+            both = etl.changes(sources[0]).union(etl.changes(sources[1]))
+            sums = both.groupBy("k").agg(widetable_spark.signed_sum("v").alias("v"))
+            writer = sums.writeStream.outputMode("update").foreachBatch(etl.sink("db.out"))
+            writer = writer.option("checkpointLocation", str(checkpoint))
+            writer.trigger(availableNow=True).start().awaitTermination()
+            if barrier == 20:
+                max((checkpoint / "commits").glob("[0-9]*")).unlink()
+        rows = catalog.table("db.out").scan().to_arrow().to_pylist()
+        assert rows == [{"k": k, "v": 2 * k} for k in (10, 20, 30)]
+    finally:
+        jobs.conf.unset(key)
+        if before is not None:
+            jobs.conf.set(key, before)
