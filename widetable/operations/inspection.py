@@ -250,5 +250,5 @@ def _consumer_warnings(
             text = f"has not read snapshot {lag.next_snapshot_id}, which has expired: let it start anew"
             yield coded(WarningCode.CONSUMER_EXPIRED, f"consumer {name!r} {text}")
         elif is_far_behind(lag, state.options):
-            text = f"is {counted(lag.behind, 'snapshot')} behind, which expiry keeps: let it go on, or delete it"
+            text = f"is {counted(lag.behind, 'snapshot')} behind, and expiry keeps them: let it go on, or delete it"
             yield coded(WarningCode.CONSUMER_BEHIND, f"consumer {name!r} {text}")
