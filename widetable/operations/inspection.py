@@ -218,21 +218,28 @@ def _backlog_warnings(state: TableState, backlog: Backlog, is_leased: bool) -> I
         )
         slow = counted(
             backlog.most_in_a_bucket,
-            "level-0 file in one bucket makes",
-            "level-0 files in one bucket make",
+            "level-0 file in one bucket makes reads slow",
+            "level-0 files in one bucket make reads slow",
         )
-        text = f"{slow} reads slow: {who}"
+        text = f"{slow}: {who}"
         yield coded(WarningCode.SLOW_READS, text)
     elif is_untended(backlog, options, is_leased=is_leased):
-        wait = counted(backlog.files, "level-0 file waits", "level-0 files wait")
-        text = f"{wait} for more than an hour: run widetable maintain {path}"
+        wait = counted(
+            backlog.files,
+            "level-0 file waits for more than an hour",
+            "level-0 files wait for more than an hour",
+        )
+        text = f"{wait}: run widetable maintain {path}"
         yield coded(WarningCode.FILES_WAIT, text)
     if awaits_changelog(backlog, options):
-        wait = counted(backlog.files, "level-0 file waits for its", "level-0 files wait for their")
+        wait = counted(
+            backlog.files,
+            "level-0 file waits for its changelog for more than a minute",
+            "level-0 files wait for their changelog for more than a minute",
+        )
         yield coded(
             WarningCode.CHANGELOG_WAITS,
-            f"{wait} changelog for more than a minute: see the log of the "
-            f"writers, or run widetable maintain {path}",
+            f"{wait}: see the log of the writers, or run widetable maintain {path}",
         )
 
 
@@ -250,5 +257,10 @@ def _consumer_warnings(
             text = f"has not read snapshot {lag.next_snapshot_id}, which has expired: let it start anew"
             yield coded(WarningCode.CONSUMER_EXPIRED, f"consumer {name!r} {text}")
         elif is_far_behind(lag, state.options):
-            text = f"is {counted(lag.behind, 'snapshot')} behind, and expiry keeps them: let it go on, or delete it"
+            far = counted(
+                lag.behind,
+                "snapshot behind, and expiry keeps it",
+                "snapshots behind, and expiry keeps them",
+            )
+            text = f"is {far}: let it go on, or delete it"
             yield coded(WarningCode.CONSUMER_BEHIND, f"consumer {name!r} {text}")
