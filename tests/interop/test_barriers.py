@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
-from tests.barrier_tables import NAME, new_table
+from tests.barrier_tables import NAME, new_table, plain_table
+from tests.later_barriers import put
 from tests.plain_rows import row_texts
 from widetable.errors import NotFoundError
 
@@ -63,6 +64,34 @@ def test_what_pypaimon_writes_belongs_to_the_next_barrier(
     assert row_texts(table.scan(barrier=30).to_arrow().to_pylist()) == rows(table)
     report = table.audit()
     assert not report.findings
+
+
+def test_a_table_of_pypaimon_is_put_under_barriers(
+    tmp_path: Path, pypaimon_rows: Reader, pypaimon_write: Callable[[wt.Table, pa.Table], None]
+) -> None:
+    """It has written all that there is, reads the same rows afterwards, and writes on."""
+    table = plain_table(tmp_path, write_only="true")
+
+    def theirs(id: int) -> None:
+        rows = {"id": [id], "a": [id], "b": [None], "c": [None]}
+        pypaimon_write(table, pa.table(rows, table.arrow_schema))
+
+    for id in (1, 2):
+        theirs(id)
+    before = pypaimon_rows(table)
+    table.expire_snapshots(1, 1, 0)
+    catalog = put(tmp_path)
+    assert pypaimon_rows(table) == rows(table) == before
+    writer = catalog.writer(NAME, "ours", ["b"])
+    writer.write({"id": [1], "b": [7]}, barrier=20, complete=True)
+    at_20 = row_texts(table.scan(barrier=20).to_arrow().to_pylist())
+    assert at_20 == pypaimon_rows(table) == rows(table)
+    theirs(3)
+    assert row_texts(table.scan(barrier=20).to_arrow().to_pylist()) == at_20
+    writer.complete(30)
+    assert row_texts(table.scan(barrier=30).to_arrow().to_pylist()) == pypaimon_rows(table)
+    assert len(rows(table)) == 3
+    assert not table.audit().findings
 
 
 def test_what_meta_says_is_read_as_any_table(tmp_path: Path, pypaimon_rows: Reader) -> None:

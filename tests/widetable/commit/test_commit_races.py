@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import multiprocessing
 import threading
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults import FaultyFileIO
+from tests.other_machine import OtherMachine
 from tests.widetable.commit.fake_table import (
     added,
     committer,
@@ -373,13 +373,6 @@ def test_threads_of_one_process(tmp_path: Path) -> None:
     assert errors == []
     assert_all_in_once(table, sorted(name for each in names for name in each))
     assert metadata_files(paths) == named_metadata_files(table)
-
-
-class OtherMachine(LocalFileIO):
-    """With no turns in common with anybody."""
-
-    def turn(self, path: str) -> contextlib.AbstractContextManager[bool]:
-        return contextlib.nullcontext(False)
 
 
 @pytest.mark.parametrize("file_io", [LocalFileIO, OtherMachine])

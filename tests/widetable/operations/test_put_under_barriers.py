@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import widetable as wt
 from tests.barrier_tables import NAME, UNDER_BARRIERS, rows_of
 from tests.faults import Fault, FaultyFileIO
 from tests.later_barriers import OLD, old_table, put, written
+from tests.other_machine import OtherMachine
 from widetable.errors import (
     ConflictError,
     InvalidError,
@@ -22,8 +25,10 @@ from widetable.lsm.bucket_plan import Scope
 from widetable.operations.compaction import compact_all
 from widetable.operations.job_writer import JobBatch, JobWriter
 from widetable.storage.local import LocalFileIO
+from widetable.worker_thread import in_threads
 
 IO = LocalFileIO(fsync=False)
+_WRITERS = 4
 
 
 def data_files(table: wt.Table) -> set[str]:
@@ -166,3 +171,47 @@ def test_an_expiry_that_began_before_leaves_what_barriers_need(tmp_path: Path) -
     files.run_before("list", put_and_write, "/service")
     wt.Table.open(table.path, file_io=files).expire_snapshots(1, 1, 0)
     assert rows_of(table.scan(barrier=20)) == OLD
+
+
+@pytest.mark.parametrize("file_io", [LocalFileIO, OtherMachine])
+def test_writers_at_full_speed_are_in_before_or_refused(
+    tmp_path: Path, file_io: type[LocalFileIO]
+) -> None:
+    table = old_table(tmp_path, changelog_producer="lookup")
+    has_written = threading.Barrier(_WRITERS + 1)
+
+    def write(number: int) -> int:
+        """How many commits are in until one is refused."""
+        own = wt.Table.open(table.path, file_io=file_io(fsync=False))
+        done: list[int] = []
+
+        def write_on() -> None:
+            while True:
+                if len(done) == 2:
+                    has_written.wait(60)
+                own.write({"id": [number], "b": [len(done)]})
+                done.append(number)
+
+        with pytest.raises(InvalidError, match="without a writer"):
+            write_on()
+        return len(done)
+
+    def put_then(number: int) -> int:
+        if number:
+            return write(number * 10)
+        has_written.wait(60)
+        put(tmp_path)
+        return 0
+
+    done = in_threads(put_then, range(_WRITERS + 1), _WRITERS + 1, "writer")
+    wt.Catalog(tmp_path).writer(NAME, "w").complete(20)
+    table.compact()
+    rows = [(number * 10, None, done[number] - 1, None) for number in range(1, _WRITERS + 1)]
+    assert rows_of(table.scan(barrier=20)) == rows_of(table.scan()) == [*OLD, *rows]
+    events: Counter[tuple[object, ...]] = Counter()
+    for batch in table.follow(scan_mode="from-snapshot", snapshot_id=1, timeout=0):
+        for event in batch.to_pylist():
+            sign = 1 if event.pop("_row_kind") in ("+I", "+U") else -1
+            events[tuple(event.values())] += sign
+    assert {event: n for event, n in events.items() if n} == dict.fromkeys([*OLD, *rows], 1)
+    assert not table.audit().findings
