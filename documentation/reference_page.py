@@ -8,7 +8,8 @@ Out: text.
     ### Catalog.create_table          how it is called, its docstring
     #### CommitResult.snapshot_id     an attribute
 
-A name in backticks becomes a link where it is one of these, `docs/x.md` a link to that page.
+A name in backticks becomes a link where it is one of these, `docs/x.md` a link to that page. Sections of NumPy's style
+(Parameters, Returns, ..) become lists below a word in bold, and their examples code.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from pdoc.doc import Class, Doc, Function, Module, Variable
+from pdoc.docstrings import numpy
 
 _FIRST: Final = ("Catalog", "Table")
 _CODE_OR_PLAIN: Final = re.compile(r"(?P<code>`+[^`]*`+)|(?P<plain>[^`]+)")
@@ -30,6 +32,8 @@ _NAME: Final = re.compile(r"`([A-Za-z_][\w.]*)(\(\))?`")
 _SHORTENED: Final = re.compile(
     r"\bwidetable\w*\.(?:\w+\.)*(?=[A-Z])|(?<=\bpyarrow\.)(?:\w+\.)+(?=[A-Z])"
 )
+# pdoc makes it of a section's name. In bold it does not stand among the headings, which are names here.
+_SECTION: Final = re.compile(r"^###### (.*)\n", re.MULTILINE)
 _CITED: Final = re.compile(r"\bdocs/([a-z-]+\.md)\b")
 
 
@@ -152,7 +156,9 @@ def _parameters(doc: Doc[Any]) -> list[str]:
 
 
 def _prose(text: str, links: _Links, within: str, parameters: Iterable[str] = ()) -> str:
-    """A docstring. Blocks that are set in are code; all else is text, in which only Markdown's own marks are."""
+    """A docstring. Blocks that are set in and examples are code; all else is text, in which only Markdown's own marks
+    are.
+    """
     names = "|".join(map(re.escape, parameters))
     described = (
         re.compile(rf"(^|(?<=[.;] ))((?:{names})(?:, (?:{names}))*):(?=\s)", re.M)
@@ -160,7 +166,7 @@ def _prose(text: str, links: _Links, within: str, parameters: Iterable[str] = ()
         else None
     )
     lines = []
-    for is_code, block in _blocks(text):
+    for is_code, block in _blocks(_SECTION.sub(r"**\1**\n\n", numpy(text))):
         if is_code:
             lines.append(block)
             continue
@@ -172,7 +178,9 @@ def _prose(text: str, links: _Links, within: str, parameters: Iterable[str] = ()
 
 def _blocks(text: str) -> Iterator[tuple[bool, str]]:
     for block in re.split(r"\n\s*\n", text.strip("\n")):
-        if block.strip():
+        if block.startswith(">>> "):
+            yield True, f"```pycon\n{block.rstrip()}\n```"
+        elif block.strip():
             yield block.startswith("    "), block
 
 

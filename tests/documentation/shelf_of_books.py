@@ -42,6 +42,31 @@ class Table:
     def clean(cloth: str) -> None:
         """With a cloth."""
 
+    def take(self, title: str, gently: bool = True) -> str:
+        """Take a book.
+
+        Parameters
+        ----------
+        title : str
+            Of the book; `find` knows
+            where it is.
+        gently : bool, default True
+            Whether pages stay.
+
+        Returns
+        -------
+        str
+            The book.
+
+        Examples
+        --------
+        One book is there.
+
+        >>> Table(3).take("Emma")
+        'Emma'
+        """
+        raise NotImplementedError
+
     @property
     def size(self) -> int:
         """In feet."""

@@ -30,6 +30,7 @@ def test_table_comes_first_and_each_name_is_a_heading(page: str) -> None:
         "Table { #Table }",
         "Table.put { #Table.put }",
         "Table.clean { #Table.clean }",
+        "Table.take { #Table.take }",
         "Table.size { #Table.size }",
         "Book { #Book }",
         "Book.title { #Book.title }",
@@ -44,6 +45,7 @@ def test_a_method_is_declared_as_it_is_called(page: str) -> None:
         "class Table(size: int)",
         "def put(\n    books: pyarrow.Table,\n    at: int = 0,\n    gently: bool = True\n) -> CommitResult",
         "@staticmethod\ndef clean(cloth: str) -> None",
+        "def take(title: str, gently: bool = True) -> str",
         "size: int",
         "class Book",
         "title: str",
@@ -60,6 +62,16 @@ def test_names_in_backticks_and_cited_pages_are_links(page: str) -> None:
 def test_parameters_stand_out(page: str) -> None:
     assert "**books**: rows. **at**: where; it is" in page
     assert "**at, gently**: see" in page
+
+
+def test_sections_of_numpy_style_are_lists_and_examples_code(page: str) -> None:
+    assert (
+        "\n\n**Parameters**\n\n - **title** (str):\n   Of the book; [`find`](#find) knows\n" in page
+    )
+    assert "\n - **gently** (bool, default True):\n   Whether pages stay.\n" in page
+    assert "\n\n**Returns**\n\n - **str**: The book.\n" in page
+    assert "\n\n**Examples**\n\nOne book is there.\n" in page
+    assert "\n\n```pycon\n>>> Table(3).take(\"Emma\")\n'Emma'\n```\n" in page
 
 
 def test_text_is_no_markup_and_code_is_as_written(page: str) -> None:
