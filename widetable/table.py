@@ -74,18 +74,31 @@ from widetable.storage.given_storage import GivenStorage, given_storage
 
 
 class Table(OpenTable):
-    """Made by `Catalog` or `Table.open`. Picklable; holds nothing open; threads may share it. No operation calls
-    another by its name here: to override one changes that one only.
+    """A table on disk: its rows, its changes, its past and its upkeep.
 
-    What it knows of the table is looked up again by each operation: it sees what others have
-    committed, altered or compacted meanwhile. A table that was dropped and made again is another
-    one: operations raise InvalidError, and it is to be opened anew.
+    A `Catalog` or `Table.open` makes it. It is picklable, holds nothing open, and threads may share
+    it. No operation calls another by its name here: to override one changes that one only.
 
-        users = Table.open("/warehouse/shop.db/users")
-        users.write([{"id": 1, "city": "Oslo"}, {"id": 2, "city": "Bergen"}])
-        users.delete("city = 'Bergen'")
-        users.scan(["id"], "city = 'Oslo'").to_arrow()
-        users.changes(0, users.snapshots()[-1].id)
+    Each operation looks up again what it knows of the table. So it sees what others have committed,
+    altered or compacted meanwhile. A table that was dropped and made again is another one: operations
+    raise InvalidError, and you open it anew.
+
+    Besides the errors that it names, an operation raises NotFoundError when the table was dropped,
+    DamagedError when a file is not what it must be, StorageError when the storage refuses,
+    UnsupportedError when the table needs what this version does not honour, and InvalidError for an
+    argument of a wrong type or a table that was made again.
+
+    Examples
+    --------
+    The examples of the methods go on from here.
+
+    >>> import pyarrow as pa
+    >>> import widetable as wt
+    >>> catalog = wt.Catalog("warehouse")
+    >>> columns = {"id": "BIGINT", "city": "STRING"}
+    >>> users = catalog.create_table("shop.users", columns, primary_key=["id"])
+    >>> users.write([{"id": 1, "city": "Oslo"}, {"id": 2, "city": "Bergen"}]).snapshot_id
+    1
     """
 
     __module__ = "widetable"
@@ -99,13 +112,38 @@ class Table(OpenTable):
         file_io: Any = None,
         storage_options: Mapping[str, str] | None = None,
     ) -> Table:
-        """The table at a path or URL. Raises NotFoundError when the directory is no table.
+        """Open the table at a path or URL.
 
-        branch: another one than main; the directory of a branch opens it as well. Everything of the table is then the
-        branch's: schemas, snapshots, tags, consumers. storage_options: of an object store, as in `Catalog`. file_io:
-        what the path is asked of, as in `Catalog`.
+        The schema is read here, once. An option that has a wrong value is refused by what needs it.
 
-        The schema is read here, once: an option that has a wrong value is refused by what needs it.
+        Parameters
+        ----------
+        path : str or os.PathLike
+            The directory of the table; the directory of a branch opens the branch.
+        branch : str, default None
+            A branch other than main. Everything of the table is then the branch's: schemas, snapshots,
+            tags and consumers. None: the branch whose directory the path is.
+        file_io : file system, default None
+            What the path is asked of, as in `Catalog`. None: what the path or URL says.
+        storage_options : dict of str to str, default None
+            Options of an object store, as in `Catalog`. None: the environment says them.
+
+        Returns
+        -------
+        Table
+            The table, at its newest schema.
+
+        Raises
+        ------
+        NotFoundError
+            The directory is no table, or the table has no such branch.
+        InvalidError
+            A branch cannot have that name, or an argument has a wrong type.
+
+        Examples
+        --------
+        >>> wt.Table.open("warehouse/shop.db/users").scan().to_arrow().num_rows
+        2
         """
         return cls._open(given_storage(file_io, storage_options), path, branch)
 

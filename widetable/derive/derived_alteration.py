@@ -32,8 +32,26 @@ def alter_options(
     set_options: Mapping[str, str] | None = None,
     remove_options: Sequence[str] = (),
 ) -> None:
-    """Set and remove options, in one step; `Catalog.alter_table` changes columns too. Who has the table open sees
-    them in what it does next. A new `widen.<fk>` adds its columns.
+    """Set and remove options, in one step.
+
+    `Catalog.alter_table` changes columns too. Who has the table open sees the options in what it does next. A new
+    option `widen.<fk>` adds its columns.
+
+    Parameters
+    ----------
+    set_options : dict of str to str, default None
+        Options to set (docs/options.md). None: none.
+    remove_options : list of str, default ()
+        Options to remove; one that is not set may be named.
+
+    Raises
+    ------
+    InvalidError
+        An option has a wrong value, cannot be altered, or does not fit the columns.
+    UnsupportedError
+        This version does not honour an option.
+    NotFoundError
+        An option `widen.<fk>` names a table that is not there.
     """
     change = SchemaChange(
         set_options=option_texts(set_options, "set_options"),

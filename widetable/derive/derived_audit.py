@@ -60,13 +60,35 @@ def audit(
     findings_per_law: int = FINDINGS_PER_LAW,
     folded_rows: int = FOLDED_ROWS,
 ) -> AuditReport:
-    """Check the laws of the format, of the changelog where the table keeps one, from `start` on, and of what is made
-    of the table or of others for it: indexes, widened columns.
+    """Check the laws of the format, of the changelog, and of derived tables.
 
-    start: the id of a snapshot or the name of a tag, onto whose rows the changelog is folded; 0: the empty table,
-    while snapshot 1 is there; None: the oldest that is left. findings_per_law: how many are named of each law, the
-    others are counted. folded_rows: how many rows may be read to fold whole buckets. Nothing is changed but that
-    a lease keeps the snapshots for as long as it takes. Raises NotFoundError for a start that is not there.
+    It checks the changelog where the table keeps one, from `start` on, and what is made of the table or of others
+    for it: indexes, widened columns. Nothing is changed, but that a lease keeps the snapshots for as long as it
+    takes.
+
+    Parameters
+    ----------
+    start : int or str, default None
+        The id of a snapshot or the name of a tag, onto whose rows the changelog is folded. 0: the empty table,
+        while snapshot 1 is there. None: the oldest that is left.
+    findings_per_law : int, default 20
+        How many findings of each law are named; the others are counted.
+    folded_rows : int, default 50000000
+        How many rows may be read to fold whole buckets.
+
+    Returns
+    -------
+    AuditReport
+        What was checked, and the findings.
+
+    Raises
+    ------
+    NotFoundError
+        There is no such start.
+    InvalidError
+        A number is negative.
+    UnsupportedError
+        The table has no primary key, or its files lie in another directory.
     """
     return audit_table(table, start, findings_per_law, folded_rows, partial(_audit_derived, table))
 

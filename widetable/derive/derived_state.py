@@ -45,10 +45,25 @@ def inspect(table: OpenTable) -> Inspection:
 
 
 def doctor(table: OpenTable, deep: bool = False) -> DoctorReport:
-    """Everything that is wrong with the table, each with what is concerned and what to do. Nothing is changed.
+    """Find everything that is wrong with the table, and say what to do.
 
-    deep: read every live data file and every changelog file, instead of looking at their sizes, and merge the rows.
-    What cannot be looked at is a finding, not an error.
+    Nothing is changed. What cannot be looked at is a finding, not an error.
+
+    Parameters
+    ----------
+    deep : bool, default False
+        Read every live data file and every changelog file, and merge the rows. False: look at the sizes of
+        the files.
+
+    Returns
+    -------
+    DoctorReport
+        The findings, each with what is concerned and what to do; none for a table that is well.
+
+    Raises
+    ------
+    NotFoundError
+        The table was dropped.
     """
     report = doctor_of_table(table, deep)
     found = list(report.findings)

@@ -61,17 +61,58 @@ def changes(
     mode: str = "auto",
     commit_columns: bool = False,
 ) -> pa.Table:
-    """What happened after `start` up to `end`: the columns, and `_row_kind` (+I, -U, +U, -D) last.
+    """Read what happened after one state of the table, up to another.
 
-    start, end: a snapshot's id (0: before the first), a tag, or a time: the newest snapshot then. mode: `auto`, the
-    changelog of tables with a producer, else the records of each append as they were written; `delta`, always these;
-    `changelog`, always that; `diff`, in which rows start and end differ; `barrier`, of a table under barriers: start
-    (0: before the first) and end are barriers, and the changes those of the records that belong to barriers after
-    start, up to end, which are the same whatever came when. In the order of snapshot, partition values,
-    bucket, key and event, in today's columns (None: all). commit_columns: `_snapshot_id` and `_commit_time` (UTC) come
-    behind; not with `diff`. Raises NotFoundError, which says what is there, when snapshots of the range have expired
-    or are yet to come; `diff` needs none but the two. InvalidError where a rollback lies in the range, but with
-    `diff` and `delta`: changes of both histories do not make the rows.
+    An end is a snapshot, a tag or a time. Both ends belong to the mode:
+
+    - `auto`: the changelog of tables with a producer, else the records of each append as they were written.
+    - `delta`: always the records as they were written.
+    - `changelog`: always the changelog.
+    - `diff`: in which rows `start` and `end` differ. It needs no snapshot but these two.
+    - `barrier`, of a table under barriers: both ends are barriers, and the changes are those of the records
+      that belong to barriers after `start`, up to `end`. They are the same whatever came when.
+
+    Parameters
+    ----------
+    start : int, str or datetime
+        The id of a snapshot (0: before the first), a tag, or a time: the newest snapshot then. With the
+        mode `barrier`, a barrier in epoch milliseconds (0: before the first). Its own changes are left out.
+    end : int, str or datetime
+        As `start`; its own changes are the last.
+    columns : list of str, default None
+        The columns, as they are named today. None: all.
+    mode : str, default "auto"
+        `auto`, `delta`, `changelog`, `diff` or `barrier`.
+    commit_columns : bool, default False
+        Add `_snapshot_id` and `_commit_time` (UTC) of each change at the end; not with `diff`.
+
+    Returns
+    -------
+    pyarrow.Table
+        The columns, then `_row_kind` (+I, -U, +U, -D), then the commit columns; in the order of snapshot,
+        partition values, bucket, key and event.
+
+    Raises
+    ------
+    NotFoundError
+        There is no such column or tag, or snapshots of the range have expired or are yet to come; the error
+        says what is there.
+    InvalidError
+        The range runs backwards, a snapshot of it has no changelog in the mode `changelog`, or a rollback is
+        within it (but for `diff` and `delta`). Also for an unknown mode, for `commit_columns` with `diff`, and
+        for `barrier` of a table that is not under barriers.
+    UnsupportedError
+        The table has an option that changes its rows and that this version does not honour; with `diff`,
+        it has no primary key, or none that says the partition.
+
+    Examples
+    --------
+    >>> users.delete_keys([2]).snapshot_id
+    2
+    >>> users.changes(1, 2).to_pylist()
+    [{'id': 2, 'city': 'Bergen', '_row_kind': '-D'}]
+    >>> users.changes(0, 2, ["id"], mode="diff").to_pylist()
+    [{'id': 1, '_row_kind': '+I'}]
     """
     reads = _reads(table, start, end, columns, mode, commit_columns=commit_columns)
     return pa.Table.from_batches(reads.read(), reads.schema)
@@ -86,8 +127,34 @@ def change_batches(
     mode: str = "auto",
     commit_columns: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """As `changes`, batch by batch: for ranges that memory does not hold. A rollback in the range is found when its
-    snapshot is reached, behind the batches before it: to look for one first would read every snapshot twice.
+    """Read what `changes` reads, batch by batch: for ranges that memory does not hold.
+
+    Parameters
+    ----------
+    start : int, str or datetime
+        As in `changes`.
+    end : int, str or datetime
+        As in `changes`.
+    columns : list of str, default None
+        As in `changes`.
+    mode : str, default "auto"
+        As in `changes`.
+    commit_columns : bool, default False
+        As in `changes`.
+
+    Returns
+    -------
+    iterator of pyarrow.RecordBatch
+        The changes, with the columns and in the order of `changes`.
+
+    Raises
+    ------
+    NotFoundError
+        As in `changes`.
+    InvalidError
+        As in `changes`; for a rollback within the range, when the iteration comes to it.
+    UnsupportedError
+        As in `changes`.
     """
     return _reads(table, start, end, columns, mode, commit_columns=commit_columns).read()
 
@@ -101,9 +168,37 @@ def scan_changes(
     mode: str = "auto",
     commit_columns: bool = False,
 ) -> ChangeScan:
-    """As `changes`, but read when it is asked for, like a scan: frames of pandas, polars and DuckDB, Arrow's C stream,
-    `count`, `head`, `limit`, batches when iterated. Raises what `changes` raises; what is wrong with the range, now,
-    but for a rollback in it, which is found when its snapshot is reached.
+    """Scan what `changes` reads: it is read when you ask for it.
+
+    As of `scan`, there are frames of pandas, polars and DuckDB, Arrow's C stream, `count`, `head`, `limit`, and
+    batches when the scan is iterated. What is wrong with the range is raised at once.
+
+    Parameters
+    ----------
+    start : int, str or datetime
+        As in `changes`.
+    end : int, str or datetime
+        As in `changes`.
+    columns : list of str, default None
+        As in `changes`.
+    mode : str, default "auto"
+        As in `changes`.
+    commit_columns : bool, default False
+        As in `changes`.
+
+    Returns
+    -------
+    ChangeScan
+        The scan of the changes, with the columns and in the order of `changes`.
+
+    Raises
+    ------
+    NotFoundError
+        As in `changes`.
+    InvalidError
+        As in `changes`; for a rollback within the range, when the scan is read and comes to it.
+    UnsupportedError
+        As in `changes`.
     """
     reads = _reads(table, start, end, columns, mode, commit_columns=commit_columns)
     reads.read()

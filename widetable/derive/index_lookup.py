@@ -117,12 +117,32 @@ def lookup_index(
     columns: Sequence[str] | None = None,
     limit_per_key: int | None = None,
 ) -> pa.Table:
-    """All rows with one of the values in indexed columns (option `index.<columns>`): first column `_key_number`
-    int64, the position of the value, then the columns; ordered by it, then by key.
+    """Look up all rows with one of the values in indexed columns.
 
-    keys: rows of the indexed columns, in any form that `lookup` takes. columns: in the order wanted, None for all.
-    limit_per_key: with more rows of one value an InvalidError is raised; nothing is cut off. The rows are those of the
-    newest snapshot that the index knows: `inspect` says how far it is behind.
+    The option `index.<columns>` makes the index. The rows are those of the newest snapshot that the index
+    knows: `inspect` says how far it is behind.
+
+    Parameters
+    ----------
+    keys : Arrow data, frame, dict, list of dicts or list
+        Rows of the indexed columns, in any form that `lookup` takes.
+    columns : list of str, default None
+        The columns, in the order wanted. None: all.
+    limit_per_key : int, default None
+        The highest number of rows that a value may have. Nothing is cut off. None: any number.
+
+    Returns
+    -------
+    pyarrow.Table
+        First column `_key_number` (int64, the position of the value, from 0), then the columns; in the
+        order of key number, then key.
+
+    Raises
+    ------
+    NotFoundError
+        The table has no index of these columns, no maintainer has fed it, or there is no such column.
+    InvalidError
+        The keys do not fit the columns, or a value has more rows than `limit_per_key`.
     """
     limit = None if limit_per_key is None else whole_number(limit_per_key, "limit_per_key", least=1)
     indexes = index_options(table.schema.options)

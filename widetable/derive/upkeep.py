@@ -32,16 +32,50 @@ def maintain(
     stop: threading.Event | None = None,
     on_round: Callable[[MaintenanceResult], None] | None = None,
 ) -> MaintenanceResult:
-    """Compact what is due, with the table's changelog, bring what is made of it up to date, and let old snapshots go:
-    round after round until `stop` is set, or (once) everything now, until nothing is due.
+    """Maintain the table: compact, expire, and bring derived tables up to date.
 
-    interval_millis: between two looks at the table. full_compaction_interval_millis: how often everything is
-    compacted when something is new; None: never, but every minute for the producer `full-compaction`.
-    orphans_older_than_millis: remove files that nothing names and that are so old, once a day; None: leave them.
-    on_round: given what each round did. Rounds that fail are logged and done again, unless only the user can help:
-    then the error is raised, and with `once` always, when all else is done. What is made of the table and fails is
-    logged and tried again without `once`, whoever can help; the rest goes on. Waits while another maintainer has the
-    lease (not with `once`); several at once are safe.
+    It compacts what is due, with the table's changelog, brings what is made of the table up to date, and lets old
+    snapshots go. It does so round after round until `stop` is set; or, with `once`, everything now, until nothing
+    is due.
+
+    Rounds that fail are logged and done again, unless only the user can help: then the error is raised, and with
+    `once` always, when all else is done. What is made of the table and fails is logged and, without `once`, tried
+    again, whoever can help; the rest goes on. The call waits while another maintainer has the lease (not with
+    `once`). Several at once are safe.
+
+    Parameters
+    ----------
+    once : bool, default False
+        Do everything now, then return.
+    interval_millis : int, default 1000
+        Milliseconds between two looks at the table.
+    full_compaction_interval_millis : int, default None
+        Milliseconds after which everything is compacted when something is new. None: never, but every minute
+        for the changelog producer `full-compaction`.
+    expire : bool, default True
+        Let old snapshots go.
+    orphans_older_than_millis : int, default None
+        Remove files that nothing names and that are so many milliseconds old, once a day. None: leave them.
+    stop : threading.Event, default None
+        The call returns after the round in which this event is set. None: it does not return without `once`.
+    on_round : callable, default None
+        It is called after each round with the MaintenanceResult of the round; not with `once`.
+
+    Returns
+    -------
+    MaintenanceResult
+        What all rounds did together.
+
+    Raises
+    ------
+    DamagedError
+        A file is damaged; without `once`, when three rounds in a row found it so.
+    InvalidError
+        An argument is out of range, or records of the table cannot be merged.
+    UnsupportedError
+        The table has an option that this version does not honour.
+    ConflictError
+        Other commits were first again and again, with `once`.
     """
     once = flag(once, "once")
     if stop is not None:
@@ -65,7 +99,25 @@ def maintain(
 
 
 def maintainer(table: OpenTable, upkeep: Upkeep, compact: Compact = compact_here) -> Maintainer:
-    """For loops of others: one round at a time, compacted by `compact`."""
+    """Make a maintainer for a loop of your own: one round at a time.
+
+    Parameters
+    ----------
+    upkeep : Upkeep
+        What the maintainer does, and how often.
+    compact : callable, default compact_here
+        How the table is compacted. By default this process compacts it.
+
+    Returns
+    -------
+    Maintainer
+        The maintainer; close it, or use `with`.
+
+    Raises
+    ------
+    InvalidError
+        `upkeep` is no Upkeep, or `compact` cannot be called.
+    """
     instance(upkeep, Upkeep, "upkeep")
     called(compact, "compact")
     derive = DerivedTables(table).bring_up_to_date

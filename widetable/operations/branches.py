@@ -45,14 +45,29 @@ from widetable.storage.file_io import FileIO
 
 
 def create_branch(table: OpenTable, name: str, *, tag: str | None = None) -> None:
-    """Make a branch: another history of the table, with snapshots, schemas, tags and consumers of its own, which shares
-    the data files. It is opened by `Table.open(path, branch=name)` and `Catalog.table("db.t$branch_name")`.
+    """Make a branch: another history of the table.
 
-    tag: of this table (this branch, if it is one), whose snapshot, and the schemas up to it, are the branch's first;
-    without one it has all schemas and is empty, as in Paimon. `create_tag` first keeps the newest rows for it.
+    A branch has snapshots, schemas, tags and consumers of its own, and shares the data files. No data file is
+    copied, so it takes a few small files whatever the size of the table. What either writes from then on the
+    other does not see. `Table.open(path, branch=name)` and `Catalog.table("db.t$branch_name")` open it.
 
-    No data file is copied, so it takes a few small files whatever the size of the table. What
-    either writes from then on the other does not see.
+    Parameters
+    ----------
+    name : str
+        The name of the branch; not `main`, not digits alone, without `$`.
+    tag : str, default None
+        A tag of this table (of this branch, if it is one). The branch begins with its snapshot, and the
+        schemas up to it. `create_tag` first keeps the newest rows for it. None: the branch has all schemas and
+        no rows, as in Paimon.
+
+    Raises
+    ------
+    InvalidError
+        No branch can have that name, or there is a branch of that name, or what is left of one.
+    NotFoundError
+        There is no such tag, or it was deleted and made again meanwhile.
+    UnsupportedError
+        The table has `index.*`, `widen.*` or `join.*` options: it follows main alone.
     """
     name = check_branch(name)
     check_stands_alone(table.schema, table.path)
@@ -86,16 +101,43 @@ def create_branch(table: OpenTable, name: str, *, tag: str | None = None) -> Non
 
 
 def branches(table: OpenTable) -> list[str]:
-    """The names of the table's branches but main, sorted; the same from each of them."""
+    """List the branches of the table, without main.
+
+    Returns
+    -------
+    list of str
+        The names, sorted; the same from each of the branches.
+
+    Raises
+    ------
+    NotFoundError
+        The table was dropped.
+    InvalidError
+        The table was dropped and made again.
+    """
     with table._of_one_life():
         return branch_names(table._file_io, table._paths)
 
 
 def drop_branch(table: OpenTable, name: str, *, dry_run: bool = False) -> None:
-    """Delete a branch: its snapshots, schemas, tags and consumers. Files that only it named are orphans from then on
-    (`remove_orphan_files`). Not atomic: readers and writers of the branch get errors. Waits for what this process
-    compacts behind its commits. dry_run: only look. Raises NotFoundError when it is not
-    there.
+    """Delete a branch: its snapshots, schemas, tags and consumers.
+
+    Files that only the branch named are orphans from then on (`remove_orphan_files`). The call is not atomic:
+    readers and writers of the branch get errors. It waits for what this process compacts behind its commits.
+
+    Parameters
+    ----------
+    name : str
+        The name of the branch.
+    dry_run : bool, default False
+        Only look whether the branch is there.
+
+    Raises
+    ------
+    NotFoundError
+        There is no such branch.
+    InvalidError
+        No branch can have that name.
     """
     paths = table._paths.of_branch(check_branch(name))
     table._check_alive()

@@ -83,7 +83,31 @@ def snapshot_range(table: OpenTable, start: int, end: int) -> range:
 def change_source(
     table: OpenTable, columns: Sequence[str] | None = None, *, mode: str = "auto"
 ) -> ChangeSource:
-    """What streams of changes read from; its columns stay as they are now. mode: as of `change_batches`."""
+    """Make what streams of changes read from.
+
+    Its columns stay as they are now, whatever happens to the table.
+
+    Parameters
+    ----------
+    columns : list of str, default None
+        The columns, in the order wanted. None: all of now.
+    mode : str, default "auto"
+        `auto`, `delta` or `changelog`, as in `changes`.
+
+    Returns
+    -------
+    ChangeSource
+        The source; it holds nothing open.
+
+    Raises
+    ------
+    NotFoundError
+        There is no such column.
+    InvalidError
+        The mode is unknown.
+    UnsupportedError
+        The table has an option that changes its rows and that this version does not honour.
+    """
     schema = table.schema
     check_readable(schema)
     committer = table._committer

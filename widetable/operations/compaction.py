@@ -64,11 +64,38 @@ class Compacted:
 
 
 def compact(table: OpenTable, full: bool = False) -> CommitResult:
-    """Merge sorted runs: those that the universal rules pick, or with `full` all, into the bottom level.
+    """Merge sorted runs of the buckets.
 
-    The rows of the table stay the same, but for those that `record-level.expire-time` lets go. Raises ConflictError
-    when other compactors were faster again and again; DamagedError when a bucket has a damaged file, InvalidError when
-    rows of a key cannot be merged, after all others are done.
+    The rows of the table stay the same, but for those that `record-level.expire-time` lets go.
+
+    Parameters
+    ----------
+    full : bool, default False
+        Merge all sorted runs of each bucket into the bottom level. False: those that the universal rules
+        pick.
+
+    Returns
+    -------
+    CommitResult
+        What was committed; `committed` is False when nothing was due.
+
+    Raises
+    ------
+    DamagedError
+        A bucket has a damaged file; raised after all other buckets are done.
+    InvalidError
+        Rows of a key cannot be merged; raised after all other buckets are done.
+    UnsupportedError
+        The table has an option that this version does not honour.
+    ConflictError
+        Other compactors were faster again and again.
+
+    Examples
+    --------
+    >>> users.compact(full=True).kind
+    'COMPACT'
+    >>> users.compact(full=True).committed
+    False
     """
     schema = table.schema
     check_writable(schema)

@@ -72,17 +72,51 @@ def delete(
     dry_run: bool = False,
     rewrite: bool = False,
 ) -> CommitResult:
-    """Delete the rows that match a condition, in one commit; `rows` of the result says how many. filter: as of `scan`.
-    dry_run: only count them. A repeated identifier commits nothing.
+    """Delete the rows that match a condition, in one commit.
 
-    rewrite: take the rows out of the data files, instead of writing a -D record for each. That works with every merge
-    engine, and leaves nothing of them in the files of the table; but readers of changes do not see it, and no late
-    record is held back.
+    By default it writes a -D record for each row. With `rewrite` it takes the rows out of the data files
+    instead. That works with every merge engine, and leaves nothing of the rows in the files of the table;
+    but readers of changes do not see it, and it holds no late record back.
 
-    Where no row is to go nothing is committed, so nothing is remembered of the identifier
-    either. Raises ConflictError when others wrote the rows again and again; without rewrite UnsupportedError for
-    a table in which a -D removes no row, InvalidError for rows that it would not remove (of a sequence group without a
-    sequence) and for a table whose rows are writers' (barriers); with it UnsupportedError for the latter.
+    A repeated identifier commits nothing. Where no row is to go nothing is committed, so nothing is
+    remembered of the identifier either.
+
+    Parameters
+    ----------
+    filter : str or pyarrow.compute.Expression
+        The condition, as of `scan`; `true` stands for all rows.
+    commit_user : str, default None
+        The name under which identifiers grow. None: a new one for this call.
+    commit_identifier : int, default None
+        The number of this commit, from 0 to 2^63 - 2. None: the commit counts each time.
+    dry_run : bool, default False
+        Only count the rows.
+    rewrite : bool, default False
+        Take the rows out of the data files.
+
+    Returns
+    -------
+    CommitResult
+        What was committed; `rows` says how many rows were deleted, or would be.
+
+    Raises
+    ------
+    InvalidError
+        The condition is none, without `rewrite` a -D would not remove a row (of a sequence group without
+        a sequence), or the table is under barriers, whose rows writers delete.
+    UnsupportedError
+        Without `rewrite`, a -D removes no row in this table; with it, the table is under barriers.
+    ConflictError
+        Others wrote the rows again and again.
+
+    Examples
+    --------
+    >>> users.delete("city = 'Bergen'", dry_run=True).rows
+    1
+    >>> users.delete("city = 'Bergen'").rows
+    1
+    >>> users.scan().to_arrow().to_pylist()
+    [{'id': 1, 'city': 'Oslo'}]
     """
     rewrite = flag(rewrite, "rewrite")
 
@@ -114,9 +148,44 @@ def delete_keys(
     dry_run: bool = False,
     rewrite: bool = False,
 ) -> CommitResult:
-    """The same of the rows with these keys, as far as they are there. keys: as of `lookup`.
+    """Delete the rows with these keys, in one commit.
 
-    A key may be given twice; one with a null, or that is not there, deletes nothing.
+    It works as `delete` does, for keys in place of a condition. Keys that the table does not have are
+    passed over.
+
+    Parameters
+    ----------
+    keys : Arrow data, frame, dict, list of dicts or list
+        The keys, in any form that `lookup` takes. A key may be given twice; one with a null, or that is
+        not there, deletes nothing.
+    commit_user : str, default None
+        The name under which identifiers grow. None: a new one for this call.
+    commit_identifier : int, default None
+        The number of this commit, from 0 to 2^63 - 2. None: the commit counts each time.
+    dry_run : bool, default False
+        Only count the rows.
+    rewrite : bool, default False
+        Take the rows out of the data files.
+
+    Returns
+    -------
+    CommitResult
+        What was committed; `rows` says how many rows were deleted, or would be.
+
+    Raises
+    ------
+    InvalidError
+        The keys do not fit the primary key, without `rewrite` a -D would not remove a row (of a sequence
+        group without a sequence), or the table is under barriers, whose rows writers delete.
+    UnsupportedError
+        Without `rewrite`, a -D removes no row in this table; with it, the table is under barriers.
+    ConflictError
+        Others wrote the rows again and again.
+
+    Examples
+    --------
+    >>> users.delete_keys([2, 77]).rows
+    1
     """
     rewrite = flag(rewrite, "rewrite")
     given = key_rows(keys, table.schema)
@@ -141,8 +210,31 @@ def drop_partitions(
     commit_user: str | None = None,
     commit_identifier: int | None = None,
 ) -> CommitResult:
-    """Let all rows of these partitions go, in one commit, without reading them. partitions: rows of the partition
-    columns, in any form that `lookup` takes keys in.
+    """Let all rows of some partitions go, in one commit, without reading them.
+
+    Parameters
+    ----------
+    partitions : Arrow data, frame, dict, list of dicts or list
+        Rows of the partition columns, in any form that `lookup` takes keys in. Without rows nothing is
+        committed.
+    commit_user : str, default None
+        The name under which identifiers grow. None: a new one for this call.
+    commit_identifier : int, default None
+        The number of this commit, from 0 to 2^63 - 2. None: the commit counts each time.
+
+    Returns
+    -------
+    CommitResult
+        What was committed.
+
+    Raises
+    ------
+    InvalidError
+        The table has no partitions, or the rows do not fit its partition columns.
+    UnsupportedError
+        The table is under barriers, or has an option that this version does not honour.
+    ConflictError
+        Other commits were first until `commit.timeout` was over, or more than `commit.max-retries` times.
     """
     schema = table.schema
     scope = asked_partitions(table, partitions, "Use delete.")

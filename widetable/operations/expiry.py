@@ -87,13 +87,49 @@ def expire_snapshots(
 ) -> ExpiryResult:
     """Remove old snapshots, and the files that only they have.
 
-    A snapshot goes when more than num_retained_min stay, and it was not the newest one within
-    time_retained_millis, or more than num_retained_max stay; at most `limit` of them at once. By default the
-    options `snapshot.num-retained.min`, `.max`, `snapshot.time-retained`, `snapshot.expire.limit` decide; a minimum or
-    maximum that is given alone moves the option of the other. What
-    tags, consumers, readers with a lease, pins of lookup joins and the newest complete barrier need stays. With
-    dry_run nothing is removed, only named. May be called at any time, by several at once, and again after it was
-    killed.
+    A snapshot goes when more than `num_retained_min` stay, and either it was not the newest one within
+    `time_retained_millis`, or more than `num_retained_max` stay. What tags, consumers, readers with a lease, pins
+    of lookup joins and the newest complete barrier need stays. The call may come at any time, by several at once,
+    and again after it was killed.
+
+    Parameters
+    ----------
+    num_retained_min : int, default None
+        How many snapshots stay at least. None: option `snapshot.num-retained.min`, which a lower
+        `num_retained_max` moves along.
+    num_retained_max : int, default None
+        How many snapshots stay at most. None: option `snapshot.num-retained.max`, which a higher
+        `num_retained_min` moves along.
+    time_retained_millis : int, default None
+        Milliseconds for which a snapshot stays. None: option `snapshot.time-retained`.
+    limit : int, default None
+        How many snapshots go at most. None: option `snapshot.expire.limit`.
+    dry_run : bool, default False
+        Remove nothing, only name what would go.
+
+    Returns
+    -------
+    ExpiryResult
+        The ids of the snapshots that went, and how many files and bytes.
+
+    Raises
+    ------
+    InvalidError
+        The minimum is below 1 or above the maximum, or a number is negative.
+    UnsupportedError
+        The table has an option that this version does not honour, or one that keeps a changelog longer than
+        its snapshot.
+
+    Examples
+    --------
+    >>> users.write([{"id": 3, "city": "Oslo"}]).snapshot_id
+    2
+    >>> users.expire_snapshots(num_retained_max=1, dry_run=True).ids
+    (1,)
+    >>> users.expire_snapshots(num_retained_max=1).ids
+    (1,)
+    >>> [snapshot.id for snapshot in users.snapshots()]
+    [2]
     """
     dry_run = flag(dry_run, "dry_run")
     state = table._state()

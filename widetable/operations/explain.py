@@ -73,15 +73,37 @@ def explain(
     as_of: int | str | datetime | None = None,
     columns: Sequence[str] | None = None,
 ) -> Explanation:
-    """Why a key has the values that it has: the records that are stored of it, which of them each column is from, and
-    what each did to the column and why. `print` it, or take its parts.
+    """Explain why a key has the values that it has.
 
-    key: the value of a key of one column; else a dict, a tuple in the order of the primary key, or an Arrow table of
-    one row. as_of: a snapshot's id, a tag, or a time; by default the newest snapshot. A file that a compaction made has
-    one record of the key: how that came about is told as of a snapshot before it. Raises InvalidError for anything but
-    one whole key, NotFoundError for a snapshot or a column that is not there. columns: that are explained; None: all
-    but the key. Of a widened column that is null it says what the dimension has, and of a key without records which
-    commit took them out, as far as snapshots are kept.
+    The answer tells the records that are stored of the key, from which of them each column is, and what each record
+    did to the column and why. Of a file that a compaction made there is one record of the key: how that came about is
+    told as of a snapshot before it. Of a widened column that is null it says what the dimension has; of a key without
+    records, which commit took them out, as far as snapshots are kept. `print` it, or take its parts.
+
+    Parameters
+    ----------
+    key : value, dict, tuple or Arrow table
+        The value of a key of one column; else a dict, a tuple in the order of the primary key, or an Arrow
+        table of one row.
+    as_of : int, str or datetime, default None
+        The id of a snapshot, a tag, or a time. None: the newest snapshot.
+    columns : list of str, default None
+        The columns to explain. None: all but the key.
+
+    Returns
+    -------
+    Explanation
+        The records of the key, in merge order, and the columns, in the order of the table.
+
+    Raises
+    ------
+    InvalidError
+        The key is not one whole key.
+    NotFoundError
+        There is no such snapshot, tag or column.
+    UnsupportedError
+        The table has no primary key, or none that says the partition, or has an option that changes its
+        rows and that this version does not honour.
     """
     chosen = chosen_state(table, **_choice(as_of))
     check_key_has_partition(chosen.state.schema)

@@ -90,11 +90,39 @@ class FastForwardResult:
 def fast_forward(
     table: OpenTable, name: str, *, replace: bool = False, dry_run: bool = False
 ) -> FastForwardResult:
-    """Let the table go on as its branch `name`: it gets the branch's snapshots, schemas and tags. The branch stays.
+    """Let the table go on as one of its branches.
 
-    replace: also when the table has snapshots, schemas or tags of its own since the branch was made; they are dropped,
-    with the consumers that have read such snapshots. Otherwise ConflictError names them. dry_run: only say. Stop what
-    writes to the table meanwhile; readers that were at a dropped snapshot get errors.
+    The table gets the snapshots, schemas and tags of the branch. The branch stays. Stop what writes to the table
+    meanwhile; readers that were at a dropped snapshot get errors.
+
+    Parameters
+    ----------
+    name : str
+        The name of the branch.
+    replace : bool, default False
+        Go on also when the table has snapshots, schemas or tags of its own since the branch was made. They
+        are dropped, with the consumers that have read such snapshots.
+    dry_run : bool, default False
+        Only say what would be done.
+
+    Returns
+    -------
+    FastForwardResult
+        What came to the table, and what it dropped.
+
+    Raises
+    ------
+    NotFoundError
+        There is no such branch.
+    InvalidError
+        The branch has no snapshot, is the table itself, is of another first schema, or brings other schemas
+        and no new snapshot.
+    UnsupportedError
+        One of the two is under barriers, or the table has `index.*`, `widen.*` or `join.*` options, or an
+        option that this version does not honour.
+    ConflictError
+        The table has something of its own and `replace` is not given: the error names it. Also when somebody
+        commits meanwhile.
     """
     replace, dry_run = flag(replace, "replace"), flag(dry_run, "dry_run")
     source = table._paths.of_branch(check_branch(name))

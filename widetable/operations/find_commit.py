@@ -13,8 +13,24 @@ from widetable.operations.open_table import OpenTable
 
 
 def find_commit(table: OpenTable, commit_user: str, commit_identifier: int) -> Snapshot | None:
-    """The snapshot that an append or overwrite of this user and identifier made; None when it
-    is not in, or has expired.
+    """Find the snapshot that an append or overwrite made.
+
+    Parameters
+    ----------
+    commit_user : str
+        The user of the commit.
+    commit_identifier : int
+        The identifier of the commit.
+
+    Returns
+    -------
+    Snapshot or None
+        The snapshot; None when the commit is not in, or its snapshot has expired.
+
+    Raises
+    ------
+    InvalidError
+        The user is no name, or the identifier no number from 0 to 2^63 - 2.
     """
     committer = table._committer
     known = Identity.of(commit_user, commit_identifier, replay=True)

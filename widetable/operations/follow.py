@@ -69,22 +69,61 @@ def follow(
     columns: Sequence[str] | None = None,
     poll_interval: float = 0.1,
 ) -> ChangeFollower:
-    """Changes as they come: record batches of the columns (None: those of now) and `_row_kind`.
+    """Follow the changes of the table as they come.
 
-    scan_mode: `latest-full` (default: all rows as +I, then changes), `latest`, `from-snapshot` or
-    `from-snapshot-full` with snapshot_id, `from-timestamp` with timestamp (epoch milliseconds, datetime or ISO text).
-    timeout: seconds without a new row after which the iteration ends; None: never; 0: it gives what is there now.
-    poll_interval: seconds between looks for a new snapshot.
+    A follower with a `consumer_id` keeps its progress in the table. It goes on there, whatever the mode, and
+    expiry leaves what it has not read. A snapshot counts as read when the batch after its last one is asked
+    for. So after a failure a snapshot may come again, whole, but none is lost. Without a name a lease keeps what
+    is not read for as long as the follower lives.
 
-    consumer_id: a name under which progress is kept in the table. A follower with progress goes on there, whatever
-    the mode, and expiry leaves what it has not read. A snapshot counts as read when the batch after its last one is
-    asked for; so after a failure a snapshot may come again, whole, but none is lost. Without a name a lease keeps
-    what is not read for as long as the follower lives.
+    Each batch is of one snapshot. The metadata of its schema has `widetable.snapshot-id`, `widetable.is-full`
+    and, where there is one, `widetable.watermark`.
 
-    Each batch is of one snapshot; its schema's metadata has `widetable.snapshot-id`, `widetable.is-full` and, where
-    there is one, `widetable.watermark`. Raises NotFoundError when what comes next has expired, InvalidError when
-    the table is dropped and made again, has lost what the consumer has read, or was rolled back: rows that were
-    given out are gone then, and the message says how to go on.
+    Parameters
+    ----------
+    consumer_id : str, default None
+        The name under which progress is kept. None: no progress is kept.
+    scan_mode : str, default "default"
+        Where to start without progress: `latest-full` (the default: all rows as +I, then changes), `latest`,
+        `from-snapshot` or `from-snapshot-full` with `snapshot_id`, `from-timestamp` with `timestamp`.
+    snapshot_id : int, default None
+        The snapshot to start from.
+    timestamp : int, datetime or str, default None
+        The time to start from: epoch milliseconds, a datetime or an ISO text.
+    timeout : float, default None
+        Seconds without a new row after which the iteration ends. 0: it gives what is there now. None: it
+        never ends.
+    columns : list of str, default None
+        The columns, in the order wanted. None: those of now.
+    poll_interval : float, default 0.1
+        Seconds between looks for a new snapshot.
+
+    Returns
+    -------
+    ChangeFollower
+        An iterator of record batches: the columns, then `_row_kind`.
+
+    Raises
+    ------
+    NotFoundError
+        There is no such column, or what comes next has expired; the latter also while it is iterated.
+    InvalidError
+        The mode is unknown or lacks what it needs, or no consumer can have that name. While it is iterated: the
+        table was dropped and made again, has lost what the consumer has read, or was rolled back: rows that were
+        given out are gone then, and the message says how to go on.
+    UnsupportedError
+        The table has an option that changes its rows and that this version does not honour.
+
+    Examples
+    --------
+    >>> for batch in users.follow("mail", timeout=0):
+    ...     batch.to_pylist()
+    [{'id': 1, 'city': 'Oslo', '_row_kind': '+I'}, {'id': 2, 'city': 'Bergen', '_row_kind': '+I'}]
+    >>> users.write([{"id": 3, "city": "Oslo"}]).snapshot_id
+    2
+    >>> for batch in users.follow("mail", timeout=0):
+    ...     batch.to_pylist()
+    [{'id': 3, 'city': 'Oslo', '_row_kind': '+I'}]
     """
     timestamp_millis = None if timestamp is None else epoch_millis(timestamp, "timestamp")
     start = start_of(scan_mode, snapshot_id, timestamp_millis)

@@ -18,8 +18,21 @@ from widetable.tag_options import TAG_DEFAULT_TIME_RETAINED
 
 
 def snapshots(table: OpenTable) -> list[Snapshot]:
-    """All snapshots that are kept, newest last.
-    Reads the file of each: as many requests as there are snapshots.
+    """List all snapshots that are kept.
+
+    It reads the file of each: as many requests as there are snapshots.
+
+    Returns
+    -------
+    list of Snapshot
+        The snapshots, the newest last; empty for a table without snapshots.
+
+    Raises
+    ------
+    NotFoundError
+        The table was dropped.
+    InvalidError
+        The table was dropped and made again.
     """
     store = table._committer.snapshots
     found = []
@@ -36,11 +49,35 @@ def create_tag(
     snapshot_id: int | None = None,
     time_retained_millis: int | None = None,
 ) -> None:
-    """Keep a snapshot, the newest by default, under a name: it can be read for as long as the
-    tag is there. time_retained_millis: after which expiry deletes the tag; by default
-    `tag.default-time-retained`, and for ever without that. Made again with the same snapshot and
-    time it is left as it is; with others that is an InvalidError. NotFoundError for a snapshot
-    that is not there, or expires just now.
+    """Keep a snapshot under a name.
+
+    It can be read for as long as the tag is there. A tag that is made again with the same snapshot and time is
+    left as it is.
+
+    Parameters
+    ----------
+    name : str
+        The name of the tag; not digits alone, which would be the id of a snapshot.
+    snapshot_id : int, default None
+        The snapshot. None: the newest.
+    time_retained_millis : int, default None
+        Milliseconds after which expiry deletes the tag. None: what the option `tag.default-time-retained`
+        says, and for ever without that.
+
+    Raises
+    ------
+    InvalidError
+        No tag can have that name, or a tag has it with another snapshot or time.
+    NotFoundError
+        There is no such snapshot, or it expires just now.
+
+    Examples
+    --------
+    >>> users.create_tag("first")
+    >>> users.delete("true").rows
+    2
+    >>> users.scan(tag="first").to_arrow().num_rows
+    2
     """
     store = table._committer.snapshots
     with table._of_one_life():
@@ -57,28 +94,91 @@ def create_tag(
 
 
 def delete_tag(table: OpenTable, name: str, *, dry_run: bool = False) -> None:
-    """Let a tag go. Files that only it kept are orphans from then on (`remove_orphan_files`). dry_run: only look.
-    Raises NotFoundError when it is not there.
+    """Let a tag go.
+
+    Files that only this tag kept are orphans from then on (`remove_orphan_files`).
+
+    Parameters
+    ----------
+    name : str
+        The name of the tag.
+    dry_run : bool, default False
+        Only look whether the tag is there.
+
+    Raises
+    ------
+    NotFoundError
+        There is no such tag.
+    InvalidError
+        No tag can have that name.
     """
     table._check_alive()
     table._tags.delete(name, dry_run=flag(dry_run, "dry_run"))
 
 
 def tags(table: OpenTable) -> dict[str, Snapshot]:
-    """Name to snapshot of all tags, sorted by name. One whose file is damaged is left out, with a warning."""
+    """List the tags.
+
+    A tag whose file is damaged is left out, with a warning.
+
+    Returns
+    -------
+    dict of str to Snapshot
+        Name to snapshot, sorted by name; empty without tags.
+
+    Raises
+    ------
+    NotFoundError
+        The table was dropped.
+    InvalidError
+        The table was dropped and made again.
+    """
     with table._of_one_life():
         return table._tags.all()
 
 
 def consumers(table: OpenTable) -> dict[str, int]:
-    """Consumer to the first snapshot that it has not read; this one and later ones do not expire. One whose file is
-    damaged is left out, with a warning.
+    """List the consumers.
+
+    A consumer whose file is damaged is left out, with a warning.
+
+    Returns
+    -------
+    dict of str to int
+        Name to the first snapshot that the consumer has not read. This snapshot and later ones do not expire.
+
+    Raises
+    ------
+    NotFoundError
+        The table was dropped.
+    InvalidError
+        The table was dropped and made again.
     """
     with table._of_one_life():
         return table._consumers.all()
 
 
 def delete_consumer(table: OpenTable, consumer_id: str, *, dry_run: bool = False) -> bool:
-    """Forget a consumer, so that it keeps no snapshot any more; whether there was one. dry_run: only look."""
+    """Forget a consumer, so that it keeps no snapshot any more.
+
+    Parameters
+    ----------
+    consumer_id : str
+        The name of the consumer.
+    dry_run : bool, default False
+        Only look whether the consumer is there.
+
+    Returns
+    -------
+    bool
+        Whether there was such a consumer.
+
+    Raises
+    ------
+    InvalidError
+        No consumer can have that name.
+    NotFoundError
+        The table was dropped.
+    """
     table._check_alive()
     return table._consumers.delete(consumer_id, dry_run=flag(dry_run, "dry_run"))

@@ -171,12 +171,37 @@ class LookupSession(SharedByThreads, AbstractContextManager["LookupSession"]):
 def lookup_session(
     table: OpenTable, columns: Sequence[str] | None = None, snapshot_id: int | None = None
 ) -> LookupSession:
-    """Rows by key, call after call, from one snapshot: `.lookup(keys)` as `Table.lookup`, `.move(snapshot_id)` to
-    another snapshot, `.close()`; or use `with`.
+    """Open a session that looks up rows by key, call after call, from one snapshot.
 
-    columns: in the order wanted, None for all. snapshot_id: with the columns that the table had then; by default the
-    newest snapshot, with the newest columns. What is planned and opened is kept between calls, so a call for a few keys
-    costs a small part of `Table.lookup`. The snapshot is kept from expiry for as long as the session is open, where the
-    storage is not read-only.
+    `.lookup(keys)` works as `Table.lookup`, `.move(snapshot_id)` goes to another snapshot, `.close()` ends
+    the session; or use `with`. The session keeps between calls what was planned and opened, so a call for a
+    few keys costs a small part of `Table.lookup`. It keeps its snapshot from expiry for as long as it is
+    open, where the storage is not read-only.
+
+    Parameters
+    ----------
+    columns : list of str, default None
+        The columns, in the order wanted. None: all.
+    snapshot_id : int, default None
+        The snapshot, with the columns that the table had then. None: the newest one, with the newest
+        columns.
+
+    Returns
+    -------
+    LookupSession
+        The open session.
+
+    Raises
+    ------
+    NotFoundError
+        There is no such column or snapshot.
+    UnsupportedError
+        The table has an option that changes its rows and that this version does not honour.
+
+    Examples
+    --------
+    >>> with users.lookup_session(["city"]) as session:
+    ...     session.lookup([1]).to_pylist()
+    [{'city': 'Oslo'}]
     """
     return LookupSession(table, columns, snapshot_id)

@@ -29,11 +29,23 @@ _log = logging.getLogger("widetable")
 
 
 def accept_lost_snapshots(table: OpenTable) -> int:
-    """Go on from the newest snapshot that is there, for a table whose newest ones are lost; its id.
+    """Go on from the newest snapshot that is there, in a table whose newest ones are lost.
 
     What they held is gone, as far as nobody wrote it again. Reading and writing such a table raise DamagedError
-    until then; where nothing is lost, nothing is done. Raises InvalidError while a tag keeps one of them (its file
-    is the snapshot, and can be put back) or a consumer has read one, DamagedError when no snapshot is left.
+    until then. Where nothing is lost, nothing is done.
+
+    Returns
+    -------
+    int
+        The id of the snapshot from which the table goes on.
+
+    Raises
+    ------
+    InvalidError
+        A tag keeps one of the lost snapshots (its file is the snapshot, and can be put back), or a consumer
+        has read one.
+    DamagedError
+        No snapshot is left.
     """
     table._check_alive()
     file_io, paths = table._file_io, table._paths

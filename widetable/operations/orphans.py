@@ -86,11 +86,34 @@ def stored_files(state: TableState) -> list[TableFile]:
 def remove_orphan_files(
     table: OpenTable, older_than_millis: int = DAY_MILLIS, dry_run: bool = False
 ) -> OrphanResult:
-    """Delete files that nothing names and that were last written at least so long ago.
+    """Delete files that nothing names and that are old enough.
 
-    They come from writers and commits that failed, from deleted tags and from expiries that did not end. A
-    commit that is under way for longer than older_than_millis would lose its files. With dry_run nothing is
-    deleted, only named. May be called at any time, by several at once.
+    Such files come from writers and commits that failed, from deleted tags and from expiries that did not end. A
+    commit that is under way for longer than `older_than_millis` would lose its files. The call may come at any
+    time, by several at once.
+
+    Parameters
+    ----------
+    older_than_millis : int, default 86400000
+        Milliseconds since a file was last written, at least; by default a day.
+    dry_run : bool, default False
+        Delete nothing, only name what would go.
+
+    Returns
+    -------
+    OrphanResult
+        The paths of the files, sorted, their bytes, and empty directories that went, too.
+
+    Raises
+    ------
+    InvalidError
+        `older_than_millis` is negative.
+    UnsupportedError
+        The table has an option that this version does not honour.
+    DamagedError
+        Snapshots, or files of them, are missing: nothing is deleted then.
+    ConflictError
+        Branches or tags went again and again, so that nobody can say which files are needed.
     """
     older_than_millis = whole_number(older_than_millis, "older_than_millis", least=0)
     dry_run = flag(dry_run, "dry_run")

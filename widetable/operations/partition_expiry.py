@@ -55,11 +55,30 @@ class PartitionExpiryResult:
 
 
 def expire_partitions(table: OpenTable, dry_run: bool = False) -> PartitionExpiryResult:
-    """Let the partitions go that are older than `partition.expiration-time`; none without that option. A maintainer
-    does so every `partition.expiration-check-interval`. dry_run: only name them. Readers of changes get nothing.
+    """Let the partitions go that are older than `partition.expiration-time`.
 
-    The oldest go first, at most `partition.expiration-max-num` in one call. Files stay on the
+    Without that option none goes. A maintainer does so every `partition.expiration-check-interval`. The oldest go
+    first, at most `partition.expiration-max-num` in one call. Readers of changes get nothing. Files stay on the
     storage until the snapshots that name them expire.
+
+    Parameters
+    ----------
+    dry_run : bool, default False
+        Only name the partitions.
+
+    Returns
+    -------
+    PartitionExpiryResult
+        The partitions that went, or would go, and how many rows their files have.
+
+    Raises
+    ------
+    InvalidError
+        The table holds a join, or is an index of another table.
+    UnsupportedError
+        The table has an option that this version does not honour.
+    ConflictError
+        Compactions of these partitions were first again and again.
     """
     is_dry = flag(dry_run, "dry_run")
     check_given_rows(table.schema)

@@ -104,10 +104,42 @@ def restore_partitions(
     *,
     dry_run: bool = False,
 ) -> PartitionRestoreResult:
-    """Give partitions the rows of an older snapshot: one of snapshot_id, timestamp and tag, as in `scan`. Other
-    partitions keep what was committed since; what others write to these before the commit goes. partitions: rows of
-    the partition columns, in any form that `lookup` takes keys in. One that the snapshot lacks has no rows afterwards.
-    Readers of changes get nothing. dry_run: only say.
+    """Give partitions the rows of an older snapshot.
+
+    Other partitions keep what was committed since. What others write to these partitions before the
+    commit goes. A partition that the snapshot lacks has no rows afterwards. Readers of changes get
+    nothing. Say which snapshot by one of `snapshot_id`, `timestamp` and `tag`.
+
+    Parameters
+    ----------
+    partitions : Arrow data, frame, dict, list of dicts or list
+        Rows of the partition columns, in any form that `lookup` takes keys in.
+    snapshot_id : int, default None
+        The snapshot.
+    timestamp : int, datetime or str, default None
+        The newest snapshot that is not younger: epoch milliseconds, a datetime or an ISO text.
+    tag : str, default None
+        The tag that keeps the snapshot.
+    dry_run : bool, default False
+        Only say what would be done.
+
+    Returns
+    -------
+    PartitionRestoreResult
+        Which files and rows came back or went; its `snapshot_id` is None when nothing was committed.
+
+    Raises
+    ------
+    InvalidError
+        The table has no partitions, or not exactly one snapshot is named.
+    NotFoundError
+        There is no such snapshot or tag.
+    DamagedError
+        Files of the snapshot are gone.
+    UnsupportedError
+        The table is under barriers, or has an option that this version does not honour.
+    ConflictError
+        Other commits were first again and again.
     """
     is_dry = flag(dry_run, "dry_run")
     scope = asked_partitions(table, partitions, "Use rollback.")

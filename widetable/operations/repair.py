@@ -77,14 +77,36 @@ class RepairResult:
 
 
 def repair(table: OpenTable, dry_run: bool = False, *, deep: bool = True) -> RepairResult:
-    """Take damaged live data files out of the table, keep what can be read of them, and say what is gone: which
-    rows, by key and sequence number, and which commits wrote them.
+    """Take damaged live data files out of the table, and keep what can be read of them.
 
-    One commit that goes forward, an overwrite that readers of changes pass by; without damage there is none. deep:
-    read every live file to find the damaged ones, which takes as long as a scan; else what a
-    listing shows, and what compactions of this process have met. dry_run: only say. Restore a
-    file from a copy instead where there is one, or go back to the snapshot that the result names,
-    which loses nothing. A newer row that is lost gives way to the older one of its key.
+    It says what is gone: which rows, by key and sequence number, and which commits wrote them. The repair is one
+    commit that goes forward, an overwrite that readers of changes pass by; without damage there is none. A newer row
+    that is lost gives way to the older one of its key.
+
+    Restore a file from a copy instead where there is one. Or go back to the snapshot that the result names, which
+    loses nothing.
+
+    Parameters
+    ----------
+    dry_run : bool, default False
+        Only say what would be done.
+    deep : bool, default True
+        Read every live file to find the damaged ones, which takes as long as a scan. False: take what a
+        listing shows, and what compactions of this process have met.
+
+    Returns
+    -------
+    RepairResult
+        The damaged files with their lost rows; its `snapshot_id` is None when nothing was committed.
+
+    Raises
+    ------
+    UnsupportedError
+        The table is under barriers, or has an option that this version does not honour.
+    DamagedError
+        Metadata is damaged.
+    ConflictError
+        Other commits were first again and again.
     """
     is_deep, is_dry = flag(deep, "deep"), flag(dry_run, "dry_run")
     return _repair(table._state(), table._committer, deep=is_deep, dry_run=is_dry)

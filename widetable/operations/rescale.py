@@ -55,13 +55,36 @@ _log = logging.getLogger("widetable")
 
 
 def rescale(table: OpenTable, buckets: int, partitions: Any = None) -> list[CommitResult]:
-    """Give the table another number of buckets, and every partition that has another one. The commits, one for each of
-    these; none where all have it.
+    """Give the table another number of buckets, and every partition that has another one.
 
-    partitions: only these get it, and those to come stay with the table's; rows of the partition columns, in any form
-    that `lookup` takes keys in. Reads and writes go on meanwhile, nothing of theirs is refused. Readers of changes get
-    nothing of it. Killed, it goes on when it is called again; but between the two schemas that note that partitions
-    differ, for the first that is done by itself, those to come are left with the new number.
+    Reads and writes go on meanwhile, and nothing of theirs is refused. Readers of changes get nothing of it. A call
+    that was killed goes on when it is called again.
+
+    The first call that names partitions sets the number of the table and sets it back, to note that partitions
+    differ. If it is killed between the two, partitions to come are left with the new number.
+
+    Parameters
+    ----------
+    buckets : int
+        The number of buckets, 1 or more.
+    partitions : Arrow data, frame, dict, list of dicts or list, default None
+        Only these partitions get the number, and those to come stay with the table's. Rows of the partition
+        columns, in any form that `lookup` takes keys in. None: the table, and all its partitions.
+
+    Returns
+    -------
+    list of CommitResult
+        The commits, one for each partition that had another number; empty where all have it.
+
+    Raises
+    ------
+    InvalidError
+        `buckets` is below 1, or partitions are named in a table without.
+    UnsupportedError
+        The table is under barriers, its buckets are not of a fixed number, or it has an option that this
+        version does not honour.
+    ConflictError
+        Others compacted or overwrote partitions in each of several tries.
     """
     count = whole_number(buckets, "buckets", least=1)
     schema = table.schema

@@ -88,13 +88,46 @@ def rollback(
     *,
     dry_run: bool = False,
 ) -> RollbackResult:
-    """Give the table the rows of an older snapshot: one of snapshot_id, timestamp (as in `scan`) and tag.
+    """Give the table the rows of an older snapshot.
 
-    One commit that goes forward, an overwrite: the snapshots in between stay until they expire, and the newest
-    columns stay. What is undone is not written again by streams that repeat their batches; write it under another
-    commit user. Followers and streams end before this commit with an error that says how to go on; a range of changes
-    passes it by, but for `mode="diff"`. dry_run: only say. Raises DamagedError when files of the snapshot are gone.
+    Say which one by one of `snapshot_id`, `timestamp` and `tag`. The call makes one commit that goes forward, an
+    overwrite: the snapshots in between stay until they expire, and the newest columns stay.
+
+    Streams that repeat their batches do not write again what is undone; write it under another commit user.
+    Followers and streams end before this commit with an error that says how to go on. A range of changes with
+    this commit in it is refused, but for the modes `diff` and `delta`.
+
     For a table that has lost its newest snapshots see `accept_lost_snapshots`.
+
+    Parameters
+    ----------
+    snapshot_id : int, default None
+        The snapshot.
+    timestamp : int, datetime or str, default None
+        The newest snapshot that is not younger: epoch milliseconds, a datetime or an ISO text.
+    tag : str, default None
+        The tag that keeps the snapshot.
+    dry_run : bool, default False
+        Only say what would be done.
+
+    Returns
+    -------
+    RollbackResult
+        Which files came back or went, and which commits are undone; its `snapshot_id` is None when nothing
+        was committed.
+
+    Raises
+    ------
+    InvalidError
+        Not exactly one snapshot is named.
+    NotFoundError
+        There is no such snapshot or tag.
+    DamagedError
+        Files of the snapshot are gone.
+    UnsupportedError
+        The table is under barriers, or has an option that this version does not honour.
+    ConflictError
+        Other commits were first again and again.
     """
     is_dry = flag(dry_run, "dry_run")
     store = table._committer.snapshots

@@ -48,10 +48,42 @@ def commit_append(
 ) -> CommitResult:
     """Commit the files of writers in one snapshot, then compact as `write` does.
 
-    properties: texts to note in the snapshot. watermark: epoch milliseconds before which the
-    writer expects no more rows; snapshots keep the highest. digest, replay: as in `write`. The
-    files of messages that were in already stay; nobody names them. read_snapshot: the snapshot that the rows were made
-    from: with a key among them that a later commit wrote, this one is refused with a ConflictError.
+    Files of messages that were committed already stay; nobody names them.
+
+    Parameters
+    ----------
+    messages : iterable of CommitMessage
+        What the writers of all tasks gave.
+    commit_user : str, default None
+        As in `write`.
+    commit_identifier : int, default None
+        As in `write`.
+    properties : dict of str to str, default None
+        Texts to note in the snapshot. None: nothing is noted.
+    watermark : int, default None
+        Epoch milliseconds before which the writer expects no more rows; snapshots keep the highest. None:
+        the writer does not say.
+    digest : str, default None
+        As in `write`.
+    replay : bool, default False
+        As in `write`.
+    read_snapshot : int, default None
+        The snapshot that the rows were made from: the commit is refused when a later one wrote a key that
+        is among them. None: nothing is compared.
+
+    Returns
+    -------
+    CommitResult
+        What was committed; `committed` is False when nothing was.
+
+    Raises
+    ------
+    InvalidError
+        A message is none, an identifier is not the repeated commit, as in `write`, or the table is under
+        barriers.
+    ConflictError
+        A key was written after `read_snapshot`, or other commits were first until `commit.timeout` was
+        over; with dynamic buckets, another writer was first with new keys.
     """
     by = Identity.of(commit_user, commit_identifier, digest, replay)
     return append_messages(
@@ -123,9 +155,41 @@ def commit_overwrite(
     digest: str | None = None,
     replay: bool = False,
 ) -> CommitResult:
-    """Commit the files of writers in place of what is live in their partitions, or in the whole
-    table (see `overwrite`). watermark, digest, replay: as in `commit_append`. Changelog files of
-    the messages are deleted first, committed or not: no reader of changes sees an overwrite.
+    """Commit the files of writers in place of the rows that are live.
+
+    They replace the rows of their partitions, or of the whole table, as `overwrite` does. Changelog files
+    of the messages are deleted first, committed or not: no reader of changes sees an overwrite.
+
+    Parameters
+    ----------
+    messages : iterable of CommitMessage
+        What the writers of all tasks gave.
+    commit_user : str, default None
+        As in `write`.
+    commit_identifier : int, default None
+        As in `write`.
+    whole_table : bool, default False
+        Replace the rows of all partitions, not only of those that the messages have.
+    watermark : int, default None
+        As in `commit_append`.
+    digest : str, default None
+        As in `write`.
+    replay : bool, default False
+        As in `write`.
+
+    Returns
+    -------
+    CommitResult
+        What was committed; `committed` is False when nothing was.
+
+    Raises
+    ------
+    InvalidError
+        A message is none, or an identifier is not the repeated commit, as in `write`.
+    UnsupportedError
+        The table is under barriers, or has an option that this version does not honour.
+    ConflictError
+        Other commits were first until `commit.timeout` was over, or more than `commit.max-retries` times.
     """
     whole_table = flag(whole_table, "whole_table")
     check_given_rows(table.schema)
@@ -171,8 +235,20 @@ def _without_changelog(
 
 
 def discard(table: OpenTable, messages: Iterable[CommitMessage]) -> None:
-    """Delete the files of messages that were never given to a commit, or that it turned away. One that cannot be
-    deleted is named in the log, and left to `remove_orphan_files`.
+    """Delete the files of messages that no commit has.
+
+    Such messages were never given to a commit, or it turned them away. A file that cannot be deleted is
+    named in the log, and left to `remove_orphan_files`.
+
+    Parameters
+    ----------
+    messages : iterable of CommitMessage
+        The messages.
+
+    Raises
+    ------
+    InvalidError
+        One of them is no message.
     """
     # Not table.schema: also when another table is there by now.
     state = table._state(table._committer.schemas.latest())
@@ -180,8 +256,10 @@ def discard(table: OpenTable, messages: Iterable[CommitMessage]) -> None:
 
 
 def wait_for_compactions(table: OpenTable) -> None:
-    """Returns when this process has done what it compacts behind its commits: large picks among older levels, and
-    with `lookup-wait=false` changelogs. For who ends the process by force, or wants to read what they leave.
-    Raises nothing; what fails there is in the log, and due again with the next commit.
+    """Wait until this process has done what it compacts behind its commits.
+
+    That is large picks among older levels and, with `lookup-wait=false`, changelogs. Call it before you end the
+    process by force, or to read what the compactions leave. It raises nothing: what fails there is in the log, and
+    due again with the next commit.
     """
     compaction_threads.wait_for_compactions(table.path)

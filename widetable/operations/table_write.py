@@ -57,24 +57,66 @@ def write(
     digest: str | None = None,
     replay: bool = False,
 ) -> CommitResult:
-    """Upsert rows in one commit, and compact the touched buckets where that is due (unless
-    `write-only`).
+    """Upsert rows in one commit.
 
-    data: Arrow data (a table, batches, a reader, which is streamed; polars, DuckDB and whoever else has the Arrow
-    C stream), a frame of pandas (an index without a name is not written), a dict of columns, a list of dicts; or
-    an iterable of Arrow data or frames. Its columns are what it updates, the primary key among them: of dicts, a
-    name that none has is not written, one that some have is null in the others. Arrow data is taken without loss
-    only; the floats of Python, numpy and pandas are rounded to FLOAT, and their NaN is null in other columns.
-    row_kind: the name of an optional column of +I, -U, +U, -D. Without rows nothing is committed. The result says
-    what was committed; `committed` is False when nothing was.
+    The columns of the data are what the call updates; the primary key is among them. After the commit
+    it compacts the touched buckets where that is due, unless the option `write-only` is set. Without
+    rows nothing is committed.
 
-    commit_user, commit_identifier: give both for exactly-once; identifiers of a user grow. One
-    that comes again commits nothing, but gets the lookup changelog that its writer may not have
-    come to. A batch without rows leaves its identifier free: rows that come under it are taken, unless a
-    later one is in. digest: a text of what the commit is made of, such as a hash. The last identifier
-    of a user comes again unless its digest is another one; a lower one only with its own digest
-    or with replay=True, by which the caller says that it is in. InvalidError otherwise: two
-    jobs have one commit user, or one has lost its place.
+    Arrow data is taken without loss only. The floats of Python, numpy and pandas are rounded to FLOAT,
+    and their NaN is null in columns of other types.
+
+    Give `commit_user` and `commit_identifier` for exactly-once; the identifiers of a user grow. One that
+    comes again commits nothing, but gets the lookup changelog that its writer may not have come to. A
+    batch without rows leaves its identifier free: rows that come under it are taken, unless a later one
+    is in. The last identifier of a user comes again unless its digest is another one; a lower one comes
+    again only with its own digest, or with `replay`.
+
+    Parameters
+    ----------
+    data : Arrow data, frame, dict, list of dicts or iterable
+        The rows. Arrow data is a table, batches, a reader (which is streamed), or what has the Arrow C
+        stream, such as polars and DuckDB. A frame of pandas is taken without an index that has no name.
+        A dict has columns. Of dicts in a list, a name that none has is not written, and one that some
+        have is null in the others. An iterable gives Arrow data or frames.
+    commit_user : str, default None
+        The name under which identifiers grow, at most 255 bytes. None: a new one for this call.
+    commit_identifier : int, default None
+        The number of this commit, from 0 to 2^63 - 2. None: the commit counts each time.
+    row_kind : str, default "_row_kind"
+        The name of a column of +I, -U, +U and -D, which the data need not have. Without it all rows are
+        +I.
+    digest : str, default None
+        A text of what the commit is made of, such as a hash, at most 128 bytes. None: nobody can say.
+    replay : bool, default False
+        The caller says that the commit is in, if its identifier is not above the last one.
+
+    Returns
+    -------
+    CommitResult
+        What was committed; `committed` is False when nothing was.
+
+    Raises
+    ------
+    InvalidError
+        A column or value does not fit the table, the key is missing, or the table is under barriers,
+        which `Catalog.writer` writes. Also for an identifier without a user, and for one that is not the
+        repeated commit: two jobs have one commit user, or one has lost its place.
+    UnsupportedError
+        The data has a form that is not taken, or the table an option that this version does not honour.
+    ConflictError
+        Other commits were first until `commit.timeout` was over; with dynamic buckets, another writer was
+        first with new keys.
+
+    Examples
+    --------
+    >>> users.write([{"id": 3, "city": "Oslo"}]).snapshot_id
+    2
+    >>> once = {"commit_user": "import", "commit_identifier": 7}
+    >>> users.write({"id": [4, 5], "city": ["Tromsø", None]}, **once).committed
+    True
+    >>> users.write({"id": [4, 5], "city": ["Tromsø", None]}, **once).committed
+    False
     """
     by = Identity.of(commit_user, commit_identifier, digest, replay)
     commit = partial(append_messages, table, by=by)
@@ -92,12 +134,55 @@ def overwrite(
     digest: str | None = None,
     replay: bool = False,
 ) -> CommitResult:
-    """Replace rows by those of `data`, in one commit: in the partitions that it has, or in the
-    whole table.
+    """Replace rows by other rows in one commit.
 
-    The whole table is replaced with whole_table, when it has no partitions, or with option
-    `dynamic-partition-overwrite` = false. Otherwise as `write`. Readers of changes do not see what went; with
-    producer lookup the new rows reach them as +I, also those of keys that they have: let them start anew.
+    The rows of the partitions that the data has go. The rows of the whole table go with `whole_table`,
+    when the table has no partitions, or with option `dynamic-partition-overwrite` = false. All else is as in
+    `write`. Readers of changes do not see what went. With the changelog producer `lookup` the new rows
+    reach them as +I, also those of keys that they have: let these readers start anew.
+
+    Without rows, nothing is committed in a table with partitions; but where the whole table is replaced, it is
+    empty afterwards.
+
+    Parameters
+    ----------
+    data : Arrow data, frame, dict, list of dicts or iterable
+        The rows, in any form that `write` takes.
+    commit_user : str, default None
+        As in `write`.
+    commit_identifier : int, default None
+        As in `write`.
+    row_kind : str, default "_row_kind"
+        As in `write`.
+    whole_table : bool, default False
+        Replace the rows of all partitions, not only of those that the data has.
+    digest : str, default None
+        As in `write`.
+    replay : bool, default False
+        As in `write`.
+
+    Returns
+    -------
+    CommitResult
+        What was committed; `committed` is False when nothing was.
+
+    Raises
+    ------
+    InvalidError
+        A column or value does not fit the table, or an identifier is not the repeated commit, as in
+        `write`.
+    UnsupportedError
+        The table is under barriers, the data has a form that is not taken, or the table an option that
+        this version does not honour.
+    ConflictError
+        Other commits were first until `commit.timeout` was over, or more than `commit.max-retries` times.
+
+    Examples
+    --------
+    >>> users.overwrite([{"id": 9, "city": "Bodø"}]).kind
+    'OVERWRITE'
+    >>> users.scan().to_arrow().to_pylist()
+    [{'id': 9, 'city': 'Bodø'}]
     """
     by = Identity.of(commit_user, commit_identifier, digest, replay)
     commit = partial(overwrite_by, table, by=by, whole_table=flag(whole_table, "whole_table"))
@@ -186,15 +271,44 @@ def new_writer(
     named: bool = False,
     schema_id: int | None = None,
 ) -> TableWriter:
-    """A writer of level-0 files for task `task` of `tasks`; its messages go to `commit_append`
-    or `commit_overwrite`. named: they go to a commit that says whose they are (`job_writer`).
-    schema_id: of the schema that says what the names mean; by default the newest. Tasks of one commit share it, so a
-    name means one column in all of them, also where two columns swap their names meanwhile.
+    """Make a writer of level-0 files, for one task of a commit.
 
-    columns: of the data that it will get. tasks: None when nobody knows how many there are.
-    sequence_base: of `sequence_base()`, taken once for all tasks; by default taken now. Tasks
-    share it and number apart by `task` of `tasks`, so no two rows of a commit get one number. The
-    caller closes the writer: by `with`, or by `finish` or `abort`.
+    Its messages go to `commit_append` or `commit_overwrite`. The tasks of one commit share a sequence
+    base, and number apart by `task` of `tasks`; so no two rows of the commit get one number. The caller
+    closes the writer: by `with`, or by `finish` or `abort`.
+
+    Parameters
+    ----------
+    columns : list of str
+        The columns of the data that the writer will get.
+    row_kind : str, default "_row_kind"
+        The name of the column of row kinds, as in `write`.
+    task : int, default 0
+        The number of this task, from 0.
+    tasks : int, default 1
+        How many tasks there are. None: nobody knows.
+    sequence_base : int, default None
+        What `sequence_base()` gave, called once for all tasks. None: it is taken now.
+    named : bool, default False
+        The messages go to a commit that says whose they are, as those of jobs do.
+    schema_id : int, default None
+        The schema that says what the names mean. Tasks of one commit share it; so a name means one
+        column in all of them, also where two columns swap their names meanwhile. None: the newest.
+
+    Returns
+    -------
+    TableWriter
+        The open writer.
+
+    Raises
+    ------
+    InvalidError
+        A column is not in the table or not for writers, `task` is not below `tasks`, or the table is
+        under barriers and `named` is not given.
+    NotFoundError
+        There is no schema of that id.
+    UnsupportedError
+        The table has an option that this version does not honour.
     """
     columns = items(columns, str, "columns")
     schema = table.schema if schema_id is None else _schema_of(table, schema_id)
@@ -241,7 +355,25 @@ def check_write_columns(
     *,
     named: bool = False,
 ) -> None:
-    """Raises what `write` would raise for data of this schema, before there is any. named: as of `new_writer`."""
+    """Raise what `write` would raise for data of a schema, before there is any data.
+
+    Parameters
+    ----------
+    arrow_schema : pyarrow.Schema
+        The columns and types of the data.
+    row_kind : str, default "_row_kind"
+        The name of the column of row kinds, as in `write`.
+    named : bool, default False
+        The data goes to a commit that says whose it is, as in `new_writer`.
+
+    Raises
+    ------
+    InvalidError
+        A column is not in the table, has another type, or is missing from the key. Also for a table under
+        barriers, unless `named` is given.
+    UnsupportedError
+        The table has an option that this version does not honour.
+    """
     schema = table.schema
     check_given_rows(schema)
     if not flag(named, "named"):
@@ -257,5 +389,18 @@ def check_write_columns(
 
 
 def sequence_base(table: OpenTable) -> int:
-    """Where the sequence numbers of a commit that starts now begin; the same for all its tasks."""
+    """Get the number after which the sequence numbers of a commit begin that starts now.
+
+    All tasks of the commit use the same number: give it to `new_writer`.
+
+    Returns
+    -------
+    int
+        The sequence base.
+
+    Raises
+    ------
+    NotFoundError
+        The table was dropped.
+    """
     return table._committer.sequence_base()
