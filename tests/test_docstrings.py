@@ -15,9 +15,26 @@ import widetable as wt
 from widetable import errors
 
 # Classes whose docstrings are done. The examples of a method go on from those of its class.
-DONE: tuple[type, ...] = (wt.Table,)
+DONE: tuple[type, ...] = (
+    wt.Table,
+    wt.BarrierWriter,
+    wt.LookupSession,
+    wt.Session,
+    wt.SessionTable,
+    wt.ArrowRows,
+    wt.TableScan,
+    wt.ChangeFollower,
+    wt.DeltaJoin,
+)
 # These raise nothing: what goes wrong is in the log, or nothing is asked of the storage.
-NEVER_FAIL = {"Table.wait_for_compactions"}
+NEVER_FAIL = {
+    "Table.wait_for_compactions",
+    "LookupSession.close",
+    "Session.snapshot_ids",
+    "Session.close",
+    "TableScan.loosened",
+    "ChangeFollower.close",
+}
 
 KINDS = set(errors.__all__) - {"WidetableError"}
 ORDER = ("Parameters", "Returns", "Yields", "Raises", "Notes", "Examples")
@@ -26,19 +43,27 @@ _FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 
 class Call(NamedTuple):
-    """A public method, as the class has it; function: what its signature is read from."""
+    """A public method, as the class has it; function: what its signature is read from. Of a constructor, the class
+    has the docstring.
+    """
 
     owner: type
     name: str
     function: Callable[..., Any]
+    docstring: str
 
     @property
     def label(self) -> str:
         return f"{self.owner.__name__}.{self.name}"
 
     @property
+    def parameters(self) -> list[inspect.Parameter]:
+        """Without self, cls or the table, which stands before the dot."""
+        return list(inspect.signature(self.function).parameters.values())[1:]
+
+    @property
     def sections(self) -> dict[str, str]:
-        return sections_of(inspect.getdoc(self.function) or "")
+        return sections_of(self.docstring)
 
 
 def sections_of(docstring: str) -> dict[str, str]:
@@ -47,47 +72,79 @@ def sections_of(docstring: str) -> dict[str, str]:
     return {"": parts[0], **dict(zip(parts[1::2], parts[2::2], strict=True))}
 
 
-def entries(section: str) -> list[str]:
-    """What stands at the left edge: `name : type`, or the type of a result or error."""
-    return [line for line in section.splitlines() if line and not line.startswith(" ")]
-
-
 def calls() -> Iterator[Call]:
     for owner in DONE:
+        of_class = inspect.getdoc(owner) or ""
+        if "Parameters" in sections_of(of_class):
+            yield Call(owner, "__init__", owner.__init__, of_class)  # type: ignore[misc]
         for name, member in vars(owner).items():
             function = getattr(member, "__func__", member)
             if not name.startswith("_") and inspect.isfunction(function):
-                yield Call(owner, name, inspect.unwrap(function))
+                function = inspect.unwrap(function)
+                yield Call(owner, name, function, inspect.getdoc(function) or "")
 
 
 CALLS = list(calls())
-each_call = pytest.mark.parametrize("call", CALLS, ids=[call.label for call in CALLS])
+each_class = pytest.mark.parametrize("owner", DONE, ids=lambda owner: owner.__name__)
 
 
-@each_call
-def test_a_docstring_begins_with_a_summary_and_orders_its_sections(call: Call) -> None:
-    summary, _, more = call.sections[""].partition("\n")
-    assert summary.endswith("."), summary
-    assert not more.strip() or more.startswith("\n"), "a blank line follows the summary"
-    headings = [heading for heading in call.sections if heading]
-    assert headings == [heading for heading in ORDER if heading in headings]
+@each_class
+def test_a_docstring_begins_with_a_summary_and_orders_its_sections(owner: type) -> None:
+    for call in calls_of(owner):
+        summary, _, more = call.sections[""].partition("\n")
+        assert summary.endswith("."), call.label
+        assert not more.strip() or more.startswith("\n"), (
+            f"{call.label}: no line behind the summary"
+        )
+        headings = [heading for heading in call.sections if heading]
+        assert headings == [one for one in ORDER if one in headings], call.label
 
 
-@each_call
-def test_parameters_are_those_of_the_signature(call: Call) -> None:
-    _, *names = inspect.signature(call.function).parameters  # without self, cls or the table
-    described = entries(call.sections.get("Parameters", ""))
-    assert [entry.partition(" : ")[0] for entry in described] == names
-    assert [entry for entry in described if not entry.partition(" : ")[2]] == []
+@each_class
+def test_parameters_are_those_of_the_signature(owner: type) -> None:
+    for call in calls_of(owner):
+        described = [entry.partition(" : ") for entry in entries(call, "Parameters")]
+        names = [parameter.name for parameter in call.parameters]
+        assert [name.lstrip("*") for name, _, _ in described] == names, call.label
+        assert all(said for _, _, said in described), f"{call.label}: name : type"
 
 
-@each_call
-def test_defaults_are_those_of_the_signature(call: Call) -> None:
-    _, *parameters = inspect.signature(call.function).parameters.values()
-    described = entries(call.sections.get("Parameters", ""))
-    for entry, parameter in zip(described, parameters, strict=True):
-        said = entry.partition(", default ")[2] or None
-        assert said == default_of(parameter), entry
+@each_class
+def test_defaults_are_those_of_the_signature(owner: type) -> None:
+    for call in calls_of(owner):
+        for entry, parameter in zip(entries(call, "Parameters"), call.parameters, strict=True):
+            said = entry.partition(", default ")[2] or None
+            assert said == default_of(parameter), f"{call.label}: {entry}"
+
+
+@each_class
+def test_a_result_is_described_where_there_is_one(owner: type) -> None:
+    for call in calls_of(owner):
+        has_result = inspect.signature(call.function).return_annotation not in ("None", None)
+        described = [heading for heading in ("Returns", "Yields") if heading in call.sections]
+        assert len(described) == has_result, call.label
+        assert all(len(entries(call, heading)) == 1 for heading in described), call.label
+
+
+@each_class
+def test_errors_are_of_the_six_kinds(owner: type) -> None:
+    for call in calls_of(owner):
+        described = entries(call, "Raises")
+        assert set(described) <= KINDS, call.label
+        assert len(set(described)) == len(described), call.label
+        assert bool(described) != (call.label in NEVER_FAIL), call.label
+
+
+def calls_of(owner: type) -> list[Call]:
+    found = [call for call in CALLS if call.owner is owner]
+    assert found
+    return found
+
+
+def entries(call: Call, heading: str) -> list[str]:
+    """What stands at the left edge of a section: `name : type`, or the type of a result or error."""
+    lines = call.sections.get(heading, "").splitlines()
+    return [line for line in lines if line and not line.startswith(" ")]
 
 
 def default_of(parameter: inspect.Parameter) -> str | None:
@@ -100,32 +157,24 @@ def default_of(parameter: inspect.Parameter) -> str | None:
     return f'"{value}"' if isinstance(value, str) else repr(value)
 
 
-@each_call
-def test_a_result_is_described_where_there_is_one(call: Call) -> None:
-    has_result = inspect.signature(call.function).return_annotation not in ("None", None)
-    described = [heading for heading in ("Returns", "Yields") if heading in call.sections]
-    assert len(described) == has_result
-    assert all(len(entries(call.sections[heading])) == 1 for heading in described)
+def examples_of(owner: type) -> str:
+    return sections_of(inspect.getdoc(owner) or "").get("Examples", "")
 
 
-@each_call
-def test_errors_are_of_the_six_kinds(call: Call) -> None:
-    described = entries(call.sections.get("Raises", ""))
-    assert set(described) <= KINDS
-    assert len(set(described)) == len(described)
-    assert bool(described) != (call.label in NEVER_FAIL)
+EXAMPLES = [call for call in CALLS if "Examples" in call.sections and call.name != "__init__"]
+
+# Examples of other classes run with those of their methods.
+ALONE = [
+    owner for owner in DONE if examples_of(owner) and owner not in {call.owner for call in EXAMPLES}
+]
 
 
-EXAMPLES = [call for call in CALLS if "Examples" in call.sections]
-
-
-@pytest.mark.parametrize("owner", DONE, ids=lambda owner: owner.__name__)
-def test_examples_of_a_class_run(
+@pytest.mark.parametrize("owner", ALONE, ids=lambda owner: owner.__name__)
+def test_examples_of_a_class_alone_run(
     owner: type, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    names = run_examples(owner.__name__, inspect.getdoc(owner) or "", {})
-    assert names
+    assert run_examples(owner.__name__, examples_of(owner), {})
 
 
 @pytest.mark.parametrize("call", EXAMPLES, ids=[call.label for call in EXAMPLES])
@@ -133,8 +182,8 @@ def test_examples_of_a_method_run(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    names = run_examples(call.owner.__name__, inspect.getdoc(call.owner) or "", {})
-    run_examples(call.label, inspect.getdoc(call.function) or "", names)
+    names = run_examples(call.owner.__name__, examples_of(call.owner), {})
+    run_examples(call.label, call.sections["Examples"], names)
 
 
 def test_a_session_can_be_followed_from_the_docstrings_alone() -> None:
@@ -158,9 +207,8 @@ def test_a_session_can_be_followed_from_the_docstrings_alone() -> None:
     assert wanted - shown == set()
 
 
-def run_examples(name: str, docstring: str, names: dict[str, Any]) -> dict[str, Any]:
+def run_examples(name: str, text: str, names: dict[str, Any]) -> dict[str, Any]:
     """Run them with these names; what they define is among the names that are returned."""
-    text = sections_of(docstring).get("Examples", "")
     test = doctest.DocTestParser().get_doctest(text, names, name, None, 0)
     assert test.examples, f"{name} has no example"
     said: list[str] = []

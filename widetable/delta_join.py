@@ -34,17 +34,49 @@ from widetable.table import Table
 
 
 class DeltaJoin:
-    """The join of `left` and `right` in the table `out`, all three `db.name` of one catalog.
+    """A join of two tables that is kept in a third one, round by round.
 
-    on: names of columns that both have, or a dict of left names to right ones. how: "inner", or "left" where the right
-    table's primary key is the join key. max_matches: a join key with more rows stops the round; of a table that is
-    there its option `join.max-matches` says how many. Holds nothing open.
+    It holds nothing open. To make one looks at no table: `create` and `run_once` check names and columns.
 
-        join = DeltaJoin(catalog, "shop.named", "shop.users", "shop.names", {"name_id": "id"})
-        join.create()
-        join.run_once()
+    Parameters
+    ----------
+    catalog : Catalog
+        The catalog of all three tables.
+    out : str
+        `db.name` of the table that holds the join.
+    left : str
+        `db.name` of the left table.
+    right : str
+        `db.name` of the right table.
+    on : list of str or dict of str to str
+        The columns to join on: names that both tables have, or left names to right ones.
+    how : str, default "inner"
+        `inner`; or `left`, where the right table's primary key is the join key.
+    max_matches : int, default 100000
+        A join key with more rows stops the round. Of a table that is there its option `join.max-matches` says
+        how many.
 
-    To make one looks at no table: names and columns are checked by `create` and `run_once`.
+    Raises
+    ------
+    InvalidError
+        A name or column is none, `how` is another word, or `max_matches` is below 1.
+
+    Examples
+    --------
+    >>> import widetable as wt
+    >>> catalog = wt.Catalog("warehouse")
+    >>> users = catalog.create_table(
+    ...     "shop.users",
+    ...     {"id": "BIGINT", "name_id": "BIGINT"},
+    ...     primary_key=["id"],
+    ...     options={"index.name_id": "shop.users_by_name"},
+    ... )
+    >>> names = catalog.create_table(
+    ...     "shop.names", {"id": "BIGINT", "name": "STRING"}, primary_key=["id"]
+    ... )
+    >>> users.write([{"id": 1, "name_id": 7}]).rows, names.write([{"id": 7, "name": "Ann"}]).rows
+    (1, 1)
+    >>> join = wt.DeltaJoin(catalog, "shop.named", "shop.users", "shop.names", {"name_id": "id"})
     """
 
     __module__ = "widetable"
@@ -76,14 +108,36 @@ class DeltaJoin:
         )
 
     def create(self, options: Mapping[str, str] | None = None) -> Table:
-        """Make the table `out`, empty: the left table's columns, then those of the right one that are no join key.
+        """Make the table that holds the join, empty.
 
-        options: of the table, such as its changelog-producer; by default it has as many buckets as the left table, 8 if
-        those are dynamic.
+        It has the left table's columns, then those of the right one that are no join key. Nothing is joined
+        yet: the first round does that.
 
-        Nothing is joined yet: the first round does that. Raises InvalidError where a table has that
-        name, for columns that do not fit and for two names that are one table, UnsupportedError for
-        a left join by another key than the right table's.
+        Parameters
+        ----------
+        options : dict of str to str, default None
+            Options of the table, such as its `changelog-producer`. By default it has as many buckets as the left
+            table, 8 if those are dynamic. None: none.
+
+        Returns
+        -------
+        Table
+            The new table.
+
+        Raises
+        ------
+        InvalidError
+            A table has that name, columns do not fit, or two names are one table.
+        UnsupportedError
+            A left join is by another key than the right table's, or this version does not honour an option. Also
+            where a table has neither the join key first in its primary key nor an index on it.
+        NotFoundError
+            One of the two tables is not there.
+
+        Examples
+        --------
+        >>> join.create().schema.names
+        ('id', 'name_id', 'name')
         """
         definition = self._definition
         left, right = (
@@ -131,11 +185,31 @@ class DeltaJoin:
         return table
 
     def run_once(self) -> JoinRound:
-        """One round: bring the table `out` to the newest snapshots of the two others.
+        """Bring the table that holds the join to the newest snapshots of the two others.
 
-        Reads what changed since the round before, all of both in the first one. A round that is
-        killed is done again by the next: what it committed says how far it came. Several at once do
-        no harm, one gives way (`JoinRound.gave_way`). max_matches is the table's option here.
+        A round reads what changed since the round before; the first one reads all of both. A round that is
+        killed is done again by the next: what it committed says how far it came. Several at once do no harm,
+        one gives way (`JoinRound.gave_way`). `max_matches` is the table's option here.
+
+        Returns
+        -------
+        JoinRound
+            What the round did; its `snapshot_id` is None when both tables were as before.
+
+        Raises
+        ------
+        InvalidError
+            The table holds no join or another one, or a join key has too many rows.
+        NotFoundError
+            One of the three tables is not there.
+
+        Examples
+        --------
+        >>> named = join.create()
+        >>> join.run_once().rows_added
+        1
+        >>> named.scan().to_arrow().to_pylist()
+        [{'id': 1, 'name_id': 7, 'name': 'Ann'}]
         """
         table = self._catalog.table(self._out)
         found = definition_of(table.schema)

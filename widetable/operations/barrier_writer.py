@@ -61,7 +61,26 @@ Register = Callable[[str, tuple[str, ...] | None, str], WriterRegistration]
 
 
 class BarrierWriter:
-    """Made by `Catalog.writer`. One thread uses it; it holds nothing open."""
+    """One stream of commits into a table under barriers, known by its name.
+
+    `Catalog.writer` makes it. One thread uses it; it holds nothing open. The process that was made last under a name
+    has the name; an older one is refused from then on.
+
+    Examples
+    --------
+    >>> import widetable as wt
+    >>> options = {"widetable.barrier-interval": "1 s"}
+    >>> columns = {"id": "BIGINT", "city": "STRING"}
+    >>> catalog = wt.Catalog("warehouse")
+    >>> visits = catalog.create_table("shop.visits", columns, primary_key=["id"], options=options)
+    >>> writer = catalog.writer("shop.visits", "crm")
+    >>> writer.write([{"id": 1, "city": "Oslo"}]).rows
+    1
+    >>> writer.complete().committed
+    True
+    >>> writer.frontier is None
+    False
+    """
 
     __module__ = "widetable"
     __reduce_ex__ = not_pickled
@@ -129,13 +148,55 @@ class BarrierWriter:
         digest: str | None = None,
         replay: bool = False,
     ) -> CommitResult:
-        """Upsert rows in one commit, as `Table.write` does. They belong to the barrier that the clock is in, or to the
-        one that is given; to the first one that this writer has not completed where that is later. complete: with them
-        all of that barrier is in, unless they belong to a later one; then `complete` comes again.
+        """Upsert rows in one commit, as `Table.write` does.
 
-        identifier: a number that grows from commit to commit of this writer, in all lives of its program. One that
-        comes again commits nothing. digest, replay: as of `Table.write`; a program that begins behind
-        `last_identifier` needs neither.
+        The rows belong to the barrier that the clock is in, or to the one that is given; to the first one that
+        this writer has not completed where that is later. A program that begins behind `last_identifier` needs
+        neither `digest` nor `replay`.
+
+        Parameters
+        ----------
+        data : Arrow data, frame, dict, list of dicts or iterable
+            The rows, in any form that `Table.write` takes.
+        identifier : int, default None
+            A number that grows from commit to commit of this writer, in all lives of its program. One that comes
+            again commits nothing. None: the commit counts each time.
+        row_kind : str, default "_row_kind"
+            The name of a column of +I, -U, +U and -D, which the data need not have.
+        barrier : int, default None
+            The barrier, in epoch milliseconds: a positive multiple of the interval. None: that of the clock.
+        complete : bool, default False
+            With these rows all of that barrier is in, unless they belong to a later one; then `complete` comes
+            again.
+        digest : str, default None
+            As in `Table.write`.
+        replay : bool, default False
+            As in `Table.write`.
+
+        Returns
+        -------
+        CommitResult
+            What was committed; `committed` is False when nothing was.
+
+        Raises
+        ------
+        InvalidError
+            A column or value does not fit the table, a column is another writer's, the barrier is none, or an
+            identifier is not the repeated commit.
+        ConflictError
+            Another process has the name, another job writes these columns, or the tables were taken back by a
+            revision since the writer was made.
+        UnsupportedError
+            The data has a form that is not taken, or the table an option that this version does not honour.
+
+        Examples
+        --------
+        >>> writer.write([{"id": 2, "city": "Bergen"}], identifier=1, complete=True).committed
+        True
+        >>> writer.write([{"id": 2, "city": "Bergen"}], identifier=1, complete=True).committed
+        False
+        >>> writer.last_identifier
+        1
         """
         act = Act.WRITE_ALL if flag(complete, "complete") else Act.WRITE
         asked = self._asked(act, barrier)
@@ -167,15 +228,46 @@ class BarrierWriter:
         return frozenset((*schema.primary_keys, *owned))
 
     def complete(self, barrier: int | None = None) -> CommitResult:
-        """Say that all records of that barrier are in, by default of the one that the clock is in. Nothing is committed
-        where that was said before: rows that were written since then belong to the next barrier, which is complete when
-        the clock is in it and this is called again.
+        """Say that all records of a barrier are in.
+
+        Nothing is committed where that was said before. Rows that were written since then belong to the next
+        barrier, which is complete when the clock is in it and this is called again.
+
+        Parameters
+        ----------
+        barrier : int, default None
+            The barrier, in epoch milliseconds: a positive multiple of the interval. None: that of the clock.
+
+        Returns
+        -------
+        CommitResult
+            What was committed; `committed` is False when nothing was.
+
+        Raises
+        ------
+        InvalidError
+            The barrier is none.
+        ConflictError
+            Another process has the name, another job writes these columns, or the tables were taken back by a
+            revision since the writer was made.
         """
         return self._commit([], Act.COMPLETE, barrier)
 
     def leave(self) -> CommitResult:
-        """Say that there will be no records. The table goes on without it and shows its rows; whoever writes again
-        under the name joins where the table is then.
+        """Say that there will be no records.
+
+        The table goes on without the writer and shows its rows. Whoever writes again under the name joins where
+        the table is then.
+
+        Returns
+        -------
+        CommitResult
+            What was committed.
+
+        Raises
+        ------
+        ConflictError
+            Another process has the name, or the tables were taken back by a revision since the writer was made.
         """
         left = self._commit([], Act.LEAVE, None)
         self._release()

@@ -135,12 +135,25 @@ def follow(
 
 
 class ChangeFollower(Iterator[pa.RecordBatch]):
-    """Made by `Table.follow`. An iterator and a context manager; closed at its end, after an error, by `close`, by
-    `with`, and when it is forgotten.
+    """The changes of a table as they come: an iterator of record batches, and a context manager.
 
-    For one thread. Between two batches it holds a read lease, or its consumer holds the
-    snapshots, however long the caller takes; no file is open between two snapshots. A follower
-    that has ended gives no batch again: make a new one.
+    `Table.follow` makes it. It is closed at its end, after an error, by `close`, by `with`, and when it is
+    forgotten. One that has ended gives no batch again: make a new one.
+
+    One thread uses it. Between two batches it holds a read lease, or its consumer holds the snapshots, however
+    long the caller takes; no file is open between two snapshots.
+
+    Examples
+    --------
+    >>> import widetable as wt
+    >>> columns = {"id": "BIGINT", "city": "STRING"}
+    >>> catalog = wt.Catalog("warehouse")
+    >>> users = catalog.create_table("shop.users", columns, primary_key=["id"])
+    >>> users.write([{"id": 1, "city": "Oslo"}]).snapshot_id
+    1
+    >>> with users.follow(timeout=0) as follower:
+    ...     [batch.num_rows for batch in follower]
+    [1]
     """
 
     __module__ = "widetable"
@@ -191,7 +204,10 @@ class ChangeFollower(Iterator[pa.RecordBatch]):
         return batch
 
     def close(self) -> None:
-        """Stop. What the caller has not asked to go beyond is given again to the next follower of the consumer."""
+        """Stop following.
+
+        What the caller has not asked to go beyond is given again to the next follower of the consumer.
+        """
         self._close()
 
     def __enter__(self) -> ChangeFollower:

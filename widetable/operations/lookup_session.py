@@ -38,12 +38,25 @@ from widetable.write.table_state import TableState
 
 
 class LookupSession(SharedByThreads, AbstractContextManager["LookupSession"]):
-    """Made by `Table.lookup_session`. Threads may share it: they take turns, and what
-    waits for few keys is answered at once (lookup_call). In a forked child it is open, with nothing
-    opened yet, and keeps no snapshot from expiry, until it moves.
+    """Lookups of rows by key, call after call, from one snapshot at a time.
 
-    Closed or collected it lets its snapshot go; use `with`. Whether a newer snapshot is there is
-    never looked at by itself: `move` does so.
+    `Table.lookup_session` makes it. Threads may share it: they take turns, and what waits for few keys is answered at
+    once. In a forked child it is open, with nothing opened yet, and keeps no snapshot from expiry, until it moves.
+
+    Closed or collected it lets its snapshot go; use `with`. It never looks by itself whether a newer snapshot
+    is there: `move` does so.
+
+    Examples
+    --------
+    >>> import widetable as wt
+    >>> columns = {"id": "BIGINT", "city": "STRING"}
+    >>> catalog = wt.Catalog("warehouse")
+    >>> users = catalog.create_table("shop.users", columns, primary_key=["id"])
+    >>> users.write([{"id": 1, "city": "Oslo"}, {"id": 2, "city": "Bergen"}]).snapshot_id
+    1
+    >>> session = users.lookup_session()
+    >>> session.snapshot_id
+    1
     """
 
     __module__ = "widetable"
@@ -78,9 +91,33 @@ class LookupSession(SharedByThreads, AbstractContextManager["LookupSession"]):
         return view.arrow_schema
 
     def lookup(self, keys: Any) -> pa.Table:
-        """The rows of keys: one row per key, in their order, all columns nullable. As `Table.lookup`.
-        Of the snapshot that is read when the call has its turn. The rows may share memory with those of
-        other calls.
+        """Look up the rows of keys, as `Table.lookup` does.
+
+        They are those of the snapshot that is read when the call has its turn. The rows may share memory with
+        those of other calls.
+
+        Parameters
+        ----------
+        keys : Arrow data, frame, dict, list of dicts or list
+            The keys, in any form that `Table.lookup` takes.
+
+        Returns
+        -------
+        pyarrow.Table
+            One row per key, in the order of the keys; all columns are nullable. A key that is not in the table, is
+            deleted or has a null gives null in every column.
+
+        Raises
+        ------
+        InvalidError
+            The keys do not fit the primary key, or the session is closed.
+        UnsupportedError
+            The table has no primary key, or none that says the partition.
+
+        Examples
+        --------
+        >>> session.lookup([2, 77]).to_pylist()
+        [{'id': 2, 'city': 'Bergen'}, {'id': None, 'city': None}]
         """
         view = self._opened()
         # Before its turn: keys that are wrong cost nobody else anything, and are not taken along by another call.
@@ -93,7 +130,28 @@ class LookupSession(SharedByThreads, AbstractContextManager["LookupSession"]):
         return call.rows
 
     def lookup_prefix(self, keys: Any, limit_per_key: int | None = None) -> pa.Table:
-        """All rows whose key begins with one of the keys. As `Table.lookup_prefix`."""
+        """Look up all rows whose key begins with one of the keys, as `Table.lookup_prefix` does.
+
+        Parameters
+        ----------
+        keys : Arrow data, frame, dict, list of dicts or list
+            The keys, in any form that `Table.lookup_prefix` takes.
+        limit_per_key : int, default None
+            The highest number of rows that a key may have. Nothing is cut off. None: any number.
+
+        Returns
+        -------
+        pyarrow.Table
+            First column `_key_number` (int64, the position of the key, from 0), then the columns; in the order of
+            key number, then key.
+
+        Raises
+        ------
+        InvalidError
+            The keys do not fit the primary key, one has more rows than `limit_per_key`, or the session is closed.
+        UnsupportedError
+            Columns of the bucket key are missing, or the table has no primary key.
+        """
         limit = (
             None if limit_per_key is None else whole_number(limit_per_key, "limit_per_key", least=1)
         )
@@ -101,13 +159,39 @@ class LookupSession(SharedByThreads, AbstractContextManager["LookupSession"]):
             return self._opened().lookup_prefix(keys, limit)
 
     def move(self, snapshot_id: int | None = None) -> None:
-        """Read another snapshot from now on, by default the newest. Only files that are new will be opened."""
+        """Read another snapshot from now on.
+
+        Only files that are new will be opened. A call that fails leaves the session as it was.
+
+        Parameters
+        ----------
+        snapshot_id : int, default None
+            The snapshot. None: the newest.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such snapshot.
+        InvalidError
+            The session is closed.
+
+        Examples
+        --------
+        >>> users.write([{"id": 77, "city": "Bodø"}]).snapshot_id
+        2
+        >>> session.move()
+        >>> session.lookup([77]).to_pylist()
+        [{'id': 77, 'city': 'Bodø'}]
+        """
         with self._lock:
             self._opened()
             self._move(snapshot_id)
 
     def close(self) -> None:
-        """Let go of all files, and of the snapshot. May be called more than once."""
+        """Let go of all files, and of the snapshot.
+
+        It may be called more than once.
+        """
         with self._lock:
             view, self._view = self._view, None
             lease, self._lease = self._lease, None

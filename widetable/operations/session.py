@@ -61,9 +61,10 @@ _TRIES: Final = 10
 
 
 class SessionTable:
-    """A table of a session. It is read as the session says, whatever is committed meanwhile.
-    Made by `Session.table`. It has the columns that the table had at that barrier or snapshot.
-    Threads may share it.
+    """A table of a session.
+
+    `Session.table` makes it. It is read as the session says, whatever is committed meanwhile, and has the columns that
+    the table had at that barrier or snapshot. Threads may share it.
     """
 
     __module__ = "widetable"
@@ -92,13 +93,57 @@ class SessionTable:
     def scan(
         self, columns: Sequence[str] | None = None, filter: str | pc.Expression | None = None
     ) -> TableScan:
-        """Its rows. columns, filter: as of `Table.scan`. Raises InvalidError where the session is closed."""
+        """Scan the rows of the table.
+
+        Parameters
+        ----------
+        columns : list of str, default None
+            The columns, in the order wanted. None: all.
+        filter : str or pyarrow.compute.Expression, default None
+            A SQL condition, or a pyarrow expression, as in `Table.scan`. None: all rows.
+
+        Returns
+        -------
+        TableScan
+            The scan; its rows come in the order of partition values, bucket and key.
+
+        Raises
+        ------
+        InvalidError
+            The session is closed, or the filter is none.
+        NotFoundError
+            There is no such column.
+        UnsupportedError
+            The table has an option that changes its rows and that this version does not honour.
+        """
         self._check_asked()
         return scan_of(self._table, self._at, columns, filter)
 
     def lookup(self, keys: Any, columns: Sequence[str] | None = None) -> pa.Table:
-        """Its rows of keys: one row per key, in their order, all columns nullable. keys, columns: as of `Table.lookup`.
-        Raises InvalidError where the session is closed. Each call opens the files anew.
+        """Look up the rows of keys; each call opens the files anew.
+
+        Parameters
+        ----------
+        keys : Arrow data, frame, dict, list of dicts or list
+            The keys, in any form that `Table.lookup` takes.
+        columns : list of str, default None
+            The columns, in the order wanted. None: all.
+
+        Returns
+        -------
+        pyarrow.Table
+            One row per key, in the order of the keys; all columns are nullable. A key that is not in the table, is
+            deleted or has a null gives null in every column.
+
+        Raises
+        ------
+        InvalidError
+            The session is closed, or the keys do not fit the primary key.
+        NotFoundError
+            There is no such column.
+        UnsupportedError
+            The table has no primary key, or none that says the partition, or has an option that changes its rows
+            and that this version does not honour.
         """
         self._check_asked()
         live_files = self._table._committer.live_files
@@ -118,9 +163,25 @@ class SessionTable:
 
 
 class Session:
-    """Made by `Catalog.session`; a context manager. What it reads stays until it is closed.
-    A read lease in each table keeps it, renewed by itself. It never moves: a newer barrier takes
-    another session. In a forked child its leases hold nothing.
+    """Several tables at one barrier.
+
+    `Catalog.session` makes it; it is a context manager. What it reads stays until it is closed: a read lease in
+    each table keeps it, renewed by itself. It never moves: a newer barrier takes another session. In a forked
+    child its leases hold nothing.
+
+    Examples
+    --------
+    >>> import widetable as wt
+    >>> options = {"widetable.barrier-interval": "1 s"}
+    >>> columns = {"id": "BIGINT", "city": "STRING"}
+    >>> catalog = wt.Catalog("warehouse")
+    >>> visits = catalog.create_table("shop.visits", columns, primary_key=["id"], options=options)
+    >>> rows = [{"id": 1, "city": "Oslo"}]
+    >>> catalog.writer("shop.visits", "crm").write(rows, complete=True).rows
+    1
+    >>> session = catalog.session(["shop.visits"])
+    >>> session.barrier is None
+    False
     """
 
     __module__ = "widetable"
@@ -182,7 +243,28 @@ class Session:
         return self._revision
 
     def table(self, name: str) -> SessionTable:
-        """One of its tables, `db.name`."""
+        """Get one of the tables of the session.
+
+        Parameters
+        ----------
+        name : str
+            `db.name`.
+
+        Returns
+        -------
+        SessionTable
+            The table, as the session reads it.
+
+        Raises
+        ------
+        NotFoundError
+            The session has no such table; the error says which it has.
+
+        Examples
+        --------
+        >>> session.table("shop.visits").scan().to_arrow().to_pylist()
+        [{'id': 1, 'city': 'Oslo'}]
+        """
         found = self._tables.get(text(name, "name"))
         if found is None:
             raise NotFoundError(
@@ -194,11 +276,20 @@ class Session:
         return found
 
     def snapshot_ids(self) -> dict[str, int | None]:
-        """By which another client reads the same rows; None where no snapshot has just these."""
+        """Get the snapshots by which another client reads the same rows.
+
+        Returns
+        -------
+        dict of str to int or None
+            `db.name` to the id of a snapshot; None where no snapshot has just these rows.
+        """
         return {name: table.snapshot_id for name, table in self._tables.items()}
 
     def close(self) -> None:
-        """Let go of what it reads. May be called twice."""
+        """Let go of what the session reads.
+
+        It may be called twice.
+        """
         self._pins.close()
         for table in self._tables.values():
             table._is_closed = True

@@ -18,12 +18,25 @@ from widetable.errors import UnsupportedError
 
 
 class ArrowRows(ABC):
-    """Rows, or changes, that are read when they are asked for. Whatever takes Arrow's C stream takes them:
-    `pyarrow.table`, polars, DuckDB by the variable's name; an error on the way is theirs then, with ours in its text.
-    Iterating gives record batches.
+    """Rows, or changes, that are read when you ask for them.
 
-    Nothing is read before a method asks for rows, and each asks anew: keep what `to_arrow`
-    gives where rows are wanted twice.
+    `Table.scan` and `Table.scan_changes` make them. Whatever takes Arrow's C stream takes them:
+    `pyarrow.table`, polars, DuckDB by the variable's name. An error on the way is theirs then, with ours in its
+    text. Iterating gives record batches.
+
+    Nothing is read before a method asks for rows, and each asks anew: keep what `to_arrow` gives where rows are
+    wanted twice. Reading raises NotFoundError when what is read has expired, DamagedError when a file is
+    damaged, and InvalidError when records of a key cannot be merged.
+
+    Examples
+    --------
+    >>> import widetable as wt
+    >>> columns = {"id": "BIGINT", "city": "STRING"}
+    >>> catalog = wt.Catalog("warehouse")
+    >>> users = catalog.create_table("shop.users", columns, primary_key=["id"])
+    >>> users.write([{"id": 1, "city": "Oslo"}, {"id": 2, "city": "Bergen"}]).snapshot_id
+    1
+    >>> scan = users.scan()
     """
 
     __module__ = "widetable"
@@ -35,29 +48,112 @@ class ArrowRows(ABC):
 
     @abstractmethod
     def limit(self, rows: int) -> ArrowRows:
-        """The same up to so many rows."""
+        """Make the same up to so many rows.
+
+        Parameters
+        ----------
+        rows : int
+            The highest number of rows, 0 or more.
+
+        Returns
+        -------
+        ArrowRows
+            The new rows, of the same kind.
+
+        Raises
+        ------
+        InvalidError
+            `rows` is negative.
+        """
 
     @abstractmethod
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows batch by batch, in bounded memory. Each call reads anew."""
+        """Read the rows batch by batch, in bounded memory.
+
+        Yields
+        ------
+        pyarrow.RecordBatch
+            The rows. Each call reads anew.
+
+        Raises
+        ------
+        NotFoundError
+            What is read has expired.
+        """
 
     @abstractmethod
     def count(self) -> int:
-        """How many rows there are."""
+        """Count the rows.
+
+        Returns
+        -------
+        int
+            How many rows there are.
+
+        Raises
+        ------
+        NotFoundError
+            What is read has expired.
+        """
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         return self.to_batches()
 
     def head(self, rows: int = 5) -> pa.Table:
-        """The first rows; no more is read than they need."""
+        """Read the first rows; no more is read than they need.
+
+        Parameters
+        ----------
+        rows : int, default 5
+            How many rows, at most.
+
+        Returns
+        -------
+        pyarrow.Table
+            The rows.
+
+        Raises
+        ------
+        InvalidError
+            `rows` is negative.
+        NotFoundError
+            What is read has expired.
+
+        Examples
+        --------
+        >>> scan.head(1).to_pylist()
+        [{'id': 1, 'city': 'Oslo'}]
+        """
         return self.limit(rows).to_arrow()
 
     def to_arrow(self) -> pa.Table:
-        """All rows."""
+        """Read all rows into memory.
+
+        Returns
+        -------
+        pyarrow.Table
+            The rows, in the same order as `to_batches`.
+
+        Raises
+        ------
+        NotFoundError
+            What is read has expired.
+        """
         return pa.Table.from_batches(self.to_batches(), self.arrow_schema)
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """The rows as a stream of Arrow, in bounded memory. It can be read once."""
+        """Read the rows as a stream of Arrow, in bounded memory.
+
+        Returns
+        -------
+        pyarrow.RecordBatchReader
+            The rows. It can be read once.
+
+        Raises
+        ------
+        NotFoundError
+            What is read has expired.
+        """
         return pa.RecordBatchReader.from_batches(self.arrow_schema, self.to_batches())
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
@@ -65,24 +161,66 @@ class ArrowRows(ABC):
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def to_pandas(self, **how: Any) -> Any:
-        """All rows as a pandas frame. how: of `pyarrow.Table.to_pandas`.
+        """Read all rows as a frame of pandas.
 
-        Raises UnsupportedError where pandas is not installed.
+        Parameters
+        ----------
+        **how : any
+            Arguments of `pyarrow.Table.to_pandas`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The rows.
+
+        Raises
+        ------
+        UnsupportedError
+            pandas is not installed.
+        NotFoundError
+            What is read has expired.
         """
         _library("pandas")
         return self.to_arrow().to_pandas(**how)
 
     def to_polars(self) -> Any:
-        """All rows as a polars frame."""
+        """Read all rows as a frame of polars.
+
+        Returns
+        -------
+        polars.DataFrame
+            The rows.
+
+        Raises
+        ------
+        UnsupportedError
+            polars is not installed.
+        NotFoundError
+            What is read has expired.
+        """
         return _library("polars").from_arrow(self.to_arrow())
 
     def to_duckdb(self, connection: Any = None) -> Any:
-        """A DuckDB relation that reads the rows whenever it is executed, in bounded memory. connection: by default
-        DuckDB's own.
+        """Make a relation of DuckDB that reads the rows whenever it is executed, in bounded memory.
 
-        Filters and columns that DuckDB chooses are not passed on: give them to the scan. Raises
-        InvalidError for what is no connection, UnsupportedError without DuckDB and for rows
-        without columns.
+        Filters and columns that DuckDB chooses are not passed on: give them to the scan.
+
+        Parameters
+        ----------
+        connection : duckdb.DuckDBPyConnection, default None
+            The connection. None: DuckDB's own.
+
+        Returns
+        -------
+        duckdb.DuckDBPyRelation
+            The relation.
+
+        Raises
+        ------
+        InvalidError
+            `connection` is no connection of DuckDB.
+        UnsupportedError
+            DuckDB is not installed, or the rows have no columns.
         """
         duckdb = _library("duckdb") if connection is None else connection
         if not hasattr(duckdb, "from_arrow"):

@@ -37,11 +37,23 @@ _THREADS: Final = 2
 
 
 class TableScan(ArrowRows):
-    """Made by `Table.scan`; its rows are those of one snapshot, fixed when it is first read.
+    """The rows of one snapshot of a table, read when you ask for them.
 
-    It may be read any number of times, each time from the files. The snapshot is chosen when
-    the scan is made, and which files hold it is looked up once. It keeps nothing from expiry: a
-    scan that is read long after it was made may raise NotFoundError.
+    `Table.scan` makes it. It may be read any number of times, each time from the files. The snapshot is chosen
+    when the scan is made, and which files hold it is looked up once. It keeps nothing from expiry: a scan that
+    is read long after it was made may raise NotFoundError.
+
+    Examples
+    --------
+    >>> import widetable as wt
+    >>> columns = {"id": "BIGINT", "city": "STRING"}
+    >>> catalog = wt.Catalog("warehouse")
+    >>> users = catalog.create_table("shop.users", columns, primary_key=["id"])
+    >>> users.write([{"id": 1, "city": "Oslo"}, {"id": 2, "city": "Bergen"}]).snapshot_id
+    1
+    >>> scan = users.scan(["city"], "id > 1")
+    >>> scan.to_arrow().to_pylist()
+    [{'city': 'Bergen'}]
     """
 
     __module__ = "widetable"
@@ -135,10 +147,30 @@ class TableScan(ArrowRows):
         return None if self._barrier is None else self._barrier.barrier
 
     def limit(self, rows: int) -> TableScan:
-        """The same scan up to so many rows. `splits` and `split_reads` do not know of it.
+        """Make the same scan up to so many rows.
 
-        Which rows these are is the same each time: the first ones by partition, bucket and key.
-        Of two limits the lower one counts.
+        Which rows these are is the same each time: the first ones by partition, bucket and key. Of two limits
+        the lower one counts. `splits` and `split_reads` do not know of the limit.
+
+        Parameters
+        ----------
+        rows : int
+            The highest number of rows, 0 or more.
+
+        Returns
+        -------
+        TableScan
+            The new scan.
+
+        Raises
+        ------
+        InvalidError
+            `rows` is negative.
+
+        Examples
+        --------
+        >>> users.scan().limit(1).to_arrow().num_rows
+        1
         """
         rows = whole_number(rows, "rows", least=0)
         found = copy(self)
@@ -146,10 +178,15 @@ class TableScan(ArrowRows):
         return found
 
     def loosened(self) -> TableScan:
-        """The same scan for an engine that applies the filter itself: rows that are not kept may be among its rows, but
-        none is missing that the filter keeps in any time zone.
+        """Make the same scan for an engine that applies the filter itself.
 
-        It has the columns that the filter reads, behind the others.
+        Rows that the filter does not keep may be among its rows, but none is missing that it keeps in any time
+        zone. The scan has the columns that the filter reads, behind the others.
+
+        Returns
+        -------
+        TableScan
+            The new scan; this one where it has no filter.
         """
         if self._predicate is None:
             return self
@@ -159,7 +196,18 @@ class TableScan(ArrowRows):
         return found
 
     def splits(self) -> list[Split]:
-        """The buckets that have to be read, with their files."""
+        """Get the buckets that have to be read, with their files.
+
+        Returns
+        -------
+        list of Split
+            A split for each bucket; empty where nothing has to be read.
+
+        Raises
+        ------
+        NotFoundError
+            The snapshot has expired, or the table was dropped.
+        """
         return list(self._splits)
 
     @derived_value
@@ -175,25 +223,69 @@ class TableScan(ArrowRows):
             )
 
     def split_reads(self) -> list[SplitRead]:
-        """One reader per split, to be read anywhere; together they give the rows of the scan.
+        """Get one reader for each split, to be read anywhere.
 
-        They can be pickled, and read in any order and more than once. None gives rows of
-        another's keys.
+        Together they give the rows of the scan. They can be pickled, and read in any order and more than once.
+        None gives rows of another's keys.
+
+        Returns
+        -------
+        list of SplitRead
+            The readers, in the order of `splits`.
+
+        Raises
+        ------
+        NotFoundError
+            The snapshot has expired, or the table was dropped.
         """
         return [
             SplitRead(self._table, split, self._columns, self._predicate) for split in self._splits
         ]
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows batch by batch, in bounded memory."""
+        """Read the rows batch by batch, in bounded memory.
+
+        Yields
+        ------
+        pyarrow.RecordBatch
+            Rows in the order of partition values, bucket and key. Each call reads anew.
+
+        Raises
+        ------
+        NotFoundError
+            The snapshot has expired, or the table was dropped.
+        DamagedError
+            A file is damaged.
+        InvalidError
+            Records of a key cannot be merged.
+        """
         parts = (read.to_batches(use_threads=True) for read in self.split_reads())
         yield from limited(chain.from_iterable(parts), self._limit)
 
     def count(self) -> int:
-        """How many rows there are. Files that need no merge and no filter are not read.
+        """Count the rows.
 
-        Others are read by their key and what the filter wants alone. With a limit it stops once
-        that many were counted.
+        Files that need no merge and no filter are not read. Of others only the key is read, and what the filter
+        wants. With a limit it stops once that many rows were counted.
+
+        Returns
+        -------
+        int
+            How many rows there are, up to the limit.
+
+        Raises
+        ------
+        NotFoundError
+            The snapshot has expired, or the table was dropped.
+        DamagedError
+            A file is damaged.
+        InvalidError
+            Records of a key cannot be merged.
+
+        Examples
+        --------
+        >>> scan.count()
+        1
         """
         found = 0
         for split in self._splits:
@@ -207,10 +299,23 @@ class TableScan(ArrowRows):
         return found if self._limit is None else min(found, self._limit)
 
     def to_arrow(self) -> pa.Table:
-        """All rows. Splits are read by two threads.
+        """Read all rows into memory.
 
-        In the same order as `to_batches`, all of them in memory. With a limit one thread reads,
-        so that nothing beyond it is read.
+        Two threads read the splits. With a limit one thread reads, so that nothing beyond it is read.
+
+        Returns
+        -------
+        pyarrow.Table
+            The rows, in the same order as `to_batches`.
+
+        Raises
+        ------
+        NotFoundError
+            The snapshot has expired, or the table was dropped.
+        DamagedError
+            A file is damaged.
+        InvalidError
+            Records of a key cannot be merged.
         """
         reads = self.split_reads()
         if self._limit is not None or len(reads) < 2:
