@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Mapping
 from functools import cache
 from typing import Final
 
@@ -20,9 +21,9 @@ _ROUNDS: Final = int(os.environ.get("WIDETABLE_PAIR_ROUNDS", "1"))
 _PAIRS: Final = os.environ.get("WIDETABLE_PAIRS", "24")
 
 
-def needs_spark(row: Row) -> bool:
-    """Whether a session of Spark writes or reads in it: such a scenario takes seconds, and others half of one."""
-    return any(row[name] in values for name, values in OF_SPARK.items())
+def needs_spark(row: Mapping[str, str]) -> bool:
+    """Whether a session of Spark writes or reads in it: such a scenario takes seconds, and others one."""
+    return any(row.get(name) in values for name, values in OF_SPARK.items())
 
 
 def scenarios(*, of_spark: bool) -> list[Row]:

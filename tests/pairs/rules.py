@@ -134,6 +134,12 @@ REFUSED: Final = (
         "UnsupportedError",
         "decision 0032: one task gives new keys their buckets",
     ),
+    Rule(
+        ("bucket", ("dynamic",)),
+        _SPARK_WRITES,
+        "UnsupportedError",
+        "decision 0032: a task of Spark is one of several",
+    ),
 )
 APART: Final = (
     Rule(

@@ -1,4 +1,4 @@
-"""What may not meet is refused by the product, by name, whenever it is asked for; and nothing is lost by it."""
+"""What may not meet is refused by the product, by name, whenever it is asked for; tests/spark has the test of Spark."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import widetable as wt
+from tests.pairs.array import needs_spark
 from tests.pairs.covering import Choice
 from tests.pairs.dimensions import PLAIN
 from tests.pairs.life import Life
@@ -18,6 +19,7 @@ CASES = [
     pytest.param(pair, rule.refused.split(), id=" x ".join(value for _, value in pair))
     for rule in REFUSED
     for pair in rule.pairs()
+    if not needs_spark(dict(pair))
 ]
 
 

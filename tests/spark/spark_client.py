@@ -34,8 +34,6 @@ class SparkClient:
     def write_batch(self, table: wt.Table, rows: pa.Table) -> None:
         """In one or two tasks, of which the first has the first rows."""
         frame = self._spark.createDataFrame(rows)
-        if table.schema.options["bucket"] == "-1":
-            frame = frame.coalesce(1)
         writer = frame.write.format("widetable").options(**self._storage)
         writer.mode("append").save(table.path)
 

@@ -9,20 +9,28 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tests.conftest import SEED
 from tests.object_stores.s3_server import ACCESS_KEY, SECRET_KEY
 from tests.pairs.array import scenarios
+from tests.pairs.dimensions import OF_SPARK, PLAIN
 from tests.pairs.environments import OTHER_ZONE
+from tests.pairs.life import Life
 from tests.pairs.other_clients import Others
 from tests.pairs.pypaimon_client import PypaimonClient
 from tests.pairs.scenario import play
+from tests.random_table import rows_of, texts
 from tests.spark.spark_client import SparkClient
 from tests.tallies import Note
 
 ZONE: Final = "spark.sql.session.timeZone"
 SCENARIOS = scenarios(of_spark=True)
+NUMBERS = [
+    pytest.param(number, marks=[pytest.mark.interop] if "pypaimon" in row.values() else [])
+    for number, row in enumerate(SCENARIOS)
+]
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +53,7 @@ def storage(server: int) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("number", range(len(SCENARIOS)))
+@pytest.mark.parametrize("number", NUMBERS)
 def test_what_meets_spark_says_what_the_model_says(
     tmp_path: Path,
     number: int,
@@ -64,6 +72,7 @@ def test_what_meets_spark_says_what_the_model_says(
             "spark stream": client.write_stream,
         },
         readers={
+            "pypaimon": pypaimon.read,
             "spark read": client.read,
             "spark condition": client.read_condition,
             "spark source": client.read_source,
@@ -75,6 +84,22 @@ def test_what_meets_spark_says_what_the_model_says(
     with session_in(spark, environment):
         play(SCENARIOS[number], random.Random(f"{SEED} spark {number}"), tmp_path / "wh", others)
     tally(cases=1)
+
+
+@pytest.mark.parametrize("client", OF_SPARK["client"])
+def test_spark_does_not_write_dynamic_buckets(
+    tmp_path: Path, spark: SparkSession, client: str
+) -> None:
+    """The pair of tests.pairs.rules; each task would give new keys buckets of its own."""
+    writers = SparkClient(spark, tmp_path, {})
+    others = Others({"spark batch": writers.write_batch, "spark stream": writers.write_stream})
+    row = PLAIN | {"bucket": "dynamic", "client": client}
+    life = Life(row, random.Random("refused"), str(tmp_path / "wh"), others)
+    life.create()
+    life.write()
+    with pytest.raises(PySparkException, match="UnsupportedError: option 'bucket': found -1"):
+        life.write_by_another_client()
+    assert rows_of(life.table) == texts(life.model.rows())
 
 
 @contextmanager
