@@ -34,7 +34,7 @@ from pyspark.sql.types import (
 )
 
 from widetable import InvalidError, UnsupportedError
-from widetable.connector import BATCH_BYTES, pieces
+from widetable.connector import BATCH_BYTES, counted, pieces
 from widetable_spark.spark_version import HAS_TIME, IN_UTC, VERSION
 
 # As of Spark's own Arrow batches (maxRecordsPerBatch); larger ones were slower where sinks take
@@ -158,7 +158,7 @@ def _cast(column: pa.Array, wanted: pa.Field) -> pa.Array:
     if not wanted.nullable and column.null_count:
         raise InvalidError(
             f"column {wanted.name!r}",
-            found=f"null in {column.null_count} of {len(column)} rows",
+            found=f"null in {column.null_count} of {counted(len(column), 'row')}",
             expected="a value in every row, as the columns that Spark was given say NOT NULL",
             action="Leave NOT NULL out of .schema(...). If the table allows nulls since, load it or name it anew.",
         )

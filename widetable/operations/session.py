@@ -9,9 +9,9 @@ To choose and to pin is no transaction:
     session     chooses T; T needs table a from snapshot 7 on ─────────► lease on 7 ─► is 7 there, and not noted? no
     expiry of a                          notes 7, looks for leases: none ─► removes 7
 
-Where an expiry was faster like this, all pins go, and T is chosen anew; the newest complete
-barrier of a table is kept by its expiry, so the next choice stands unless the tables go on as
-fast as the session tries. Which revision counts is taken once for all tables (0046).
+If an expiry was faster like this, all pins go, and T is chosen anew. The expiry of a table keeps its newest complete
+barrier, so the next choice holds unless the tables go on as fast as the session tries.
+Which revision counts is read once for all tables (0046).
 Source: rules R17 and R20 of docs/consistency.md. Raises NotFoundError for a barrier that is not complete or has
 expired, which names table and writer, InvalidError for tables that are under different barriers or none, and what
 reading a table raises.
@@ -434,15 +434,11 @@ def _newest_common(tables: Mapping[str, StagedBarriers]) -> int:
         reason = f"none that is complete in {slowest}; missing: {missing}"
     else:
         reason = f"none up to {state.frontier} that each job which makes them came to"
-        later = [
-            f"{n} from {t.state.first} on"
-            for n, t in tables.items()
-            if t.state.first > state.frontier
-        ]
+        firsts = {name: table.state.first for name, table in tables.items()}
+        later = [f"{n} from {first} on" for n, first in firsts.items() if first > state.frontier]
         if later:
-            reason = (
-                f"barriers up to {state.frontier} of {slowest}, and those of {', '.join(later)}"
-            )
+            listed = ", ".join(later)
+            reason = f"barriers up to {state.frontier} of {slowest}, and those of {listed}"
     raise NotFoundError(
         f"a barrier of {', '.join(tables)}",
         found=reason,
