@@ -25,7 +25,7 @@ DIMENSIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "vectors": ("none", "32 bits", "64 bits"),
     "compaction": ("inline", "write-only", "by a job", "full"),
     "writers": ("one", "two tasks", "overtaken"),
-    "barrier": ("none", "barriers", "staged"),
+    "barrier": ("none", "barriers", "staged", "later"),
     "branch": ("none", "of a tag", "fast-forward", "empty", "written as a branch"),
     "evolution": ("none", "add", "drop", "rename", "widen", "swap", "move"),
     "removal": ("none", "records", "delete", "delete keys", "rewrite", "partition"),

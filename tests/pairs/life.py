@@ -15,6 +15,7 @@ import pyarrow as pa
 
 import widetable as wt
 from tests.barrier_labels import INTERVAL
+from tests.barrier_tables import UNDER_BARRIERS
 from tests.model import Model, Record, Row
 from tests.pairs.compared import check_rows
 from tests.pairs.drawn_rows import COLUMNS, ENGINES, KEY, Names, batch
@@ -39,11 +40,9 @@ _VECTORS: Final[Mapping[str, Mapping[str, str]]] = {
 }
 _BARRIERS: Final[Mapping[str, Mapping[str, str]]] = {
     "none": {},
-    "barriers": {"widetable.barrier-interval": f"{INTERVAL} ms"},
-    "staged": {
-        "widetable.barrier-interval": f"{INTERVAL} ms",
-        "widetable.barrier-stage": "true",
-    },
+    "barriers": UNDER_BARRIERS,
+    "staged": {**UNDER_BARRIERS, "widetable.barrier-stage": "true"},
+    "later": {},
 }
 _SMALL: Final = {
     "write-buffer-size": "1 kb",
@@ -84,6 +83,7 @@ class Life:
     at_barriers: dict[int, tuple[int, Model]] = field(default_factory=dict)
     steps: list[str] = field(default_factory=list)
     numbers: int = 0
+    is_under_barriers: bool = False
 
     def create(self) -> None:
         row = self.row
@@ -108,6 +108,7 @@ class Life:
         )
         self.model = Model(self.table.schema)
         self._writers: dict[str, Any] = {}
+        self.is_under_barriers = row["barrier"] in ("barriers", "staged")
 
     def open(self) -> None:
         """All anew, in a process that has nothing open."""
@@ -145,7 +146,7 @@ class Life:
         way = self.row["writers"]
         if way == "overtaken":
             commits.append(self._draw())
-        if self.row["barrier"] != "none":
+        if self.is_under_barriers:
             self._write_by_barriers(commits)
             self.note()
             here = self.table.snapshots()[-1].id, self.model.copy()
@@ -184,6 +185,11 @@ class Life:
         with self.table.new_writer(rows.column_names, named=named) as writer:
             writer.write(rows)
             return writer.finish()
+
+    def put_under_barriers(self) -> None:
+        """What it has belongs to its first complete barrier."""
+        self.catalog.alter_table(self.name, set_options=UNDER_BARRIERS)
+        self.is_under_barriers = True
 
     def _write_by_barriers(self, commits: list[Commit]) -> None:
         """Rows of the next barrier, which is complete with them."""

@@ -39,7 +39,7 @@ def _has(of: tuple[str, tuple[str, ...]], choice: Choice) -> bool:
     return choice[0] == of[0] and choice[1] in of[1]
 
 
-_UNDER_BARRIERS: Final = ("barrier", ("barriers", "staged"))
+_UNDER_BARRIERS: Final = ("barrier", ("barriers", "staged", "later"))
 _SPARK_WRITES: Final = ("client", OF_SPARK["client"])
 _VECTORS: Final = ("vectors", ("32 bits", "64 bits"))
 _NO_DELETES: Final = ("partial-update", "partial-update by order", "aggregation", "first-row")

@@ -28,6 +28,8 @@ def due(life: Life) -> list[Callable[[], None]]:
     steps: list[Step] = [write, write]
     if life.row["branch"] == "written as a branch":
         steps = [write, onto_a_branch, write]
+    if life.row["barrier"] == "later":
+        steps += [put_under_barriers, write]
     for step in made:
         steps += [step, write]
     return [lambda step=step: _taken(life, step) for step in steps]  # type: ignore[misc]
@@ -41,6 +43,10 @@ def _taken(life: Life, step: Step) -> None:
 
 def write(life: Life) -> None:
     life.write()
+
+
+def put_under_barriers(life: Life) -> None:
+    life.put_under_barriers()
 
 
 def by_another_client(life: Life) -> None:
