@@ -361,7 +361,7 @@ def test_a_writer_that_is_really_killed_in_its_first_commit(tmp_path: Path) -> N
 
 
 def test_accepting_is_for_tables_only(tmp_path: Path) -> None:
-    with pytest.raises(wt.DamagedError, match="no snapshot"):
+    with pytest.raises(wt.NotFoundError, match="no schema file"):
         accept_lost_snapshots(OpenTable(str(tmp_path), IO))
     assert files_of(create(tmp_path)) == {"schema/schema-0"}
 

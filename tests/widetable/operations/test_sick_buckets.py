@@ -178,9 +178,11 @@ def test_damage_of_a_schema_is_not_that_of_a_bucket(table: wt.Table, is_missing:
     state, schema = table._state(table.schema), Path(table.path, "schema", "schema-0")
     catalog = wt.Catalog(str(Path(table.path).parent.parent))
     catalog.alter_table("d.t", add_columns=[pa.field("b", pa.int64())])
+    whole = schema.read_bytes()
     schema.unlink() if is_missing else schema.write_bytes(b"{")
     with pytest.raises(wt.NotFoundError if is_missing else wt.DamagedError, match="schema-0"):
         wt.Table.open(table.path).compact(full=True)
+    schema.write_bytes(whole)
     assert waiting(table) == {0, 1, 2}
     assert sick_buckets.SICK_BUCKETS.of(state) == []
 
