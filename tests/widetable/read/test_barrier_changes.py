@@ -19,6 +19,7 @@ class _Views:
     def __init__(self, snapshots: int, still: int) -> None:
         self.ids = list(range(1, snapshots + 1))
         self.interval = _INTERVAL
+        self.first_barrier = 0
         self.looked = 0
         self._still = still
 
