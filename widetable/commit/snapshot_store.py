@@ -19,6 +19,7 @@ from widetable.commit.passed_over import if_there, pass_over, readable
 from widetable.commit.snapshot_times import Times, newest_at
 from widetable.commit.watermarks import carried_watermark, first_at_watermark
 from widetable.errors import DamagedError, NotFoundError
+from widetable.format.human_units import exact_time_text
 from widetable.format.snapshot import Snapshot, snapshot_from_json, tag_from_json
 from widetable.paths import TablePaths, snapshot_id
 from widetable.storage.file_io import FileIO
@@ -148,12 +149,13 @@ class SnapshotStore:
         behind = next((id for id in ids[bisect_right(ids, found) :]), found + 1)
         found_millis = times.of(found)
         if behind > found + 1 and found_millis is not None and time_millis > found_millis:
+            from_behind = exact_time_text(times.of(behind) or time_millis)
             raise DamagedError(
                 self._paths.snapshot(found + 1),
-                found=f"no such file, and snapshots {found + 1} to {behind - 1} may be of {time_millis} "
-                "(epoch milliseconds)",
-                expected=f"a time up to {found_millis}, of snapshot {found}, or from {times.of(behind)} on, "
-                f"of snapshot {behind}",
+                found=f"no such file, and snapshots {found + 1} to {behind - 1} may be of "
+                f"{exact_time_text(time_millis)}",
+                expected=f"a time up to {exact_time_text(found_millis)}, of snapshot {found}, or from "
+                f"{from_behind} on, of snapshot {behind}",
                 action="Use such a time, or restore the files.",
             )
         return self.load(found)
@@ -162,9 +164,10 @@ class SnapshotStore:
         earliest = self.earliest()
         expected = "a table with snapshots; it has none yet"
         if earliest is not None:
-            expected = f"a time from {earliest.time_millis} (epoch milliseconds) on, of snapshot {earliest.id}"
+            since = exact_time_text(earliest.time_millis)
+            expected = f"a time from {since} on, of snapshot {earliest.id}"
         return NotFoundError(
-            f"timestamp {time_millis}",
+            f"timestamp {exact_time_text(time_millis)}",
             found="no snapshot as old",
             expected=expected,
             action="Use a later time, or a tag.",
@@ -182,7 +185,7 @@ class SnapshotStore:
         if found is None:
             raise NotFoundError(
                 self._paths.root,
-                found=f"no snapshot with a watermark of {watermark} (epoch milliseconds) or later",
+                found=f"no snapshot with a watermark of {exact_time_text(watermark)} or later",
                 expected="a watermark that a writer has committed",
                 action="Use an earlier watermark, or wait for the writers.",
             )

@@ -53,3 +53,8 @@ def time_text(millis: int, *, is_utc: bool = True) -> str:
     except (OverflowError, ValueError, OSError):
         return f"{millis} ms"
     return f"{moment:%Y-%m-%d %H:%M:%S}" + (" UTC" if is_utc else "")
+
+
+def exact_time_text(millis: int) -> str:
+    """As `time_text`, with the epoch milliseconds that it was made of: where a time is to be given back."""
+    return f"{time_text(millis)} ({millis} in epoch milliseconds)"

@@ -172,8 +172,11 @@ def test_lost_snapshots_hide_no_others_and_their_own_times_have_no_rows(
         assert store.by_timestamp(1000 * id).id == id
     for millis in (1000 * lost[0] - 999, *(1000 * id for id in lost), 1000 * lost[-1] + 999):
         with pytest.raises(
-            DamagedError, match=f"snapshot-{lost[0]}: .*{1000 * lost[-1] + 1000} on"
+            DamagedError,
+            match=f"snapshot-{lost[0]}: .*{1000 * lost[-1] + 1000} in epoch milliseconds\\) on",
         ):
             store.by_timestamp(millis)
-    with pytest.raises(NotFoundError, match="a time from 3000"):
+    with pytest.raises(
+        NotFoundError, match=r"a time from 1970-01-01 00:00:03 UTC \(3000 in epoch milliseconds\)"
+    ):
         store.by_timestamp(2999)
