@@ -103,18 +103,29 @@ def test_a_docstring_begins_with_a_summary_and_orders_its_sections(owner: type) 
 @each_class
 def test_parameters_are_those_of_the_signature(owner: type) -> None:
     for call in calls_of(owner):
-        described = [entry.partition(" : ") for entry in entries(call, "Parameters")]
-        names = [parameter.name for parameter in call.parameters]
-        assert [name.lstrip("*") for name, _, _ in described] == names, call.label
-        assert all(said for _, _, said in described), f"{call.label}: name : type"
+        described = [name for names, _ in parameters(call) for name in names]
+        assert described == [parameter.name for parameter in call.parameters], call.label
 
 
 @each_class
 def test_defaults_are_those_of_the_signature(owner: type) -> None:
     for call in calls_of(owner):
-        for entry, parameter in zip(entries(call, "Parameters"), call.parameters, strict=True):
-            said = entry.partition(", default ")[2] or None
-            assert said == default_of(parameter), f"{call.label}: {entry}"
+        by_name = {parameter.name: parameter for parameter in call.parameters}
+        for names, type_ in parameters(call):
+            said = type_.partition(", default ")[2] or None
+            found = {default_of(by_name[name]) for name in names}
+            assert not type_ or found == {said}, f"{call.label}: {names}"
+
+
+@each_class
+def test_a_parameter_without_a_type_is_as_in_another_call(owner: type) -> None:
+    """So are several with one description, which stand in one entry."""
+    for call in calls_of(owner):
+        text = call.sections.get("Parameters", "")
+        for names, type_ in parameters(call):
+            entry = ", ".join(names)
+            assert type_ or f"{entry}\n    As in `" in text, f"{call.label}: {entry}"
+            assert len(names) == 1 or not type_, f"{call.label}: {entry}"
 
 
 @each_class
@@ -145,6 +156,12 @@ def entries(call: Call, heading: str) -> list[str]:
     """What stands at the left edge of a section: `name : type`, or the type of a result or error."""
     lines = call.sections.get(heading, "").splitlines()
     return [line for line in lines if line and not line.startswith(" ")]
+
+
+def parameters(call: Call) -> list[tuple[list[str], str]]:
+    """Names and type of each entry; a type is "" where another call describes them."""
+    found = [entry.partition(" : ") for entry in entries(call, "Parameters")]
+    return [([name.lstrip("*") for name in names.split(", ")], said) for names, _, said in found]
 
 
 def default_of(parameter: inspect.Parameter) -> str | None:

@@ -23,6 +23,7 @@ BARRIER_INTERVAL: Final = Option[int | None].duration(
     "belong and when they have all of it, and the table can be read as of a barrier. A table that has none may get it "
     "later (docs/consistency.md), and keeps it.",
     immutable=True,
+    may_come_later=True,
     least=1,
     most=1 << 40,
 )

@@ -26,11 +26,31 @@ from widetable.catalog import Catalog
 from widetable.derive.delta_join import JoinRound, join_round
 from widetable.derive.index_table import buckets_of_derived
 from widetable.derive.join_progress import consumer_of
-from widetable.derive.joined_plan import JoinDefinition, check_joined, definition_of, join_plan
+from widetable.derive.joined_plan import (
+    JoinDefinition,
+    JoinedPlan,
+    check_joined,
+    definition_of,
+    join_plan,
+)
 from widetable.errors import InvalidError
 from widetable.new_schema import new_schema
 from widetable.option_checks import option_texts
+from widetable.schema import TableSchema
 from widetable.table import Table
+
+
+def _options_of(
+    definition: JoinDefinition, left: TableSchema, given: Mapping[str, str], *, by_key: bool
+) -> dict[str, str]:
+    """Options of the joined table. Where the join key leads, rows of one join key lie in one bucket: a round looks them
+    up by it. by_key: whether the join key is the right table's primary key.
+    """
+    made = {opt.BUCKET.key: str(buckets_of_derived(left)), **given, **definition.options()}
+    if made[opt.BUCKET.key] != "-1":
+        bucket_key = left.bucket_keys if by_key else definition.left_on
+        made.setdefault(opt.BUCKET_KEY.key, ",".join(bucket_key))
+    return made
 
 
 class DeltaJoin:
@@ -150,28 +170,9 @@ class DeltaJoin:
                 expected="another table",
                 action="Copy one of the two into a table of its own.",
             )
-        # Rows of one join key in one bucket, where the key leads: a round looks them up by it.
         plan = join_plan(definition, left, right)
-        bucket_key = left.bucket_keys if plan.by_key else definition.left_on
-        made = {
-            opt.BUCKET.key: str(buckets_of_derived(left)),
-            **option_texts(options, "options"),
-            **definition.options(),
-        }
-        if made[opt.BUCKET.key] != "-1":
-            made.setdefault(opt.BUCKET_KEY.key, ",".join(bucket_key))
-        schema = new_schema(
-            plan.columns, primary_key=plan.key, partition_by=plan.partition_by, options=made
-        )
-        # What stands in the options is what every later round reads: a name that does not come back
-        # from there the same, as one with a comma, cannot be joined by.
-        if definition_of(schema) != definition:
-            raise refused(
-                dict(zip(definition.left_on, definition.right_on, strict=True)),
-                "on",
-                "names without blanks around them, commas and equals signs",
-            )
-        check_joined(plan, schema)
+        made = _options_of(definition, left, option_texts(options, "options"), by_key=plan.by_key)
+        self._check(plan, made)
         table = self._catalog.create_table(
             self._out,
             plan.columns,
@@ -183,6 +184,22 @@ class DeltaJoin:
         # long is known now, not in the middle of the first round.
         table._consumers.check_new(consumer_of(table))
         return table
+
+    def _check(self, plan: JoinedPlan, made: Mapping[str, str]) -> None:
+        """Refuse a join that later rounds could not do. made: the options of the table."""
+        definition = self._definition
+        schema = new_schema(
+            plan.columns, primary_key=plan.key, partition_by=plan.partition_by, options=made
+        )
+        # Every later round reads the names from the options: one that does not come back the same, such as one with a
+        # comma, cannot be joined by.
+        if definition_of(schema) != definition:
+            raise refused(
+                dict(zip(definition.left_on, definition.right_on, strict=True)),
+                "on",
+                "names without blanks around them, commas and equals signs",
+            )
+        check_joined(plan, schema)
 
     def run_once(self) -> JoinRound:
         """Bring the table that holds the join to the newest snapshots of the two others.

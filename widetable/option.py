@@ -30,8 +30,9 @@ T = TypeVar("T")
 class Option(Generic[T]):
     """One option. kind: how its text is read, one of `_PARSERS` or "enum"; unit: what a number counts, or "".
 
-    immutable: it may only be given when the table is made. choices: the values of an enum. least, most: the range of a
-    number, by default from 0 to what Java's type of that kind holds.
+    immutable: the value of a table never changes. may_come_later: a table that was made without an immutable option may
+    be given it. choices: the values of an enum. least, most: the range of a number, by default from 0 to what Java's
+    type of that kind holds.
 
     default: the value of a table whose schema does not have the key, given as it is and never
     parsed, so it may lie outside of the range: None where what is absent means something else
@@ -47,6 +48,7 @@ class Option(Generic[T]):
     choices: tuple[str, ...] = ()
     least: int = 0
     most: int | None = None
+    may_come_later: bool = False
 
     @classmethod
     def flag(cls, key: str, default: T, sentence: str, *, immutable: bool = False) -> Option[T]:
@@ -78,7 +80,7 @@ class Option(Generic[T]):
 
     @classmethod
     def duration(cls, key: str, default: T, sentence: str, **more: Any) -> Option[T]:
-        """A time, in milliseconds. more: immutable, least, most."""
+        """A time, in milliseconds. more: immutable, may_come_later, least, most."""
         return cls(key, "duration", default, "milliseconds", sentence, **more)
 
     @classmethod

@@ -201,15 +201,14 @@ def check_alter(
 
     mends: immutable options that may get another value, and these values.
 
-    An immutable option may neither come nor go, also with its default as the value: files were
-    written by what was there. Texts are compared as they stand. A table that is under no barriers may be put
-    under them: its snapshots say what was before (0064).
+    An immutable option may neither come nor go, also with its default as the value: files were written by what was
+    there. Only one that `may_come_later` may come. Texts are compared as they stand.
     """
     for option in OPTIONS:
         before, after = old.get(option.key), new.get(option.key)
         is_mended = after is not None and (mends or {}).get(option.key) == after
-        is_begun = option.key == BARRIER_INTERVAL.key and before is None
-        if option.immutable and before != after and not (is_mended or is_begun):
+        comes_later = option.may_come_later and before is None
+        if option.immutable and before != after and not (is_mended or comes_later):
             raise InvalidError(
                 f"option {option.key!r}",
                 found=f"a change from {before!r} to {after!r}",

@@ -96,10 +96,12 @@ def etl(
     )
 
 
-def _source_name(table: str, before: Sequence[str]) -> str:
-    """Of ASCII letters, digits and underscores, and no other source's. before: the tables of those that came before."""
+def _source_name(table: str, number: int) -> str:
+    """Name a source by ASCII letters, digits and underscores. Two sources differ by their numbers, which count up from
+    0: two tables may be the same when other letters are left out.
+    """
     plain = "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in table)
-    return f"{plain}_{len(before)}" if before else plain
+    return f"{plain}_{number}"
 
 
 class Etl:
@@ -141,7 +143,7 @@ class Etl:
         reader = self._spark.readStream.format("widetable")
         if self._spark.conf.get(_SOURCE_EVOLUTION, "false") == "true":
             # Spark then wants a name of each source, which only whoever loads it can give.
-            reader = reader.name(_source_name(table, self._sources))
+            reader = reader.name(_source_name(table, len(self._sources)))
         self._sources.append(table)
         return (
             reader.schema(shape)

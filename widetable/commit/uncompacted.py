@@ -6,7 +6,7 @@ Noted in `write-only` tables whose changelog comes of compactions. Pure; a note 
 
     5 COMPACT   6 APPEND (t=60): "1 60"   7 APPEND without rows: "1 60"   8 APPEND: "2 60"   9 COMPACT: none
 
-A snapshot of another client carries no notes on. Those behind the newest one of ours are counted by their kinds:
+Snapshots of other clients do not carry the note. Those behind our newest snapshot are counted by kind:
 
     5 ours: "3 60"   6 another's APPEND   7 our APPEND: "5 60"   8 another's COMPACT   9 our APPEND (t=90): "1 90"
 """
@@ -46,7 +46,7 @@ def uncompacted(snapshot: Snapshot) -> Uncompacted | None:
 
 
 def uncompacted_behind(latest: Snapshot | None, load: Load) -> Uncompacted | None:
-    """As of a snapshot, whoever made it; None where nothing waits, as far as is known. load: a snapshot by its id."""
+    """Count what waits as of a snapshot of any client; None if nothing is known to wait. load: a snapshot by its id."""
     commits, began_millis = 0, 0
     snapshot = latest
     while snapshot is not None and not remembers(snapshot):
@@ -64,9 +64,7 @@ def uncompacted_behind(latest: Snapshot | None, load: Load) -> Uncompacted | Non
 def next_uncompacted(
     waiting: Uncompacted | None, kind: str, time_millis: int, *, has_rows: bool
 ) -> dict[str, str]:
-    """The property of the snapshot that follows. waiting: as of the one that it follows; has_rows: the commit brings
-    some.
-    """
+    """Make the property of the next snapshot. waiting: as of the snapshot before it. has_rows: the commit adds rows."""
     if kind == COMMIT_KIND_COMPACT:
         return {}
     if has_rows:

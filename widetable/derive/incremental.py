@@ -63,14 +63,12 @@ def changes(
 ) -> pa.Table:
     """Read what happened after one state of the table, up to another.
 
-    An end is a snapshot, a tag or a time. Both ends belong to the mode:
-
     - `auto`: the changelog of tables with a producer, else the records of each append as they were written.
     - `delta`: always the records as they were written.
     - `changelog`: always the changelog.
     - `diff`: in which rows `start` and `end` differ. It needs no snapshot but these two.
-    - `barrier`, of a table under barriers: both ends are barriers, and the changes are those of the records
-      that belong to barriers after `start`, up to `end`. They are the same whatever came when.
+    - `barrier`, of a table under barriers: the changes of records that belong to barriers after `start`, up to
+      `end`. They are the same whatever came when.
 
     Parameters
     ----------
@@ -111,8 +109,6 @@ def changes(
     2
     >>> users.changes(1, 2).to_pylist()
     [{'id': 2, 'city': 'Bergen', '_row_kind': '-D'}]
-    >>> users.changes(0, 2, ["id"], mode="diff").to_pylist()
-    [{'id': 1, '_row_kind': '+I'}]
     """
     reads = _reads(table, start, end, columns, mode, commit_columns=commit_columns)
     return pa.Table.from_batches(reads.read(), reads.schema)
@@ -131,15 +127,7 @@ def change_batches(
 
     Parameters
     ----------
-    start : int, str or datetime
-        As in `changes`.
-    end : int, str or datetime
-        As in `changes`.
-    columns : list of str, default None
-        As in `changes`.
-    mode : str, default "auto"
-        As in `changes`.
-    commit_columns : bool, default False
+    start, end, columns, mode, commit_columns
         As in `changes`.
 
     Returns
@@ -175,15 +163,7 @@ def scan_changes(
 
     Parameters
     ----------
-    start : int, str or datetime
-        As in `changes`.
-    end : int, str or datetime
-        As in `changes`.
-    columns : list of str, default None
-        As in `changes`.
-    mode : str, default "auto"
-        As in `changes`.
-    commit_columns : bool, default False
+    start, end, columns, mode, commit_columns
         As in `changes`.
 
     Returns

@@ -34,14 +34,10 @@ def maintain(
 ) -> MaintenanceResult:
     """Maintain the table: compact, expire, and bring derived tables up to date.
 
-    It compacts what is due, with the table's changelog, brings what is made of the table up to date, and lets old
-    snapshots go. It does so round after round until `stop` is set; or, with `once`, everything now, until nothing
-    is due.
-
-    Rounds that fail are logged and done again, unless only the user can help: then the error is raised, and with
-    `once` always, when all else is done. What is made of the table and fails is logged and, without `once`, tried
-    again, whoever can help; the rest goes on. The call waits while another maintainer has the lease (not with
-    `once`). Several at once are safe.
+    It works in rounds until `stop` is set. With `once` it does everything now, until nothing is due. A round that
+    fails is logged and repeated; an error that only the user can mend is raised. With `once` every error is raised,
+    when all else is done. A derived table that fails is logged and tried again (not with `once`); the rest goes on.
+    Without `once` the call waits while another maintainer has the lease. Several at once are safe.
 
     Parameters
     ----------
@@ -50,8 +46,8 @@ def maintain(
     interval_millis : int, default 1000
         Milliseconds between two looks at the table.
     full_compaction_interval_millis : int, default None
-        Milliseconds after which everything is compacted when something is new. None: never, but every minute
-        for the changelog producer `full-compaction`.
+        Milliseconds after which everything is compacted when something is new. None: never; every minute with
+        the changelog producer `full-compaction`.
     expire : bool, default True
         Let old snapshots go.
     orphans_older_than_millis : int, default None
@@ -78,24 +74,29 @@ def maintain(
         Other commits were first again and again, with `once`.
     """
     once = flag(once, "once")
-    if stop is not None:
-        instance(stop, threading.Event, "stop")
-    if on_round is not None:
-        called(on_round, "on_round")
+    stop = threading.Event() if stop is None else instance(stop, threading.Event, "stop")
+    on_round = _nobody if on_round is None else called(on_round, "on_round")
     upkeep = Upkeep(
         interval_millis, full_compaction_interval_millis, expire, orphans_older_than_millis
     )
     with maintainer(table, upkeep) as its:
-        if once:
-            return its.run_once()
-        stop, done = stop or threading.Event(), MaintenanceResult()
-        while not stop.is_set():
-            of_round = its.round()
-            done = done.plus(of_round)
-            if on_round is not None:
-                on_round(of_round)
-            stop.wait(its.wait_millis / 1000)
-        return done
+        return its.run_once() if once else _rounds(its, stop, on_round)
+
+
+def _nobody(_: MaintenanceResult) -> None:
+    """Hear of a round, and do nothing."""
+
+
+def _rounds(
+    its: Maintainer, stop: threading.Event, on_round: Callable[[MaintenanceResult], None]
+) -> MaintenanceResult:
+    done = MaintenanceResult()
+    while not stop.is_set():
+        of_round = its.round()
+        done = done.plus(of_round)
+        on_round(of_round)
+        stop.wait(its.wait_millis / 1000)
+    return done
 
 
 def maintainer(table: OpenTable, upkeep: Upkeep, compact: Compact = compact_here) -> Maintainer:

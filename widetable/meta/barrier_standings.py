@@ -1,10 +1,10 @@
-"""Where each table under barriers stands, one by one: a table that cannot be read keeps no other from being shown.
+"""How far each table under barriers of a warehouse is. A table that cannot be read does not hide the others.
 
-In: a warehouse. Out: of each table under barriers how far it is, or the error that it cannot be read for; and the
-newest barrier that all have in common, which nobody knows where one of them cannot be read. A table whose schema cannot
-be read may be under barriers, and counts as one that is. Raises what listing the tables raises.
+In: a warehouse. Out: for each table under barriers the barrier up to which it is complete, or the error that reading it
+raised; and the newest barrier that all tables have in common, unless one of them cannot be read. A table whose schema
+cannot be read may be under barriers, so it counts as one of them. Raises what listing the tables raises.
 
-A table that is dropped while it is looked at is left out; one whose snapshots expire meanwhile is looked at again.
+A table that is dropped meanwhile is left out. A table whose snapshots expire meanwhile is read again.
 """
 
 from __future__ import annotations

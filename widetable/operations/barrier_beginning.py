@@ -2,11 +2,12 @@
 
     alter      schema 4 with the interval   ─►   snapshot 18, without files: the barriers begin here
 
-    a commit of before, 17, that was about to be published when schema 4 came    is in the table as it was
-    a commit behind 18 looks at the schema after 18 was there: it finds 4         without a writer it is refused
+    commit 17 was about to be published when schema 4 came           it belongs to the rows of before
+    a commit behind 18 reads the schema after snapshot 18: it sees 4  it is refused without a writer
 
-Killed in between, the table is under barriers all the same: the first commit of a writer says that they begin. Only
-where no snapshot of ours is kept nobody can tell, and the option is to be set once more. Raises what a commit raises.
+If the process is killed in between, the table is under barriers all the same, and the first commit of a writer records
+that they begin. Only if no snapshot of ours is kept can nobody tell; then the user sets the option again.
+Raises what a commit raises.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ from widetable.commit.barrier_step import Act, BarrierStep
 from widetable.commit.commit_identity import Identity
 from widetable.operations.open_table import OpenTable
 
-# Who commits that.
+# The commit user of that snapshot.
 BEGINNER: Final = "widetable-barriers"
 
 
 def begin_barriers(table: OpenTable) -> None:
-    """Commit the snapshot, where the table needs one: not without snapshots, nor where it was made under barriers, or
-    says them already.
+    """Commit the snapshot with which the barriers of a table begin.
+
+    A table needs none that has no snapshots, that was created under barriers, or whose snapshots state them already.
     """
     schemas = table._committer.schemas
     first = schemas.load(schemas.first_id())

@@ -74,8 +74,10 @@ class BarrierWriter:
     >>> catalog = wt.Catalog("warehouse")
     >>> visits = catalog.create_table("shop.visits", columns, primary_key=["id"], options=options)
     >>> writer = catalog.writer("shop.visits", "crm")
-    >>> writer.write([{"id": 1, "city": "Oslo"}]).rows
+    >>> writer.write([{"id": 1, "city": "Oslo"}], identifier=1).rows
     1
+    >>> writer.write([{"id": 1, "city": "Oslo"}], identifier=1).committed
+    False
     >>> writer.complete().committed
     True
     >>> writer.frontier is None
@@ -150,27 +152,23 @@ class BarrierWriter:
     ) -> CommitResult:
         """Upsert rows in one commit, as `Table.write` does.
 
-        The rows belong to the barrier that the clock is in, or to the one that is given; to the first one that
-        this writer has not completed where that is later. A program that begins behind `last_identifier` needs
-        neither `digest` nor `replay`.
+        The rows belong to the given barrier, or to the first one after it that this writer has not completed.
+        A program that begins behind `last_identifier` needs neither `digest` nor `replay`.
 
         Parameters
         ----------
-        data : Arrow data, frame, dict, list of dicts or iterable
-            The rows, in any form that `Table.write` takes.
+        data
+            As in `Table.write`.
         identifier : int, default None
             A number that grows from commit to commit of this writer, in all lives of its program. One that comes
             again commits nothing. None: the commit counts each time.
-        row_kind : str, default "_row_kind"
-            The name of a column of +I, -U, +U and -D, which the data need not have.
+        row_kind
+            As in `Table.write`.
         barrier : int, default None
             The barrier, in epoch milliseconds: a positive multiple of the interval. None: that of the clock.
         complete : bool, default False
-            With these rows all of that barrier is in, unless they belong to a later one; then `complete` comes
-            again.
-        digest : str, default None
-            As in `Table.write`.
-        replay : bool, default False
+            With these rows all of that barrier is in, unless they belong to a later one: then call `complete`.
+        digest, replay
             As in `Table.write`.
 
         Returns
@@ -181,22 +179,12 @@ class BarrierWriter:
         Raises
         ------
         InvalidError
-            A column or value does not fit the table, a column is another writer's, the barrier is none, or an
-            identifier is not the repeated commit.
+            A column, value or barrier does not fit, or an identifier is that of another commit.
         ConflictError
-            Another process has the name, another job writes these columns, or the tables were taken back by a
-            revision since the writer was made.
+            Another process has the name, another job writes the columns, or a revision took the table back.
         UnsupportedError
             The data has a form that is not taken, or the table an option that this version does not honour.
 
-        Examples
-        --------
-        >>> writer.write([{"id": 2, "city": "Bergen"}], identifier=1, complete=True).committed
-        True
-        >>> writer.write([{"id": 2, "city": "Bergen"}], identifier=1, complete=True).committed
-        False
-        >>> writer.last_identifier
-        1
         """
         act = Act.WRITE_ALL if flag(complete, "complete") else Act.WRITE
         asked = self._asked(act, barrier)
@@ -206,7 +194,7 @@ class BarrierWriter:
         try:
             result = write_by(self._table, kind, data, by, row_kind, commit, self._columns)
         except InvalidError:
-            self._check_place()  # what is in under the number may be another process's
+            self._check_place()  # the commit with that number may be another process's
             raise
         if not result.committed:
             self._check_place()

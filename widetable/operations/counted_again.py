@@ -1,15 +1,15 @@
-"""A query that is new to a table which adds up what it gets: perhaps one whose checkpoint was lost. It reads again then
-what it read before, and its records count twice.
+"""Warns of a new query that writes to columns which add up values, such as a sum.
 
-Nobody but the query's checkpoint knows what was read, so this is a warning: a second query that adds other records
-looks alike. A query that has a name of its own for its commits is not asked about: a new checkpoint is refused under it
-(0015). Asked before the first commit of a query; it looks at the last commits of others. Raises nothing but what a look
-at the table raises.
+The query may be one whose checkpoint was lost. Such a query reads its source again, and its records count twice. Only
+the lost checkpoint knew what was read, and a second query that adds other records looks the same. So this is a warning
+and not an error. It is not needed for a query with a commit user of its own, because the table refuses a new checkpoint
+under the same user (0015). It is given before the first commit of a query, from the last commits of other users. Raises
+what reading the table raises.
 
-    s is a sum, v is not       others have written      said
-    the query writes s         s                        the warning, with s
-    the query writes s         v, or nothing            nothing: their records are not in s
-    the query writes v         s, v                     nothing: the last record counts, however often it comes
+    s is a sum, v is not       others have written      result
+    the query writes s         s                        a warning that names s
+    the query writes s         v, or nothing            no warning: their records are not in s
+    the query writes v         s, v                     no warning: a repeated record changes no last value
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from widetable.merge.aggregate_functions import columns_that_count
 from widetable.operations.open_table import OpenTable
 from widetable.warning_code import WarningCode, warn
 
-# Users that have committed last, whose last commits are looked at.
+# The last commits of at most so many users are read.
 _MOST_USERS: Final = 20
 _log = logging.getLogger("widetable")
 
 
 def warn_of_new_query(table: OpenTable, user: str, columns: Collection[str]) -> None:
-    """Say in the log that records may count again. user: under which the query commits; columns: that it writes."""
+    """Log that records may count twice. user: the commit user of the query. columns: the names that it writes."""
     schema = table.schema
     adding = [name for name in columns_that_count(schema) if name in columns]
     if not adding:
@@ -55,7 +55,10 @@ def warn_of_new_query(table: OpenTable, user: str, columns: Collection[str]) -> 
 
 
 def _others(table: OpenTable, user: str, ids: Collection[int]) -> Iterator[str]:
-    """Users whose last commit may have values in one of these columns; none for a user that has committed before."""
+    """Give the other users whose last commit may have values in one of these columns (field ids).
+
+    Gives none if the user itself has committed before.
+    """
     committer = table._committer
     latest = committer.look().latest
     users = users_of(latest, committer.last_commits.load)

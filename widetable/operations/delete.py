@@ -74,21 +74,16 @@ def delete(
 ) -> CommitResult:
     """Delete the rows that match a condition, in one commit.
 
-    By default it writes a -D record for each row. With `rewrite` it takes the rows out of the data files
-    instead. That works with every merge engine, and leaves nothing of the rows in the files of the table;
-    but readers of changes do not see it, and it holds no late record back.
-
-    A repeated identifier commits nothing. Where no row is to go nothing is committed, so nothing is
-    remembered of the identifier either.
+    By default it writes a -D record for each row. With `rewrite` it takes the rows out of the data files instead. That
+    works with every merge engine, and no file of the table keeps the rows. But readers of changes do not see it, and it
+    holds no late record back. If no row matches, nothing is committed, and the identifier stays free.
 
     Parameters
     ----------
     filter : str or pyarrow.compute.Expression
         The condition, as of `scan`; `true` stands for all rows.
-    commit_user : str, default None
-        The name under which identifiers grow. None: a new one for this call.
-    commit_identifier : int, default None
-        The number of this commit, from 0 to 2^63 - 2. None: the commit counts each time.
+    commit_user, commit_identifier
+        As in `write`.
     dry_run : bool, default False
         Only count the rows.
     rewrite : bool, default False
@@ -102,8 +97,8 @@ def delete(
     Raises
     ------
     InvalidError
-        The condition is none, without `rewrite` a -D would not remove a row (of a sequence group without
-        a sequence), or the table is under barriers, whose rows writers delete.
+        The condition is none, a -D would not remove a row (of a sequence group without a sequence), or the table is
+        under barriers, whose rows writers delete.
     UnsupportedError
         Without `rewrite`, a -D removes no row in this table; with it, the table is under barriers.
     ConflictError
@@ -111,22 +106,12 @@ def delete(
 
     Examples
     --------
-    >>> users.delete("city = 'Bergen'", dry_run=True).rows
-    1
     >>> users.delete("city = 'Bergen'").rows
     1
-    >>> users.scan().to_arrow().to_pylist()
-    [{'id': 1, 'city': 'Oslo'}]
     """
     rewrite = flag(rewrite, "rewrite")
-
     if filter is None:
-        raise InvalidError(
-            "filter",
-            found="None",
-            expected="a condition: nothing is deleted without one",
-            action="Say which rows to delete; 'true' for all of them.",
-        )
+        raise _no_condition()
     parse(filter, table.schema)
 
     def found(table: OpenTable, snapshot_id: int) -> Iterator[pa.RecordBatch]:
@@ -139,6 +124,15 @@ def delete(
     return _deleted(table, found, by, dry_run=dry_run, rewrite=rewrite)
 
 
+def _no_condition() -> InvalidError:
+    return InvalidError(
+        "filter",
+        found="None",
+        expected="a condition: nothing is deleted without one",
+        action="Say which rows to delete; 'true' for all of them.",
+    )
+
+
 def delete_keys(
     table: OpenTable,
     keys: Any,
@@ -148,24 +142,17 @@ def delete_keys(
     dry_run: bool = False,
     rewrite: bool = False,
 ) -> CommitResult:
-    """Delete the rows with these keys, in one commit.
-
-    It works as `delete` does, for keys in place of a condition. Keys that the table does not have are
-    passed over.
+    """Delete the rows with these keys, in one commit, as `delete` does by a condition.
 
     Parameters
     ----------
     keys : Arrow data, frame, dict, list of dicts or list
         The keys, in any form that `lookup` takes. A key may be given twice; one with a null, or that is
         not there, deletes nothing.
-    commit_user : str, default None
-        The name under which identifiers grow. None: a new one for this call.
-    commit_identifier : int, default None
-        The number of this commit, from 0 to 2^63 - 2. None: the commit counts each time.
-    dry_run : bool, default False
-        Only count the rows.
-    rewrite : bool, default False
-        Take the rows out of the data files.
+    commit_user, commit_identifier
+        As in `write`.
+    dry_run, rewrite
+        As in `delete`.
 
     Returns
     -------

@@ -75,10 +75,10 @@ def explain(
 ) -> Explanation:
     """Explain why a key has the values that it has.
 
-    The answer tells the records that are stored of the key, from which of them each column is, and what each record
-    did to the column and why. Of a file that a compaction made there is one record of the key: how that came about is
-    told as of a snapshot before it. Of a widened column that is null it says what the dimension has; of a key without
-    records, which commit took them out, as far as snapshots are kept. `print` it, or take its parts.
+    The answer has the stored records of the key, the record that each column comes from, and what each record did to
+    the column and why. A compaction leaves one record of a key; ask for a snapshot before it to see the others. For a
+    widened column that is null the answer says what the dimension has; for a key without records, which commit removed
+    them, as far as snapshots are kept.
 
     Parameters
     ----------
@@ -106,14 +106,11 @@ def explain(
         rows and that this version does not honour.
     """
     chosen = chosen_state(table, **_choice(as_of))
-    check_key_has_partition(chosen.state.schema)
-    given = _one_key(key, chosen.state.schema)
-    stored, steps = _merged(table, chosen, given)
     schema, snapshot = chosen.state.schema, chosen.snapshot
+    check_key_has_partition(schema)
+    given = _one_key(key, schema)
+    stored, steps = _merged(table, chosen, given)
     numbers = {step.row: number for number, step in enumerate(steps, 1)}
-    with table._of_one_life():
-        written_by = origins(table._committer) if steps else {}
-        kept = frozenset(table._committer.snapshots.ids()) if steps else frozenset()
     names = [name for name in schema.chosen(columns) if name not in schema.primary_keys]
     is_there = bool(steps) and steps[-1].is_there
     explained = tuple(map(_Merged(schema, stored, steps, numbers).column, names))
@@ -125,13 +122,25 @@ def explain(
         None if snapshot is None else snapshot.id,
         None if snapshot is None else snapshot.time_millis,
         is_there,
-        tuple(
-            _record(numbers[step.row], stored[step.row], step.is_there, written_by, kept)
-            for step in steps
-        ),
+        _records(table, stored, steps),
         explained,
         None if steps else _removed_by(table, chosen, given),
         _unmerged(steps),
+    )
+
+
+def _records(
+    table: OpenTable, stored: Sequence[_Stored], steps: Sequence[MergeStep]
+) -> tuple[KeyRecord, ...]:
+    """In merge order, numbered from 1, with the commits that wrote them."""
+    if not steps:
+        return ()
+    with table._of_one_life():
+        written_by = origins(table._committer)
+        kept = frozenset(table._committer.snapshots.ids())
+    return tuple(
+        _record(number, stored[step.row], step.is_there, written_by, kept)
+        for number, step in enumerate(steps, 1)
     )
 
 

@@ -125,19 +125,7 @@ def fast_forward(
         commits meanwhile.
     """
     replace, dry_run = flag(replace, "replace"), flag(dry_run, "dry_run")
-    source = table._paths.of_branch(check_branch(name))
-    if source == table._paths:
-        raise InvalidError(
-            f"branch {name!r}",
-            found="the branch that is to go forward itself",
-            expected="another branch",
-            action="Open the table, or the branch that is to go forward.",
-        )
-    state = table._state()
-    check_writable(state.schema)
-    check_rows_stay(state.schema, table.path)
-    check_stands_alone(table.schema, table.path)
-    check_there(table._file_io, source)
+    source = _branch_of(table, name)
     other = OpenTable(source.root, table._file_io)
     check_rows_stay(other.schema, other.path)
     for root in (source.root, table._paths.root):
@@ -151,13 +139,38 @@ def fast_forward(
     ):
         for one in (table, other):  # either may have been put under barriers meanwhile
             check_rows_stay(one.schema, one.path)
-        plan = way.plan()
-        if plan._dropped and not replace:
-            raise _diverged(table, plan)
-        if plan.dropped_schemas and not (plan.snapshots or plan.dropped_snapshots):
-            raise _unseen(name)
+        plan = _checked_plan(way, table, name, replace=replace)
         way.perform(plan)
     table._open_anew()
+    return plan
+
+
+def _branch_of(table: OpenTable, name: str) -> TablePaths:
+    """The paths of a branch that the table may go on as."""
+    source = table._paths.of_branch(check_branch(name))
+    if source == table._paths:
+        raise InvalidError(
+            f"branch {name!r}",
+            found="the branch that is to go forward itself",
+            expected="another branch",
+            action="Open the table, or the branch that is to go forward.",
+        )
+    state = table._state()
+    check_writable(state.schema)
+    check_rows_stay(state.schema, table.path)
+    check_stands_alone(table.schema, table.path)
+    check_there(table._file_io, source)
+    return source
+
+
+def _checked_plan(
+    way: _FastForward, table: OpenTable, name: str, *, replace: bool
+) -> FastForwardResult:
+    plan = way.plan()
+    if plan._dropped and not replace:
+        raise _diverged(table, plan)
+    if plan.dropped_schemas and not (plan.snapshots or plan.dropped_snapshots):
+        raise _unseen(name)
     return plan
 
 

@@ -51,17 +51,16 @@ _MOST_TRIES: Final = 10
 _MOST_CATCH_UPS: Final = 8
 _SHORT_SECONDS: Final = 0.1
 _SHRINKING: Final = 0.8
+_INSTEAD: Final = "Leave the partitions out: then all of the table is meant."
 _log = logging.getLogger("widetable")
 
 
 def rescale(table: OpenTable, buckets: int, partitions: Any = None) -> list[CommitResult]:
     """Give the table another number of buckets, and every partition that has another one.
 
-    Reads and writes go on meanwhile, and nothing of theirs is refused. Readers of changes get nothing of it. A call
-    that was killed goes on when it is called again.
-
-    The first call that names partitions sets the number of the table and sets it back, to note that partitions
-    differ. If it is killed between the two, partitions to come are left with the new number.
+    Reads and writes go on meanwhile, and nothing of theirs is refused. Readers of changes see no change. After a kill,
+    call it again. The first call that names partitions sets the number of the table and sets it back, to note that
+    partitions differ. A kill between the two leaves new partitions with the new number.
 
     Parameters
     ----------
@@ -92,15 +91,14 @@ def rescale(table: OpenTable, buckets: int, partitions: Any = None) -> list[Comm
     check_rows_stay(schema, table.path)
     check_fixed_buckets(schema)
     check_takes_rows(schema)
-    instead = "Leave the partitions out: then all of the table is meant."
-    only = None if partitions is None else asked_partitions(table, partitions, instead)
+    only = None if partitions is None else asked_partitions(table, partitions, _INSTEAD)
     schemas = table._committer.schemas
-    if only is None:
+    if only is None or not schemas.is_rescaled():
         rescaled(schemas, count, table.path)
-    elif not schemas.is_rescaled():
-        # Set, and set back, which notes it: who writes asks each partition for its number from now on.
-        rescaled(schemas, count, table.path)
-        rescaled(schemas, schema.num_buckets, table.path)
+        if (
+            only is not None
+        ):  # set back, which notes it: writers ask each partition for its number from now on
+            rescaled(schemas, schema.num_buckets, table.path)
     wait_for_compactions(table.path)
     done: list[CommitResult] = []
     for _ in range(_MOST_TRIES):

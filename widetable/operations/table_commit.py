@@ -54,18 +54,14 @@ def commit_append(
     ----------
     messages : iterable of CommitMessage
         What the writers of all tasks gave.
-    commit_user : str, default None
-        As in `write`.
-    commit_identifier : int, default None
+    commit_user, commit_identifier
         As in `write`.
     properties : dict of str to str, default None
         Texts to note in the snapshot. None: nothing is noted.
     watermark : int, default None
         Epoch milliseconds before which the writer expects no more rows; snapshots keep the highest. None:
         the writer does not say.
-    digest : str, default None
-        As in `write`.
-    replay : bool, default False
+    digest, replay
         As in `write`.
     read_snapshot : int, default None
         The snapshot that the rows were made from: the commit is refused when a later one wrote a key that
@@ -164,17 +160,13 @@ def commit_overwrite(
     ----------
     messages : iterable of CommitMessage
         What the writers of all tasks gave.
-    commit_user : str, default None
-        As in `write`.
-    commit_identifier : int, default None
+    commit_user, commit_identifier
         As in `write`.
     whole_table : bool, default False
         Replace the rows of all partitions, not only of those that the messages have.
-    watermark : int, default None
+    watermark
         As in `commit_append`.
-    digest : str, default None
-        As in `write`.
-    replay : bool, default False
+    digest, replay
         As in `write`.
 
     Returns

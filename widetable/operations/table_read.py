@@ -79,8 +79,6 @@ def scan(
     --------
     >>> users.scan(["city"], "id > 1").to_arrow().to_pylist()
     [{'city': 'Bergen'}]
-    >>> users.scan(snapshot_id=1).to_arrow().num_rows
-    2
     """
     if barrier is not None:
         given = {"snapshot_id": snapshot_id, "timestamp": timestamp, "tag": tag}

@@ -59,37 +59,30 @@ def write(
 ) -> CommitResult:
     """Upsert rows in one commit.
 
-    The columns of the data are what the call updates; the primary key is among them. After the commit
-    it compacts the touched buckets where that is due, unless the option `write-only` is set. Without
-    rows nothing is committed.
+    The data has the columns that the call updates, the primary key among them. Without rows nothing is
+    committed. Touched buckets are compacted where that is due, unless the option `write-only` is set.
 
-    Arrow data is taken without loss only. The floats of Python, numpy and pandas are rounded to FLOAT,
-    and their NaN is null in columns of other types.
-
-    Give `commit_user` and `commit_identifier` for exactly-once; the identifiers of a user grow. One that
-    comes again commits nothing, but gets the lookup changelog that its writer may not have come to. A
-    batch without rows leaves its identifier free: rows that come under it are taken, unless a later one
-    is in. The last identifier of a user comes again unless its digest is another one; a lower one comes
-    again only with its own digest, or with `replay`.
+    `commit_user` and `commit_identifier` make a repeated write commit nothing; the identifiers of a user grow.
+    The last identifier is a repeat unless its digest differs; a lower one is a repeat only with its own digest or
+    with `replay`. A batch without rows leaves its identifier free until a later one is in.
 
     Parameters
     ----------
     data : Arrow data, frame, dict, list of dicts or iterable
-        The rows. Arrow data is a table, batches, a reader (which is streamed), or what has the Arrow C
-        stream, such as polars and DuckDB. A frame of pandas is taken without an index that has no name.
-        A dict has columns. Of dicts in a list, a name that none has is not written, and one that some
-        have is null in the others. An iterable gives Arrow data or frames.
+        The rows: Arrow tables, batches, readers (which are streamed) and C streams, such as polars and DuckDB,
+        taken without loss only; a pandas frame, without an unnamed index; a dict of columns; a list of dicts, in
+        which a name that only some have is null in the others; or an iterable of Arrow data or frames. Floats
+        of Python, numpy and pandas are rounded to FLOAT; their NaN is null in columns of other types.
     commit_user : str, default None
         The name under which identifiers grow, at most 255 bytes. None: a new one for this call.
     commit_identifier : int, default None
         The number of this commit, from 0 to 2^63 - 2. None: the commit counts each time.
     row_kind : str, default "_row_kind"
-        The name of a column of +I, -U, +U and -D, which the data need not have. Without it all rows are
-        +I.
+        The name of an optional column of +I, -U, +U and -D. Without it all rows are +I.
     digest : str, default None
-        A text of what the commit is made of, such as a hash, at most 128 bytes. None: nobody can say.
+        A text of what the commit is made of, such as a hash, at most 128 bytes. None: unknown.
     replay : bool, default False
-        The caller says that the commit is in, if its identifier is not above the last one.
+        Whether an identifier that is not above the last one is of a commit that is in.
 
     Returns
     -------
@@ -99,24 +92,17 @@ def write(
     Raises
     ------
     InvalidError
-        A column or value does not fit the table, the key is missing, or the table is under barriers,
-        which `Catalog.writer` writes. Also for an identifier without a user, and for one that is not the
-        repeated commit: two jobs have one commit user, or one has lost its place.
+        A column or value does not fit, the key is missing, or the table is under barriers (`Catalog.writer`).
+        Also for an identifier without a user, or of another commit: two jobs share a user, or one lost its place.
     UnsupportedError
         The data has a form that is not taken, or the table an option that this version does not honour.
     ConflictError
-        Other commits were first until `commit.timeout` was over; with dynamic buckets, another writer was
-        first with new keys.
+        Other commits were first until `commit.timeout` was over, or were first with new keys (dynamic buckets).
 
     Examples
     --------
-    >>> users.write([{"id": 3, "city": "Oslo"}]).snapshot_id
-    2
-    >>> once = {"commit_user": "import", "commit_identifier": 7}
-    >>> users.write({"id": [4, 5], "city": ["Tromsø", None]}, **once).committed
+    >>> users.write([{"id": 3, "city": "Oslo"}], "import", 7).committed
     True
-    >>> users.write({"id": [4, 5], "city": ["Tromsø", None]}, **once).committed
-    False
     """
     by = Identity.of(commit_user, commit_identifier, digest, replay)
     commit = partial(append_messages, table, by=by)
@@ -136,29 +122,18 @@ def overwrite(
 ) -> CommitResult:
     """Replace rows by other rows in one commit.
 
-    The rows of the partitions that the data has go. The rows of the whole table go with `whole_table`,
-    when the table has no partitions, or with option `dynamic-partition-overwrite` = false. All else is as in
-    `write`. Readers of changes do not see what went. With the changelog producer `lookup` the new rows
-    reach them as +I, also those of keys that they have: let these readers start anew.
-
-    Without rows, nothing is committed in a table with partitions; but where the whole table is replaced, it is
-    empty afterwards.
+    It removes the rows of the partitions that the data has. It removes all rows with `whole_table`, in a table without
+    partitions, or with option `dynamic-partition-overwrite` = false; without new rows the table is empty afterwards.
+    A table with partitions stays as it is without new rows. Readers of changes do not see the removed rows. With the
+    changelog producer `lookup` they get all new rows as +I, so let them start anew. All else is as in `write`.
 
     Parameters
     ----------
-    data : Arrow data, frame, dict, list of dicts or iterable
-        The rows, in any form that `write` takes.
-    commit_user : str, default None
-        As in `write`.
-    commit_identifier : int, default None
-        As in `write`.
-    row_kind : str, default "_row_kind"
+    data, commit_user, commit_identifier, row_kind
         As in `write`.
     whole_table : bool, default False
         Replace the rows of all partitions, not only of those that the data has.
-    digest : str, default None
-        As in `write`.
-    replay : bool, default False
+    digest, replay
         As in `write`.
 
     Returns
@@ -169,8 +144,7 @@ def overwrite(
     Raises
     ------
     InvalidError
-        A column or value does not fit the table, or an identifier is not the repeated commit, as in
-        `write`.
+        A column or value does not fit the table, or an identifier is not the repeated commit, as in `write`.
     UnsupportedError
         The table is under barriers, the data has a form that is not taken, or the table an option that
         this version does not honour.
