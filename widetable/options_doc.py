@@ -23,8 +23,8 @@ _HEAD: Final = """\
 <!-- Generated from widetable/options.py by `make docs`; do not edit. -->
 
 Options are given to `Catalog.create_table` and `Catalog.alter_table` as text. One that is not listed here,
-has a meaning in Paimon and is not honoured yet is refused by name, never ignored. *Immutable* options can only
-be given when the table is made.
+has a meaning in Paimon and is not honoured yet is refused by name, never ignored. *Immutable* options keep the
+value that the table was made with; one whose sentence says so may be given later.
 
 Options of columns: `fields.<columns>.<what>`, such as `sequence-group`; `index.<column>[,<column>..]` =
 `<database>.<table>`, a table by which rows are found by these columns (`Table.lookup_index`); `widen.<column>` =

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 import widetable as wt
 import widetable_spark
 from tests.spark.test_stream_reading import Batches, run
+from widetable_spark.etl import _source_name
 
 Rows = list[tuple[Any, ...]]
 
@@ -366,6 +367,15 @@ def test_a_null_that_the_schema_rules_out_is_refused_by_column(
 
 
 # SPARK-54583, SPARK-56968: other forms of a checkpoint
+
+
+@pytest.mark.parametrize(
+    "tables", [["db.y_1", "db.y"], ["a.b", "a_b"], ["d.t", "d.t"], ["d.ä", "d.ö"]]
+)
+def test_sources_of_a_job_have_names_of_their_own(tables: list[str]) -> None:
+    names = [_source_name(table, number) for number, table in enumerate(tables)]
+    assert len(set(names)) == len(names)
+    assert all(name.isascii() and name.isidentifier() for name in names)
 
 
 @pytest.mark.parametrize(
