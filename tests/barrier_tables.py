@@ -77,15 +77,15 @@ def properties(table: wt.Table) -> dict[str, str]:
 def write_as_another_client(table: wt.Table, rows: Mapping[str, list[Any]]) -> None:
     """As another client does, to a table that is under no barriers."""
     table.write(dict(rows))
-    _forget(table)
+    forget_barriers(table)
 
 
 def commit_without_barriers(table: wt.Table, rows: Mapping[str, list[Any]]) -> None:
     """As another client does: what the snapshots of two commits say of barriers, and of commits, is taken out."""
     writer = BarrierWriter(table, "a stranger", None)
-    _forget(table)
+    forget_barriers(table)
     writer.write(dict(rows))
-    _forget(table)
+    forget_barriers(table)
 
 
 def compact_without_barriers(table: wt.Table) -> None:
@@ -102,7 +102,7 @@ def compact_without_barriers(table: wt.Table) -> None:
     finally:
         schema.write_text(kept)
     if result.committed:
-        _forget(table)
+        forget_barriers(table)
 
 
 def _ids(table: wt.Table) -> list[dict[str, int]]:
@@ -110,7 +110,8 @@ def _ids(table: wt.Table) -> list[dict[str, int]]:
     return [{"id": int(file.name.rpartition("-")[2])} for file in files]
 
 
-def _forget(table: wt.Table) -> None:
+def forget_barriers(table: wt.Table) -> None:
+    """Make the newest snapshot one of another client: it says nothing of barriers or of its commit."""
     file = newest_snapshot(table)
     body = json.loads(file.read_bytes())
     body["properties"] = {}

@@ -226,13 +226,7 @@ def state_at(snapshot: Snapshot | None, load: Load, interval: int) -> BarrierSta
     elif not passed or passed[-1].id == 1:
         state = BarrierState.new(interval)
     else:
-        raise NotFoundError(
-            f"barriers of snapshot {passed[0].id}",
-            found=f"other clients' snapshots from {passed[-1].id} on, and none before them",
-            expected="a kept snapshot of this client, which says how far each writer is",
-            action="Read a newer snapshot. If there is none: if the table was being put under barriers, set the "
-            "option again; else copy the table, as an expiry has removed what they rest on.",
-        )
+        raise _unknown(passed[0].id, passed[-1].id)
     for one in reversed(passed):
         state = state.with_foreign(one)
     return state
@@ -259,13 +253,29 @@ def is_foreign_commit(snapshot: Snapshot) -> bool:
 
 
 def label_of(snapshot: Snapshot, load: Load, interval: int) -> int | None:
-    """The barrier that the records of a snapshot belong to; None when it brought none."""
+    """Return the barrier that the records of a snapshot belong to; None when it brought none.
+
+    Raises NotFoundError for a snapshot of another client that follows on expired ones: nobody knows.
+    """
     text = snapshot.properties.get(BARRIER)
     if text is not None:
         return decimal(text, snapshot.id, BARRIER)
     if not is_foreign_commit(snapshot):
         return None
-    return state_at(before(snapshot, load), load, interval).foreign_label
+    previous = before(snapshot, load)
+    if previous is None and snapshot.id > 1:
+        raise _unknown(snapshot.id, snapshot.id)
+    return state_at(previous, load, interval).foreign_label
+
+
+def _unknown(snapshot_id: int, oldest_id: int) -> NotFoundError:
+    return NotFoundError(
+        f"barriers of snapshot {snapshot_id}",
+        found=f"other clients' snapshots from {oldest_id} on, and none before them",
+        expected="a kept snapshot of this client, which says how far each writer is",
+        action="Read a newer snapshot. If there is none: if the table was being put under barriers, set the "
+        "option again; else copy the table, as an expiry has removed what they rest on.",
+    )
 
 
 # A commit and the look before it, a session and its bisection ask for the same few snapshots.

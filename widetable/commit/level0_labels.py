@@ -18,6 +18,7 @@ ConflictError for a compaction that is not cut at a barrier, and what reading ma
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
@@ -219,12 +220,24 @@ class Level0Labels:
             for identity in [e.identity for e in added if e.identity in wanted]:
                 files[identity] = self._labelled(wanted.pop(identity), one, label, interval)
             oldest, one = one, self._before(one)
-        for identity, entry in wanted.items():
-            if oldest.id <= since:
-                files[identity] = LabelledFile(entry.bucket_id, interval, True, None)
-            else:
-                files[identity] = self._labelled(entry, oldest, None, interval)
+        if wanted:
+            is_from_before = oldest.id <= since
+            label = interval if is_from_before else self._highest(oldest, snapshot, interval)
+            for identity, entry in wanted.items():
+                files[identity] = LabelledFile(entry.bucket_id, label, is_from_before, None)
         return Level0(snapshot, files)
+
+    def _highest(self, oldest: Snapshot, newest: Snapshot, interval: int) -> int:
+        """Return the highest label of the records of `oldest`, or an upper bound of it.
+
+        Nothing may be known of the barriers of the oldest kept snapshots: they are other clients', and what they
+        follow has expired. Labels only rise, so the first snapshot of which it is known gives the bound.
+        `newest` is one of those.
+        """
+        for id in range(oldest.id, newest.id):
+            with suppress(NotFoundError):
+                return state_at(self.load(id), self.load, interval).highest
+        return state_at(newest, self.load, interval).highest
 
     def _before(self, snapshot: Snapshot) -> Snapshot | None:
         """The one before, None when it has expired."""

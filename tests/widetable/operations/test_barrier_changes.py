@@ -14,6 +14,7 @@ from tests.barrier_tables import (
     NAME,
     commit_without_barriers,
     compact_without_barriers,
+    forget_barriers,
     new_table,
     newest_snapshot,
     rows_of,
@@ -185,6 +186,37 @@ def test_what_waits_is_looked_up_behind_other_clients(tmp_path: Path) -> None:
     BarrierWriter(table, "a stranger", None).leave()
     wa.complete(30)
     assert changes(table, 0, 30)[-1][0] == "+I"
+    assert not table.audit().findings
+
+
+@pytest.mark.parametrize("kind", ["APPEND", "COMPACT"])
+def test_the_oldest_kept_snapshot_may_be_another_clients(tmp_path: Path, kind: str) -> None:
+    """What it follows on has expired: its own label is unknown, and so are those of the files that it kept."""
+    table = new_table(tmp_path, write_only="true", widetable__barriers_kept="0")
+    wa, wb = writers(tmp_path)
+    wa.write({"id": [1], "a": [1]}, barrier=10, complete=True)
+    wb.write({"id": [1], "b": [1]}, barrier=10, complete=True)
+    wa.write({"id": [2], "a": [2]}, barrier=20, complete=True)
+    if kind == "APPEND":
+        commit_without_barriers(table, {"id": [1], "c": [2]})
+    else:
+        table.compact(full=True)  # it leaves the file of barrier 20
+        forget_barriers(table)
+    wb.complete(20)
+    table.expire_snapshots(2, 2, 0)
+    assert [snapshot.commit_kind for snapshot in table.snapshots()] == [kind, "APPEND"]
+    table = wt.Table.open(table.path)
+    c = 2 if kind == "APPEND" else None
+    assert rows_of(table.scan(barrier=20)) == [(1, 1, 1, c), (2, 2, None, None)]
+    with pytest.raises(NotFoundError, match="expired"):
+        table.scan(barrier=10)
+    wb.write({"id": [3], "b": [3]}, barrier=30, complete=True)
+    table.compact(full=True)
+    assert rows_of(table.scan(barrier=20)) == [(1, 1, 1, c), (2, 2, None, None)]
+    wa.complete(30)
+    table.compact(full=True)
+    expected = [(1, 1, 1, c), (2, 2, None, None), (3, None, 3, None)]
+    assert rows_of(table.scan(barrier=30)) == rows_of(table.scan()) == expected
     assert not table.audit().findings
 
 

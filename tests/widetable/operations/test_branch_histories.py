@@ -76,7 +76,7 @@ class History:
         self.open(branch).expire_snapshots(keep, keep, 0)
 
     def clean(self, branch: str) -> None:
-        if self.table.snapshots():
+        if self.open("main").snapshots():
             self.open(branch).remove_orphan_files(older_than_millis=0)
 
     def tag(self, branch: str) -> None:
@@ -109,7 +109,7 @@ class History:
     def drop(self, branch: str) -> None:
         if branch == "main" or self.rng.random() < 0.5:
             return
-        self.table.drop_branch(branch)
+        self.open("main").drop_branch(branch)
         del self.models[branch]
         self.tags = {key: rows for key, rows in self.tags.items() if key[0] != branch}
 
@@ -139,7 +139,7 @@ class History:
         self.models[target][0] = "after"
 
     def check(self) -> None:
-        assert self.table.branches() == sorted(self.models.keys() - {"main"})
+        assert self.open("main").branches() == sorted(self.models.keys() - {"main"})
         for branch, rows in self.models.items():
             table = self.open(branch)
             assert rows_of(table) == rows, branch
