@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 import widetable as wt
 from benchmarks.harness import Row, Size, child_json, scratch
 from benchmarks.wide_rows import wide_rows, wide_schema
-from widetable.operations.lookup_caches import caches_of
+from widetable.operations.handle.lookup_caches import caches_of
 
 COLUMNS, TARGET_MICROS = 20, 1.0
 _BUILD_ROWS, _SEED = 500_000, 4

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 import widetable as wt
 from tests.barrier_labels import INTERVAL
-from widetable.operations.barrier_writer import BarrierWriter
+from widetable.operations.barriers.barrier_writer import BarrierWriter
 
 NAME = "shop.items"
 UNDER_BARRIERS = {"widetable.barrier-interval": f"{INTERVAL} ms"}

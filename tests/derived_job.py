@@ -12,9 +12,9 @@ import pyarrow as pa
 
 import widetable as wt
 from tests.barrier_labels import INTERVAL
-from widetable.operations.aligned_source import AlignedSource
-from widetable.operations.job_writer import JobBatch, JobWriter
-from widetable.operations.table_write import new_writer
+from widetable.operations.barriers.aligned_source import AlignedSource
+from widetable.operations.barriers.job_writer import JobBatch, JobWriter
+from widetable.operations.writes.table_write import new_writer
 
 
 def source_table(warehouse: Path, name: str, **options: str) -> wt.Table:

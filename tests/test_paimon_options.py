@@ -13,7 +13,7 @@ import pytest
 
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.new_schema import new_schema
-from widetable.operations.supported import check_readable, check_writable
+from widetable.operations.handle.supported import check_readable, check_writable
 from widetable.option import parse_value
 from widetable.options import BY_KEY, OPTIONS, WRITTEN_OUT
 from widetable.schema import TableSchema

@@ -39,31 +39,31 @@ if typing.TYPE_CHECKING:
     from widetable.meta.table_barriers import TableBarrier
     from widetable.meta.table_progress import TableProgress, WaitedWriter
     from widetable.meta.topology import Topology
-    from widetable.operations.audit_report import AuditReport
-    from widetable.operations.barrier_writer import BarrierWriter
-    from widetable.operations.doctor_report import DoctorFinding, DoctorReport
-    from widetable.operations.expiry import ExpiryResult
-    from widetable.operations.explanation import (
+    from widetable.operations.barriers.barrier_writer import BarrierWriter
+    from widetable.operations.barriers.session import Session, SessionTable
+    from widetable.operations.handle.file_origins import WritingCommit
+    from widetable.operations.health.audit_report import AuditReport
+    from widetable.operations.health.doctor_report import DoctorFinding, DoctorReport
+    from widetable.operations.health.file_damage import DamagedFile
+    from widetable.operations.health.repair import RepairedFile, RepairResult
+    from widetable.operations.health.rollback import RollbackResult
+    from widetable.operations.health.salvage import LostRows
+    from widetable.operations.history.expiry import ExpiryResult
+    from widetable.operations.history.fast_forward import FastForwardResult
+    from widetable.operations.history.orphans import OrphanResult
+    from widetable.operations.history.table_space import HeldBytes
+    from widetable.operations.inspection.inspection import Inspection
+    from widetable.operations.maintenance.maintenance_result import MaintenanceResult
+    from widetable.operations.maintenance.partition_expiry import PartitionExpiryResult
+    from widetable.operations.maintenance.partition_restore import PartitionRestoreResult
+    from widetable.operations.queries.explanation import (
         ColumnEvent,
         ExplainedColumn,
         Explanation,
         KeyRecord,
     )
-    from widetable.operations.fast_forward import FastForwardResult
-    from widetable.operations.file_damage import DamagedFile
-    from widetable.operations.file_origins import WritingCommit
-    from widetable.operations.follow import ChangeFollower
-    from widetable.operations.inspection import Inspection
-    from widetable.operations.lookup_session import LookupSession
-    from widetable.operations.maintenance_result import MaintenanceResult
-    from widetable.operations.orphans import OrphanResult
-    from widetable.operations.partition_expiry import PartitionExpiryResult
-    from widetable.operations.partition_restore import PartitionRestoreResult
-    from widetable.operations.repair import RepairedFile, RepairResult
-    from widetable.operations.rollback import RollbackResult
-    from widetable.operations.salvage import LostRows
-    from widetable.operations.session import Session, SessionTable
-    from widetable.operations.table_space import HeldBytes
+    from widetable.operations.queries.follow import ChangeFollower
+    from widetable.operations.queries.lookup_session import LookupSession
     from widetable.read.arrow_rows import ArrowRows
     from widetable.read.scan import TableScan
     from widetable.table import Table

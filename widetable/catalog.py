@@ -39,19 +39,19 @@ from widetable.meta.revision import RevisionResult, revise
 from widetable.meta.topology import SCOPES, TABLES, TOPOLOGY, Topology
 from widetable.moment import Moment
 from widetable.new_schema import arrow_schema, changed_types, new_schema
-from widetable.operations.barrier_writer import BarrierWriter
-from widetable.operations.branches import branch_names
-from widetable.operations.compaction_threads import wait_for_compactions
-from widetable.operations.schema_change import SchemaChange
-from widetable.operations.session import (
+from widetable.operations.barriers.barrier_listing import ShownBarriers
+from widetable.operations.barriers.barrier_writer import BarrierWriter
+from widetable.operations.barriers.session import (
     CONSISTENCIES,
     READ_UNCOMMITTED,
     REPEATABLE_READ,
     Session,
 )
-from widetable.operations.shown_barriers import ShownBarriers
-from widetable.operations.supported import check_changelog_producer
-from widetable.operations.table_copy import copy_table
+from widetable.operations.ddl.schema_change import SchemaChange
+from widetable.operations.handle.compaction_threads import wait_for_compactions
+from widetable.operations.handle.supported import check_changelog_producer
+from widetable.operations.history.branches import branch_names
+from widetable.operations.maintenance.table_copy import copy_table
 from widetable.option_checks import check_honoured, check_used, option_texts
 from widetable.options import TableOptions
 from widetable.paths import (

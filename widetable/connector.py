@@ -63,34 +63,34 @@ from widetable.format.human_units import duration_text, last_seen_text, time_tex
 from widetable.format.row_budget import BATCH_BYTES, pieces
 from widetable.job_names import job_name
 from widetable.lsm.bucket_plan import Scope
-from widetable.lsm.compaction_job import BucketWork, Outcome, perform
 from widetable.machine_clock import now_millis
 from widetable.meta.barrier_standings import barrier_standings
 from widetable.meta.job_claim import WriterClaim
 from widetable.meta.service_lease import ServiceLease
 from widetable.moment import epoch_millis
 from widetable.near_word import did_you_mean
-from widetable.operations.aligned_source import AlignedSource, revised
-from widetable.operations.barrier_advice import is_lost
-from widetable.operations.branches import branch_root
-from widetable.operations.compaction import Compacted, compact_all
-from widetable.operations.compaction_threads import wait_for_changelogs
-from widetable.operations.counted_again import warn_of_new_query
-from widetable.operations.doctor_report import command_line
-from widetable.operations.follow import start_stream
-from widetable.operations.job_writer import JobBatch, JobWriter
-from widetable.operations.lookup_caches import caches_of
-from widetable.operations.maintenance import Maintainer, Upkeep
-from widetable.operations.session import check_published, held_leases
-from widetable.operations.stream_progress import StreamProgress
-from widetable.operations.table_measures import (
+from widetable.operations.barriers.aligned_source import AlignedSource, revised
+from widetable.operations.barriers.job_writer import JobBatch, JobWriter
+from widetable.operations.barriers.session import check_published, held_leases
+from widetable.operations.compaction.compaction import Compacted, compact_all
+from widetable.operations.compaction.compaction_job import BucketWork, Outcome, perform
+from widetable.operations.handle.compaction_threads import wait_for_changelogs
+from widetable.operations.handle.lookup_caches import caches_of
+from widetable.operations.health.barrier_advice import is_lost
+from widetable.operations.health.doctor_report import command_line
+from widetable.operations.history.branches import branch_root
+from widetable.operations.inspection.table_measures import (
     LOOKS_BACK,
     MeasuredTable,
     measured,
     named_bytes,
 )
-from widetable.operations.table_write import check_write_columns, new_writer
-from widetable.operations.warm_lookups import warm_lookups
+from widetable.operations.maintenance.maintenance import Maintainer, Upkeep
+from widetable.operations.queries.double_count import warn_of_new_query
+from widetable.operations.queries.follow import start_stream
+from widetable.operations.queries.stream_progress import StreamProgress
+from widetable.operations.queries.warm_lookups import warm_lookups
+from widetable.operations.writes.table_write import check_write_columns, new_writer
 from widetable.option import Option, parse_value
 from widetable.options import LOOKUP_WAIT, MERGE_ENGINE
 from widetable.paths import table_name

@@ -23,22 +23,20 @@ from widetable.derive.incremental import change_batches, changes, scan_changes
 from widetable.derive.index_lookup import lookup_index
 from widetable.derive.inspector import Inspector
 from widetable.derive.upkeep import maintain, maintainer
-from widetable.operations.branches import (
+from widetable.operations.compaction.compaction import compact
+from widetable.operations.handle.open_table import OpenTable
+from widetable.operations.health.repair import repair
+from widetable.operations.health.rollback import rollback
+from widetable.operations.history.branches import (
     branch_root,
     branches,
     check_there,
     create_branch,
     drop_branch,
 )
-from widetable.operations.changes import change_source
-from widetable.operations.compaction import compact
-from widetable.operations.delete import delete, delete_keys, drop_partitions
-from widetable.operations.expiry import expire_snapshots
-from widetable.operations.explain import explain
-from widetable.operations.fast_forward import fast_forward
-from widetable.operations.find_commit import find_commit
-from widetable.operations.follow import follow
-from widetable.operations.history import (
+from widetable.operations.history.expiry import expire_snapshots
+from widetable.operations.history.fast_forward import fast_forward
+from widetable.operations.history.history import (
     consumers,
     create_tag,
     delete_consumer,
@@ -46,24 +44,26 @@ from widetable.operations.history import (
     snapshots,
     tags,
 )
-from widetable.operations.lookup_session import lookup_session
-from widetable.operations.lost_snapshots import accept_lost_snapshots
-from widetable.operations.open_table import OpenTable
-from widetable.operations.orphans import remove_orphan_files
-from widetable.operations.partition_expiry import expire_partitions
-from widetable.operations.partition_restore import restore_partitions
-from widetable.operations.repair import repair
-from widetable.operations.rescale import rescale
-from widetable.operations.rollback import rollback
-from widetable.operations.table_commit import (
+from widetable.operations.history.lost_snapshots import accept_lost_snapshots
+from widetable.operations.history.orphans import remove_orphan_files
+from widetable.operations.maintenance.partition_expiry import expire_partitions
+from widetable.operations.maintenance.partition_restore import restore_partitions
+from widetable.operations.maintenance.rescale import rescale
+from widetable.operations.queries.changes import change_source
+from widetable.operations.queries.explain import explain
+from widetable.operations.queries.follow import follow
+from widetable.operations.queries.lookup_session import lookup_session
+from widetable.operations.queries.table_html import table_html
+from widetable.operations.queries.table_read import lookup, lookup_prefix, scan
+from widetable.operations.writes.delete import delete, delete_keys, drop_partitions
+from widetable.operations.writes.find_commit import find_commit
+from widetable.operations.writes.table_commit import (
     commit_append,
     commit_overwrite,
     discard,
     wait_for_compactions,
 )
-from widetable.operations.table_html import table_html
-from widetable.operations.table_read import lookup, lookup_prefix, scan
-from widetable.operations.table_write import (
+from widetable.operations.writes.table_write import (
     check_write_columns,
     new_writer,
     overwrite,

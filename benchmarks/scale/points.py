@@ -14,7 +14,7 @@ from benchmarks.scale.asked_requests import AskedRound, asked_round, counting_st
 from benchmarks.scale.costs import Requests, UnitCosts
 from benchmarks.scale.simulated_bucket import BucketLoad, drawn, history
 from benchmarks.scale.trial import WARM_SHAPE, TrialResult, TrialShape, best_of_two
-from widetable.lsm.compaction_job import _GROUP_BUCKETS
+from widetable.operations.compaction.compaction_job import _GROUP_BUCKETS
 
 POINTS: Final = Path(__file__).with_name("points.json")
 

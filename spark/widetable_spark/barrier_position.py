@@ -4,7 +4,7 @@
               tables, "table": the identity of the table}
 
 In: offsets as Spark keeps them (JSON dicts). Out: offsets, and what each task reads; rules and errors of
-widetable.operations.aligned_source. The state of a stream is its offset; which barriers come next is said once for all
+widetable.operations.barriers.aligned_source. The state of a stream is its offset; which barriers come next is said once for all
 sources of the job (`asked_first`). Raises InvalidError for the offset of another table, and for a job that is not
 registered, ConflictError for an offset of before a revision.
 

@@ -7,8 +7,8 @@
 
 One micro-batch of a derived job is what came from one barrier of its sources to another, the same for all of them; its
 rows belong to that barrier in the tables that it writes. A job without `changes` is a root: its rows belong to the
-barrier that the clock is in. Rules R4 to R10 of docs/consistency.md; `widetable.operations.aligned_source` reads,
-`widetable.operations.job_writer` commits.
+barrier that the clock is in. Rules R4 to R10 of docs/consistency.md; `widetable.operations.barriers.aligned_source` reads,
+`widetable.operations.barriers.job_writer` commits.
 
     etl(..)          the name; no table is looked at
     .changes(..)     each source, before the sink: what has none when the sink is made is a root

@@ -8,8 +8,8 @@ of a bucket's files stay on one host. So tasks fetch their files themselves; not
     slot      partition of the RDD, of 1,024; of a bucket: (crc32 of its partition bytes + bucket) mod 1,024
     outcome   what a task sends back per bucket: a message to commit, or the error that its compaction met
 
-All but where this work is done is as in one process (`lsm/compaction_job.py`): what is planned, what is committed, and
-what becomes of a bucket's error; the rules of the maintainer decide in the end (`operations/maintenance_rule.py`).
+All but where this work is done is as in one process (`operations/compaction/compaction_job.py`): what is planned, what is committed, and
+what becomes of a bucket's error; the rules of the maintainer decide in the end (`operations/maintenance/maintenance_rule.py`).
 
     tick (driver)     Maintainer.round: newest snapshot -> works, one per bucket that is due
     _run              works by slot -> one job of Spark over these partitions of the RDD

@@ -8,7 +8,7 @@ one that was put back, is an InvalidError. The query id is not known where commi
 the tasks' messages.
 Output mode append adds rows; complete replaces the table in every batch.
 With option `barrier.writer` the rows of a batch belong to the barrier that the clock was in when it was planned, and
-complete it (`widetable.operations.job_writer`).
+complete it (`widetable.operations.barriers.job_writer`).
 
     offsets/7 is written    planner: StreamSink(..)    tasks: write    commit(messages, 7)    commits/7 is written
                                                                        one snapshot

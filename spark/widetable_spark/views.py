@@ -4,7 +4,7 @@
         s.create_views(["shop.user_item_amount", "shop.user_item_price"])
         spark.sql("SELECT .. FROM user_item_amount JOIN user_item_price USING (user, item)")
 
-The tables are pinned until it is closed (`widetable.operations.session`): what is planned before then finds its files.
+The tables are pinned until it is closed (`widetable.operations.barriers.session`): what is planned before then finds its files.
 
 A view is read as `format("widetable")` of the snapshot that has just the session's rows. Spark
 plans it once, at its first use, and the plan names files; a query that still runs when the session

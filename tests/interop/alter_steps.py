@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from widetable.operations.column_path import parsed
+from widetable.operations.ddl.column_path import parsed
 from widetable.types import type_from_arrow, type_to_json
 
 

@@ -34,7 +34,7 @@ from tests.random_table import (
     table_specs,
 )
 from tests.strategies import Commit
-from widetable.operations.compaction_threads import wait_for_compactions
+from widetable.operations.handle.compaction_threads import wait_for_compactions
 from widetable.paths import table_root
 from widetable.schema import ROW_KIND_COLUMN, TableSchema
 

@@ -6,8 +6,8 @@ import pyarrow as pa
 
 from tests.kill.killing_file_io import kill_now
 from widetable.lsm.file_rows import Caches, CacheWriter
-from widetable.operations import compaction
-from widetable.operations.lookup_caches import caches_of
+from widetable.operations.compaction import compaction
+from widetable.operations.handle.lookup_caches import caches_of
 from widetable.write.table_state import TableState
 
 CACHE_POINTS = ("cache_half_built",)

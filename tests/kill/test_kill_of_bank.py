@@ -26,7 +26,7 @@ from tests.kill.processes import start
 from tests.patience import PATIENCE_SECONDS
 from tests.tallies import Note
 from widetable.errors import NotFoundError
-from widetable.operations.barrier_scan import barrier_changes
+from widetable.operations.handle.barrier_scan import barrier_changes
 
 KILLS = max(int(os.environ.get("WIDETABLE_KILLS", "48")) // 4, 1)
 TRANSFERS, SIZE = 100_000, 1_000

@@ -22,7 +22,7 @@ from tests.meta.test_failover import TABLES, Committing
 from tests.widetable.cli.test_meta import fill
 from widetable.meta.asked_session import AskedSessions
 from widetable.meta.meta_service import ServiceSession
-from widetable.operations.shown_barriers import ShownBarriers
+from widetable.operations.barriers.barrier_listing import ShownBarriers
 from widetable_meta import MetaClient
 
 NOBODY = "http://127.0.0.1:1"

@@ -29,7 +29,7 @@ from tests.widetable.format.foreign_files import write_avro, write_orc
 from widetable.format.data_file_reader import open_data_file
 from widetable.format.row_batch import row_batch_schema
 from widetable.new_schema import changed_types, new_schema
-from widetable.operations.schema_change import SchemaChange, changed_schema
+from widetable.operations.ddl.schema_change import SchemaChange, changed_schema
 from widetable.types import DataType
 
 SYSTEM = {

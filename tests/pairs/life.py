@@ -22,7 +22,7 @@ from tests.pairs.drawn_rows import COLUMNS, ENGINES, KEY, Names, batch
 from tests.pairs.other_clients import NOBODY, Others
 from tests.random_table import data_of, in_two_tasks, rows_of, texts
 from tests.strategies import Commit
-from widetable.operations.job_writer import JobBatch, JobWriter
+from widetable.operations.barriers.job_writer import JobBatch, JobWriter
 from widetable.write.commit_message import CommitMessage
 
 NAME: Final = "db.t"

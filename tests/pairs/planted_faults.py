@@ -17,8 +17,8 @@ from widetable.format import data_file_reader
 from widetable.merge import sorted_merge
 from widetable.merge.changelog import ChangelogRule
 from widetable.merge.window import Window
-from widetable.operations import snapshot_choice
-from widetable.operations.named_files import NamedFiles
+from widetable.operations.handle import snapshot_choice
+from widetable.operations.history.named_files import NamedFiles
 from widetable.read import scan_plan
 from widetable.read.barrier_view import BarrierViews
 from widetable.row_kind import DELETE, INSERT

@@ -84,13 +84,13 @@ REFUSED: Final = (
         _VECTORS,
         ("engine", ("first-row", "partial-update by order")),
         "UnsupportedError",
-        "operations/supported.py: a row above level 0 is not the whole row of its key",
+        "operations/handle/supported.py: a row above level 0 is not the whole row of its key",
     ),
     Rule(
         _VECTORS,
         ("producer", ("full-compaction",)),
         "UnsupportedError",
-        "operations/supported.py",
+        "operations/handle/supported.py",
     ),
     Rule(
         ("engine", ("partial-update by order",)),
@@ -108,7 +108,7 @@ REFUSED: Final = (
         ("engine", (*_NO_DELETES, "groups")),
         ("removal", ("delete", "delete keys")),
         "UnsupportedError",
-        "operations/delete.py: a -D removes no row there",
+        "operations/writes/delete.py: a -D removes no row there",
     ),
     Rule(
         ("engine", ("first-row",)),

@@ -12,8 +12,9 @@ import pytest
 
 import widetable as wt
 from widetable.commit.compaction_wishes import CompactionWishes
-from widetable.operations import compaction, maintenance, unattended
-from widetable.operations.maintenance import Upkeep
+from widetable.operations.compaction import compaction, unattended
+from widetable.operations.maintenance import maintenance
+from widetable.operations.maintenance.maintenance import Upkeep
 
 
 def make(path: Path, **options: str) -> wt.Table:

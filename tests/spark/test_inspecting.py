@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 import widetable as wt
 import widetable_spark
 from tests.branched import create, opened, put
-from widetable.operations.inspected_names import NAMES
+from widetable.operations.inspection.inspected_names import NAMES
 
 
 @pytest.fixture

@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 import widetable as wt
 from tests.hostile_values import hostile_values
 from widetable.arguments import shown
-from widetable.operations.inspected_names import OF_A_SNAPSHOT
-from widetable.operations.lookup_session import LookupSession
-from widetable.operations.maintenance import Upkeep
+from widetable.operations.inspection.inspected_names import OF_A_SNAPSHOT
+from widetable.operations.maintenance.maintenance import Upkeep
+from widetable.operations.queries.lookup_session import LookupSession
 from widetable.write.table_writer import TableWriter
 
 SCHEMA = pa.schema(

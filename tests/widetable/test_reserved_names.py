@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
-from widetable.operations.lookup_view import KEY_NUMBER
+from widetable.operations.queries.lookup_view import KEY_NUMBER
 from widetable.read.commit_columns import KIND_FIELD
 from widetable.schema import ROW_KIND_COLUMN
 

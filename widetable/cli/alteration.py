@@ -12,7 +12,7 @@ from widetable.cli.option_words import once, options_of, pairs_of, typed_names_o
 from widetable.derive.derived_alteration import alter_table
 from widetable.errors import InvalidError
 from widetable.new_schema import arrow_schema, changed_types
-from widetable.operations.schema_change import SchemaChange
+from widetable.operations.ddl.schema_change import SchemaChange
 from widetable.table import Table
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from widetable.counted import counted
-from widetable.operations.audit_report import LAWS, AuditReport
+from widetable.operations.health.audit_report import LAWS, AuditReport
 
 
 def audit_lines(report: AuditReport) -> Iterator[tuple[str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from widetable.cli.command import DONE
 from widetable.cli.console import write_result
 from widetable.cli.past import check_name_given, check_only, write_gone
-from widetable.operations.fast_forward import FastForwardResult
+from widetable.operations.history.fast_forward import FastForwardResult
 from widetable.table import Table
 
 

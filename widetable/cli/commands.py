@@ -28,8 +28,8 @@ from widetable.cli.command import (
 )
 from widetable.cli.meta_command import META_COMMAND
 from widetable.cli.table_commands import KEEP, LOOK, MAKE, PAST
-from widetable.operations.audit_report import FINDINGS_PER_LAW
-from widetable.operations.inspected_names import NAMES, OF_A_SNAPSHOT
+from widetable.operations.health.audit_report import FINDINGS_PER_LAW
+from widetable.operations.inspection.inspected_names import NAMES, OF_A_SNAPSHOT
 
 _LOOK: Final = (
     Command(

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from widetable.counted import counted
-from widetable.operations.doctor_report import DoctorReport, command_line
-from widetable.operations.file_origins import Origin
-from widetable.operations.repair import RepairedFile, RepairResult
-from widetable.operations.rollback import RollbackResult
-from widetable.operations.whole_snapshot import SAME_ROWS
+from widetable.operations.handle.file_origins import Origin
+from widetable.operations.health.doctor_report import DoctorReport, command_line
+from widetable.operations.health.repair import RepairedFile, RepairResult
+from widetable.operations.health.rollback import RollbackResult
+from widetable.operations.health.whole_snapshot import SAME_ROWS
 
 # So many undone commits are listed.
 _UNDONE_SHOWN = 20

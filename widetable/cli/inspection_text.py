@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from widetable.counted import counted
 from widetable.format.human_units import duration_text, size_text, time_text
-from widetable.operations.inspection import DerivedState, Inspection
+from widetable.operations.inspection.inspection import DerivedState, Inspection
 
 
 def inspection_lines(found: Inspection) -> Iterator[tuple[str, str]]:

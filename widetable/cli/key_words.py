@@ -20,7 +20,7 @@ import pyarrow as pa
 from widetable.arguments import text
 from widetable.errors import InvalidError
 from widetable.format.parsed_text import parsed_texts
-from widetable.operations.supported import check_has_key
+from widetable.operations.handle.supported import check_has_key
 from widetable.schema import TableSchema
 
 

@@ -17,7 +17,7 @@ from widetable.cli.damage_text import doctor_lines, repair_lines, rollback_lines
 from widetable.cli.warehouse import table_paths
 from widetable.counted import counted
 from widetable.errors import InvalidError, WidetableError
-from widetable.operations.doctor_report import DoctorFinding, DoctorReport
+from widetable.operations.health.doctor_report import DoctorFinding, DoctorReport
 from widetable.table import Table
 
 

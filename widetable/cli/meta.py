@@ -29,10 +29,10 @@ from widetable.format.human_units import last_seen_text
 from widetable.meta.meta_service import MetaAnswers, ServiceSession, meta_package, service_client
 from widetable.meta.revision import RevisionResult
 from widetable.meta.table_progress import TableProgress, barrier_without
-from widetable.operations.barrier_advice import is_lost
-from widetable.operations.doctor_report import command_line
-from widetable.operations.inspected_frame import frame_schema
-from widetable.operations.session import REPEATABLE_READ, Session
+from widetable.operations.barriers.session import REPEATABLE_READ, Session
+from widetable.operations.health.barrier_advice import is_lost
+from widetable.operations.health.doctor_report import command_line
+from widetable.operations.inspection.inspected_frame import frame_schema
 
 _Row = dict[str, Any]
 _HOST: Final = "127.0.0.1"

@@ -25,11 +25,11 @@ from widetable.cli.space_text import space_lines
 from widetable.counted import counted
 from widetable.errors import InvalidError, WidetableError
 from widetable.format.printed_value import printed_rows
-from widetable.operations.backlog import commits_without_changelog
-from widetable.operations.changes import change_schema
-from widetable.operations.doctor_report import command_line
-from widetable.operations.expiry import table_space
-from widetable.operations.inspected_names import OF_A_SNAPSHOT
+from widetable.operations.compaction.backlog import commits_without_changelog
+from widetable.operations.health.doctor_report import command_line
+from widetable.operations.history.expiry import table_space
+from widetable.operations.inspection.inspected_names import OF_A_SNAPSHOT
+from widetable.operations.queries.changes import change_schema
 from widetable.table import Table
 from widetable.warning_code import WarningCode, coded
 

@@ -15,9 +15,9 @@ from typing import Final
 from widetable.cli.inspection_text import fact_line
 from widetable.counted import counted
 from widetable.format.human_units import size_text
-from widetable.operations import table_space
-from widetable.operations.snapshot_holders import BARRIERS, CONSUMER
-from widetable.operations.table_space import HeldBytes
+from widetable.operations.history import table_space
+from widetable.operations.history.snapshot_holders import BARRIERS, CONSUMER
+from widetable.operations.history.table_space import HeldBytes
 
 _TEXTS: Final = {
     table_space.SNAPSHOT: "newest snapshot, {id}",

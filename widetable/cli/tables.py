@@ -18,7 +18,7 @@ from widetable.cli.option_words import names_of, options_of, typed_names_of
 from widetable.counted import counted
 from widetable.errors import InvalidError, NotFoundError
 from widetable.format.human_units import size_text
-from widetable.operations.table_copy import copy_table
+from widetable.operations.maintenance.table_copy import copy_table
 from widetable.paths import DATABASE_SUFFIX, table_name, table_root
 from widetable.storage.locate import locate
 from widetable.table import Table

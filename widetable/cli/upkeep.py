@@ -20,8 +20,8 @@ from widetable.cli.stop_signals import stop_on_signals
 from widetable.counted import counted
 from widetable.errors import InvalidError
 from widetable.format.human_units import size_text
-from widetable.operations.expiry import ExpiryResult
-from widetable.operations.maintenance_result import MaintenanceResult
+from widetable.operations.history.expiry import ExpiryResult
+from widetable.operations.maintenance.maintenance_result import MaintenanceResult
 from widetable.table import Table
 
 

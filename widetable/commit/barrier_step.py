@@ -125,7 +125,7 @@ _Stepped = tuple[BarrierState, int | None] | None
 
 def completed_by(state: BarrierState, asked: BarrierStep) -> int | None:
     """The barrier that records complete behind that state; None where they leave theirs open.
-    For who must know before the commit (`operations/staging.py`): the commit itself asks again,
+    For who must know before the commit (`operations/writes/staging.py`): the commit itself asks again,
     behind the snapshot that it really follows.
     """
     found = _stepped(state, asked)

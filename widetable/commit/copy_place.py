@@ -1,4 +1,4 @@
-"""Beside a table, where copies to its name have what is theirs (operations/table_copy.py). Pure.
+"""Beside a table, where copies to its name have what is theirs (operations/maintenance/table_copy.py). Pure.
 
 <db>.db/.widetable-copies/<table>/lease    held while one goes on
                                  /begun    one is made in its place, or was killed there

@@ -60,12 +60,12 @@ from widetable.derive.joined_plan import (
 )
 from widetable.errors import ConflictError, DamagedError, InvalidError, NotFoundError
 from widetable.format.snapshot import Snapshot
-from widetable.operations.held_lease import held_lease
-from widetable.operations.neighbour import neighbour
-from widetable.operations.newest_snapshot import held, held_newest
-from widetable.operations.open_table import OpenTable
-from widetable.operations.table_commit import append_messages, discard
-from widetable.operations.table_write import any_writer
+from widetable.operations.handle.held_lease import held_lease
+from widetable.operations.handle.neighbour import neighbour
+from widetable.operations.handle.newest_snapshot import held, held_newest
+from widetable.operations.handle.open_table import OpenTable
+from widetable.operations.writes.table_commit import append_messages, discard
+from widetable.operations.writes.table_write import any_writer
 from widetable.row_kind import TEXTS, UPDATE_BEFORE
 from widetable.schema import ROW_KIND_COLUMN
 from widetable.warning_code import WarningCode, warn

@@ -2,7 +2,7 @@
 
 A new option `widen.<fk>` brings its columns, in the types of the dimension, and their sequence group. A table that is
 put under barriers says so in a snapshot, too; its dims must be under the same ones. Raises what
-`operations/alteration`, `operations/barrier_beginning` and `widen_schema` raise.
+`operations/ddl/alteration`, `operations/ddl/barrier_beginning` and `widen_schema` raise.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from widetable.barrier_options import BARRIER_INTERVAL
 from widetable.derive.widen_at_barrier import let_wideners_leave
 from widetable.derive.widen_schema import check_one_interval, widened_columns
 from widetable.derived_options import widen_options
-from widetable.operations.alteration import alter
-from widetable.operations.barrier_beginning import begin_barriers
-from widetable.operations.column_path import quoted
-from widetable.operations.neighbour import name_of, neighbour
-from widetable.operations.open_table import OpenTable
-from widetable.operations.schema_change import SchemaChange
+from widetable.operations.ddl.alteration import alter
+from widetable.operations.ddl.barrier_beginning import begin_barriers
+from widetable.operations.ddl.column_path import quoted
+from widetable.operations.ddl.schema_change import SchemaChange
+from widetable.operations.handle.neighbour import name_of, neighbour
+from widetable.operations.handle.open_table import OpenTable
 from widetable.option_checks import option_texts
 from widetable.options import TableOptions
 

@@ -8,7 +8,7 @@
               of the widener, facts that nobody has deleted since have those of the dim's row as of it
 
 What cannot be looked at, because a snapshot has expired or a table has gone or was altered, is named among what was
-skipped. Raises what audits raise (operations/audit).
+skipped. Raises what audits raise (operations/health/audit).
 
 Each law is looked at as of the snapshots that its last round names, held by leases meanwhile,
 so writers and maintainers go on; what they have yet to do is no finding. Memory: batches of
@@ -44,14 +44,19 @@ from widetable.derived_options import IndexOption, WidenOption, index_options, w
 from widetable.errors import DamagedError, InvalidError, NotFoundError, UnsupportedError
 from widetable.format.printed_value import printed_rows
 from widetable.kernels.arrow_buffers import one_array
-from widetable.operations.audit import FOLDED_ROWS, audit_table
-from widetable.operations.audit_report import FINDINGS_PER_LAW, AuditReport, Finding, Findings
-from widetable.operations.barrier_scan import barrier_views, scan_of_view
-from widetable.operations.lookup_view import LookupView
-from widetable.operations.neighbour import name_of, neighbour
-from widetable.operations.newest_snapshot import held
-from widetable.operations.open_table import OpenTable
-from widetable.operations.table_at import scan_at, view_at
+from widetable.operations.handle.barrier_scan import barrier_views, scan_of_view
+from widetable.operations.handle.neighbour import name_of, neighbour
+from widetable.operations.handle.newest_snapshot import held
+from widetable.operations.handle.open_table import OpenTable
+from widetable.operations.health.audit import FOLDED_ROWS, audit_table
+from widetable.operations.health.audit_report import (
+    FINDINGS_PER_LAW,
+    AuditReport,
+    Finding,
+    Findings,
+)
+from widetable.operations.queries.lookup_view import LookupView
+from widetable.operations.queries.table_at import scan_at, view_at
 
 
 def audit(

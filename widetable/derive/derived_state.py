@@ -24,11 +24,11 @@ from widetable.derive.widen_schema import check_one_interval, wanted_columns
 from widetable.derived_options import IndexOption, WidenOption, index_options, widen_options
 from widetable.errors import InvalidError, NotFoundError, UnsupportedError, WidetableError
 from widetable.format.snapshot import COMMIT_KIND_COMPACT
-from widetable.operations.doctor import doctor as doctor_of_table
-from widetable.operations.doctor_report import DoctorReport, of_error
-from widetable.operations.inspection import DerivedState, Inspection, inspect_table
-from widetable.operations.neighbour import name_of, neighbour
-from widetable.operations.open_table import OpenTable
+from widetable.operations.handle.neighbour import name_of, neighbour
+from widetable.operations.handle.open_table import OpenTable
+from widetable.operations.health.doctor import doctor as doctor_of_table
+from widetable.operations.health.doctor_report import DoctorReport, of_error
+from widetable.operations.inspection.inspection import DerivedState, Inspection, inspect_table
 from widetable.warning_code import WarningCode, coded
 
 _NOT_MADE: Final = (InvalidError, UnsupportedError, NotFoundError)

@@ -38,10 +38,10 @@ from widetable.errors import (
     WidetableError,
 )
 from widetable.format.human_units import duration_text
-from widetable.operations.maintenance import INTERVAL_MILLIS, Derived
-from widetable.operations.maintenance_result import MaintenanceResult
-from widetable.operations.maintenance_rule import wait_millis
-from widetable.operations.open_table import OpenTable
+from widetable.operations.handle.open_table import OpenTable
+from widetable.operations.maintenance.maintenance import INTERVAL_MILLIS, Derived
+from widetable.operations.maintenance.maintenance_result import MaintenanceResult
+from widetable.operations.maintenance.maintenance_rule import wait_millis
 from widetable.schema import TableSchema
 from widetable.warning_code import WarningCode, warn
 

@@ -33,14 +33,14 @@ from widetable.arguments import one_of, refused, whole_number
 from widetable.derive.change_scan import ChangeReads, ChangeScan
 from widetable.derive.snapshot_difference import snapshot_difference
 from widetable.errors import InvalidError, NotFoundError
-from widetable.operations.barrier_scan import barrier_change_ids
-from widetable.operations.changes import change_batches as batches_of_snapshots
-from widetable.operations.changes import change_schema, change_splits, snapshot_range
-from widetable.operations.chosen_state import ChosenState, chosen_state
-from widetable.operations.newest_snapshot import held
-from widetable.operations.open_table import OpenTable
-from widetable.operations.supported import check_key_has_partition
-from widetable.operations.table_at import state_at
+from widetable.operations.handle.barrier_scan import barrier_change_ids
+from widetable.operations.handle.chosen_state import ChosenState, chosen_state
+from widetable.operations.handle.newest_snapshot import held
+from widetable.operations.handle.open_table import OpenTable
+from widetable.operations.handle.supported import check_key_has_partition
+from widetable.operations.queries.changes import change_batches as batches_of_snapshots
+from widetable.operations.queries.changes import change_schema, change_splits, snapshot_range
+from widetable.operations.queries.table_at import state_at
 
 MODES: Final = ("auto", "delta", "changelog", "diff", "barrier")
 

@@ -26,11 +26,11 @@ from widetable.derive.index_table import find_index
 from widetable.derived_options import IndexOption, index_options
 from widetable.errors import NotFoundError
 from widetable.format.snapshot import Snapshot
-from widetable.operations.lookup_keys import rows_of
-from widetable.operations.lookup_view import KEY_NUMBER
-from widetable.operations.neighbour import name_of
-from widetable.operations.open_table import OpenTable
-from widetable.operations.table_at import view_at
+from widetable.operations.handle.neighbour import name_of
+from widetable.operations.handle.open_table import OpenTable
+from widetable.operations.queries.lookup_keys import rows_of
+from widetable.operations.queries.lookup_view import KEY_NUMBER
+from widetable.operations.queries.table_at import view_at
 
 # Each failure takes a feeder and an expiry between two requests.
 _TRIES: Final = 5

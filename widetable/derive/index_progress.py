@@ -26,8 +26,8 @@ from widetable.derive.fingerprint import fingerprint_of, snapshot_facts
 from widetable.derived_options import IndexOption
 from widetable.errors import InvalidError, NotFoundError
 from widetable.format.snapshot import Snapshot
-from widetable.operations.neighbour import name_of
-from widetable.operations.open_table import OpenTable
+from widetable.operations.handle.neighbour import name_of
+from widetable.operations.handle.open_table import OpenTable
 from widetable.schema import TableSchema
 
 _FIELDS: Final = 4

@@ -46,12 +46,12 @@ from widetable.derive.row_difference import equal_rows
 from widetable.derived_options import IndexOption
 from widetable.errors import ConflictError, DamagedError, InvalidError, NotFoundError
 from widetable.new_schema import new_schema
-from widetable.operations.held_lease import held_lease
-from widetable.operations.neighbour import name_of, path_of
-from widetable.operations.newest_snapshot import held
-from widetable.operations.open_table import OpenTable
-from widetable.operations.table_commit import append_messages, discard, overwrite_by
-from widetable.operations.table_write import any_writer
+from widetable.operations.handle.held_lease import held_lease
+from widetable.operations.handle.neighbour import name_of, path_of
+from widetable.operations.handle.newest_snapshot import held
+from widetable.operations.handle.open_table import OpenTable
+from widetable.operations.writes.table_commit import append_messages, discard, overwrite_by
+from widetable.operations.writes.table_write import any_writer
 from widetable.paths import TablePaths
 from widetable.schema import ROW_KIND_COLUMN, TableSchema
 from widetable.warning_code import WarningCode, warn

@@ -15,15 +15,15 @@ import pyarrow as pa
 from widetable.arguments import one_of
 from widetable.derive.derived_state import inspect
 from widetable.errors import InvalidError
-from widetable.operations import (
+from widetable.operations.handle.open_table import OpenTable
+from widetable.operations.inspection import (
     inspected_barriers,
     inspected_files,
     inspected_holders,
     inspected_past,
 )
-from widetable.operations.inspected_names import NAMES, OF_A_SNAPSHOT
-from widetable.operations.inspection import Inspection
-from widetable.operations.open_table import OpenTable
+from widetable.operations.inspection.inspected_names import NAMES, OF_A_SNAPSHOT
+from widetable.operations.inspection.inspection import Inspection
 
 _OF_THE_TABLE: Final[Mapping[str, Callable[[OpenTable], pa.Table]]] = {
     "snapshots": inspected_past.snapshots,

@@ -33,7 +33,7 @@ from widetable.derive.joined_plan import JoinedPlan, KeyWay
 from widetable.derive.joined_rows import all_matches, one_match
 from widetable.derive.row_difference import row_difference
 from widetable.lsm.key_lookup import key_pieces
-from widetable.operations.open_table import OpenTable
+from widetable.operations.handle.open_table import OpenTable
 
 # Keys are made distinct when so many have come.
 _KEYS_AT_ONCE: Final = 1 << 20

@@ -29,8 +29,8 @@ from widetable.derive.fingerprint import fingerprint_of, snapshot_facts
 from widetable.derive.joined_plan import JoinedPlan
 from widetable.errors import NotFoundError
 from widetable.format.snapshot import Snapshot
-from widetable.operations.neighbour import name_of
-from widetable.operations.open_table import OpenTable
+from widetable.operations.handle.neighbour import name_of
+from widetable.operations.handle.open_table import OpenTable
 from widetable.schema import TableSchema
 from widetable.write.table_state import TableState
 

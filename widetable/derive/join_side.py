@@ -21,8 +21,8 @@ from widetable.derive.row_changes import ChangedRows, changed_rows
 from widetable.derive.row_difference import equal_rows
 from widetable.errors import InvalidError
 from widetable.format.row_budget import RowBudget
-from widetable.operations.open_table import OpenTable
-from widetable.operations.table_at import scan_at, view_at
+from widetable.operations.handle.open_table import OpenTable
+from widetable.operations.queries.table_at import scan_at, view_at
 
 # Rows of a piece of join keys take about so much memory on each side; nobody knows how many there are of the first.
 _PIECE_BYTES = 32 << 20

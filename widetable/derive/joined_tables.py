@@ -38,7 +38,7 @@ from widetable.derive.join_plan import JoinArguments, JoinPlan, SameName, plan_j
 from widetable.derive.late_table import LateTable, late_table
 from widetable.errors import InvalidError
 from widetable.format.snapshot import Snapshot
-from widetable.operations.open_table import OpenTable
+from widetable.operations.handle.open_table import OpenTable
 from widetable.storage.locate import locate
 
 # What an index is to a join.

@@ -44,7 +44,7 @@ from widetable.derive.row_difference import equal_rows
 from widetable.derive.touched_rows import append_untouched
 from widetable.errors import InvalidError
 from widetable.format.row_budget import memory_bytes
-from widetable.operations.table_at import scan_at, view_at
+from widetable.operations.queries.table_at import scan_at, view_at
 from widetable.read.filters import parse
 from widetable.schema import ROW_KIND_COLUMN
 

@@ -22,8 +22,8 @@ from widetable.commit.schema_store import SchemaStore
 from widetable.derive.join_plan import JoinArguments
 from widetable.errors import InvalidError, NotFoundError
 from widetable.new_schema import new_schema
-from widetable.operations.open_table import OpenTable
-from widetable.operations.table_commit import append_messages
+from widetable.operations.handle.open_table import OpenTable
+from widetable.operations.writes.table_commit import append_messages
 from widetable.paths import TablePaths
 from widetable.schema import TableSchema
 from widetable.storage.file_io import FileIO

@@ -21,8 +21,8 @@ from widetable.derive.join_plan import JoinArguments, plan_join
 from widetable.derive.joined_tables import LookupJoin, join_by, new_lookup_join, opened
 from widetable.derive.pinned_join import PinnedJoin, keep_join
 from widetable.errors import InvalidError
-from widetable.operations.open_table import OpenTable
-from widetable.operations.snapshot_choice import load_snapshot
+from widetable.operations.handle.open_table import OpenTable
+from widetable.operations.handle.snapshot_choice import load_snapshot
 
 
 def lookup_join(

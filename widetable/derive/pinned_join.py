@@ -38,9 +38,9 @@ from widetable.format.row_budget import BATCH_BYTES, RowBudget, memory_bytes, ro
 from widetable.kernels.arrow_buffers import one_array
 from widetable.kernels.gather import take_rows
 from widetable.kernels.take_capacity import check_capacity_of_rows
-from widetable.operations.kept_lookups import KeptLookups, PinnedSnapshot
-from widetable.operations.lookup_view import Matches
-from widetable.operations.taken_rows import TooManyBytesError
+from widetable.operations.queries.kept_lookups import KeptLookups, PinnedSnapshot
+from widetable.operations.queries.lookup_view import Matches
+from widetable.operations.queries.row_gather import TooManyBytesError
 from widetable.row_kind import is_retraction
 from widetable.schema import TableSchema
 from widetable.types import arrow_type

@@ -24,8 +24,8 @@ import pyarrow as pa
 from widetable.commit.touched_keys import distinct_keys, touched_files, touched_groups
 from widetable.derive.join_partitions import partition_values
 from widetable.format.bucket_id import BucketId
-from widetable.operations.open_table import OpenTable
-from widetable.operations.table_at import scan_at, view_at
+from widetable.operations.handle.open_table import OpenTable
+from widetable.operations.queries.table_at import scan_at, view_at
 from widetable.schema import TableSchema
 
 _KEYS_AT_ONCE: Final = 1 << 16

@@ -27,8 +27,8 @@ from widetable.commit.live_files import LiveFiles
 from widetable.derive.equal_keys import rows_without
 from widetable.derive.join_side import present
 from widetable.derive.row_difference import row_difference
-from widetable.operations.chosen_state import ChosenState
-from widetable.operations.lookup_view import LookupView
+from widetable.operations.handle.chosen_state import ChosenState
+from widetable.operations.queries.lookup_view import LookupView
 from widetable.read.scan import TableScan
 from widetable.read.split import Split, SplitRead
 

@@ -17,11 +17,11 @@ from widetable.commit.barrier_step import BarrierStep
 from widetable.commit.commit_identity import Identity
 from widetable.commit.touched_keys import TouchedFiles, touched_among, touched_files, touched_near
 from widetable.errors import ConflictError, InvalidError
-from widetable.operations.asked_keys import asked_keys
-from widetable.operations.lookup_keys import key_rows
-from widetable.operations.open_table import OpenTable
-from widetable.operations.table_commit import append_messages, discard
-from widetable.operations.table_write import any_writer
+from widetable.operations.handle.open_table import OpenTable
+from widetable.operations.queries.lookup_keys import key_rows
+from widetable.operations.queries.requested_keys import asked_keys
+from widetable.operations.writes.table_commit import append_messages, discard
+from widetable.operations.writes.table_write import any_writer
 from widetable.write.commit_message import CommitMessage
 
 _TRIES: Final = 8

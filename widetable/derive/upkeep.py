@@ -1,6 +1,6 @@
 """Keeping a table in order, and what is made of it up to date: `Table.maintain`.
 
-Raises what a Maintainer raises (operations/maintenance).
+Raises what a Maintainer raises (operations/maintenance/maintenance).
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from collections.abc import Callable
 
 from widetable.arguments import called, flag, instance
 from widetable.derive.derived_tables import DerivedTables
-from widetable.operations.maintenance import (
+from widetable.operations.handle.open_table import OpenTable
+from widetable.operations.maintenance.maintenance import (
     INTERVAL_MILLIS,
     Compact,
     Maintainer,
     Upkeep,
     compact_here,
 )
-from widetable.operations.maintenance_result import MaintenanceResult
-from widetable.operations.open_table import OpenTable
+from widetable.operations.maintenance.maintenance_result import MaintenanceResult
 
 
 def maintain(

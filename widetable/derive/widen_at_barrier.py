@@ -57,13 +57,13 @@ from widetable.derive.widen_progress import (
 from widetable.derive.widen_rows import asked_columns, differing
 from widetable.derive.widen_schema import check_one_interval, wanted_columns
 from widetable.derived_options import WIDENER_RUN, WidenOption, widen_options
-from widetable.operations.barrier_scan import active_revision, barrier_views
-from widetable.operations.barrier_writer import let_leave
-from widetable.operations.held_lease import held_lease
-from widetable.operations.neighbour import name_of, neighbour
-from widetable.operations.newest_snapshot import held
-from widetable.operations.open_table import OpenTable
-from widetable.operations.table_commit import append_messages
+from widetable.operations.barriers.barrier_writer import let_leave
+from widetable.operations.handle.barrier_scan import active_revision, barrier_views
+from widetable.operations.handle.held_lease import held_lease
+from widetable.operations.handle.neighbour import name_of, neighbour
+from widetable.operations.handle.newest_snapshot import held
+from widetable.operations.handle.open_table import OpenTable
+from widetable.operations.writes.table_commit import append_messages
 from widetable.read.barrier_view import BarrierViews
 from widetable.read.next_barrier import Available, next_barrier
 from widetable.schema import TableSchema

@@ -45,9 +45,9 @@ from widetable.errors import NotFoundError
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.kernels.arrow_buffers import one_array
-from widetable.operations.lookup_view import LookupView
-from widetable.operations.open_table import OpenTable
-from widetable.operations.table_at import scan_at, view_at
+from widetable.operations.handle.open_table import OpenTable
+from widetable.operations.queries.lookup_view import LookupView
+from widetable.operations.queries.table_at import scan_at, view_at
 from widetable.read.arrow_rows import ArrowRows
 from widetable.write.safe_cast import key_cast
 

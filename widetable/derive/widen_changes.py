@@ -41,10 +41,10 @@ from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ADD
 from widetable.kernels.arrow_buffers import one_array
-from widetable.operations.barrier_scan import barrier_changes, scan_of_view, state_of_view
-from widetable.operations.lookup_view import LookupView
-from widetable.operations.open_table import OpenTable
-from widetable.operations.table_at import view_at
+from widetable.operations.handle.barrier_scan import barrier_changes, scan_of_view, state_of_view
+from widetable.operations.handle.open_table import OpenTable
+from widetable.operations.queries.lookup_view import LookupView
+from widetable.operations.queries.table_at import view_at
 from widetable.read.barrier_changes import BarrierChanges
 from widetable.read.barrier_view import BarrierView, BarrierViews
 

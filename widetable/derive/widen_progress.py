@@ -32,8 +32,8 @@ from widetable.derive.fingerprint import fingerprint_of, snapshot_facts
 from widetable.derived_options import WidenOption
 from widetable.errors import NotFoundError
 from widetable.format.snapshot import Snapshot
-from widetable.operations.neighbour import name_of
-from widetable.operations.open_table import OpenTable
+from widetable.operations.handle.neighbour import name_of
+from widetable.operations.handle.open_table import OpenTable
 
 # Commits of one round at most, so that rounds have numbers of their own: never change.
 PIECES: Final = 1 << 20

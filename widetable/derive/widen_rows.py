@@ -16,8 +16,8 @@ from widetable.derive.row_difference import equal_rows
 from widetable.derived_options import WidenOption
 from widetable.kernels.arrow_buffers import one_array
 from widetable.merge.widened_rules import carried_columns
-from widetable.operations.lookup_view import LookupView
-from widetable.operations.open_table import OpenTable
+from widetable.operations.handle.open_table import OpenTable
+from widetable.operations.queries.lookup_view import LookupView
 from widetable.schema import TableSchema
 
 

@@ -53,11 +53,11 @@ from widetable.derive.widen_rows import asked_columns, differing
 from widetable.derive.widen_schema import wanted_columns
 from widetable.derived_options import WidenOption
 from widetable.errors import ConflictError, DamagedError, InvalidError
-from widetable.operations.held_lease import held_lease
-from widetable.operations.neighbour import neighbour
-from widetable.operations.newest_snapshot import held
-from widetable.operations.open_table import OpenTable
-from widetable.operations.table_at import view_at
+from widetable.operations.handle.held_lease import held_lease
+from widetable.operations.handle.neighbour import neighbour
+from widetable.operations.handle.newest_snapshot import held
+from widetable.operations.handle.open_table import OpenTable
+from widetable.operations.queries.table_at import view_at
 from widetable.warning_code import WarningCode, warn
 
 FACT, DIM = "widen.fact", "widen.dim"

@@ -29,9 +29,9 @@ from typing import Final
 
 from widetable.errors import InvalidError, NotFoundError, StorageError
 from widetable.meta.meta_service import MetaService, ServiceSession
-from widetable.operations.open_table import OpenTable
-from widetable.operations.session import Session
-from widetable.operations.shown_barriers import ShownBarrier, ShownBarriers
+from widetable.operations.barriers.barrier_listing import ShownBarrier, ShownBarriers
+from widetable.operations.barriers.session import Session
+from widetable.operations.handle.open_table import OpenTable
 from widetable.paths import TablePaths, branch_root
 from widetable.storage.file_io import FileIO
 

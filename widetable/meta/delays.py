@@ -32,7 +32,7 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 
 from widetable.commit.writer_registration import DERIVED, Job
-from widetable.operations.inspected_frame import frame_of_rows, frame_schema
+from widetable.operations.inspection.inspected_frame import frame_of_rows, frame_schema
 
 _TABLES: Final = frame_schema(
     "barrier int64, table string, written_delay_millis int64, changes_delay_millis int64?, path list, "

@@ -24,8 +24,8 @@ from widetable.commit.writer_registration import RUNNING
 from widetable.errors import ConflictError
 from widetable.job_names import registration_name
 from widetable.meta.registered_jobs import JobsOfTable
-from widetable.operations.barrier_writer import let_leave, nobody_waits_for
-from widetable.operations.open_table import OpenTable
+from widetable.operations.barriers.barrier_writer import let_leave, nobody_waits_for
+from widetable.operations.handle.open_table import OpenTable
 
 
 def check_waited_for(writer: str, table: JobsOfTable) -> None:

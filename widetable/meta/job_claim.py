@@ -35,7 +35,7 @@ from widetable.commit.writer_registration import (
 )
 from widetable.meta.column_claims import check_columns
 from widetable.meta.registered_jobs import jobs_of
-from widetable.operations.open_table import OpenTable
+from widetable.operations.handle.open_table import OpenTable
 
 
 def claim(

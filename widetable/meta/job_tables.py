@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from widetable.commit.barrier_table import interval_of, one_interval
 from widetable.errors import InvalidError
-from widetable.operations.open_table import OpenTable
+from widetable.operations.handle.open_table import OpenTable
 from widetable.paths import table_name
 
 

@@ -34,8 +34,8 @@ from widetable.commit.writer_registration import (
     silent_jobs,
 )
 from widetable.derived_options import WIDENER_RUN, WidenOption, widen_options
-from widetable.operations.barrier_scan import barrier_views
-from widetable.operations.open_table import OpenTable
+from widetable.operations.handle.barrier_scan import barrier_views
+from widetable.operations.handle.open_table import OpenTable
 
 
 @dataclass(frozen=True)

@@ -44,14 +44,14 @@ from widetable.meta.barrier_floor import keep_common_barriers
 from widetable.meta.job_graph import JobGraph
 from widetable.meta.topology import Topology
 from widetable.meta.warehouse import Warehouse, tables_under_barriers
-from widetable.operations.barrier_scan import (
+from widetable.operations.barriers.revision import barrier_to_go_to, came_to, go_back, lost_commits
+from widetable.operations.handle.barrier_scan import (
     barrier_changes,
     barrier_views,
     first_kept_for,
     newest_revision,
 )
-from widetable.operations.open_table import OpenTable
-from widetable.operations.revision import barrier_to_go_to, came_to, go_back, lost_commits
+from widetable.operations.handle.open_table import OpenTable
 
 
 @dataclass(frozen=True)

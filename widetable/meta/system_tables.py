@@ -53,9 +53,9 @@ from widetable.meta.barrier_times import KeptBarriers
 from widetable.meta.registered_jobs import JobsOfTable, leads_of, merged
 from widetable.meta.table_progress import TableProgress
 from widetable.meta.warehouse import Warehouse
-from widetable.operations.open_table import OpenTable
-from widetable.operations.table_read import scan
-from widetable.operations.table_write import write
+from widetable.operations.handle.open_table import OpenTable
+from widetable.operations.queries.table_read import scan
+from widetable.operations.writes.table_write import write
 from widetable.options import TableOptions
 from widetable.paths import META_DATABASE
 from widetable.schema import ROW_KIND_COLUMN

@@ -24,8 +24,8 @@ from itertools import islice
 from widetable import options as opt
 from widetable.commit.barrier_state import BarrierState
 from widetable.errors import NotFoundError
-from widetable.operations.barrier_scan import barrier_changes, barrier_views
-from widetable.operations.open_table import OpenTable
+from widetable.operations.handle.barrier_scan import barrier_changes, barrier_views
+from widetable.operations.handle.open_table import OpenTable
 from widetable.read.barrier_changes import BY_COMPACTION, BarrierChanges
 from widetable.read.barrier_view import BarrierView, BarrierViews
 

@@ -67,9 +67,9 @@ from widetable.meta.table_progress import (
     progress_of,
 )
 from widetable.meta.warehouse import Warehouse, tables_under_barriers
-from widetable.operations.barrier_scan import barrier_views
-from widetable.operations.common_barrier import common_barrier
-from widetable.operations.open_table import OpenTable
+from widetable.operations.barriers.common_barrier import common_barrier
+from widetable.operations.handle.barrier_scan import barrier_views
+from widetable.operations.handle.open_table import OpenTable
 
 # What a session's barrier is complete in.
 TABLES: Final = "tables"

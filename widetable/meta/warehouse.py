@@ -8,7 +8,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from widetable.barrier_options import BARRIER_INTERVAL
-from widetable.operations.open_table import OpenTable
+from widetable.operations.handle.open_table import OpenTable
 
 
 class Warehouse(Protocol):

@@ -51,7 +51,7 @@ class BarrierChanges:
     """Of one table, by the snapshots that `views` knows.
 
     A look at one moment: what is committed or expires later is not seen
-    (`operations/barrier_scan.behind_expiry` looks again). A call bisects over the snapshots;
+    (`operations/handle/barrier_scan.behind_expiry` looks again). A call bisects over the snapshots;
     `commits` and `available` look at each of a range.
     """
 

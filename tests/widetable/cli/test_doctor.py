@@ -18,7 +18,7 @@ from tests.branched import create, put
 from tests.command_line import run
 from widetable.cli.command_parser import parsed
 from widetable.cli.commands import COMMANDS
-from widetable.operations import bucket_advice
+from widetable.operations.health import bucket_advice
 
 
 def torn_consumer(table: wt.Table) -> None:

@@ -11,7 +11,7 @@ import widetable as wt
 from tests.branched import create, put
 from tests.command_line import run
 from widetable.format.human_units import duration_text, size_text, time_text
-from widetable.operations.inspected_names import NAMES
+from widetable.operations.inspection.inspected_names import NAMES
 
 
 @pytest.fixture

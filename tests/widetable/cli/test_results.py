@@ -17,7 +17,7 @@ from tests.command_line import Ran, run
 from tests.fixture_tables import ROOT
 from tests.joined import joined_at
 from widetable.cli.commands import COMMANDS
-from widetable.operations.inspected_names import NAMES
+from widetable.operations.inspection.inspected_names import NAMES
 
 # In an order in which each finds what it needs; PATH is the table, ROOT the directory around it.
 CALLS = """

@@ -16,7 +16,7 @@ from tests.overtaken import PARTIAL, SCHEMA, SHAPES, Overtaken, Row, Shape, rows
 from tests.plain_rows import python_rows
 from widetable.commit.manifest_cache import MANIFEST_CACHE
 from widetable.errors import StorageError
-from widetable.operations.barrier_writer import BarrierWriter
+from widetable.operations.barriers.barrier_writer import BarrierWriter
 from widetable.storage.local import LocalFileIO
 from widetable.write.commit_message import CommitMessage
 

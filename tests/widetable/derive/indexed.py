@@ -10,8 +10,8 @@ import pyarrow as pa
 
 import widetable as wt
 from widetable.commit.commit_identity import Identity
-from widetable.operations.table_commit import overwrite_by
-from widetable.operations.table_write import any_writer
+from widetable.operations.writes.table_commit import overwrite_by
+from widetable.operations.writes.table_write import any_writer
 from widetable.schema import ROW_KIND_COLUMN
 
 DIM = pa.schema([("k", pa.int64()), ("name", pa.string()), ("city", pa.string())])

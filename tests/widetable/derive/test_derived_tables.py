@@ -11,8 +11,8 @@ import pytest
 import widetable as wt
 from tests.widetable.derive.shop import CUSTOMERS, Shop
 from widetable.derive import derived_tables
-from widetable.operations.maintenance import Upkeep
-from widetable.operations.maintenance_result import MaintenanceResult
+from widetable.operations.maintenance.maintenance import Upkeep
+from widetable.operations.maintenance.maintenance_result import MaintenanceResult
 
 OPTIONS = {"widetable.fsync": "false", "write-only": "true"}
 KINDS = ("index", "widen", "join")

@@ -22,7 +22,7 @@ from tests.joined import changes, newest
 from widetable.commit.consumer_store import ConsumerStore
 from widetable.derive import delta_join, join_difference, join_side, row_changes
 from widetable.derive.join_difference import JoinDifference
-from widetable.operations.table_commit import append_messages
+from widetable.operations.writes.table_commit import append_messages
 
 Row = dict[str, Any]
 Rows = dict[str, Row]

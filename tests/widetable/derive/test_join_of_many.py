@@ -23,7 +23,7 @@ from widetable.derive import pinned_join as module
 from widetable.derive.join_plan import JoinArguments
 from widetable.derive.joined_tables import INDEX, LookupJoin, new_lookup_join
 from widetable.derive.pinned_join import PinnedJoin
-from widetable.operations.open_table import OpenTable
+from widetable.operations.handle.open_table import OpenTable
 from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
 

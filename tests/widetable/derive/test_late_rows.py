@@ -20,7 +20,7 @@ from widetable.derive.join_plan import JoinArguments
 from widetable.derive.joined_tables import PENDING, LookupJoin, new_lookup_join
 from widetable.derive.late_rows import LateJoin
 from widetable.derive.late_table import BATCH, JOIN
-from widetable.operations.open_table import OpenTable
+from widetable.operations.handle.open_table import OpenTable
 from widetable.storage.local import LocalFileIO
 
 IO = LocalFileIO(fsync=False)

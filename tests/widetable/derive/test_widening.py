@@ -17,8 +17,8 @@ from widetable.commit.commit_identity import Identity
 from widetable.derive import touched_rows, widen_candidates, widening
 from widetable.derive.widening import DIM, FACT, widen_round
 from widetable.derived_options import widen_options
-from widetable.operations.table_commit import append_messages
-from widetable.operations.table_write import any_writer
+from widetable.operations.writes.table_commit import append_messages
+from widetable.operations.writes.table_write import any_writer
 
 
 @pytest.fixture

@@ -24,8 +24,8 @@ from widetable.derive.upkeep import maintainer
 from widetable.derive.widen_at_barrier import next_widened
 from widetable.derived_options import widen_options
 from widetable.errors import ConflictError, InvalidError, NotFoundError, StorageError
-from widetable.operations.barrier_scan import barrier_views
-from widetable.operations.table_commit import append_messages
+from widetable.operations.handle.barrier_scan import barrier_views
+from widetable.operations.writes.table_commit import append_messages
 from widetable.read.next_barrier import Available
 
 

@@ -15,7 +15,7 @@ from tests.tallies import Note
 from tests.widetable.derive.orders import FACT, INTERVAL, WIDENER, Killed, Orders
 from widetable.derive import touched_rows, widen_candidates
 from widetable.errors import NotFoundError, StorageError
-from widetable.operations.table_commit import append_messages
+from widetable.operations.writes.table_commit import append_messages
 from widetable.storage.file_io import FileIO
 from widetable.storage.local import LocalFileIO
 

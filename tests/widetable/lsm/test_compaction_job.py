@@ -16,16 +16,16 @@ from widetable.commit.schema_store import SchemaStore
 from widetable.errors import ConflictError, StorageError
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ManifestEntry
-from widetable.lsm import compaction_job
 from widetable.lsm.bucket_plan import Plan, Scope, plan_bucket
-from widetable.lsm.compaction_job import (
+from widetable.new_schema import new_schema
+from widetable.operations.compaction import compaction_job
+from widetable.operations.compaction.compaction_job import (
     BucketWork,
     CompactionJob,
     Outcome,
     RunWorks,
     one_by_one,
 )
-from widetable.new_schema import new_schema
 from widetable.write.commit_message import CommitMessage
 from widetable.write.discard import discard
 

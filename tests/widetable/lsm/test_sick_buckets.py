@@ -14,9 +14,9 @@ import widetable as wt
 from widetable.errors import DamagedError
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
-from widetable.lsm import sick_buckets
 from widetable.lsm.bucket_plan import Plan, Scope, plan_bucket
-from widetable.lsm.sick_buckets import SickBuckets, is_of_bucket
+from widetable.operations.compaction import quarantined_buckets as sick_buckets
+from widetable.operations.compaction.quarantined_buckets import SickBuckets, is_of_bucket
 from widetable.write.table_state import TableState
 
 BUCKET = BucketId(b"", 0)

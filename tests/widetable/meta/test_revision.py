@@ -17,9 +17,9 @@ from tests.forked import in_a_child
 from tests.kill.killing_file_io import DiesAtPublish
 from tests.revised_chain import Chain
 from widetable.errors import ConflictError, InvalidError, NotFoundError, StorageError
-from widetable.operations import session as session_module
-from widetable.operations.barrier_scan import barrier_changes, barrier_views
-from widetable.operations.open_table import OpenTable
+from widetable.operations.barriers import session as session_module
+from widetable.operations.handle.barrier_scan import barrier_changes, barrier_views
+from widetable.operations.handle.open_table import OpenTable
 from widetable.read.barrier_view import BarrierViews
 from widetable.storage.local import LocalFileIO
 

@@ -16,8 +16,8 @@ from tests.command_line import run
 from widetable.commit.writer_registration import PENDING_MILLIS, RUNNING_MILLIS
 from widetable.errors import ConflictError, InvalidError, NotFoundError
 from widetable.meta.topology import Topology
-from widetable.operations.barrier_writer import BarrierWriter, let_leave
-from widetable.operations.job_writer import JobBatch, JobWriter
+from widetable.operations.barriers.barrier_writer import BarrierWriter, let_leave
+from widetable.operations.barriers.job_writer import JobBatch, JobWriter
 
 OPTIONS = {
     "bucket": "1",

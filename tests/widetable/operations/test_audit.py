@@ -21,7 +21,7 @@ from tests.widetable.operations.table_surgery import (
     without_row,
 )
 from widetable.format.manifest_entry import ADD
-from widetable.operations.audit_report import AuditReport
+from widetable.operations.health.audit_report import AuditReport
 from widetable.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 
 LOOKUP = ROOT / "wh_java/fx.db/cl_lookup"

@@ -21,8 +21,8 @@ from tests.barrier_tables import (
 )
 from tests.command_line import run
 from widetable.errors import InvalidError, NotFoundError
-from widetable.lsm import compaction_job
-from widetable.operations.barrier_writer import BarrierWriter
+from widetable.operations.barriers.barrier_writer import BarrierWriter
+from widetable.operations.compaction import compaction_job
 
 Changes = list[tuple[Any, ...]]
 

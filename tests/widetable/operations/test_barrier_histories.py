@@ -30,8 +30,8 @@ from tests.barrier_tables import (
 from tests.tallies import Note
 from widetable.errors import ConflictError, InvalidError, NotFoundError
 from widetable.lsm.bucket_plan import Scope
-from widetable.operations.barrier_scan import barrier_changes, barrier_views, scan_of_view
-from widetable.operations.compaction import compact_all
+from widetable.operations.compaction.compaction import compact_all
+from widetable.operations.handle.barrier_scan import barrier_changes, barrier_views, scan_of_view
 
 Rows = list[tuple[int | None, ...]]
 _KEYS = 6

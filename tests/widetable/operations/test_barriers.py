@@ -24,7 +24,7 @@ from tests.command_line import run
 from widetable.arguments import LARGEST
 from widetable.barrier_options import BARRIER_INTERVAL
 from widetable.errors import ConflictError, InvalidError, NotFoundError, UnsupportedError
-from widetable.operations.barrier_writer import BarrierWriter
+from widetable.operations.barriers.barrier_writer import BarrierWriter
 from widetable.worker_thread import in_threads
 
 

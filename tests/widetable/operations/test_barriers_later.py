@@ -30,7 +30,7 @@ from widetable.errors import (
     StorageError,
     UnsupportedError,
 )
-from widetable.operations.barrier_scan import barrier_views
+from widetable.operations.handle.barrier_scan import barrier_views
 from widetable.storage.local import LocalFileIO
 
 IO = LocalFileIO(fsync=False)

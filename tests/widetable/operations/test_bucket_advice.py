@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from widetable.format.bucket_id import BucketId
-from widetable.operations.bucket_advice import Advice, BucketSize, bucket_advice
+from widetable.operations.health.bucket_advice import Advice, BucketSize, bucket_advice
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 

@@ -20,8 +20,8 @@ from widetable.commit.committer import Committer
 from widetable.commit.compaction_wishes import CompactionWishes
 from widetable.commit.lease import try_lease
 from widetable.format.bucket_id import BucketId
-from widetable.operations import compaction_after_commit
-from widetable.operations.compaction import Newest, newest_entries
+from widetable.operations.compaction import compaction_after_commit
+from widetable.operations.compaction.compaction import Newest, newest_entries
 from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
-from widetable.operations.column_path import parsed, printed
+from widetable.operations.ddl.column_path import parsed, printed
 from widetable.type_text import text_of
 from widetable.types import DataType
 

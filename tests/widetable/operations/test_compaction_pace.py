@@ -9,8 +9,8 @@ from contextlib import contextmanager
 import pytest
 
 from tests.patience import PATIENCE_SECONDS
-from widetable.operations import compaction_pace
-from widetable.operations.compaction_pace import Pace
+from widetable.operations.handle import compaction_pace
+from widetable.operations.handle.compaction_pace import Pace
 
 _SHORT_SECONDS = 0.05
 

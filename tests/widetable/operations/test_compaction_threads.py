@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from tests.patience import PATIENCE_SECONDS
-from widetable.operations.compaction_threads import CompactionThread
+from widetable.operations.handle.compaction_threads import CompactionThread
 
 ROOT = Path(__file__).resolve().parents[3]
 FORKS = """
 import os
 import threading
-from widetable.operations.compaction_threads import CompactionThread
+from widetable.operations.handle.compaction_threads import CompactionThread
 thread = CompactionThread("test")
 hold = threading.Event()
 thread.submit("t", hold.wait)

@@ -11,9 +11,9 @@ import pytest
 
 import widetable as wt
 from widetable.merge.aggregate_functions import AGGREGATES, columns_that_count
-from widetable.operations.counted_again import warn_of_new_query
-from widetable.operations.job_writer import JobBatch, JobWriter
-from widetable.operations.table_write import new_writer
+from widetable.operations.barriers.job_writer import JobBatch, JobWriter
+from widetable.operations.queries.double_count import warn_of_new_query
+from widetable.operations.writes.table_write import new_writer
 
 SUMS = {"merge-engine": "aggregation", "fields.s.aggregate-function": "sum"}
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import widetable as wt
 from tests.plain_rows import plain, python_rows, row_texts
 from tests.random_table import data_of, make, stamped_commits, table_specs
-from widetable.operations import delete
+from widetable.operations.writes import delete
 from widetable.schema import TableSchema
 from widetable.write.table_writer import TableWriter
 

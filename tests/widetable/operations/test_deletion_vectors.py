@@ -27,8 +27,8 @@ from widetable.format.index_manifest import (
 )
 from widetable.lsm.bucket_plan import Scope
 from widetable.lsm.compaction import compact_bucket
-from widetable.operations.compaction import due_plans, newest_entries
-from widetable.operations.partition_move import PartitionMove
+from widetable.operations.compaction.compaction import due_plans, newest_entries
+from widetable.operations.maintenance.partition_move import PartitionMove
 from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
 from widetable.write.commit_message import CommitMessage

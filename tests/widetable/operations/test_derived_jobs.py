@@ -11,7 +11,7 @@ import pytest
 import widetable as wt
 from tests.derived_job import Job, sink_table, source_table
 from widetable.errors import ConflictError, NotFoundError
-from widetable.operations.aligned_source import AlignedSource
+from widetable.operations.barriers.aligned_source import AlignedSource
 
 
 def rows(scan: wt.TableScan) -> list[dict[str, int]]:

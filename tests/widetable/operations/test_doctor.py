@@ -20,8 +20,9 @@ from tests.widetable.operations.damaged_table import (
     path_of,
     rows,
 )
-from widetable.operations import backlog, doctor
-from widetable.operations.held_lease import held_lease
+from widetable.operations.compaction import backlog
+from widetable.operations.handle.held_lease import held_lease
+from widetable.operations.health import doctor
 
 
 @pytest.fixture

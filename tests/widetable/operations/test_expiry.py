@@ -30,9 +30,9 @@ from widetable.commit.clock import SystemClock
 from widetable.commit.manifest_cache import MANIFEST_CACHE
 from widetable.commit.read_lease import hold
 from widetable.commit.retired_snapshots import RetiredSnapshots
-from widetable.operations.expiry import expire
-from widetable.operations.expiry_choice import Retention
-from widetable.operations.supported import check_writable
+from widetable.operations.handle.supported import check_writable
+from widetable.operations.history.expiry import expire
+from widetable.operations.history.expiry_choice import Retention
 from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
 

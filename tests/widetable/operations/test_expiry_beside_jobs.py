@@ -14,7 +14,7 @@ import widetable as wt
 from tests.derived_job import Job, sink_table, source_table
 from tests.widetable.operations.test_derived_jobs import put, rows
 from widetable.errors import ConflictError, NotFoundError
-from widetable.operations.aligned_source import AlignedSource
+from widetable.operations.barriers.aligned_source import AlignedSource
 from widetable.storage.local import LocalFileIO
 
 

@@ -12,7 +12,7 @@ from tests.widetable.commit.fake_table import data_file, region
 from widetable.errors import InvalidError
 from widetable.format.data_file_meta import upgrade
 from widetable.format.manifest_entry import ADD, DELETE, ManifestEntry
-from widetable.operations.expiry_choice import (
+from widetable.operations.history.expiry_choice import (
     Retention,
     choose_snapshots,
     retention_of,

@@ -14,14 +14,14 @@ import widetable as wt
 from tests.branched import create, opened, put
 from tests.fixture_tables import TABLES, FixtureTable
 from widetable.commit.read_lease import hold
-from widetable.operations import (
+from widetable.operations.handle.held_lease import held_lease
+from widetable.operations.inspection import (
     inspected_barriers,
     inspected_files,
     inspected_holders,
     inspected_past,
 )
-from widetable.operations.held_lease import held_lease
-from widetable.operations.inspected_names import NAMES, OF_A_SNAPSHOT
+from widetable.operations.inspection.inspected_names import NAMES, OF_A_SNAPSHOT
 
 DECLARED = {
     name: getattr(module, name.upper())

@@ -14,8 +14,8 @@ import pytest
 import widetable as wt
 from widetable.commit.consumer_store import ConsumerStore
 from widetable.commit.read_lease import hold
-from widetable.operations.backlog import Backlog, ConsumerLag
-from widetable.operations.held_lease import held_lease
+from widetable.operations.compaction.backlog import Backlog, ConsumerLag
+from widetable.operations.handle.held_lease import held_lease
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.string())])
 

@@ -23,7 +23,7 @@ import widetable as wt
 from tests.counting_file_io import CountingFileIO
 from tests.plain_rows import plain, python_rows
 from tests.random_table import data_of, make, stamped_commits, table_specs
-from widetable.operations import lookup_caches
+from widetable.operations.handle import lookup_caches
 
 STRATEGY = "widetable.lookup-strategy"
 KEY = pa.field("k", pa.int64(), nullable=False)
@@ -439,8 +439,10 @@ def test_more_text_than_an_array_holds_is_reported(
     def overflowing(*_: Any) -> pa.Array:
         raise pa.ArrowInvalid("offset overflow while concatenating arrays")
 
-    monkeypatch.setattr("widetable.operations.lookup_view._FEW", few)
-    monkeypatch.setattr("widetable.operations.taken_rows.take", overflowing)
-    monkeypatch.setattr("widetable.operations.taken_rows.pc", SimpleNamespace(take=overflowing))
+    monkeypatch.setattr("widetable.operations.queries.lookup_view._FEW", few)
+    monkeypatch.setattr("widetable.operations.queries.row_gather.take", overflowing)
+    monkeypatch.setattr(
+        "widetable.operations.queries.row_gather.pc", SimpleNamespace(take=overflowing)
+    )
     with pytest.raises(wt.InvalidError, match="fewer keys"):
         small.lookup([1, 1], ["a"])

@@ -13,8 +13,8 @@ import pytest
 
 import widetable as wt
 from tests.patience import PATIENCE_SECONDS, wait_for
-from widetable.operations.lookup_call import MOST_KEYS, LookupCall, taken_along
-from widetable.operations.lookup_view import LookupView
+from widetable.operations.queries.lookup_call import MOST_KEYS, LookupCall, taken_along
+from widetable.operations.queries.lookup_view import LookupView
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), False), ("a", pa.int64()), ("b", pa.string())])
 
@@ -88,7 +88,7 @@ def test_whoever_waits_is_answered_in_one_turn(table: wt.Table, turns: list[int]
 def test_large_rows_are_not_kept_by_who_asked_for_others(
     table: wt.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("widetable.operations.lookup_call._MOST_SHARED_BYTES", 0)
+    monkeypatch.setattr("widetable.operations.queries.lookup_call._MOST_SHARED_BYTES", 0)
     with table.lookup_session() as session:
         asking = _Asking(session, [[key] for key in range(10)])
         asking.run()

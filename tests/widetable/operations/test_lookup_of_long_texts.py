@@ -17,7 +17,7 @@ from widetable.merge import numbered_merge
 from widetable.merge.gather import gather
 from widetable.merge.plan import MergePlan
 from widetable.merge.window import Window
-from widetable.operations import lookup_view
+from widetable.operations.queries import lookup_view
 
 FILES = 5
 KEYS = 40

@@ -12,7 +12,7 @@ import pytest
 
 import widetable as wt
 from tests.plain_rows import plain, python_rows
-from widetable.operations import lookup_view
+from widetable.operations.queries import lookup_view
 
 STRATEGY = "widetable.lookup-strategy"
 # Kinds of key columns, and values that are hard to tell apart or lie at the ends of their order.

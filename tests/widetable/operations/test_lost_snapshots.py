@@ -22,8 +22,8 @@ from tests.kill.workload import table_options, table_schema
 from widetable.commit import snapshot_store
 from widetable.commit.manifest_cache import MANIFEST_CACHE
 from widetable.commit.snapshot_store import SnapshotStore
-from widetable.operations.lost_snapshots import accept_lost_snapshots
-from widetable.operations.open_table import OpenTable
+from widetable.operations.handle.open_table import OpenTable
+from widetable.operations.history.lost_snapshots import accept_lost_snapshots
 from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
 

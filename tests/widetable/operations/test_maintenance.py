@@ -17,11 +17,11 @@ import widetable as wt
 from tests.faults import Fault, FaultyFileIO
 from tests.patience import PATIENCE_SECONDS, wait_for
 from widetable.commit.clock import SystemClock
-from widetable.operations import maintenance
-from widetable.operations.cleaner import Cleaner
-from widetable.operations.compaction import Compacted
-from widetable.operations.maintenance import Maintainer, Upkeep
-from widetable.operations.maintenance_result import MaintenanceResult
+from widetable.operations.compaction.compaction import Compacted
+from widetable.operations.maintenance import maintenance
+from widetable.operations.maintenance.cleaner import Cleaner
+from widetable.operations.maintenance.maintenance import Maintainer, Upkeep
+from widetable.operations.maintenance.maintenance_result import MaintenanceResult
 from widetable.storage.local import LocalFileIO
 
 SCHEMA = pa.schema(

@@ -13,7 +13,7 @@ from widetable.errors import (
     UnsupportedError,
     WidetableError,
 )
-from widetable.operations.maintenance_rule import (
+from widetable.operations.maintenance.maintenance_rule import (
     FULL_COMPACTION_MILLIS,
     Answer,
     Compaction,

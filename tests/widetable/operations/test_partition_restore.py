@@ -10,7 +10,7 @@ import pytest
 
 import widetable as wt
 from tests.command_line import run
-from widetable.operations import restored_files
+from widetable.operations.health import restored_files
 
 FIRST, SECOND = date(2026, 11, 26), date(2026, 11, 27)
 Row = tuple[int, date, int]

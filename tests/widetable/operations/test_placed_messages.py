@@ -10,7 +10,7 @@ import pytest
 
 import widetable as wt
 from tests.random_table import live_files
-from widetable.operations import placed_messages
+from widetable.operations.writes import rebucketed_commit as placed_messages
 
 COLUMNS = {"k": "BIGINT", "a": "STRING", "a_at": "BIGINT", "b": "STRING", "b_at": "BIGINT"}
 OPTIONS = {

@@ -22,8 +22,8 @@ from widetable.errors import (
     UnsupportedError,
 )
 from widetable.lsm.bucket_plan import Scope
-from widetable.operations.compaction import compact_all
-from widetable.operations.job_writer import JobBatch, JobWriter
+from widetable.operations.barriers.job_writer import JobBatch, JobWriter
+from widetable.operations.compaction.compaction import compact_all
 from widetable.storage.local import LocalFileIO
 from widetable.worker_thread import in_threads
 

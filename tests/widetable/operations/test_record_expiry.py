@@ -12,7 +12,7 @@ import pytest
 
 import widetable as wt
 from tests.changelog_follower import Follower, changes_of
-from widetable.operations.maintenance import Upkeep
+from widetable.operations.maintenance.maintenance import Upkeep
 
 DAY = 86_400
 NOW = int(time.time())

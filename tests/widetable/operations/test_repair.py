@@ -29,7 +29,7 @@ from widetable.format import data_file_writer
 from widetable.format.data_file_reader import DataFile
 from widetable.format.footer_seal import Seal
 from widetable.format.manifest_entry import ManifestEntry
-from widetable.operations.salvage import salvage
+from widetable.operations.health.salvage import salvage
 from widetable.storage.local import LocalFileIO
 
 

@@ -15,7 +15,7 @@ from tests.patience import wait_for
 from tests.random_table import live_files
 from tests.rescaled import check, create, write
 from widetable.commit.committer import Committer
-from widetable.operations.partition_move import PartitionMove
+from widetable.operations.maintenance.partition_move import PartitionMove
 
 
 @pytest.mark.parametrize("producer", ["none", "lookup", "input"])

@@ -15,7 +15,7 @@ import widetable as wt
 from tests.plain_rows import plain, python_rows, row_texts
 from tests.random_table import data_of, make, stamped_commits, table_specs
 from tests.widetable.operations.test_delete import REMOVES, create, filled, keys_of, rows
-from widetable.operations import row_removal
+from widetable.operations.queries import row_removal
 
 # Tables in which a -D removes nothing, and others: the rows are taken out of the files of any.
 REWRITTEN: dict[str, dict[str, str]] = {

@@ -15,9 +15,10 @@ import widetable as wt
 from tests.barrier_tables import NAME, new_table, rows_of
 from widetable.commit.read_lease import ReadLease, hold
 from widetable.errors import NotFoundError
-from widetable.operations import session, shown_barriers
-from widetable.operations.barrier_scan import barrier_views
-from widetable.operations.shown_barriers import ShownBarrier, ShownBarriers
+from widetable.operations.barriers import barrier_listing as shown_barriers
+from widetable.operations.barriers import session
+from widetable.operations.barriers.barrier_listing import ShownBarrier, ShownBarriers
+from widetable.operations.handle.barrier_scan import barrier_views
 from widetable.read.barrier_view import BarrierViews
 
 

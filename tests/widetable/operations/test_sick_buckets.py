@@ -17,8 +17,8 @@ import widetable as wt
 from tests.broken_files import BREAKS, break_file
 from tests.counting_file_io import CountingFileIO
 from tests.faults import Fault, FaultyFileIO
-from widetable.lsm import sick_buckets
-from widetable.operations.maintenance import Maintainer, Upkeep
+from widetable.operations.compaction import quarantined_buckets as sick_buckets
+from widetable.operations.maintenance.maintenance import Maintainer, Upkeep
 from widetable.storage.local import LocalFileIO
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("a", pa.string())])

@@ -13,9 +13,9 @@ import widetable as wt
 from tests.barrier_tables import NAME, new_table, rows_of
 from tests.faults import Fault, FaultyFileIO
 from widetable.errors import StorageError
-from widetable.operations.barrier_scan import barrier_views, scan_of_view
-from widetable.operations.barrier_writer import BarrierWriter
-from widetable.operations.job_writer import JobBatch, JobWriter
+from widetable.operations.barriers.barrier_writer import BarrierWriter
+from widetable.operations.barriers.job_writer import JobBatch, JobWriter
+from widetable.operations.handle.barrier_scan import barrier_views, scan_of_view
 from widetable.storage.local import LocalFileIO
 from widetable.write.commit_message import CommitMessage
 

@@ -17,8 +17,8 @@ from tests.forked import in_a_child
 from tests.kept_rows import create, expire_all, write
 from tests.patience import wait_for
 from widetable.commit.read_lease import held_snapshots
-from widetable.operations import stream_progress
-from widetable.operations.stream_progress import StreamProgress
+from widetable.operations.queries import stream_progress
+from widetable.operations.queries.stream_progress import StreamProgress
 from widetable.read.stream_plan import Offset
 from widetable.storage.local import LocalFileIO
 

@@ -12,8 +12,8 @@ import pytest
 
 import widetable as wt
 from tests.counting_file_io import CountingFileIO
-from widetable.operations.held_lease import held_lease
-from widetable.operations.table_measures import measured
+from widetable.operations.handle.held_lease import held_lease
+from widetable.operations.inspection.table_measures import measured
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.string())])
 OPTIONS = {"write-only": "true", "changelog-producer": "lookup", "widetable.fsync": "false"}
@@ -47,7 +47,9 @@ def test_a_heartbeat_is_as_old_as_the_last_renewal(
 ) -> None:
     table = make(tmp_path, 1)
     now_millis = 1_800_000_000_000
-    monkeypatch.setattr("widetable.operations.table_measures.now_millis", lambda: now_millis)
+    monkeypatch.setattr(
+        "widetable.operations.inspection.table_measures.now_millis", lambda: now_millis
+    )
     with held_lease(table._state()):
         path = Path(table._paths.lease)
         note = json.loads(path.read_text()) | {"expires_millis": now_millis + expires_in}

@@ -16,8 +16,8 @@ from tests.command_line import run
 from tests.stored_bytes import stored_bytes
 from widetable.commit.consumer_store import ConsumerStore
 from widetable.commit.read_lease import hold
-from widetable.operations.snapshot_holders import Holder
-from widetable.operations.table_space import Keeping
+from widetable.operations.history.snapshot_holders import Holder
+from widetable.operations.history.table_space import Keeping
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.string())])
 OPTIONS = {

@@ -20,8 +20,8 @@ from widetable.commit.uncompacted import (
     uncompacted_behind,
 )
 from widetable.format.snapshot import Snapshot
-from widetable.operations.held_lease import held_lease
-from widetable.operations.unattended import Waiting, unattended_warning
+from widetable.operations.compaction.unattended import Waiting, unattended_warning
+from widetable.operations.handle.held_lease import held_lease
 from widetable.options import TableOptions
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.string())])

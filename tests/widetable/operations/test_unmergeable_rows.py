@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pytest
 
 import widetable as wt
-from widetable.lsm.sick_buckets import SICK_BUCKETS
+from widetable.operations.compaction.quarantined_buckets import SICK_BUCKETS
 
 KEYS = list(range(20))
 FITS = {"id": KEYS, "s": [100] * len(KEYS)}

@@ -20,10 +20,11 @@ from tests.barrier_tables import (
 )
 from tests.widetable.derive.orders import WIDENER, Orders
 from widetable.commit.barrier_state import BarrierState, Member
-from widetable.operations import barrier_writer, upkeep_check
-from widetable.operations.barrier_advice import Remedy, barrier_advice
-from widetable.operations.barrier_scan import barrier_views
-from widetable.operations.barrier_writer import BarrierWriter, let_leave
+from widetable.operations.barriers import barrier_writer
+from widetable.operations.barriers.barrier_writer import BarrierWriter, let_leave
+from widetable.operations.handle.barrier_scan import barrier_views
+from widetable.operations.health import upkeep_check
+from widetable.operations.health.barrier_advice import Remedy, barrier_advice
 
 NOW = 1_800_000_000_000
 

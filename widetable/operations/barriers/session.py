@@ -1,0 +1,447 @@
+"""A session: several tables under barriers, read at one barrier for as long as it is open.
+
+    T      the newest barrier that is complete and exact in all of them, or one that is asked for
+    pins   a read lease in each table on the oldest snapshot that its rows as of T need; none where the storage is
+           read-only
+
+To choose and to pin is no transaction:
+
+    session     chooses T; T needs table a from snapshot 7 on ─────────► lease on 7 ─► is 7 there, and not noted? no
+    expiry of a                          notes 7, looks for leases: none ─► removes 7
+
+If an expiry was faster like this, all pins go, and T is chosen anew. The expiry of a table keeps its newest complete
+barrier, so the next choice holds unless the tables go on as fast as the session tries.
+Which revision counts is read once for all tables (0046).
+Source: rules R17 and R20 of docs/consistency.md. Raises NotFoundError for a barrier that is not complete or has
+expired, which names table and writer, InvalidError for tables that are under different barriers or none, and what
+reading a table raises.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from widetable.arguments import text
+from widetable.barrier_options import BARRIER_INTERVAL, BARRIER_STAGE
+from widetable.commit.barrier_table import one_interval
+from widetable.commit.published_files import PublishedFile, PublishedFiles
+from widetable.commit.read_lease import ReadLease, hold_if_taken
+from widetable.commit.staged_commit import StagedCommit, in_force, staged_commits
+from widetable.commit.staged_order import in_order
+from widetable.counted import counted
+from widetable.errors import InvalidError, NotFoundError, UnsupportedError
+from widetable.not_pickled import not_pickled
+from widetable.operations.barriers.common_barrier import common_barrier
+from widetable.operations.handle.barrier_scan import (
+    active_revision,
+    barrier_views,
+    behind_expiry,
+    unchecked_state_of_view,
+)
+from widetable.operations.handle.chosen_state import ChosenState, scan_of, unchecked_state
+from widetable.operations.handle.open_table import OpenTable
+from widetable.operations.handle.supported import check_readable
+from widetable.operations.queries.lookup_view import LookupView
+from widetable.read.barrier_view import BarrierViews, waiting_for
+from widetable.read.scan import TableScan
+from widetable.read.staged_view import StagedBarriers, newest_staged
+
+REPEATABLE_READ: Final = "RepeatableRead"
+READ_COMMITTED: Final = "ReadCommitted"
+READ_UNCOMMITTED: Final = "ReadUncommitted"
+CONSISTENCIES: Final = (REPEATABLE_READ, READ_COMMITTED, READ_UNCOMMITTED)
+# How often a session is chosen and pinned anew.
+_TRIES: Final = 10
+
+
+class SessionTable:
+    """A table of a session.
+
+    `Session.table` makes it. It is read as the session says, whatever is committed meanwhile, and has the columns that
+    the table had at that barrier or snapshot. Threads may share it.
+    """
+
+    __module__ = "widetable"
+    __reduce_ex__ = not_pickled
+
+    def __init__(self, table: OpenTable, at: ChosenState, lease: ReadLease | None) -> None:
+        """at: where its rows are, settled for good. lease: that holds them; the session lets go of it.
+        None for a table that had no snapshot: of that nothing is read, whatever comes.
+        """
+        self._lease = lease
+        self._is_closed = False
+        self._table = table
+        self._at = at
+
+    def __repr__(self) -> str:
+        return f"SessionTable({self._table.path!r})"
+
+    @property
+    def snapshot_id(self) -> int | None:
+        """By which another client reads the same rows; None where no snapshot has just these."""
+        view, snapshot = self._at.view, self._at.snapshot
+        if view is not None:
+            return view.snapshot_id
+        return None if snapshot is None else snapshot.id
+
+    def scan(
+        self, columns: Sequence[str] | None = None, filter: str | pc.Expression | None = None
+    ) -> TableScan:
+        """Scan the rows of the table.
+
+        Parameters
+        ----------
+        columns : list of str, default None
+            The columns, in the order wanted. None: all.
+        filter : str or pyarrow.compute.Expression, default None
+            A SQL condition, or a pyarrow expression, as in `Table.scan`. None: all rows.
+
+        Returns
+        -------
+        TableScan
+            The scan; its rows come in the order of partition values, bucket and key.
+
+        Raises
+        ------
+        InvalidError
+            The session is closed, or the filter is none.
+        NotFoundError
+            There is no such column.
+        UnsupportedError
+            The table has an option that changes its rows and that this version does not honour.
+        """
+        self._check_asked()
+        return scan_of(self._table, self._at, columns, filter)
+
+    def lookup(self, keys: Any, columns: Sequence[str] | None = None) -> pa.Table:
+        """Look up the rows of keys; each call opens the files anew.
+
+        Parameters
+        ----------
+        keys : Arrow data, frame, dict, list of dicts or list
+            The keys, in any form that `Table.lookup` takes.
+        columns : list of str, default None
+            The columns, in the order wanted. None: all.
+
+        Returns
+        -------
+        pyarrow.Table
+            One row per key, in the order of the keys; all columns are nullable. A key that is not in the table, is
+            deleted or has a null gives null in every column.
+
+        Raises
+        ------
+        InvalidError
+            The session is closed, or the keys do not fit the primary key.
+        NotFoundError
+            There is no such column.
+        UnsupportedError
+            The table has no primary key, or none that says the partition, or has an option that changes its rows
+            and that this version does not honour.
+        """
+        self._check_asked()
+        live_files = self._table._committer.live_files
+        with contextlib.closing(LookupView(self._at, live_files, columns)) as view:
+            return view.lookup(keys)
+
+    def _check_asked(self) -> None:
+        """One table of many that cannot be read is refused when its rows are asked for."""
+        if self._is_closed:
+            raise InvalidError(
+                f"session of {self._table.path}",
+                found="one that is closed: nothing keeps its rows",
+                expected="an open one",
+                action="Open a new one with Catalog.session, and read before it is closed.",
+            )
+        check_readable(self._at.state.schema)
+
+
+class Session:
+    """Several tables at one barrier.
+
+    `Catalog.session` makes it; it is a context manager. What it reads stays until it is closed: a read lease in
+    each table keeps it, renewed by itself. It never moves: a newer barrier takes another session. In a forked
+    child its leases hold nothing.
+
+    Examples
+    --------
+    >>> import widetable as wt
+    >>> options = {"widetable.barrier-interval": "1 s"}
+    >>> columns = {"id": "BIGINT", "city": "STRING"}
+    >>> catalog = wt.Catalog("warehouse")
+    >>> visits = catalog.create_table("shop.visits", columns, primary_key=["id"], options=options)
+    >>> rows = [{"id": 1, "city": "Oslo"}]
+    >>> catalog.writer("shop.visits", "crm").write(rows, complete=True).rows
+    1
+    >>> session = catalog.session(["shop.visits"])
+    >>> session.barrier is None
+    False
+    """
+
+    __module__ = "widetable"
+    __reduce_ex__ = not_pickled
+
+    def __init__(
+        self,
+        tables: Mapping[str, OpenTable],
+        consistency: str,
+        as_of: int | None,
+        shown: int | None = None,
+        revision: int | None = None,
+    ) -> None:
+        """shown: the barrier of the session before over these tables. revision: that as_of goes by; None: that is
+        active now.
+        """
+        self._shown = shown
+        self._pins = contextlib.ExitStack()
+        self._barrier: int | None = None
+        self._revision = revision
+        if consistency == READ_UNCOMMITTED and as_of is not None:
+            raise InvalidError(
+                "as_of and consistency",
+                found=f"a barrier, and {READ_UNCOMMITTED}",
+                expected="one of the two",
+                action=f"Read a barrier with {REPEATABLE_READ}.",
+            )
+        if consistency != READ_UNCOMMITTED:
+            _check_alike(tables)
+        look = partial(self._look, tables, consistency, as_of, revision)
+        self._tables = self._opened(tables, look)
+
+    def __repr__(self) -> str:
+        return f"Session(barrier {self._barrier}, {counted(len(self._tables), 'table')})"
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def barrier(self) -> int | None:
+        """The barrier of all its tables; None for `ReadUncommitted`."""
+        return self._barrier
+
+    @property
+    def fell_back_from(self) -> int | None:
+        """The barrier that the last such session of the catalog over these tables showed, where this one shows an
+        earlier one: what `ReadCommitted` shows of commits that are not published may go, and so may barriers by a
+        revision.
+        """
+        is_back = self._barrier is not None and self._barrier < (self._shown or 0)
+        return self._shown if is_back else None
+
+    @property
+    def revision(self) -> int | None:
+        """The revision of the warehouse that it goes by, 0 before the first; None for `ReadUncommitted`."""
+        return self._revision
+
+    def table(self, name: str) -> SessionTable:
+        """Get one of the tables of the session.
+
+        Parameters
+        ----------
+        name : str
+            `db.name`.
+
+        Returns
+        -------
+        SessionTable
+            The table, as the session reads it.
+
+        Raises
+        ------
+        NotFoundError
+            The session has no such table; the error says which it has.
+
+        Examples
+        --------
+        >>> session.table("shop.visits").scan().to_arrow().to_pylist()
+        [{'id': 1, 'city': 'Oslo'}]
+        """
+        found = self._tables.get(text(name, "name"))
+        if found is None:
+            raise NotFoundError(
+                f"table {name!a}",
+                found="no table of this session",
+                expected=f"one of {', '.join(self._tables) or 'none'}",
+                action="Name it when the session is opened; only tables under barriers can be in one.",
+            )
+        return found
+
+    def snapshot_ids(self) -> dict[str, int | None]:
+        """Get the snapshots by which another client reads the same rows.
+
+        Returns
+        -------
+        dict of str to int or None
+            `db.name` to the id of a snapshot; None where no snapshot has just these rows.
+        """
+        return {name: table.snapshot_id for name, table in self._tables.items()}
+
+    def close(self) -> None:
+        """Let go of what the session reads.
+
+        It may be called twice.
+        """
+        self._pins.close()
+        for table in self._tables.values():
+            table._is_closed = True
+
+    def _opened(
+        self, tables: Mapping[str, OpenTable], look: Callable[[], dict[str, ChosenState]]
+    ) -> dict[str, SessionTable]:
+        """Again where an expiry was faster, with what is newest then. A barrier that is not there is not looked for
+        again, unless snapshots went while it was (`behind_expiry`).
+        """
+        for tries_left in reversed(range(_TRIES)):
+            found = behind_expiry([*tables.values()], look)
+            try:
+                return {
+                    name: SessionTable(tables[name], at, self._pin(tables[name], at))
+                    for name, at in found.items()
+                }
+            except NotFoundError:  # expired in between
+                self._pins.close()
+                if not tries_left:
+                    raise
+            except BaseException:
+                self._pins.close()
+                raise
+        raise AssertionError("the last try returns or raises")
+
+    def _look(
+        self,
+        tables: Mapping[str, OpenTable],
+        consistency: str,
+        as_of: int | None,
+        known: int | None,
+    ) -> dict[str, ChosenState]:
+        """Where the rows of each table are; nothing is held yet. Without barriers in the newest snapshot as it is, else
+        three things come in this order:
+
+        1 the notes of staged commits: what is published after this look is in the snapshots of step 3, once
+        2 the revision that counts, one number for all tables: else one would show what another one has taken back
+        3 the snapshots of each table, by that revision; then T
+        """
+        if consistency == READ_UNCOMMITTED:
+            return {
+                name: unchecked_state(table, table._committer.snapshots.latest_id())
+                for name, table in tables.items()
+            }
+        staged = _staged(tables) if consistency == READ_COMMITTED else {}
+        self._revision = revision = _active_revision(tables) if known is None else known
+        views = {
+            name: _staged_barriers(table, barrier_views(table, revision), staged.get(name, ()))
+            for name, table in tables.items()
+        }
+        self._barrier = barrier = _newest_common(views) if as_of is None else as_of
+        return {
+            name: unchecked_state_of_view(table, views[name].view(barrier))
+            for name, table in tables.items()
+        }
+
+    def _pin(self, table: OpenTable, at: ChosenState) -> ReadLease | None:
+        """On the oldest snapshot that a read needs; later ones, with the files that it takes of them, are held by the
+        same lease. None for a table without a snapshot, and where the storage takes no lease.
+        """
+        if at.view is not None:
+            first_id = at.view.first_id
+        elif at.snapshot is not None:
+            first_id = at.snapshot.id
+        else:
+            return None
+        lease = hold_if_taken(table._file_io, table._paths, first_id)
+        if lease is not None:
+            self._pins.callback(lease.release)
+        return lease
+
+
+def _check_alike(tables: Mapping[str, OpenTable]) -> None:
+    """InvalidError for a table without barriers, and for intervals that differ: they would share no barriers."""
+    options = {name: table.schema.typed_options for name, table in tables.items()}
+    one_interval("tables", {name: of.get(BARRIER_INTERVAL) for name, of in options.items()})
+
+
+def check_published(session: Session, consistency: str, where: str) -> None:
+    """For who reads a session's tables by barriers or snapshots elsewhere: what is staged is no part of these. where:
+    for messages. Closes the session that it refuses: UnsupportedError.
+    """
+    for name, table in session._tables.items() if consistency == READ_COMMITTED else ():
+        if table._table.schema.typed_options.get(BARRIER_STAGE):
+            session.close()
+            raise UnsupportedError(
+                f"table {name}",
+                found=f"{BARRIER_STAGE.key}, and {READ_COMMITTED} {where}",
+                expected=f"{REPEATABLE_READ}, or a table without the option",
+                action=f"Open the session with {REPEATABLE_READ}, or read with widetable.Catalog(..).session.",
+            )
+
+
+def held_leases(session: Session) -> dict[str, str | None]:
+    """The name of the read lease that holds each table; None for one without a snapshot, or without a lease."""
+    leases = {name: table._lease for name, table in session._tables.items()}
+    return {name: None if lease is None else lease.name for name, lease in leases.items()}
+
+
+def _active_revision(tables: Mapping[str, OpenTable]) -> int | None:
+    """Taken once: what becomes active meanwhile is seen in none of the tables."""
+    return next((active_revision(table) for table in tables.values()), None)
+
+
+def _staged(tables: Mapping[str, OpenTable]) -> dict[str, list[StagedCommit]]:
+    """What their writers are about to commit; before snapshots are looked at, so that what is in by then is seen."""
+    return {
+        name: staged_commits(table._file_io, table._paths)
+        for name, table in tables.items()
+        if table.schema.typed_options.get(BARRIER_STAGE)
+    }
+
+
+def _staged_barriers(
+    table: OpenTable, views: BarrierViews, staged: Sequence[StagedCommit]
+) -> StagedBarriers:
+    """With the notes that are in force, and in the order in which they will be published."""
+    notes = [*in_force(staged, views.newest()).values()]
+    if not notes:
+        return StagedBarriers(views, notes)
+    committer = table._committer
+    latest = committer.snapshots.load(views.ids[-1])
+
+    def published(first: int) -> Iterable[PublishedFile]:
+        return PublishedFiles(committer.live_files, committer.snapshots, first).behind(latest)
+
+    return StagedBarriers(views, in_order(notes, published, committer.schemas.latest()))
+
+
+def _newest_common(tables: Mapping[str, StagedBarriers]) -> int:
+    """The newest barrier that is complete and exact in all, or is about to be."""
+    slowest = min(tables, key=lambda name: tables[name].state.frontier)
+    # For the message alone: who is missing there for the barrier after its frontier.
+    state = tables[slowest].state
+    found = newest_staged(tables.values(), common_barrier([one.views for one in tables.values()]))
+    if found:
+        return found
+    behind = state.behind(state.frontier + state.interval)
+    if not state.frontier:
+        missing = ", ".join(behind) or "any writer"
+        reason = f"none that is complete in {slowest}; missing: {missing}"
+    else:
+        reason = f"none up to {state.frontier} that each job which makes them came to"
+        firsts = {name: table.state.first for name, table in tables.items()}
+        later = [f"{n} from {first} on" for n, first in firsts.items() if first > state.frontier]
+        if later:
+            listed = ", ".join(later)
+            reason = f"barriers up to {state.frontier} of {slowest}, and those of {listed}"
+    raise NotFoundError(
+        f"a barrier of {', '.join(tables)}",
+        found=reason,
+        expected="a barrier that all have completed",
+        action=f"{waiting_for(behind)}, or read without the table.",
+    )

@@ -1,0 +1,248 @@
+"""Compacting a table: all of its buckets when asked to, for all or some of them what is due.
+
+A lease keeps two compactors from doing the same work twice; safety never depends on it. What follows a commit by itself
+is in `compaction_after_commit`.
+
+    compact, compact_all    all buckets, whoever has the lease; answers all that wait
+    compact_scope           one call: for each cut (`compaction_cut`), in all buckets that `newest` gives
+    _Cuts                   plans from a look of its own in each round, commits group by group
+
+A note of who waits is looked up before the newest snapshot is, and removed afterwards: what that
+snapshot has is done by then, and a note that comes later stays for the next.
+
+Raises ConflictError when other compactors were faster again and again, StorageError,
+what reading snapshots raises; a damaged file of one bucket, or rows of it that cannot be merged, cost the others
+nothing (`Compacted.damage`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeAlias
+
+from widetable.arguments import flag
+from widetable.commit.commit_result import CommitResult
+from widetable.commit.committer import Committer
+from widetable.commit.compaction_wishes import CompactionWishes
+from widetable.commit.planned_from import PlannedFrom, planned_from
+from widetable.format.bucket_id import BucketId, by_bucket
+from widetable.format.manifest_entry import ManifestEntry
+from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
+from widetable.lsm.bucket_plan import Plan, Scope, plan_bucket
+from widetable.lsm.compaction import RowsDone
+from widetable.lsm.file_rows import Caches
+from widetable.lsm.levels import looks_up
+from widetable.operations.compaction.compaction_cut import (
+    CutScope,
+    cut_scopes,
+    entries_up_to,
+    last_cut,
+)
+from widetable.operations.compaction.compaction_job import CompactionJob, RunWorks, one_by_one
+from widetable.operations.compaction.locked_partition import without_resting
+from widetable.operations.compaction.quarantined_buckets import BucketError
+from widetable.operations.handle.compaction_threads import wait_for_compactions
+from widetable.operations.handle.held_lease import held_lease
+from widetable.operations.handle.lookup_caches import caches_of
+from widetable.operations.handle.newest_snapshot import newest_files
+from widetable.operations.handle.open_table import OpenTable
+from widetable.operations.handle.supported import check_writable
+from widetable.paths import POSTPONED
+from widetable.write.commit_message import CommitMessage
+from widetable.write.table_state import TableState
+
+# A snapshot and live entries of it.
+Newest: TypeAlias = tuple[Snapshot | None, list[ManifestEntry]]
+
+
+@dataclass(frozen=True)
+class Compacted:
+    """result: of the buckets that could be compacted. damage: why others were passed by."""
+
+    result: CommitResult
+    damage: tuple[BucketError, ...] = ()
+
+
+def compact(table: OpenTable, full: bool = False) -> CommitResult:
+    """Merge sorted runs of the buckets.
+
+    The rows of the table stay the same, but for those that `record-level.expire-time` lets go.
+
+    Parameters
+    ----------
+    full : bool, default False
+        Merge all sorted runs of each bucket into the bottom level. False: those that the universal rules
+        pick.
+
+    Returns
+    -------
+    CommitResult
+        What was committed; `committed` is False when nothing was due.
+
+    Raises
+    ------
+    DamagedError
+        A bucket has a damaged file; raised after all other buckets are done.
+    InvalidError
+        Rows of a key cannot be merged; raised after all other buckets are done.
+    UnsupportedError
+        The table has an option that this version does not honour.
+    ConflictError
+        Other compactors were faster again and again.
+
+    Examples
+    --------
+    >>> users.compact(full=True).kind
+    'COMPACT'
+    >>> users.compact(full=True).committed
+    False
+    """
+    schema = table.schema
+    check_writable(schema)
+    scope = Scope.FULL if flag(full, "full") else Scope.DUE
+    done = compact_all(table._state(schema), table._committer, scope)
+    if done.damage:
+        raise done.damage[0]
+    return done.result
+
+
+def compact_all(
+    state: TableState,
+    committer: Committer,
+    scope: Scope,
+    *,
+    run: RunWorks | None = None,
+    group_seconds: float = math.inf,
+) -> Compacted:
+    """Compact every bucket that has a plan for the scope.
+
+    run: where the work is done, None for here. group_seconds: after which what is done is committed, before the other
+    buckets are. It does not wait for a lease: who asks for a compaction gets it. Raises ConflictError when it lost in
+    every round.
+    """
+    wait_for_compactions(state.paths.root)
+    with held_lease(state), answered(state):
+        return compact_scope(
+            state,
+            committer,
+            partial(newest_entries, committer),
+            scope,
+            run,
+            group_seconds,
+        )
+
+
+@contextlib.contextmanager
+def answered(state: TableState) -> Iterator[list[str]]:
+    """The notes of who waits for a compaction, all of which the block answers. They stay when it fails."""
+    wishes = CompactionWishes(state.file_io, state.paths)
+    found = wishes.all()
+    yield found
+    wishes.forget(found)
+
+
+def newest_entries(committer: Committer, touched: Collection[BucketId] | None = None) -> Newest:
+    """The newest snapshot and its live entries that have a bucket; touched: of these buckets, None for all.
+
+    With buckets only manifests that may have them are read; by partition and number apart, so some
+    entries of others come along and are left out here.
+    """
+    if touched is None:
+        snapshot, entries = newest_files(committer)
+        return snapshot, [entry for entry in entries if entry.bucket != POSTPONED]
+    partitions = frozenset(bucket.partition for bucket in touched)
+    numbers = frozenset(bucket.number for bucket in touched)
+    snapshot, entries = newest_files(committer, partitions, numbers)
+    return snapshot, [entry for entry in entries if entry.bucket_id in touched]
+
+
+def due_plans(state: TableState, committer: Committer, newest: Newest, scope: Scope) -> list[Plan]:
+    """What is due in the buckets of these live files."""
+    snapshot, found = newest
+    if not found:
+        return []
+    last = last_cut(state, committer, snapshot)
+    entries = entries_up_to(state, committer, snapshot, found, last)
+    buckets = by_bucket(entries).values()
+    plans = (
+        plan_bucket(state.schema, state.engine, [entry.file for entry in members], scope)
+        for members in buckets
+    )
+    return [plan for plan in plans if plan]
+
+
+def compact_scope(
+    state: TableState,
+    committer: Committer,
+    newest: Callable[[], Newest],
+    scope: Scope,
+    run: RunWorks | None = None,
+    group_seconds: float = math.inf,
+    rows_done: RowsDone | None = None,
+) -> Compacted:
+    """Compact the buckets of `newest` that have a plan for the scope, wherever `run` does it. A table under barriers is
+    compacted up to one barrier after the other. rows_done: told what is done here, not by `run`.
+    """
+    started = time.monotonic()
+    caches = caches_of(state) if looks_up(state.options) else None
+    cuts = _Cuts(state, committer, newest, caches)
+    here = run or one_by_one(state, caches, rows_done)
+    job = CompactionJob(state, cuts.commit, here, group_seconds)
+    for cut in cut_scopes(state, committer, scope):
+        job.compact(partial(cuts.entries, cut), cut.scope)
+    commits = cuts.commits
+    result = CommitResult(
+        committed=bool(commits),
+        snapshot_id=commits[-1].snapshot_id if commits else None,
+        kind=COMMIT_KIND_COMPACT,
+        rows=sum(each.rows for each in commits),
+        files=job.files_after,
+        retries=sum(each.retries for each in commits) + job.conflicts,
+        duration_millis=int((time.monotonic() - started) * 1000),
+    )
+    errors = [bucket.error for bucket in job.sick]
+    return Compacted(result, tuple({error.subject: error for error in errors}.values()))
+
+
+@dataclass
+class _Cuts:
+    """Compactions of one call. commits: what they have committed.
+
+    planned: what the last look has seen, which its commits are checked against (`planned_from`):
+    another compaction may have moved rows up since.
+    """
+
+    state: TableState
+    committer: Committer
+    newest: Callable[[], Newest]
+    caches: Caches | None
+    commits: list[CommitResult] = field(default_factory=list)
+    planned: PlannedFrom | None = None
+
+    def entries(self, cut: CutScope) -> list[ManifestEntry]:
+        """The live ones up to one barrier."""
+        snapshot, found = self.newest()
+        kept = without_resting(self.state, found)
+        entries = entries_up_to(self.state, self.committer, snapshot, kept, cut.barrier)
+        self.planned = planned_from(snapshot, entries)
+        return entries
+
+    def commit(self, messages: list[CommitMessage]) -> None:
+        self.commits.append(self.committer.compact(messages, planned=self.planned))
+        if self.caches is not None:
+            self.caches.forget(self.state, _replaced(self.state, messages))
+
+
+def _replaced(state: TableState, messages: Sequence[CommitMessage]) -> list[str]:
+    """The data files that are not live any more. One that only changed its level is."""
+    return [
+        state.data_file(message.bucket_id, file.file_name)
+        for message in messages
+        for file in message.compact_before
+        if all(file.file_name != after.file_name for after in message.compact_after)
+    ]

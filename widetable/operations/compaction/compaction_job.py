@@ -1,0 +1,261 @@
+"""Compacts a whole table: plans and performs per bucket, commits, and plans again what lost a race.
+
+In: two functions of the commit layer, which comes after this one: the live entries of the latest snapshot, and a commit
+of messages that raises ConflictError when their input files are gone; and what runs the work of many buckets, here or
+elsewhere. Buckets are committed in groups, so that a large table makes progress and a lost race costs one group. A
+message that lost is dropped with its files: that hurts nobody (the compactor may lose), and so is one whose input files
+expired while it read them. A bucket with a damaged file, or with rows that cannot be merged, is passed by and named in
+the result (`sick_buckets`); another error of a bucket keeps the others from nothing either, but is raised in the end.
+Raises ConflictError when a group lost in every round, and what compaction raises: DamagedError and NotFoundError only
+for what is not of a bucket, a schema.
+
+    two compactors   A plans f1 f2         B plans f1 f2, commits g       A commits h: ConflictError; h is removed
+                     A plans what is live now: g, and what came meanwhile; at most `_MAX_ROUNDS` times
+    and an expiry    the last snapshot with f1 goes, f1 with it           A meets NotFoundError while it reads f1:
+                     the same loss. If f1 is planned once more and still not there, the table is damaged.
+    unknown          the commit's answer is lost                          A raises, and leaves h: it may be live
+
+Killed in between, groups that were committed stay, and files of the one at work are orphans.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from widetable.errors import ConflictError, NotFoundError, StorageError
+from widetable.format.bucket_id import BucketId, by_bucket
+from widetable.format.damaged_file import missing_file
+from widetable.format.data_file_meta import DataFileMeta
+from widetable.format.manifest_entry import ManifestEntry
+from widetable.lsm.bucket_plan import Plan, Scope, names_of, plan_bucket
+from widetable.lsm.compaction import RowsDone, compact_bucket
+from widetable.lsm.fan_in import taken_at_once
+from widetable.lsm.file_rows import Caches
+from widetable.operations.compaction.quarantined_buckets import (
+    SICK_BUCKETS,
+    BucketError,
+    SickBucket,
+    is_of_bucket,
+)
+from widetable.warning_code import WarningCode, warn
+from widetable.write.commit_message import CommitMessage
+from widetable.write.discard import discard
+from widetable.write.table_state import TableState
+
+_log = logging.getLogger("widetable")
+
+_MAX_ROUNDS: Final = 5
+# A group is committed when it has so many buckets, or so many bytes: what a lost race may cost.
+_GROUP_BUCKETS: Final = 64
+_GROUP_BYTES: Final = 1 << 30
+
+
+@dataclass(frozen=True)
+class BucketWork:
+    """A bucket to compact."""
+
+    bucket: BucketId
+    total_buckets: int
+    plan: Plan
+
+
+# A message to commit, or the error that the compaction of a bucket met.
+Outcome: TypeAlias = CommitMessage | Exception
+RunWorks: TypeAlias = Callable[[Iterable[BucketWork]], Iterable[tuple[BucketWork, Outcome]]]
+
+
+def perform(
+    state: TableState,
+    work: BucketWork,
+    caches: Caches | None,
+    rows_done: RowsDone | None = None,
+) -> Outcome:
+    """Errors are values: one bucket's costs the others nothing, and they travel between processes as they are."""
+    try:
+        return compact_bucket(state, work.bucket, work.total_buckets, work.plan, caches, rows_done)
+    except Exception as error:  # noqa: BLE001
+        return error
+
+
+def one_by_one(
+    state: TableState, caches: Caches | None = None, rows_done: RowsDone | None = None
+) -> RunWorks:
+    """In this process. An error that is not of the bucket ends it at once: the next bucket would meet it, too."""
+
+    def run(works: Iterable[BucketWork]) -> Iterator[tuple[BucketWork, Outcome]]:
+        for work in works:
+            outcome = perform(state, work, caches, rows_done)
+            if isinstance(outcome, Exception) and not _is_of(state, work, outcome):
+                raise outcome
+            yield work, outcome
+
+    return run
+
+
+def _is_of(state: TableState, work: BucketWork, error: Exception) -> bool:
+    """Whether the next bucket may well do better: damage of the bucket's files, rows that cannot be merged, a file
+    that is gone, or a storage that refuses one of those that the plan reads. A full disk is of all.
+    """
+    if isinstance(error, StorageError):
+        return any(name in error.subject for name in names_of(work.plan))
+    return isinstance(error, BucketError | NotFoundError) and is_of_bucket(state, error)
+
+
+@dataclass
+class CompactionJob:
+    """One call. commit, run: see the module text. group_seconds: after which what is done is committed, so that who
+    waits for its changes does not wait for the other buckets.
+
+    files_after: data files that were committed, no changelog. conflicts: groups that lost and were redone. sick:
+    buckets that were passed by. _group: messages that wait for their commit; _gone: paths of files that were missed
+    once; _error: the first error of a bucket that is neither damage nor a lost race; _lost: the last conflict.
+    """
+
+    state: TableState
+    commit: Callable[[list[CommitMessage]], object]
+    run: RunWorks
+    group_seconds: float = math.inf
+    files_after: int = 0
+    conflicts: int = 0
+    sick: list[SickBucket] = field(default_factory=list)
+    _group: dict[BucketId, CommitMessage] = field(default_factory=dict)
+    _group_began: float = 0.0
+    _lost_buckets: set[BucketId] = field(default_factory=set)
+    _lost: ConflictError = field(init=False)
+    _leaves_some: bool = False
+    _has_committed: bool = False
+    _gone: set[str] = field(default_factory=set)
+    _error: Exception | None = None
+
+    def compact(self, live_entries: Callable[[], Sequence[ManifestEntry]], scope: Scope) -> None:
+        """Compact every bucket that has a plan for the scope. live_entries: see the module text. Raises what kept
+        buckets from being compacted although nothing is damaged.
+
+        Where a bucket has more files than are taken at once (`fan_in`), again for those that are left. An error of
+        `commit` other than ConflictError leaves the new files: the commit may have gone through.
+        """
+        self._leaves_some, self._has_committed = True, True
+        while self._leaves_some and self._has_committed:
+            self._leaves_some, self._has_committed = False, False
+            self._compact_once(live_entries, scope)
+
+    def _compact_once(
+        self, live_entries: Callable[[], Sequence[ManifestEntry]], scope: Scope
+    ) -> None:
+        """In rounds until none loses."""
+        wanted: set[BucketId] | None = None
+        for _ in range(_MAX_ROUNDS):
+            self._lost_buckets = set()
+            self._group_began = time.monotonic()
+            try:
+                for work, outcome in self.run(self._works(live_entries(), wanted, scope)):
+                    self._take(work, outcome)
+            except BaseException:
+                discard(self.state, self._group.values())
+                self._group = {}
+                raise
+            self._commit_group()
+            wanted = self._lost_buckets
+            if not wanted:
+                if self._error is not None:
+                    raise self._error
+                return
+        if self._error is not None:
+            self._log(self._error)
+        raise self._lost
+
+    def _log(self, error: Exception) -> None:
+        warn(
+            _log,
+            WarningCode.OTHER_BUCKET_FAILED,
+            "another bucket of %s failed: %s",
+            self.state.paths.root,
+            error,
+        )
+
+    def _works(
+        self, entries: Sequence[ManifestEntry], wanted: set[BucketId] | None, scope: Scope
+    ) -> Iterator[BucketWork]:
+        """Wanted buckets (None: all) with a plan, each planned when it is asked for; known sick ones go into `sick`."""
+        for bucket, members in by_bucket(entries).items():
+            if wanted is not None and bucket not in wanted:
+                continue
+            plan = self._plan([entry.file for entry in members], scope)
+            if not plan:
+                continue
+            sick = SICK_BUCKETS.known(self.state, bucket, plan)
+            if sick is None:
+                yield BucketWork(bucket, members[0].total_buckets, plan)
+            else:
+                self.sick.append(sick)
+
+    def _plan(self, files: Sequence[DataFileMeta], scope: Scope) -> Plan:
+        """While some are left, no more than is due: the base need not be rewritten each time."""
+        schema, engine = self.state.schema, self.state.engine
+        if len(taken_at_once(files, schema.typed_options)) == len(files):
+            return plan_bucket(schema, engine, files, scope)
+        self._leaves_some = True
+        earlier = Scope.DUE if scope is Scope.FULL else scope
+        return plan_bucket(schema, engine, files, earlier) or plan_bucket(
+            schema, engine, files, scope
+        )
+
+    def _take(self, work: BucketWork, outcome: Outcome) -> None:
+        if isinstance(outcome, NotFoundError) and is_of_bucket(self.state, outcome):
+            self._lose_input(work, outcome)
+        elif isinstance(outcome, BucketError) and is_of_bucket(self.state, outcome):
+            self._pass_by(work, outcome)
+        elif isinstance(outcome, Exception):
+            if self._error is not None:
+                self._log(outcome)
+            self._error = self._error or outcome
+        elif not outcome.is_empty:
+            self._group[work.bucket] = outcome
+            written = (file.file_size for m in self._group.values() for file in m.written_files())
+            is_old = time.monotonic() - self._group_began >= self.group_seconds
+            if is_old or len(self._group) >= _GROUP_BUCKETS or sum(written) >= _GROUP_BYTES:
+                self._commit_group()
+                self._group_began = time.monotonic()
+
+    def _pass_by(self, work: BucketWork, error: BucketError) -> None:
+        self.sick.append(SICK_BUCKETS.note(self.state, work.bucket, work.plan, error))
+
+    def _lose_input(self, work: BucketWork, gone: NotFoundError) -> None:
+        """Another compactor was faster, and an expiry took what it left. A file that is planned again is missing."""
+        if gone.subject in self._gone:
+            damage = missing_file(self.state.paths, gone.subject, "the newest snapshot")
+            self._pass_by(work, damage)
+            return
+        self._gone.add(gone.subject)
+        lost = ConflictError(
+            gone.subject,
+            found="a file that has expired since it was planned",
+            expected="a file that is live",
+            action="Compact again.",
+        )
+        lost.__cause__ = gone
+        self._lose([work.bucket], lost)
+
+    def _commit_group(self) -> None:
+        if not self._group:
+            return
+        # Taken over first: after an unknown outcome of the commit nobody may delete the files.
+        group, self._group = self._group, {}
+        try:
+            self.commit(list(group.values()))
+        except ConflictError as conflict:
+            discard(self.state, group.values())
+            self._lose(group.keys(), conflict)
+        else:
+            self._has_committed = True
+            self.files_after += sum(len(message.compact_after) for message in group.values())
+
+    def _lose(self, buckets: Iterable[BucketId], conflict: ConflictError) -> None:
+        self._lost_buckets |= set(buckets)
+        self._lost = conflict
+        self.conflicts += 1

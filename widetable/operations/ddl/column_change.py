@@ -1,0 +1,318 @@
+"""Changes of columns, and of fields within them: added, dropped, renamed, moved; of another type, nullability, comment.
+
+In: a schema, and changes by path. Out: its columns after them. Pure. All changes are one step, in terms of the names
+before it. Ids stay with their fields, at any depth, and never come back, so files written before are read by id.
+
+    columns    k (id 0), v (1) ROW<a INT (2), b INT (3)>; the highest id is 3
+    change     add w, v.c; rename v.a to z; v.b is BIGINT; move v.c before a, w after k
+    found      k (0), w (4), v (1) ROW<c (5), z (2), b BIGINT (3)>; the highest id is 5
+
+    change     v is ROW<b BIGINT, q INT>      as a whole: fields are matched by name
+    found      v (1) ROW<b BIGINT (3), q INT (4)>
+
+Moves come last among columns and fields, so they may name what is added; a new column stands at
+the end without one.
+
+Source: Paimon `SchemaManager.generateTableSchema`; `NestedSchemaUtils`, where a nested type is given another one.
+Raises InvalidError, NotFoundError for changes that cannot be, UnsupportedError for a type that values do not widen to.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from widetable.errors import InvalidError, UnsupportedError
+from widetable.format.column_cast import column_cast
+from widetable.new_schema import column_type
+from widetable.operations.ddl.column_move import Entry, moved
+from widetable.operations.ddl.column_path import ELEMENT, VALUE, Path, is_field, printed, type_at
+from widetable.options import NULL_TO_NOT_NULL_DISABLED
+from widetable.schema import TableSchema
+from widetable.type_text import text_of
+from widetable.types import (
+    DataField,
+    DataType,
+    arrow_type,
+    assign_field_ids,
+    timestamp_unit,
+)
+
+
+@dataclass(frozen=True)
+class ColumnChange:
+    """added: path of each, and what it is. nullable: whether it is, from now on. moves: where to (column_move.py).
+    comments, moves: also of what is added. types, nullable: also of elements of an ARRAY and values of a MAP.
+    """
+
+    added: Sequence[tuple[Path, pa.Field]] = ()
+    dropped: Sequence[Path] = ()
+    renamed: Mapping[Path, str] = field(default_factory=dict)
+    types: Mapping[Path, pa.Field] = field(default_factory=dict)
+    nullable: Mapping[Path, bool] = field(default_factory=dict)
+    comments: Mapping[Path, str | None] = field(default_factory=dict)
+    moves: Mapping[Path, str] = field(default_factory=dict)
+
+
+def changed_columns(schema: TableSchema, change: ColumnChange) -> tuple[tuple[DataField, ...], int]:
+    """The columns, and the highest id that was ever given.
+
+    Checks first, so nothing is half changed. In the end each column that is still there is held
+    against what it was, as the reader of its old files will: a change that it refuses is refused
+    here.
+    """
+    _check_what_is_there(schema, change)
+    _check_once(change)
+    columns = _ChangedColumns(schema, change)
+    fields = columns.fields(schema.fields, ())
+    before = {each.id: each.type for each in schema.fields}
+    for each in fields:
+        old = before.get(each.id, each.type)
+        if old != each.type:  # the reader of old files is asked whether it goes on with the column
+            column_cast(arrow_type(old), old, each.type, f"column {each.name!r}")
+    return fields, columns.highest_id
+
+
+def _check_what_is_there(schema: TableSchema, change: ColumnChange) -> None:
+    added = {path for path, _ in change.added}
+    for path, column in change.added:
+        _check_place(schema, path, column)
+    named = [*change.dropped, *change.renamed]
+    named += [path for path in (*change.comments, *change.moves) if path not in added]
+    for path in named:
+        type_at(path, schema)
+        if not is_field(path, schema):
+            raise InvalidError(
+                f"column {printed(path)!r}",
+                found=f"the {path[-1]} of {printed(path[:-1])!r}",
+                expected="a column, or a field of a ROW, which has a name, a place and a comment",
+                action="Correct the path, or change the type of what is there.",
+            )
+    for path in (*change.types, *change.nullable):
+        type_at(path, schema)
+    for path in (*change.dropped, *change.renamed, *change.types, *change.nullable):
+        is_no_change = change.nullable.get(path) is False
+        if path[0] in schema.primary_keys and not is_no_change:
+            raise InvalidError(
+                f"column {path[0]!r}",
+                found="a change of a key column",
+                expected="a column outside of the primary key",
+                action="Make a new table with the other key and copy the rows.",
+            )
+
+
+def _check_place(schema: TableSchema, path: Path, column: pa.Field) -> None:
+    if len(path) > 1:
+        outer = type_at(path[:-1], schema)
+        if outer.root != "ROW":
+            inner = {"ARRAY": ELEMENT, "MAP": VALUE}.get(outer.root)
+            raise InvalidError(
+                f"column {printed(path)!r}",
+                found=f"{printed(path[:-1])!r} of the type {text_of(outer)}",
+                expected=f"a ROW, such as {printed((*path[:-1], inner))!r}" if inner else "a ROW",
+                action="Correct the path; a column whose name has a dot stands in backticks.",
+            )
+    if not column.nullable:
+        raise InvalidError(
+            f"column {printed(path)!r}",
+            found="a new column that is NOT NULL",
+            expected="a nullable one: the rows that are there have no value for it",
+            action="Add it as nullable.",
+        )
+
+
+def _check_once(change: ColumnChange) -> None:
+    """What is dropped is not changed besides, what gets another type not within.
+
+    drop v, rename v.a         refused: v is dropped         rename v, change the type of v.a    both
+    change v, add v.c          refused: v has another type   drop v.a, add v.a                   both
+    add x, rename x (another)  both, unless x has a comment or place, too: of which is it?
+    """
+    for path, asked in change.types.items():
+        if not asked.nullable and change.nullable.get(path):
+            raise InvalidError(
+                f"column {printed(path)!r}",
+                found="a type that is NOT NULL, and a change to nullable",
+                expected="one of them",
+                action="Leave one out.",
+            )
+    added, dropped = {path for path, _ in change.added}, {*change.dropped}
+    given = (change.renamed, change.types, change.nullable, change.comments, change.moves)
+    kept = [path for paths in given for path in paths if path not in added]
+    for path in (*kept, *added, *dropped):
+        outer = [path[:depth] for depth in range(1, len(path))]
+        taken = [each for each in outer if each in dropped or each in change.types]
+        if path in dropped and path in kept:
+            taken.append(path)
+        if path in added and path in change.renamed and {path} & {*change.comments, *change.moves}:
+            taken.append(path)  # which of both?
+        if taken:
+            what = "a drop" if taken[0] in dropped else "another type, or name,"
+            raise InvalidError(
+                f"column {printed(taken[0])!r}",
+                found=f"{what} and another change",
+                expected="one of them",
+                action="Leave one out.",
+            )
+
+
+class _ChangedColumns:
+    """Goes through columns from the outside in. highest_id: of the table, as fields are added."""
+
+    def __init__(self, schema: TableSchema, change: ColumnChange) -> None:
+        self.highest_id = schema.highest_field_id
+        self._change = change
+        self._dropped = frozenset(change.dropped)
+        self._may_forbid_null = not schema.typed_options.get(NULL_TO_NOT_NULL_DISABLED)
+        self._moves = defaultdict[Path, list[tuple[Path, str]]](list)
+        self._added = defaultdict[Path, list[Entry]](list)
+        for path, place in change.moves.items():
+            self._moves[path[:-1]].append((path, place))
+        for path, column in change.added:
+            kind = column_type(column.with_name(printed(path)), nullable=True)
+            new = self._new(DataField(0, path[-1], kind, change.comments.get(path)))
+            self._added[path[:-1]].append((path[-1], new))
+
+    def fields(self, old: Sequence[DataField], within: Path) -> tuple[DataField, ...]:
+        """The columns, or the fields of a ROW."""
+        entries = [
+            (each.name, self._field(each, (*within, each.name)))
+            for each in old
+            if (*within, each.name) not in self._dropped
+        ]
+        entries += self._added[within]
+        for path, place in self._moves[within]:
+            entries = moved(entries, path, place)
+        found = tuple(each for _, each in entries)
+        if within:
+            _check_row(found, within)
+        return found
+
+    def _field(self, old: DataField, path: Path) -> DataField:
+        return replace(
+            old,
+            name=self._change.renamed.get(path, old.name),
+            type=self._type(old.type, path),
+            description=self._change.comments.get(path, old.description),
+        )
+
+    def _type(self, old: DataType, path: Path) -> DataType:
+        kind = old
+        if path in self._change.types:
+            asked = self._change.types[path].with_name(printed(path))
+            nullable = old.nullable and asked.nullable
+            kind = self._retyped(old, column_type(asked, nullable=nullable), path)
+        elif old.root == "ROW":
+            kind = replace(old, fields=self.fields(old.fields, path))
+        elif old.root == "ARRAY" and old.element is not None:
+            kind = replace(old, element=self._type(old.element, (*path, ELEMENT)))
+        elif old.root == "MAP" and old.value is not None:
+            kind = replace(old, value=self._type(old.value, (*path, VALUE)))
+        return self._with_null(kind, self._change.nullable.get(path, kind.nullable), path)
+
+    def _with_null(self, kind: DataType, nullable: bool, path: Path) -> DataType:
+        if kind.nullable and not nullable and not self._may_forbid_null:
+            raise InvalidError(
+                f"column {printed(path)!r}",
+                found="a change to NOT NULL",
+                expected="a column that stays nullable: rows that are there may have no value",
+                action="If all have one, alter the table twice: first set_options="
+                f"{{{NULL_TO_NOT_NULL_DISABLED.key!r}: 'false'}}. Nulls are refused then, read or written.",
+            )
+        return replace(kind, nullable=nullable)
+
+    def _retyped(self, old: DataType, new: DataType, path: Path) -> DataType:
+        """`new`; the fields of rows that have the name of an old one are that one."""
+        if old.root != new.root and (old.is_nested or new.is_nested):
+            raise InvalidError(
+                f"column {printed(path)!r}",
+                found=f"a change from {text_of(old)} to {text_of(new)}",
+                expected="a nested type of the same kind, or a plain type instead of a plain one",
+                action="Add a column of the other type instead.",
+            )
+        if new.root == "ROW":
+            rows = replace(new, fields=self._retyped_fields(old, new, path))
+            return self._nullable_as(old, rows, path)
+        if old.element is not None and new.element is not None:
+            element = self._retyped(old.element, new.element, (*path, ELEMENT))
+            return self._nullable_as(old, replace(new, element=element), path)
+        if old.value is not None and new.value is not None:
+            _check_map_key(old, new, path)
+            value = self._retyped(old.value, new.value, (*path, VALUE))
+            return self._nullable_as(old, replace(new, key=old.key, value=value), path)
+        # The reader of old files is asked: it raises for a type that their values do not widen to.
+        column_cast(arrow_type(old), old, new.as_nullable(), f"column {printed(path)!r}")
+        _check_time_range(old, new, path)
+        return self._nullable_as(old, new, path)
+
+    def _nullable_as(self, old: DataType, new: DataType, path: Path) -> DataType:
+        return self._with_null(replace(new, nullable=old.nullable), new.nullable, path)
+
+    def _retyped_fields(self, old: DataType, new: DataType, path: Path) -> tuple[DataField, ...]:
+        before = {each.name: each for each in old.fields}
+        found = []
+        for each in new.fields:
+            known, at = before.get(each.name), (*path, each.name)
+            if known is not None:
+                found.append(replace(known, type=self._retyped(known.type, each.type, at)))
+                continue
+            _check_new(each, at)
+            found.append(self._new(each))
+        return tuple(found)
+
+    def _new(self, added: DataField) -> DataField:
+        """With ids that no field had before."""
+        own_id = self.highest_id + 1
+        kind, next_id = assign_field_ids(added.type, own_id + 1)
+        self.highest_id = next_id - 1
+        return replace(added, id=own_id, type=kind)
+
+
+def _check_row(fields: Sequence[DataField], path: Path) -> None:
+    twice = [name for name, count in Counter(each.name for each in fields).items() if count > 1]
+    if twice or not fields or not all(each.name for each in fields):
+        raise InvalidError(
+            f"column {printed(path)!r}",
+            found=f"the field {twice[0]!r} twice" if twice else "no field, or one without a name",
+            expected="a ROW of one field or more, with names of their own",
+            action="Correct the changes; drop the column if it has no field left.",
+        )
+
+
+def _check_new(added: DataField, path: Path) -> None:
+    if not added.type.nullable:
+        raise InvalidError(
+            f"column {printed(path)!r}",
+            found="a new field that is NOT NULL",
+            expected="a nullable one: the rows that are there have no value for it",
+            action="Give it as nullable.",
+        )
+
+
+def _check_map_key(old: DataType, new: DataType, path: Path) -> None:
+    keys = [kind.key and arrow_type(kind.key) for kind in (old, new)]
+    if keys[0] != keys[1]:
+        raise InvalidError(
+            f"column {printed(path)!r}",
+            found=f"other keys: {text_of(new)} instead of {text_of(old)}",
+            expected="the keys as they are",
+            action="Add a column of the other type instead.",
+        )
+
+
+def _check_time_range(old: DataType, new: DataType, path: Path) -> None:
+    """Nanoseconds hold the years 1677 to 2262 only: a 9999-12-31 would make the column unreadable."""
+    old_unit, new_unit = (
+        timestamp_unit(kind.precision or 0) if kind.root.startswith("TIMESTAMP") else None
+        for kind in (old, new)
+    )
+    if new_unit == "ns" and old_unit != "ns":
+        raise UnsupportedError(
+            f"column {printed(path)!r}",
+            found=f"a change from {old} to {new}",
+            expected="at most 6 digits of the second: more of them hold the years 1677 to 2262 only",
+            action="Add a column of the new type instead.",
+        )

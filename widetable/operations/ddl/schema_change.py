@@ -1,0 +1,292 @@
+"""Changes of a schema: of its columns and of fields within them (column_change.py), options set and removed.
+
+    options before, a renamed to x               after
+    fields.a,b.sequence-group = c                fields.x,b.sequence-group = c
+    sequence.field = a, b                        sequence.field = x, b          (blanks stay)
+    fields.l.nested-key = id, at                 the same with nr for id, when l.element.id is renamed to nr
+
+In: a schema and a change; out: the schema with the next id. Nothing is read or written; the clock
+gives its time. Whether it is sound is asked of the schema as it would be, so changes of one step
+may need each other. Source: Paimon `SchemaManager.generateTableSchema`; format.md section 2.
+
+Raises InvalidError for what would break a key, an option or a merge rule, NotFoundError for a column that is not there,
+UnsupportedError for a type that values do not widen to.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeVar
+
+import pyarrow as pa
+
+from widetable import options as opt
+from widetable.commit.barrier_table import check_barriers
+from widetable.derived_options import check_derived, index_options, widen_options
+from widetable.errors import InvalidError, WidetableError
+from widetable.field_options import FIELD_OPTION
+from widetable.machine_clock import now_millis
+from widetable.merge.engine import engine_of
+from widetable.merge.record_expiry import check_record_expiry
+from widetable.merge.record_order import check_ordered
+from widetable.merge.widened_rules import check_widened
+from widetable.operations.ddl.column_change import ColumnChange, changed_columns
+from widetable.operations.ddl.column_path import Path, parsed, path_of, printed
+from widetable.operations.ddl.function_change import check_functions
+from widetable.operations.ddl.value_order import keeps_order
+from widetable.option_checks import check_alter, check_honoured, check_used
+from widetable.retention_options import RECORD_LEVEL_TIME_FIELD
+from widetable.schema import TableSchema
+from widetable.schema_rules import check_schema
+
+T = TypeVar("T")
+
+# Options of a column's function that name fields of its elements or values.
+_NAMES_FIELDS: Final = ("nested-key", "nested-sequence-field", "ts-field")
+
+
+@dataclass(frozen=True)
+class SchemaChange:
+    """What to change, in terms of the names before the change. Columns are named by paths (column_path.py), added ones
+    too, which are nullable and come last; a new name is one name. Options that are set name columns
+    as they are called after it, in keys and values; of those to remove, one that is not set may be named. Types are
+    fields of any name, as of `arrow_schema`; one that is NOT NULL makes its column so.
+    """
+
+    set_options: Mapping[str, str] = field(default_factory=dict)
+    remove_options: Sequence[str] = ()
+    add_columns: Sequence[pa.Field] = ()
+    drop_columns: Sequence[str] = ()
+    rename_columns: Mapping[str, str] = field(default_factory=dict)
+    change_types: Mapping[str, pa.Field] = field(default_factory=dict)
+    change_nullability: Mapping[str, bool] = field(default_factory=dict)
+    change_comments: Mapping[str, str | None] = field(default_factory=dict)
+    move_columns: Mapping[str, str] = field(default_factory=dict)
+
+
+def changed_schema(
+    schema: TableSchema, change: SchemaChange, mends: Mapping[str, str] | None = None
+) -> TableSchema:
+    """The next schema of the table. Raises before anything is written. mends: see `check_alter`.
+    The table's identity stands in its first schema alone (uuid is None in all others).
+    """
+    columns = _by_path(schema, change)
+    _check_named_columns(schema, change, columns)
+    _check_options_once(change)
+    check_honoured(change.set_options, made_here=True)
+    check_used(change.set_options, schema.options)
+    fields, highest = changed_columns(schema, columns)
+    new = replace(
+        schema,
+        id=schema.id + 1,
+        fields=fields,
+        highest_field_id=highest,
+        options=_changed_options(schema.options, change, columns),
+        time_millis=now_millis(),
+        uuid=None,
+    )
+    check_alter(schema.options, new.options, mends=mends)
+    check_schema(new, schema)
+    engine_of(new)
+    check_ordered(new)
+    check_record_expiry(new)
+    check_barriers(new)
+    check_derived(new)
+    check_widened(new)
+    _check_orders(schema, new)
+    _check_groups(schema, new)
+    check_functions(schema, new)
+    return new
+
+
+def _by_path(schema: TableSchema, change: SchemaChange) -> ColumnChange:
+    """The same by paths that are there; of what is added the path is only read. NotFoundError for
+    one that is not there, InvalidError for one that is named twice, in whatever spelling.
+    """
+
+    def paths(names: Iterable[str], argument: str) -> tuple[Path, ...]:
+        found = tuple(path_of(name, schema) for name in names)
+        twice = [path for path, count in Counter(found).items() if count > 1]
+        if twice:
+            raise InvalidError(
+                argument,
+                found=f"{printed(twice[0])!r} twice",
+                expected="each column once",
+                action="Leave one out.",
+            )
+        return found
+
+    def by_path(values: Mapping[str, T], argument: str) -> dict[Path, T]:
+        return dict(zip(paths(values, argument), values.values(), strict=True))
+
+    added = tuple((parsed(column.name), column) for column in change.add_columns)
+    return ColumnChange(
+        added=added,
+        dropped=paths(change.drop_columns, "drop_columns"),
+        renamed={
+            path: _new_name(path, name)
+            for path, name in by_path(change.rename_columns, "rename_columns").items()
+        },
+        types=by_path(change.change_types, "change_types"),
+        nullable=by_path(change.change_nullability, "change_nullability"),
+        comments=by_path(change.change_comments, "change_comments"),
+        moves=by_path(change.move_columns, "move_columns"),
+    )
+
+
+def _new_name(path: Path, text: str) -> str:
+    """One name; of a column it may have dots without backticks, as there is no path to a new place."""
+    names = parsed(text) if len(path) > 1 or text.startswith("`") else (text,)
+    if len(names) > 1:
+        raise InvalidError(
+            f"the new name of column {printed(path)!r}",
+            found=repr(text),
+            expected="one name: a field stays in its ROW",
+            action=f"Give {names[-1]!r}, or the whole name in backticks.",
+        )
+    return names[0]
+
+
+def _check_named_columns(schema: TableSchema, change: SchemaChange, columns: ColumnChange) -> None:
+    """What `index.*` and `widen.*` name keeps its name while they stand: the tables that they make go by it."""
+    named = {index.key: index.columns for index in index_options(schema.options)}
+    for widen in widen_options(schema.options):
+        named[widen.key] = (widen.column, *widen.columns, widen.sequence)
+    for key in named.keys() - {*change.remove_options, *change.set_options}:
+        taken = [name for name in named[key] if (name,) in (*columns.dropped, *columns.renamed)]
+        if taken:
+            raise InvalidError(
+                f"column {taken[0]!r}",
+                found=f"a change of its name, or a drop, while option {key!r} names it",
+                expected="a column that no such option names",
+                action=f"Remove the option in the same step, remove_options=[{key!r}], and set it again after it.",
+            )
+
+
+def _check_options_once(change: SchemaChange) -> None:
+    for key in change.remove_options:
+        if key in change.set_options:
+            raise InvalidError(
+                f"option {key!r}",
+                found="a value for it, and its removal",
+                expected="one of them",
+                action="Leave one out.",
+            )
+
+
+def _check_orders(old: TableSchema, new: TableSchema) -> None:
+    """The records of a key stay in their order.
+    Also when files of before and after are merged. A column that came to order records with this step
+    is held against its own type: there is nothing to keep.
+    """
+    groups = (name for group in new.sequence_groups for name in group.sequence)
+    before = {column.id: column.type for column in old.fields}
+    for name in (*new.sequence_fields, *groups):
+        column = new.field(name)
+        found = before.get(column.id, column.type)
+        if not keeps_order(found, column.type):
+            raise InvalidError(
+                f"column {name!r}",
+                found=f"a change from {found} to {column.type} of a column that orders records",
+                expected="a type with the same order: a wider integer, a decimal, more digits of the second",
+                action="Add a column of the new type instead.",
+            )
+
+
+def _check_groups(old: TableSchema, new: TableSchema) -> None:
+    """A column that may have values stays in its sequence group: what was merged before and what is merged later would
+    follow two rules, and values without a sequence would go at the next merge (decision 0024). What another client left
+    without a meaning may be mended.
+    """
+    try:
+        has_groups = engine_of(old).mixes_records
+    except WidetableError:
+        return
+    if not has_groups:
+        return
+    before, after = _groups_by_column(old), _groups_by_column(new)
+    remaining = {column.id: column.name for column in new.fields}
+    for column in old.fields:
+        if column.id in remaining and before.get(column.id) != after.get(column.id):
+            raise InvalidError(
+                f"column {remaining[column.id]!r}",
+                found="a change of the sequence group that it is in",
+                expected="the group, or none, that it has had since it was added",
+                action="Add new columns for the group, or make a new table and copy the rows.",
+            )
+
+
+def _groups_by_column(schema: TableSchema) -> dict[int, tuple[int, ...]]:
+    """By the id of a column: the ids of the sequence columns of its group."""
+    return {
+        schema.field(name).id: tuple(schema.field(each).id for each in group.sequence)
+        for group in schema.sequence_groups
+        for name in group.columns
+    }
+
+
+def _changed_options(
+    options: Mapping[str, str], change: SchemaChange, columns: ColumnChange
+) -> dict[str, str]:
+    """What is removed goes, those that are kept follow renamed columns, and what is set comes."""
+    names = {path[0]: name for path, name in columns.renamed.items() if len(path) == 1}
+    renamed: Callable[[str], str] = lambda name: names.get(name, name)  # noqa: E731
+    nested = _nested_names(columns)
+    kept = {
+        _renamed_key(key, renamed): _renamed_value(key, value, renamed, nested)
+        for key, value in options.items()
+        if key not in change.remove_options
+    }
+    return {**kept, **{key: str(value) for key, value in change.set_options.items()}}
+
+
+def _nested_names(columns: ColumnChange) -> Mapping[str, Mapping[str, str]]:
+    """By the column: new names of fields of its elements or values, which options of its function name.
+    Such a path has three names, `l.element.id`: functions know no fields that lie deeper.
+    """
+    found: dict[str, dict[str, str]] = {}
+    for path, name in columns.renamed.items():
+        if len(path) == 3:
+            found.setdefault(path[0], {})[path[2]] = name
+    return found
+
+
+def _renamed_key(key: str, renamed: Callable[[str], str]) -> str:
+    """`fields.<columns>.<what>` follows its columns."""
+    match = FIELD_OPTION.match(key)
+    if match is None:
+        return key
+    return f"fields.{_renamed_list(match['columns'], renamed)}.{match['what']}"
+
+
+def _renamed_value(
+    key: str,
+    value: str,
+    renamed: Callable[[str], str],
+    nested: Mapping[str, Mapping[str, str]],
+) -> str:
+    """Values that list columns follow them; a change of an immutable one is refused later on."""
+    match = FIELD_OPTION.match(key)
+    lists_columns = key in (
+        opt.SEQUENCE_FIELD.key,
+        opt.ROWKIND_FIELD.key,
+        opt.REMOVE_RECORD_ON_SEQUENCE_GROUP.key,
+        opt.ROW_DEDUPLICATE_IGNORE_FIELDS.key,
+        RECORD_LEVEL_TIME_FIELD.key,
+    )
+    if lists_columns or (match is not None and match["what"] == "sequence-group"):
+        return _renamed_list(value, renamed)
+    if match is not None and match["what"] in _NAMES_FIELDS and match["columns"] in nested:
+        names = nested[match["columns"]]
+        return _renamed_list(value, lambda name: names.get(name, name))
+    return value
+
+
+def _renamed_list(names: str, renamed: Callable[[str], str]) -> str:
+    """A list as it is written in an option, blanks and empty places kept: other clients read it as they did."""
+    return ",".join(
+        name.replace(name.strip(), renamed(name.strip())) if name.strip() else name
+        for name in names.split(",")
+    )

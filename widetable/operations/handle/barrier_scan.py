@@ -1,0 +1,200 @@
+"""Rows of a table as of a barrier, changes between barriers, and which snapshots they need. Raises what
+`read/barrier_view.py` and `read/barrier_changes.py` raise.
+
+In: an open table, barriers, 0 for before the first. Out: where rows and changes are, or scans of
+them. Each call looks at the snapshots that are there then, and remembers nothing, so two calls may
+see different ones. What must agree goes by one BarrierViews, or by one `revision`: None takes the
+revisions that are active at that moment, which another process may change in between.
+
+    two writers of a column each, interval 10, changelog-producer lookup:
+
+    snapshots    3 wa@10  4 wa@20  5 wa@30  6 wb@10  7 wb@20  8 wb@30      (1 and 2: they join)
+    rows         10: snapshot 8 without 4 files       20: without 2 files       30: snapshot 8
+    changes      none yet; after compactions 9, cut at 20, and 10, cut at 30: up to 20, up to 30
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final, TypeVar
+
+import pyarrow.compute as pc
+
+from widetable.barrier_options import BARRIER_INTERVAL, BARRIERS_KEPT
+from widetable.commit.barrier_state import state_at
+from widetable.commit.barrier_table import interval_of
+from widetable.commit.committer import Committer
+from widetable.commit.revision_notes import notes_of
+from widetable.errors import NotFoundError
+from widetable.operations.handle.chosen_state import ChosenState, scan_of
+from widetable.operations.handle.compaction_threads import wait_for_changelogs
+from widetable.operations.handle.open_table import OpenTable
+from widetable.operations.handle.supported import check_readable
+from widetable.paths import table_name
+from widetable.read.barrier_changes import BarrierChanges
+from widetable.read.barrier_view import BarrierView, BarrierViews
+from widetable.read.scan import TableScan
+from widetable.schema import TableSchema
+from widetable.write.table_state import TableState
+
+Found = TypeVar("Found")
+# Looks at the barriers, each of them because an expiry took snapshots during the one before.
+_LOOKS: Final = 10
+
+
+def active_revision(table: OpenTable) -> int | None:
+    """Of the warehouse of a table, now; None for one that lies in none."""
+    notes = notes_of(table._file_io, table._paths)
+    return None if notes is None else notes.active()
+
+
+def newest_revision(table: OpenTable) -> int:
+    """That took the table back, whether it counts already or not; 0 without."""
+    committer, interval = table._committer, interval_of(table.schema, table.path)
+    return state_at(committer.snapshots.latest(), committer.last_commits.load, interval).revision
+
+
+def barrier_views(table: OpenTable, revision: int | None = None) -> BarrierViews:
+    """The barriers of a table, by the snapshots that it has now. revision: up to which revisions count; None: those
+    that are active now.
+    """
+    return views_of(table._state(), table._committer, revision)
+
+
+def views_of(state: TableState, committer: Committer, revision: int | None = None) -> BarrierViews:
+    """The same.
+
+    The newest id is looked up first, then the oldest one: an expiry in between takes snapshots at
+    the old end, so the range may be short of some that went, and never ends before it begins.
+    """
+    latest_id = committer.snapshots.latest_id()
+    earliest_id = committer.snapshots.earliest_id() if latest_id else None
+    ids = range(earliest_id or 1, (latest_id or 0) + 1)
+    files = committer.live_files
+
+    def visible(newest: int) -> int:
+        notes = notes_of(state.file_io, state.paths)
+        return newest if notes is None else notes.visible(newest, revision)
+
+    return BarrierViews(state.schema, committer.level0, files, ids, state.paths.root, visible)
+
+
+def needed_for_barriers(state: TableState, committer: Committer) -> list[int]:
+    """The first snapshot that must stay for the newest complete barriers to be read.
+
+    No, one or two ids, for `expiry`, which keeps the smallest of all. Of an interval of 10,
+    complete up to 50, with `widetable.barriers-kept` = 2: what barrier 30 needs, and later ones. By the newest schema:
+    the table may have been put under barriers since the expiry began.
+    """
+    state = replace(state, schema=committer.schemas.latest())
+    if state.options.get(BARRIER_INTERVAL) is None:
+        return []
+    views = views_of(state, committer)
+    barrier = views.newest().frontier - state.options.get(BARRIERS_KEPT) * views.interval
+    floor_id = views.floor_id(barrier)
+    return [*needed_for_revision(state, views), *([] if floor_id is None else [floor_id])]
+
+
+def needed_for_revision(state: TableState, views: BarrierViews) -> list[int]:
+    """The same for a revision that is not active yet: the rows that the table goes back to, or, of one that stays, the
+    changes that jobs go on with.
+    """
+    notes, place = notes_of(state.file_io, state.paths), table_name(state.paths.root)
+    note = None if notes is None else notes.unfinished()
+    if note is None or place is None:
+        return []
+    barrier = note.tables.get(place[1], note.barrier)
+    with contextlib.suppress(NotFoundError):
+        return [first_kept_for(BarrierChanges(state, views), views, barrier)] if barrier else []
+    return []
+
+
+def first_kept_for(changes: BarrierChanges, views: BarrierViews, barrier: int) -> int:
+    """The first snapshot that the rows as of a barrier need, and the changes after it.
+
+    Either may be the earlier one: both a base by the cut and a position may be late snapshots.
+    """
+    return min(views.view(barrier).first_id, changes.first_needed(barrier))
+
+
+def barrier_changes(table: OpenTable, revision: int | None = None) -> BarrierChanges:
+    """Where the changes between barriers are, by the snapshots that the table has now."""
+    state = table._state()
+    return BarrierChanges(state, views_of(state, table._committer, revision))
+
+
+def barrier_change_ids(table: OpenTable, start: int, end: int) -> list[int]:
+    """The snapshots whose changes are those after one barrier (0: before the first) up to another. Waits for changes
+    that this process makes behind its commits.
+    """
+    check_readable(table.schema)
+    wait_for_changelogs(table.path)
+    return behind_expiry([table], lambda: barrier_changes(table).snapshot_ids(start, end))
+
+
+def behind_expiry(tables: Sequence[OpenTable], look: Callable[[], Found]) -> Found:
+    """What a look at the barriers of tables finds, which may be made again: it goes through all snapshots that it has
+    seen, and an expiry may take those meanwhile that nobody needs. What is not there raises NotFoundError all the same.
+
+        look    ids 3 .. 9        loads 3: not found       the oldest is 5 by now: looks again, at 5 .. 9
+                                                           it still is 3: raises
+
+    look: without effects, or such that may be had twice.
+    """
+    for tries_left in reversed(range(_LOOKS)):
+        first = [table._committer.snapshots.earliest_id() for table in tables]
+        try:
+            return look()
+        except NotFoundError:
+            is_same = first == [table._committer.snapshots.earliest_id() for table in tables]
+            if is_same or not tries_left:
+                for table in tables:
+                    table._check_alive()
+                raise
+    raise AssertionError("the last look returns or raises")
+
+
+def barrier_scan(
+    table: OpenTable,
+    barrier: int,
+    columns: Sequence[str] | None,
+    filter: str | pc.Expression | None,
+    revision: int | None = None,
+    schema: TableSchema | None = None,
+) -> TableScan:
+    """The rows as of a complete barrier. schema: of their columns; None: the one that the table had when it was
+    complete.
+    """
+    view = behind_expiry([table], lambda: barrier_views(table, revision).view(barrier))
+    return scan_of_view(table, view, columns, filter, schema)
+
+
+def scan_of_view(
+    table: OpenTable,
+    view: BarrierView,
+    columns: Sequence[str] | None,
+    filter: str | pc.Expression | None,
+    schema: TableSchema | None = None,
+) -> TableScan:
+    """The same of a barrier that was found."""
+    return scan_of(table, state_of_view(table, view, schema), columns, filter)
+
+
+def state_of_view(
+    table: OpenTable, view: BarrierView, schema: TableSchema | None = None
+) -> ChosenState:
+    """The same, for lookups (`LookupView`)."""
+    state = unchecked_state_of_view(table, view, schema)
+    check_readable(state.state.schema)
+    return state
+
+
+def unchecked_state_of_view(
+    table: OpenTable, view: BarrierView, schema: TableSchema | None = None
+) -> ChosenState:
+    """The same, also of a table whose rows nobody here may read (`check_readable`): perhaps nobody asks for them."""
+    schemas = table._committer.schemas
+    schema = schema or schemas.load(view.end.schema_id)
+    return ChosenState(view.base, table._state(schema), schemas.is_rescaled(), view)

@@ -1,0 +1,127 @@
+"""The threads in which a process compacts while its writes go on: one for changelogs that a write need not wait for
+(`lookup-wait=false`) and for the files of a whole barrier, one for what commits leave of the older levels. A process
+that ends finishes both.
+
+In: a table's root and the work; out: nothing, but `wait`. Raises nothing: errors that the work raises are
+logged, with their trace. Where no thread can be started, and once the main thread has ended, the work is done in the
+caller. A process that was forked off starts with threads of its own and nothing to do.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from widetable.forked_child import SharedByThreads
+from widetable.operations.handle.compaction_pace import Pace
+from widetable.warning_code import WarningCode, warn
+from widetable.worker_thread import Task, WorkerThread
+
+_log = logging.getLogger("widetable")
+_LOW_PRIORITY: Final = 10
+
+
+class _Handed(NamedTuple):
+    task: Task[None]
+    barrier: int | None
+
+
+class CompactionThread(SharedByThreads):
+    """gives_way: it and the threads that it starts run when others do not want the cores (Linux; elsewhere as all).
+
+    One thread for all tables of the process, in the order in which work is handed over: a long
+    compaction of one table keeps those of others waiting. Never wait in it for work of its own.
+    """
+
+    def __init__(self, name: str, *, gives_way: bool = False) -> None:
+        self._name = name
+        self._begin = _give_way if gives_way else None
+        super().__init__()
+
+    def _start_anew(self) -> None:
+        self._thread = WorkerThread(self._name, self._begin)
+        self._lock = threading.Lock()
+        self._of_table: dict[str, list[_Handed]] = {}
+        self._paces: dict[str, Pace] = {}
+
+    def submit(self, root: str, work: Callable[[], None], barrier: int | None = None) -> None:
+        """Do the work after all that was handed over before. barrier: up to which it is, for `pending_barriers`."""
+        self._submit(root, work, barrier, is_alone=False)
+
+    def submit_alone(self, root: str, work: Callable[[], None]) -> None:
+        """Do the work, unless some of this table is not done: for who asks again with every commit."""
+        self._submit(root, work, None, is_alone=True)
+
+    def pending_barriers(self, root: str) -> frozenset[int]:
+        """Of the table, work up to which was handed over, and is not done."""
+        with self._lock:
+            found = (one.barrier for one in self._pending(root))
+            return frozenset(barrier for barrier in found if barrier is not None)
+
+    def pace(self, root: str) -> Pace:
+        """Of a table."""
+        with self._lock:
+            return self._paces.setdefault(root, Pace(root))
+
+    def _pending(self, root: str) -> list[_Handed]:
+        return [one for one in self._of_table.get(root, ()) if not one.task.is_done]
+
+    def _submit(
+        self, root: str, work: Callable[[], None], barrier: int | None, *, is_alone: bool
+    ) -> None:
+        task = Task(lambda: _logged(work))
+        with self._lock:
+            pending = self._pending(root)
+            if pending and is_alone:
+                return
+            self._of_table[root] = [*pending, _Handed(task, barrier)]
+        if threading.main_thread().is_alive():
+            self._thread.submit(task)
+        else:  # nobody would wait for a thread that starts now
+            task.run()
+
+    def wait(self, root: str) -> None:
+        """Returns when nothing of this table is left that was handed over before."""
+        # Waited for outside of the lock: the work may hand over more, which is not waited for.
+        with self._lock:
+            pending = list(self._of_table.get(root, ()))
+        for one in pending:
+            one.task.wait()
+
+
+def _logged(work: Callable[[], None]) -> None:
+    try:
+        work()
+    except Exception:
+        warn(
+            _log,
+            WarningCode.COMPACTION_FAILED,
+            "a compaction behind a commit failed",
+            level=logging.ERROR,
+            exc_info=True,
+        )
+        raise
+
+
+def _give_way() -> None:
+    if sys.platform == "linux":  # where threads have priorities of their own
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LOW_PRIORITY)
+
+
+CHANGELOGS: Final = CompactionThread("lookup")
+OLD_LEVELS: Final = CompactionThread("old-levels", gives_way=True)
+
+
+def wait_for_changelogs(root: str) -> None:
+    """Returns when this process has made the changelogs of a table that it makes behind commits."""
+    CHANGELOGS.wait(root)
+
+
+def wait_for_compactions(root: str) -> None:
+    """Returns when this process has done what it compacts behind the commits of a table."""
+    CHANGELOGS.wait(root)
+    OLD_LEVELS.wait(root)

@@ -1,0 +1,122 @@
+"""Laws of barriers, from snapshot to snapshot (docs/consistency.md): what a snapshot says follows from the one before.
+
+    a table's complete barrier and its highest label never go back
+    records have a label above the complete barrier before them and above their writer's, and at most the highest one
+    the complete barrier is that of the slowest writer, or the one before where that is later
+    a compaction changes nothing of it, and takes no file of a barrier that is not complete
+    what waits is the lowest label of the files at level 0
+    a revision is an overwrite; all of the table goes back to one complete barrier, or to none
+
+In: snapshots in the order of their ids. Out: findings. Raises what loading snapshots raises.
+
+    COMPACT that says its barriers    all as before, but for `moved` and `waiting`
+    another revision than before      what `BarrierState.revised` makes of the one before
+    all others                        the numbers one by one
+
+Snapshot 1 is held against the empty table; the first one against nothing where others have
+expired before it. What waits is looked up in the delta of each snapshot (`Level0Labels`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from widetable.barrier_options import BARRIER_INTERVAL
+from widetable.commit.barrier_state import (
+    BARRIERS,
+    UNKNOWN,
+    WRITER,
+    BarrierState,
+    label_of,
+    state_at,
+)
+from widetable.commit.level0_labels import Level0Labels
+from widetable.errors import DamagedError, NotFoundError
+from widetable.format.snapshot import COMMIT_KIND_COMPACT, COMMIT_KIND_OVERWRITE, Snapshot
+from widetable.operations.health.audit_report import Finding, Findings
+from widetable.schema import TableSchema
+
+_LAW: Final = "barriers"
+
+
+class BarrierAudit:
+    """Give it one snapshot after the other; of a table without barriers it says nothing."""
+
+    def __init__(self, schema: TableSchema, level0: Level0Labels, findings: Findings) -> None:
+        self._interval = schema.typed_options.get(BARRIER_INTERVAL)
+        self._level0 = level0
+        self._findings = findings
+        self._before: BarrierState | None = None
+
+    def look_at(self, snapshot: Snapshot) -> None:
+        """Check one snapshot against the one before."""
+        if self._interval is None:
+            return
+        self._findings.checked(_LAW)
+        try:
+            after = state_at(snapshot, self._level0.load, self._interval)
+            label = label_of(snapshot, self._level0.load, self._interval)
+        except DamagedError as error:
+            self._find(snapshot, error.expected, error.found)
+            return
+        except NotFoundError:
+            return  # another client's, behind ones of ours that have expired
+        # Kept before it is compared: a snapshot that breaks a law is one finding, not one at
+        # each later snapshot.
+        before = self._before or (BarrierState.new(self._interval) if snapshot.id == 1 else None)
+        self._before = after
+        if before is not None:
+            self._compare(snapshot, before, after, label)
+        if BARRIERS in snapshot.properties and after.waiting != UNKNOWN:
+            waiting = self._level0.at(snapshot, self._interval).lowest(after.waiting)
+            if waiting != after.waiting:
+                self._find(snapshot, f"{waiting} waiting at level 0", f"{after.waiting}")
+
+    def _compare(
+        self, snapshot: Snapshot, before: BarrierState, after: BarrierState, label: int | None
+    ) -> None:
+        if snapshot.commit_kind == COMMIT_KIND_COMPACT and BARRIERS in snapshot.properties:
+            same = replace(before, moved=after.moved, waiting=after.waiting)
+            if after != same:
+                self._find(snapshot, f"{same.to_json()} after a compaction", after.to_json())
+            if not before.moved <= after.moved <= max(before.moved, before.frontier):
+                expected = f"a cut from {before.moved} to {before.frontier}"
+                self._find(snapshot, expected, f"a cut at {after.moved}")
+            return
+        if after.revision != before.revision:
+            self._compare_revised(snapshot, before, after)
+            return
+        for name in ("frontier", "highest"):
+            old, new = getattr(before, name), getattr(after, name)
+            if new < old:
+                self._find(snapshot, f"a {name} of {old} or later", f"{new}")
+        slowest = min((m.frontier for m in after.members.values()), default=before.frontier)
+        if after.frontier != max(before.frontier, slowest):
+            expected = f"complete up to {max(before.frontier, slowest)}"
+            self._find(snapshot, expected, f"complete up to {after.frontier}")
+        # Behind another client's append the label is the first incomplete one, and there is no
+        # writer to be above.
+        if label is not None and snapshot.delta_record_count:
+            member = before.members.get(snapshot.properties.get(WRITER, ""))
+            least = max(before.frontier, member.frontier if member else 0)
+            if not least < label <= after.highest:
+                expected = f"records of a barrier after {least}, up to {after.highest}"
+                self._find(snapshot, expected, f"records of barrier {label}")
+
+    def _compare_revised(
+        self, snapshot: Snapshot, before: BarrierState, after: BarrierState
+    ) -> None:
+        # Which derived writers came along is not said apart: those that have a barrier of their
+        # sources did.
+        came = [name for name, member in after.members.items() if member.at is not None]
+        expected = before.revised(max(after.revision, before.revision), after.frontier, came)
+        expected = replace(expected, waiting=after.waiting)
+        if after != expected:
+            self._find(snapshot, expected.to_json(), after.to_json())
+        if after.frontier > before.frontier or snapshot.commit_kind != COMMIT_KIND_OVERWRITE:
+            found = f"a commit of kind {snapshot.commit_kind} to {after.frontier}"
+            self._find(snapshot, f"an overwrite that goes back from {before.frontier}", found)
+
+    def _find(self, snapshot: Snapshot, expected: str, found: str) -> None:
+        self._findings.add(Finding(_LAW, snapshot.id, expected, found))

@@ -1,0 +1,31 @@
+"""Which small files of a table cannot be read: hints, consumers, tags, leases, pins, registrations. Everybody goes on
+without them, but for who asks for one by name, so somebody has to be warned.
+
+Raises StorageError.
+"""
+
+from __future__ import annotations
+
+from widetable.commit.consumer_store import ConsumerStore
+from widetable.commit.holds.tag_store import TagStore
+from widetable.commit.lease import damaged_leases
+from widetable.commit.pin_file import damaged_pins
+from widetable.commit.read_lease import damaged_read_leases
+from widetable.commit.snapshot_store import SnapshotStore
+from widetable.commit.writer_registration import damaged_registrations
+from widetable.errors import DamagedError
+from widetable.paths import TablePaths
+from widetable.storage.file_io import FileIO
+
+
+def damaged_notes(file_io: FileIO, paths: TablePaths) -> list[DamagedError]:
+    """Each names its file, and what to do about it."""
+    return [
+        *SnapshotStore(file_io, paths).damaged_hints(),
+        *ConsumerStore(file_io, paths).damaged(),
+        *TagStore(file_io, paths).damaged(),
+        *damaged_leases(file_io, paths),
+        *damaged_read_leases(file_io, paths),
+        *damaged_pins(file_io, paths),
+        *damaged_registrations(file_io, paths),
+    ]

@@ -1,0 +1,209 @@
+"""Laws of one data or changelog file: its rows are what its meta says of them.
+
+In: manifest entries; out: findings. Each file is read once, batch by batch, the key and the system columns only unless
+all are wanted.
+What is held against what, of a data file of bucket 1 of 4:
+
+    file         it decodes, and has the size and rows of its meta     by the reader, as DamagedError
+    file-meta    deletes, sequence numbers, first and last key         what the rows say
+    file-order   each key after the one before, across batches         not of changelogs
+    row-bucket   each row's bucket key hashes to bucket 1 of 4         by the number that its entry has
+
+Source: format.md sections 4, 7 and 10 (traps T1, T2). Raises StorageError when the storage refuses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from widetable import options as opt
+from widetable.counted import counted
+from widetable.errors import DamagedError, InvalidError, NotFoundError, UnsupportedError
+from widetable.format.binary_row import encode_rows, with_arity
+from widetable.format.bucket_hash import bucket_ids
+from widetable.format.bucket_id import BucketId
+from widetable.format.data_file_meta import DataFileMeta
+from widetable.format.manifest_entry import ManifestEntry
+from widetable.format.printed_value import printed_rows
+from widetable.kernels.arrow_buffers import fixed_values
+from widetable.kernels.key_lanes import key_lanes
+from widetable.lsm.sorted_run import key_types
+from widetable.operations.health.audit_report import Finding, Findings
+from widetable.operations.health.snapshot_audit import partition_text
+from widetable.read.expired import files_of
+from widetable.row_kind import is_retraction
+from widetable.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
+from widetable.write.table_state import TableState
+
+# How a finding begins that says only that a file's deletes are counted wrong, as pypaimon does.
+DELETES: Final = "deletes"
+
+
+class FileAudit:
+    """Give it entries; a file that it has seen is not read again. all_columns: decode them too, not the key alone."""
+
+    def __init__(self, table: TableState, findings: Findings, *, all_columns: bool = False) -> None:
+        self._table = table
+        self._findings = findings
+        self._all_columns = all_columns
+        self._seen: set[tuple[BucketId, str]] = set()
+
+    def look_at(self, entry: ManifestEntry, snapshot_id: int, *, is_changelog: bool) -> None:
+        """Check one file. snapshot_id: a snapshot that names it."""
+        identity = (entry.bucket_id, entry.file.file_name)
+        if identity in self._seen:
+            return
+        self._seen.add(identity)
+        if entry.bucket < 0 or entry.file.external_path is not None:
+            self._findings.skip("files outside of fixed buckets are not read")
+            return
+        self._findings.checked("file")
+        one = _OneFile(
+            self._table,
+            self._findings,
+            entry,
+            snapshot_id,
+            None if self._all_columns else self._table.schema.trimmed_primary_key,
+            is_changelog,
+        )
+        try:
+            with files_of(self._table, snapshot_id):
+                one.run()
+        except (UnsupportedError, InvalidError, NotFoundError) as error:
+            self._findings.skip(f"some files are not read: {error.subject} is {error.found}")
+        except DamagedError as error:
+            one.find("file", error.expected, error.found)
+
+
+@dataclass(frozen=True)
+class _OneFile:
+    table: TableState
+    findings: Findings
+    entry: ManifestEntry
+    snapshot_id: int
+    columns: Sequence[str] | None
+    is_changelog: bool
+
+    def run(self) -> None:
+        meta = self.entry.file
+        rows = deletes = 0
+        numbers: list[int] = []
+        first: pa.RecordBatch | None = None
+        last: pa.RecordBatch | None = None
+        for batch in self._batches():
+            if not batch.num_rows:
+                continue
+            rows += batch.num_rows
+            deletes += int(is_retraction(_fixed(batch, VALUE_KIND, np.int8)).sum())
+            of_batch = _fixed(batch, SEQUENCE_NUMBER, np.int64)
+            numbers += [int(of_batch.min()), int(of_batch.max())]
+            self._check_order(last, batch)
+            self._check_bucket(batch)
+            first, last = first or batch.slice(0, 1), batch.slice(batch.num_rows - 1)
+        if first is None or last is None:
+            self.find("file-meta", "one row at least", "no row")
+            return
+        facts = {
+            DELETES: (meta.delete_row_count, deletes),
+            "smallest sequence number": (meta.min_sequence_number, min(numbers)),
+            "largest sequence number": (meta.max_sequence_number, max(numbers)),
+            "first key": (meta.min_key, key_row(first, self.table.schema)),
+            "last key": (meta.max_key, key_row(last, self.table.schema)),
+        }
+        for name, (said, held) in facts.items():
+            if said is None:  # a count that the writer did not give
+                continue
+            self.findings.checked("file-meta")
+            if said != held:
+                texts = [v.hex() if isinstance(v, bytes) else str(v) for v in (said, held)]
+                self.find("file-meta", f"{name}: {texts[0]}, as its meta says", texts[1])
+
+    def find(
+        self, law: str, expected: str, found: str, key: dict[str, object] | None = None
+    ) -> None:
+        entry = self.entry
+        self.findings.add(
+            Finding(
+                law,
+                self.snapshot_id,
+                expected,
+                found,
+                partition_text(entry.partition, self.table.schema),
+                entry.bucket,
+                entry.file.file_name,
+                key,
+            )
+        )
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        file: DataFileMeta = self.entry.file._replace(deleted=None)  # whose rows its meta counts
+        with self.table.opened(self.entry.bucket_id, file, self.columns) as data:
+            yield from data.batches()
+
+    def _check_order(self, last: pa.RecordBatch | None, batch: pa.RecordBatch) -> None:
+        """A changelog may emit a key more than once."""
+        if self.is_changelog:
+            return
+        pieces = [batch] if last is None else [last, batch]
+        columns = [
+            pa.chunked_array([piece.column(name) for piece in pieces])
+            for name in self.table.schema.trimmed_primary_key
+        ]
+        lanes = key_lanes(columns)
+        self.findings.checked("file-order", batch.num_rows)
+        wrong = np.flatnonzero(~ascends(lanes))
+        if len(wrong):
+            row = int(wrong[0]) + 1 - (last is not None)
+            self.find(
+                "file-order",
+                "a larger key than that of the row before",
+                f"a key that is not, and {len(wrong) - 1} more in {counted(batch.num_rows, 'row')}",
+                self._key_of(batch, row),
+            )
+
+    def _check_bucket(self, batch: pa.RecordBatch) -> None:
+        entry = self.entry
+        if entry.total_buckets < 1:
+            return
+        options = {**self.table.schema.options, opt.BUCKET.key: str(entry.total_buckets)}
+        buckets = bucket_ids(batch, replace(self.table.schema, options=options))
+        self.findings.checked("row-bucket", batch.num_rows)
+        wrong = np.flatnonzero(buckets != entry.bucket)
+        if len(wrong):
+            row = int(wrong[0])
+            self.find(
+                "row-bucket",
+                f"rows of bucket {entry.bucket} of {entry.total_buckets}",
+                f"{len(wrong)} others, the first of bucket {buckets[row]}",
+                self._key_of(batch, row),
+            )
+
+    def _key_of(self, batch: pa.RecordBatch, row: int) -> dict[str, object]:
+        return next(printed_rows(batch.select(self.table.schema.trimmed_primary_key).slice(row, 1)))
+
+
+def _fixed(batch: pa.RecordBatch, name: str, kind: type[np.generic]) -> npt.NDArray[Any]:
+    return fixed_values(batch.column(name), np.dtype(kind))
+
+
+def key_row(row: pa.RecordBatch, schema: TableSchema) -> bytes:
+    """The key of a batch of one row as a file's meta has it: a BinaryRow with its arity in front."""
+    columns = [row.column(name) for name in schema.trimmed_primary_key]
+    return with_arity(encode_rows(columns, key_types(schema)).row(0), len(columns))
+
+
+def ascends(lanes: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+    """bool[n - 1]: whether each row comes after the one before it."""
+    before, after = lanes[:-1], lanes[1:]
+    found = np.zeros(len(before), np.bool_)
+    tied = np.ones(len(before), np.bool_)
+    for lane in range(lanes.shape[1]):
+        found |= tied & (before[:, lane] < after[:, lane])
+        tied &= before[:, lane] == after[:, lane]
+    return found

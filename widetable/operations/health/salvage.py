@@ -1,0 +1,208 @@
+"""What can still be read of a damaged data file, in a new one; and exactly which rows cannot.
+
+In: the entry of a damaged file. Out: new files of the same level and numbers, with statistics of their own, and the
+rows that are lost, row group by row group. A row group is kept when it decodes as a whole, its keys ascend after those
+that were kept before and hash to the bucket, and keys and sequence numbers lie within what the file's meta says; so
+nothing of another file gets in.
+
+    footer                          what is kept               what is named as lost
+    cannot be read                  nothing                    all rows, by the keys of the file's meta
+    sealed, and whole (0023)        groups that pass           each other group, by its statistics
+    no seal, few groups lost        groups that pass           the same, where they add up to what is missing
+    no seal, many lost              groups that pass           one range for all of them, by the file's meta
+
+Memory: the rows of one row group. The new files hold what the old one had: no row is decided anew.
+
+Raises UnsupportedError, StorageError; new files are removed then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from widetable import options as opt
+from widetable.errors import DamagedError, NotFoundError
+from widetable.format.binary_row import decode_row
+from widetable.format.bucket_hash import bucket_ids
+from widetable.format.data_file_meta import DataFileMeta
+from widetable.format.data_file_reader import DataFile
+from widetable.format.deletion_vector import deleted_rows
+from widetable.format.footer_seal import Seal
+from widetable.format.manifest_entry import ManifestEntry
+from widetable.format.plain_value import plain_column
+from widetable.format.printed_value import printed
+from widetable.kernels.arrow_buffers import fixed_values
+from widetable.kernels.key_lanes import key_lanes
+from widetable.lsm.sorted_run import key_types, sort_key
+from widetable.operations.health.file_audit import ascends, key_row
+from widetable.schema import SEQUENCE_NUMBER
+from widetable.types import DataType
+from widetable.write.rolling_writer import RollingWriter
+from widetable.write.table_state import TableState
+
+
+@dataclass(frozen=True)
+class LostRows:
+    """Rows that cannot be read any more. first_key, last_key: column to value as it is printed, of each column by
+    itself; a column of which nothing is known is left out. Where most of a file is lost, keys are those of the file.
+    The sequence numbers lie in the file's range.
+    """
+
+    __module__ = "widetable"
+
+    rows: int
+    first_key: Mapping[str, Any]
+    last_key: Mapping[str, Any]
+    min_sequence_number: int
+    max_sequence_number: int
+
+
+@dataclass(frozen=True)
+class Salvaged:
+    """files: the new ones; none in a dry run, or when nothing can be read. kept_rows: that can be read."""
+
+    files: tuple[DataFileMeta, ...]
+    kept_rows: int
+    lost: tuple[LostRows, ...]
+
+
+def salvage(table: TableState, entry: ManifestEntry, *, dry_run: bool) -> Salvaged:
+    """Read a damaged file as far as it goes, and write that down unless it is a dry run."""
+    try:
+        data = table.opened(entry.bucket_id, entry.file)
+    except (DamagedError, NotFoundError):
+        return Salvaged((), 0, (_whole(table, entry.file),))
+    with data:
+        one = _Salvage(table, entry, data)
+        try:
+            return one.run(dry_run=dry_run)
+        except BaseException:
+            one.writer.abort()
+            raise
+
+
+class _Salvage:
+    """One file while it is read, group by group in its order: a group is held against the last key that was kept."""
+
+    def __init__(self, table: TableState, entry: ManifestEntry, data: DataFile) -> None:
+        file = entry.file
+        self.writer: Final = RollingWriter.in_place_of(table, entry.bucket_id, file, data.columns)
+        self._table = table
+        self._file = file
+        self._data = data
+        self._key = table.schema.trimmed_primary_key
+        self._types = key_types(table.schema)
+        self._bucket = entry.bucket
+        # By the number of buckets that the file was written with: the table may have another one by now.
+        options = {**table.schema.options, opt.BUCKET.key: str(entry.total_buckets)}
+        self._by_bucket = replace(table.schema, options=options)
+        self._last: pa.RecordBatch | None = None
+        # Of each row group, the rows that no deletion vector takes out.
+        places = () if file.deleted is None else deleted_rows(table.file_io, file.deleted)
+        ends = np.cumsum([0, *data.row_group_rows])
+        self._left: Final = np.diff(ends - np.searchsorted(places, ends)).tolist()
+
+    def run(self, *, dry_run: bool) -> Salvaged:
+        lost, kept_rows = [], 0
+        for index, left in enumerate(self._left):
+            rows = self._group(index) if left else []
+            if rows is None:
+                lost.append(index)
+                continue
+            kept_rows += sum(batch.num_rows for batch in rows)
+            if not dry_run:
+                for batch in rows:
+                    self.writer.write(batch)
+        files = () if dry_run else self.writer.finish()
+        lost_rows = self._file.row_count - self._data.deleted_rows - kept_rows
+        if self._is_believed(lost, lost_rows):
+            return Salvaged(files, kept_rows, self._named_by_statistics(lost))
+        named = (replace(_whole(self._table, self._file), rows=lost_rows),) if lost_rows else ()
+        return Salvaged(files, kept_rows, named)
+
+    def _is_believed(self, lost: Sequence[int], lost_rows: int) -> bool:
+        """Whether the footer is asked what was lost. pyarrow ends the process over statistics that are damaged."""
+        if self._data.seal is Seal.WHOLE:
+            return True
+        groups = self._left
+        return 2 * len(lost) < len(groups) and sum(groups[i] for i in lost) == lost_rows
+
+    def _named_by_statistics(self, lost: Sequence[int]) -> tuple[LostRows, ...]:
+        ranges = self._data.row_group_key_ranges() if lost else []
+        numbers = self._file.min_sequence_number, self._file.max_sequence_number
+        return tuple(
+            LostRows(
+                self._left[index],
+                self._named(ranges[index].minima),
+                self._named(ranges[index].maxima),
+                *numbers,
+            )
+            for index in lost
+        )
+
+    def _group(self, index: int) -> list[pa.RecordBatch] | None:
+        """The rows of a row group; None when they are damaged."""
+        try:
+            rows = [b for b in self._data.batches(row_groups=[index]) if b.num_rows]
+        except DamagedError:
+            return None
+        if not rows or not self._fits(rows):
+            return None
+        self._last = rows[-1].slice(rows[-1].num_rows - 1)
+        return rows
+
+    def _fits(self, rows: Sequence[pa.RecordBatch]) -> bool:
+        """Whether rows that decode are those of this place: bytes of another file, or of another
+        part of this one, may decode as well. Ascending keys need only the first and the last held
+        against the range of the meta.
+        """
+        pieces = rows if self._last is None else [self._last, *rows]
+        keys = [pa.chunked_array([piece.column(name) for piece in pieces]) for name in self._key]
+        if not ascends(key_lanes(keys)).all():
+            return False
+        if any((bucket_ids(piece, self._by_bucket) != self._bucket).any() for piece in rows):
+            return False
+        low, high = self._file.min_key, self._file.max_key
+        types, schema = self._types, self._table.schema
+        first = key_row(rows[0].slice(0, 1), schema)
+        last = key_row(rows[-1].slice(rows[-1].num_rows - 1), schema)
+        if sort_key(first, types) < sort_key(low, types):
+            return False
+        if sort_key(last, types) > sort_key(high, types):
+            return False
+        numbers = [fixed_values(piece.column(SEQUENCE_NUMBER), np.int64) for piece in rows]
+        return (
+            min(int(of_piece.min()) for of_piece in numbers) >= self._file.min_sequence_number
+            and max(int(of_piece.max()) for of_piece in numbers) <= self._file.max_sequence_number
+        )
+
+    def _named(self, bounds: Sequence[Any]) -> dict[str, Any]:
+        return _printed_key(self._key, bounds, self._types)
+
+
+def _whole(table: TableState, file: DataFileMeta) -> LostRows:
+    """All rows of a file that count, by its meta."""
+    types, key = key_types(table.schema), table.schema.trimmed_primary_key
+    first, last = (
+        _printed_key(key, decode_row(row, types, file.file_name), types)
+        for row in (file.min_key, file.max_key)
+    )
+    numbers = file.min_sequence_number, file.max_sequence_number
+    deleted = 0 if file.deleted is None else file.deleted.rows or 0
+    return LostRows(file.row_count - deleted, first, last, *numbers)
+
+
+def _printed_key(
+    names: Sequence[str], bounds: Sequence[Any], types: Sequence[DataType]
+) -> dict[str, Any]:
+    """bounds: plain values; None: not known."""
+    return {
+        name: printed(plain_column([bound], kind))[0]
+        for name, bound, kind in zip(names, bounds, types, strict=True)
+        if bound is not None
+    }

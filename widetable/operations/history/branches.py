@@ -1,0 +1,263 @@
+"""Branches: other histories of a table, which share its data files.
+
+    create       claim ─► snapshot ─► tag ─► schemas ─► is the tag still there? ─► the branch is there
+    drop         the mark: no branch any more ─► schemas ─► all else; files that only it named are orphans
+
+Source: Paimon `FileSystemBranchManager`; format.md section 1. A branch of a tag begins with the tag's snapshot, the
+schemas up to it, and the tag; one without a tag has all schemas and no snapshot. Nobody sees one before it is whole
+(`branch_mark`); the tag is looked for last, so that who deletes files sees it or the branch
+(`named_files`).
+
+    A  makes B of tag a: B's snapshot, tag, schemas       a is still there: B stays
+    C                                              deletes a ── or here ──  looks which files are named
+
+If a went before A looked, A takes B back and raises. If it went afterwards, B was there before it
+did, and C, who looks at all branches, whole or not, finds what B names.
+
+Killed in between, a branch that is being made or dropped has its mark or lacks its schemas: nobody
+opens it (`is_whole`), its name is taken until it is dropped, and who deletes files looks at it as
+at any other.
+
+Raises InvalidError for names that break a rule or are taken, NotFoundError that says which
+branches there are, UnsupportedError for tables whose options name others, DamagedError,
+StorageError.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+
+from widetable.arguments import flag, text
+from widetable.commit.branch_mark import begin_to_drop, branch_life, claim, finish
+from widetable.commit.lost_snapshots import mark_snapshots
+from widetable.commit.parsed_back import parsed_back
+from widetable.commit.schema_store import SchemaStore
+from widetable.errors import InvalidError, NotFoundError, StorageError, UnsupportedError
+from widetable.field_options import DERIVED_OPTION
+from widetable.format.snapshot import Snapshot, snapshot_from_json
+from widetable.join_options import INDEX_OF, LEFT
+from widetable.operations.handle.compaction_threads import wait_for_compactions
+from widetable.operations.handle.open_table import OpenTable
+from widetable.paths import MAIN_BRANCH, TablePaths, branch_name, check_branch
+from widetable.schema import TableSchema
+from widetable.storage.file_io import FileIO
+
+
+def create_branch(table: OpenTable, name: str, *, tag: str | None = None) -> None:
+    """Make a branch: another history of the table.
+
+    A branch has snapshots, schemas, tags and consumers of its own, and shares the data files. No data file is
+    copied, so it takes a few small files whatever the size of the table. What either writes from then on the
+    other does not see. `Table.open(path, branch=name)` and `Catalog.table("db.t$branch_name")` open it.
+
+    Parameters
+    ----------
+    name : str
+        The name of the branch; not `main`, not digits alone, without `$`.
+    tag : str, default None
+        A tag of this table (of this branch, if it is one). The branch begins with its snapshot, and the
+        schemas up to it. `create_tag` first keeps the newest rows for it. None: the branch has all schemas and
+        no rows, as in Paimon.
+
+    Raises
+    ------
+    InvalidError
+        No branch can have that name, or there is a branch of that name, or what is left of one.
+    NotFoundError
+        There is no such tag, or it was deleted and made again meanwhile.
+    UnsupportedError
+        The table has `index.*`, `widen.*` or `join.*` options: it follows main alone.
+    """
+    name = check_branch(name)
+    check_stands_alone(table.schema, table.path)
+    kept = None if tag is None else table._tags.load(text(tag, "tag"))
+    paths = table._paths.of_branch(name)
+    file_io = table._file_io
+    if file_io.list(paths.root) or not claim(file_io, paths):
+        raise InvalidError(
+            f"branch {name!r}",
+            found=f"a branch of that name, or what is left of one, at {paths.root}",
+            expected="no branch of that name",
+            action="Use another name, or drop the branch first.",
+        )
+    # The claim is exclusive: of several who make the same branch one comes here.
+    try:
+        newest = table.schema.id if kept is None or tag is None else _copied_tag(table, paths, tag)
+        for id in table._committer.schemas.ids():
+            if id <= newest:
+                file_io.publish(paths.schema(id), file_io.read(table._paths.schema(id)))
+        if kept is not None and table._tags.load(tag or "") != kept:
+            raise _moved(tag)
+        finish(file_io, paths)
+    except BaseException:
+        _removed(file_io, paths)
+        raise
+    # Before the first commit of its own: a branch that loses this snapshot is not taken for a
+    # new one. Where the storage refuses it, that commit makes up for it.
+    if kept is not None:
+        with suppress(StorageError):
+            mark_snapshots(file_io, paths)
+
+
+def branches(table: OpenTable) -> list[str]:
+    """List the branches of the table, without main.
+
+    Returns
+    -------
+    list of str
+        The names, sorted; the same from each of the branches.
+
+    Raises
+    ------
+    NotFoundError
+        The table was dropped.
+    InvalidError
+        The table was dropped and made again.
+    """
+    with table._of_one_life():
+        return branch_names(table._file_io, table._paths)
+
+
+def drop_branch(table: OpenTable, name: str, *, dry_run: bool = False) -> None:
+    """Delete a branch: its snapshots, schemas, tags and consumers.
+
+    Files that only the branch named are orphans from then on (`remove_orphan_files`). The call is not atomic:
+    readers and writers of the branch get errors. It waits for what this process compacts behind its commits.
+
+    Parameters
+    ----------
+    name : str
+        The name of the branch.
+    dry_run : bool, default False
+        Only look whether the branch is there.
+
+    Raises
+    ------
+    NotFoundError
+        There is no such branch.
+    InvalidError
+        No branch can have that name.
+    """
+    paths = table._paths.of_branch(check_branch(name))
+    table._check_alive()
+    if flag(dry_run, "dry_run"):
+        if not table._file_io.list(paths.root):
+            raise branch_not_found(table._file_io, table._paths, name)
+        return
+    wait_for_compactions(paths.root)
+    if not _removed(table._file_io, paths):
+        raise branch_not_found(table._file_io, table._paths, name)
+
+
+def _removed(file_io: FileIO, paths: TablePaths) -> bool:
+    """Delete all of a branch; False where there was nothing. What a kill leaves is no branch, by its mark as long as it
+    has schemas, and for want of schemas when the mark goes; the oldest goes first, in case a full disk took no mark.
+    """
+    if file_io.list(paths.root):
+        begin_to_drop(file_io, paths)
+        for id in SchemaStore(file_io, paths).ids():
+            file_io.delete(paths.schema(id))
+    return file_io.delete_dir(paths.root)
+
+
+def branch_root(root: str, branch: str | None = None) -> str:
+    """The path of one of the branches of the table at a path (None: the path itself)."""
+    if branch is None:
+        return root
+    name = text(branch, "branch")
+    name = name if name == MAIN_BRANCH else check_branch(name)
+    return TablePaths(root).of_branch(name).root
+
+
+def branch_names(file_io: FileIO, paths: TablePaths) -> list[str]:
+    """Of branches that are whole, sorted."""
+    entries = file_io.list(paths.branch_dir)
+    names = [branch_name(entry.name) for entry in entries if entry.is_dir]
+    return sorted(name for name in names if name and is_whole(file_io, paths.of_branch(name)))
+
+
+def check_there(file_io: FileIO, paths: TablePaths) -> None:
+    """Raises NotFoundError for paths of a branch that is not there, or not whole."""
+    if paths.branch != MAIN_BRANCH and not SchemaStore(file_io, paths).ids():
+        raise branch_not_found(file_io, paths, paths.branch)
+
+
+def branch_not_found(file_io: FileIO, paths: TablePaths, name: str) -> NotFoundError:
+    """Says which there are."""
+    there = ", ".join(branch_names(file_io, paths))
+    return NotFoundError(
+        f"branch {name!r} of {paths.shared_root}",
+        found="no such branch",
+        expected=f"one of {there}" if there else "a table with branches; it has none but main",
+        action="Correct the name, or make the branch first.",
+    )
+
+
+def check_stands_alone(schema: TableSchema, path: str) -> None:
+    """Tables that are made of others, and those that others are made of, follow main alone."""
+    found = next(filter(_names_another, schema.options), None)
+    if found is not None:
+        raise UnsupportedError(
+            f"option {found!r} of {path}",
+            found="a table that others are made of, or that is made of others",
+            expected="a table without index.*, widen.* and join.* options",
+            action="Copy the table's rows into another table instead.",
+        )
+
+
+def is_whole(file_io: FileIO, paths: TablePaths) -> bool:
+    """Whether a branch is made, and is not being dropped.
+
+    One of another client has no mark: that is whole if it has a schema.
+    """
+    try:
+        branch_life(file_io, paths)
+    except NotFoundError:
+        return False
+    return bool(SchemaStore(file_io, paths).ids())
+
+
+def _copied_tag(table: OpenTable, paths: TablePaths, tag: str) -> int:
+    """The newest schema that its snapshot needs.
+
+    Publishes the snapshot and the tag. Its own schema is not enough: live files may have
+    a newer one. The tag goes as the bytes that it has, with its times.
+    """
+    kept = table._tags.load(tag)
+    first = parsed_back(
+        first_snapshot(table._file_io, paths, kept), snapshot_from_json, paths.snapshot(kept.id)
+    )
+    table._file_io.publish(paths.snapshot(kept.id), first)
+    table._file_io.publish(paths.tag(tag), table._file_io.read(table._paths.tag(tag)))
+    live = table._committer.live_files.live_entries(kept)
+    return max(kept.schema_id, *(entry.file.schema_id for entry in live), 0)
+
+
+def _moved(tag: str | None) -> NotFoundError:
+    return NotFoundError(
+        f"tag {tag!r}",
+        found="a tag that was deleted and made again meanwhile",
+        expected="a tag that stays while a branch is made of it",
+        action="Make the branch again.",
+    )
+
+
+def first_snapshot(file_io: FileIO, paths: TablePaths, kept: Snapshot) -> Snapshot:
+    """What a tag kept; without its changelog if that has expired with the snapshot's own file.
+
+    Else readers of the branch's changes would miss files that its first snapshot names.
+    """
+    changelog = kept.changelog_manifest_list
+    if changelog is None or file_io.exists(paths.manifest(changelog)):
+        return kept
+    return replace(
+        kept,
+        changelog_manifest_list=None,
+        changelog_manifest_list_size=None,
+        changelog_record_count=None,
+    )
+
+
+def _names_another(option: str) -> bool:
+    return option in (LEFT.key, INDEX_OF.key) or DERIVED_OPTION.match(option) is not None

@@ -1,0 +1,369 @@
+"""Fast-forward: a table goes on as one of its branches.
+
+    main    1 2 3 4            1 2 3                 1 2 3 5' 6'
+    branch    (2) 3 4' 5' 6'     what only main has goes,    what only the branch has comes
+
+Source: Paimon `FileSystemBranchManager.fastForward`. Both have the same up to the last common snapshot; from there on
+main gets the branch's snapshots, schemas and tags, and keeps none of its own. Paimon drops these without a word; here
+they go only when that is asked for (`replace`), and main begins another life: who opened it before, or streams from it,
+is told. The steps leave at every moment a table that can be read, or one that has visibly lost its snapshots, and can
+be repeated after a crash:
+
+    new life, hint back ─► newest snapshots first, tags, schemas ─► schemas, oldest snapshots first, tags ─► hint
+
+If the process dies    while it drops          main is at an older snapshot of its own, or none is left
+                       while snapshots come    main is at one of the branch's; ids have no gap
+                       before tags or hints    all but these is done
+
+A second call finds the work of the first as what both have in common, and goes on: a publish takes
+what is there if it has the same bytes.
+
+Files that only the dropped snapshots had are orphans then; none is deleted here, none is copied. Raises NotFoundError
+for a branch that is not there, InvalidError for one without snapshots and for the branch itself, ConflictError when
+main has what the branch does not have, or somebody commits meanwhile, UnsupportedError, DamagedError, StorageError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from widetable.arguments import flag
+from widetable.commit.barrier_table import check_rows_stay
+from widetable.commit.branch_mark import begin_anew
+from widetable.commit.consumer_store import ConsumerStore
+from widetable.commit.holds.tag_store import TagStore
+from widetable.commit.last_commits import LastCommits
+from widetable.commit.lost_snapshots import mark_again, mark_snapshots
+from widetable.commit.parsed_back import parsed_back
+from widetable.commit.retired_snapshots import RetiredSnapshots
+from widetable.commit.schema_store import SchemaStore
+from widetable.commit.snapshot_store import SnapshotStore
+from widetable.errors import ConflictError, InvalidError
+from widetable.format.snapshot import Snapshot, snapshot_from_json
+from widetable.operations.handle.compaction_threads import wait_for_compactions
+from widetable.operations.handle.newest_snapshot import held
+from widetable.operations.handle.open_table import OpenTable
+from widetable.operations.handle.supported import check_writable
+from widetable.operations.history.branches import check_stands_alone, check_there, first_snapshot
+from widetable.paths import TablePaths, check_branch
+from widetable.storage.file_io import FileIO
+
+_NAMED: Final = 10
+
+
+@dataclass(frozen=True)
+class FastForwardResult:
+    """common_id: the last snapshot that both had; None: they had none. The rest is of the table that went forward:
+    snapshots and schemas by id, tags and consumers by name. dropped_consumers had read dropped snapshots: they start
+    anew.
+    """
+
+    __module__ = "widetable"
+
+    branch: str
+    common_id: int | None
+    snapshots: tuple[int, ...] = ()
+    schemas: tuple[int, ...] = ()
+    tags: tuple[str, ...] = ()
+    dropped_snapshots: tuple[int, ...] = ()
+    dropped_schemas: tuple[int, ...] = ()
+    dropped_tags: tuple[str, ...] = ()
+    dropped_consumers: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """As values of JSON."""
+        return asdict(self)
+
+    @property
+    def _dropped(self) -> list[str]:
+        kinds = (
+            ("snapshot", self.dropped_snapshots),
+            ("schema", self.dropped_schemas),
+            ("tag", self.dropped_tags),
+            ("consumer", self.dropped_consumers),
+        )
+        return [f"{kind} {each}" for kind, found in kinds for each in found]
+
+
+def fast_forward(
+    table: OpenTable, name: str, *, replace: bool = False, dry_run: bool = False
+) -> FastForwardResult:
+    """Let the table go on as one of its branches.
+
+    The table gets the snapshots, schemas and tags of the branch. The branch stays. Stop what writes to the table
+    meanwhile; readers that were at a dropped snapshot get errors.
+
+    Parameters
+    ----------
+    name : str
+        The name of the branch.
+    replace : bool, default False
+        Go on also when the table has snapshots, schemas or tags of its own since the branch was made. They
+        are dropped, with the consumers that have read such snapshots.
+    dry_run : bool, default False
+        Only say what would be done.
+
+    Returns
+    -------
+    FastForwardResult
+        What came to the table, and what it dropped.
+
+    Raises
+    ------
+    NotFoundError
+        There is no such branch.
+    InvalidError
+        The branch has no snapshot, is the table itself, is of another first schema, or brings other schemas
+        and no new snapshot.
+    UnsupportedError
+        One of the two is under barriers, or the table has `index.*`, `widen.*` or `join.*` options, or an
+        option that this version does not honour.
+    ConflictError
+        The table has something of its own and `replace` is not given: the error names it. Also when somebody
+        commits meanwhile.
+    """
+    replace, dry_run = flag(replace, "replace"), flag(dry_run, "dry_run")
+    source = _branch_of(table, name)
+    other = OpenTable(source.root, table._file_io)
+    check_rows_stay(other.schema, other.path)
+    for root in (source.root, table._paths.root):
+        wait_for_compactions(root)
+    way = _FastForward(table._file_io, source, table._paths)
+    if dry_run:
+        return way.plan()
+    with (
+        held(other._state(), way.earliest_id()),
+        table._file_io.turn(table._paths.commit_turn),
+    ):
+        for one in (table, other):  # either may have been put under barriers meanwhile
+            check_rows_stay(one.schema, one.path)
+        plan = _checked_plan(way, table, name, replace=replace)
+        way.perform(plan)
+    table._open_anew()
+    return plan
+
+
+def _branch_of(table: OpenTable, name: str) -> TablePaths:
+    """The paths of a branch that the table may go on as."""
+    source = table._paths.of_branch(check_branch(name))
+    if source == table._paths:
+        raise InvalidError(
+            f"branch {name!r}",
+            found="the branch that is to go forward itself",
+            expected="another branch",
+            action="Open the table, or the branch that is to go forward.",
+        )
+    state = table._state()
+    check_writable(state.schema)
+    check_rows_stay(state.schema, table.path)
+    check_stands_alone(table.schema, table.path)
+    check_there(table._file_io, source)
+    return source
+
+
+def _checked_plan(
+    way: _FastForward, table: OpenTable, name: str, *, replace: bool
+) -> FastForwardResult:
+    plan = way.plan()
+    if plan._dropped and not replace:
+        raise _diverged(table, plan)
+    if plan.dropped_schemas and not (plan.snapshots or plan.dropped_snapshots):
+        raise _unseen(name)
+    return plan
+
+
+def _unseen(name: str) -> InvalidError:
+    """Whoever has the table open knows it by its newest snapshot (decision 0040)."""
+    return InvalidError(
+        f"branch {name!r}",
+        found="other schemas than the table's, and its newest snapshot",
+        expected="a snapshot of its own",
+        action="Write to the branch first: then those who have the table open see that it is another one.",
+    )
+
+
+class _FastForward:
+    """Of `target` to `source`."""
+
+    def __init__(self, file_io: FileIO, source: TablePaths, target: TablePaths) -> None:
+        self._file_io = file_io
+        self._source = source
+        self._target = target
+        self._theirs = SnapshotStore(file_io, source)
+        self._ours = SnapshotStore(file_io, target)
+
+    def earliest_id(self) -> int:
+        """Of the branch."""
+        found = self._theirs.earliest_id()
+        if found is None:
+            raise InvalidError(
+                self._source.root,
+                found="a branch without snapshots",
+                expected="one to go forward to",
+                action="Write to the branch first, or make it of a tag.",
+            )
+        return found
+
+    def plan(self) -> FastForwardResult:
+        """What is to be done.
+
+            main 1 2 3, branch of snapshot 2: (2) 3' 4' 5' 6'    common 2, drops 3, gets 3' 4' 5' 6'
+
+        For dry_run nothing is held; else it is made under the turn of commits, and a lease on
+        the branch.
+        """
+        first_id, (ours, theirs) = self.earliest_id(), (self._ours.ids(), self._theirs.ids())
+        if ours:  # else there are none, or a fast-forward did not end
+            self._ours.latest_id()  # raises where snapshots are lost
+        common_id = self._common_id(ours, theirs)
+        after = 0 if common_id is None else common_id
+        new_schemas, old_schemas = self._schemas()
+        tags_after = first_id - 1 if common_id is None else common_id
+        new_tags, old_tags = self._tags(tags_after, old_schemas)
+        consumers = ConsumerStore(self._file_io, self._target).all().items()
+        dropped = tuple(id for id in ours if id > after)
+        return FastForwardResult(
+            self._source.branch,
+            common_id,
+            tuple(id for id in theirs if id > after),
+            new_schemas,
+            new_tags,
+            dropped,
+            old_schemas,
+            old_tags,
+            tuple(name for name, next_id in consumers if dropped and next_id > after + 1),
+        )
+
+    def _common_id(self, ours: Iterable[int], theirs: Iterable[int]) -> int | None:
+        for id in sorted({*ours} & {*theirs}, reverse=True):
+            if _same(self._ours.load(id), self._theirs.load(id)):
+                return id
+        return None
+
+    def _schemas(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Ids to come and to go."""
+        ours, theirs = (_schema_files(self._file_io, p) for p in (self._target, self._source))
+        if ours and theirs and ours[min(ours)] != theirs.get(min(ours)):
+            raise InvalidError(
+                self._source.root,
+                found="another first schema than the table's",
+                expected="a branch of this table",
+                action="Drop the branch, and make it anew.",
+            )
+        new = (id for id, data in theirs.items() if ours.get(id) != data)
+        old = (id for id, data in ours.items() if theirs.get(id) != data)
+        return tuple(new), tuple(old)
+
+    def _tags(
+        self, after: int, old_schemas: Sequence[int]
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Names to come and to go."""
+        ours, theirs = (
+            TagStore(self._file_io, p).all(strict=True) for p in (self._target, self._source)
+        )
+        new = tuple(
+            name for name, tag in theirs.items() if name not in ours or not _same(ours[name], tag)
+        )
+        old = tuple(
+            name
+            for name, tag in ours.items()
+            if name in new
+            or (name not in theirs and (tag.id > after or tag.schema_id in old_schemas))
+        )
+        return new, old
+
+    def perform(self, plan: FastForwardResult) -> None:
+        """Do it."""
+        self._drop(plan)
+        for id in plan.schemas:
+            self._copy(self._source.schema(id), self._target.schema(id))
+        for id in plan.snapshots:
+            self._copy_snapshot(id, is_first=plan.common_id is None and id == plan.snapshots[0])
+        for name in plan.tags:
+            self._copy(self._source.tag(name), self._target.tag(name))
+        if plan.snapshots:
+            mark_snapshots(self._file_io, self._target)
+            self._hint(self._target.latest_hint, plan.snapshots[-1])
+            if plan.common_id is None:
+                self._hint(self._target.earliest_hint, plan.snapshots[0])
+
+    def _drop(self, plan: FastForwardResult) -> None:
+        """Newest first: what is left is always a table, of older snapshots."""
+        target = self._target
+        # First: who finds another newest snapshot than it knows looks at the life, and is told.
+        if plan._dropped:
+            begin_anew(self._file_io, target)
+            mark_again(self._file_io, target)  # so that nobody begins a new history in between
+        if plan.dropped_snapshots:
+            if plan.common_id is None:
+                self._file_io.delete(target.latest_hint)
+                self._file_io.delete(target.earliest_hint)
+            else:
+                self._hint(target.latest_hint, plan.common_id)
+            self._forget_notes(plan.dropped_snapshots)
+        for id in reversed(plan.dropped_snapshots):
+            self._file_io.delete(target.snapshot(id))
+        for name in plan.dropped_tags:
+            self._file_io.delete(target.tag(name))
+        for id in reversed(plan.dropped_schemas):
+            self._file_io.delete(target.schema(id))
+        for name in plan.dropped_consumers:
+            ConsumerStore(self._file_io, target).delete(name)
+
+    def _forget_notes(self, dropped: Sequence[int]) -> None:
+        """Of expiry, which mean the dropped snapshots, not those that come under their numbers."""
+        retired = RetiredSnapshots(self._file_io, self._target)
+        for id in retired.noted():
+            if id >= dropped[0]:
+                retired.forget(id)
+        LastCommits(self._file_io, self._target).forget_from(dropped[0])
+
+    def _copy_snapshot(self, id: int, *, is_first: bool) -> None:
+        """As it is, but for a first one that names a changelog which is gone, as other clients make branches."""
+        source, target = self._source.snapshot(id), self._target.snapshot(id)
+        data = self._file_io.read(source)
+        found = snapshot_from_json(data, source)
+        whole = first_snapshot(self._file_io, self._target, found) if is_first else found
+        same = whole == found
+        self._publish(data if same else parsed_back(whole, snapshot_from_json, target), target)
+
+    def _copy(self, source: str, target: str) -> None:
+        self._publish(self._file_io.read(source), target)
+
+    def _publish(self, data: bytes, target: str) -> None:
+        if not self._file_io.publish(target, data) and self._file_io.read(target) != data:
+            raise ConflictError(
+                target,
+                found="a file that somebody made meanwhile",
+                expected="nobody who commits to the table while it goes forward",
+                action="Stop what writes to the table, and call it again with replace=True.",
+            )
+
+    def _hint(self, path: str, id: int) -> None:
+        self._file_io.replace(path, str(id).encode())
+
+
+def _schema_files(file_io: FileIO, paths: TablePaths) -> dict[int, bytes]:
+    return {id: file_io.read(paths.schema(id)) for id in SchemaStore(file_io, paths).ids()}
+
+
+def _same(one: Snapshot, other: Snapshot) -> bool:
+    """Names of lists are used once. A branch's first snapshot may be without its changelog."""
+    return (one.id, one.base_manifest_list, one.delta_manifest_list) == (
+        other.id,
+        other.base_manifest_list,
+        other.delta_manifest_list,
+    )
+
+
+def _diverged(table: OpenTable, plan: FastForwardResult) -> ConflictError:
+    dropped = plan._dropped
+    more = f" and {len(dropped) - _NAMED} more" if len(dropped) > _NAMED else ""
+    return ConflictError(
+        table.path,
+        found=f"what the branch {plan.branch!r} does not have: {', '.join(dropped[:_NAMED])}{more}",
+        expected="nothing since the branch was made",
+        action="Give replace=True to drop it (dry_run=True shows all), or write it into the branch first.",
+    )

@@ -1,0 +1,294 @@
+"""Arrow tables of the files of one snapshot: data files, manifests, and what lies in partitions and buckets.
+
+Sizes are bytes, `rows` are those of files: not merged, and with those that delete. A partition is named as its
+directory is (`dt=1/hour=2`), the only one of a table without partitions is the empty text. Live files are taken from
+manifests column by column.
+
+    path        <table>/dt=1 x/h=2/bucket-1/data-<uuid>-0.parquet
+    partition   dt=1 x/h=2
+    min_key     a=1, b="x'y"           numbers as such, other values as Python writes them
+
+Without a choice the newest snapshot is looked at, and looked at again when it expires meanwhile;
+a chosen one that expires raises. The schema is the newest one in any case. Raises what reading
+snapshots and manifests raises, UnsupportedError for a merge engine that is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from widetable.format.binary_row import decode_row
+from widetable.format.bucket_id import BucketId, by_bucket
+from widetable.format.data_file_meta import FILE_SOURCE_APPEND, FILE_SOURCE_COMPACT, DataFileMeta
+from widetable.format.manifest_entry import ManifestEntry
+from widetable.format.manifest_file import ManifestFileMeta
+from widetable.format.partition_value import partition_texts, shown_texts
+from widetable.format.plain_value import plain_column
+from widetable.format.printed_value import printed
+from widetable.format.snapshot import Snapshot
+from widetable.lsm.bucket_plan import Scope, plan_bucket
+from widetable.merge.engine import engine_of
+from widetable.operations.compaction.compaction_cut import entries_up_to, last_cut
+from widetable.operations.handle.newest_snapshot import newest_files
+from widetable.operations.handle.open_table import OpenTable
+from widetable.operations.handle.snapshot_choice import choose_snapshot
+from widetable.operations.inspection.inspected_frame import (
+    frame_of_columns,
+    frame_of_rows,
+    frame_schema,
+)
+from widetable.operations.inspection.table_measures import sorted_runs
+from widetable.paths import partition_directory
+from widetable.schema import TableSchema
+
+_SOURCES: Final[dict[int | None, str]] = {
+    FILE_SOURCE_APPEND: "append",
+    FILE_SOURCE_COMPACT: "compact",
+}
+FILES: Final = frame_schema(
+    "partition string, bucket int32, total_buckets int32, level int32, file_name string, path string, "
+    "format string, size_bytes int64, rows int64, delete_records int64?, deleted_rows int64?, schema_id int64, "
+    "min_key string?, max_key string?, min_sequence_number int64, max_sequence_number int64, "
+    "creation_time local_time?, source string?, write_columns list?"
+)
+MANIFESTS: Final = frame_schema(
+    "list string, file_name string, size_bytes int64, added_files int64, deleted_files int64, schema_id int64, "
+    "min_bucket int32?, max_bucket int32?, min_level int32?, max_level int32?"
+)
+PARTITIONS: Final = frame_schema(
+    "partition string, total_buckets int32, buckets int64, files int64, rows int64, size_bytes int64, "
+    "deleted_rows int64?, newest_file_time local_time?"
+)
+LEVEL: Final = pa.struct(
+    list(frame_schema("level int32?, files int64?, rows int64?, size_bytes int64?"))
+)
+BUCKETS: Final = frame_schema(
+    "partition string, bucket int32, total_buckets int32, files int64, rows int64, size_bytes int64, "
+    "deleted_rows int64?, runs int64?, level0_files int64, levels levels, due_files int64?, due_bytes int64?",
+    levels=pa.list_(LEVEL),
+)
+# (snapshot id, tag) of what is looked at: one of them at most, none for the newest snapshot.
+Choice = tuple[int | None, str | None]
+
+
+def files(table: OpenTable, choice: Choice) -> pa.Table:
+    """Live files in the order of manifests. delete_records: of the rows; deleted_rows: that a deletion vector takes
+    out, null where its index does not say how many. Keys as `a=1, b='x'`, without partition columns.
+    """
+    schema, entries = _live(table, choice)
+    return frame_of_columns(FILES, _file_columns(table, schema, entries), table.path)
+
+
+def _file_columns(
+    table: OpenTable, schema: TableSchema, entries: Sequence[ManifestEntry]
+) -> Iterator[Any]:
+    """In the order of `FILES`, one after the other: no two are there as Python values."""
+    metas = [entry.file for entry in entries]
+    partition, directory = _partition_of(schema), _directory_of(table, schema)
+    yield [partition(entry.partition) for entry in entries]
+    yield [entry.bucket for entry in entries]
+    yield [entry.total_buckets for entry in entries]
+    yield [file.level for file in metas]
+    yield [file.file_name for file in metas]
+    yield [
+        file.external_path or f"{directory(entry.partition, entry.bucket)}/{file.file_name}"
+        for entry, file in zip(entries, metas, strict=True)
+    ]
+    yield [file.file_name.rpartition(".")[2] for file in metas]
+    yield [file.file_size for file in metas]
+    yield [file.row_count for file in metas]
+    yield [file.delete_row_count for file in metas]
+    yield [_deleted(file) for file in metas]
+    yield [file.schema_id for file in metas]
+    yield _keys(schema, [file.min_key for file in metas])
+    yield _keys(schema, [file.max_key for file in metas])
+    yield [file.min_sequence_number for file in metas]
+    yield [file.max_sequence_number for file in metas]
+    yield [file.creation_time_millis for file in metas]
+    yield [_SOURCES.get(file.file_source) for file in metas]
+    yield [file.write_cols for file in metas]
+
+
+def manifests(table: OpenTable, choice: Choice) -> pa.Table:
+    """Manifests of the base, delta and changelog lists, in that order. Buckets and levels are null where their writer
+    did not say them. added_files, deleted_files: entries of the manifest, which may undo those of
+    others; only the base and the delta together say what is live.
+    """
+    snapshot = _chosen(table, choice)
+    found = [] if snapshot is None else list(_manifests(table, snapshot))
+    return frame_of_rows(MANIFESTS, found, table.path)
+
+
+def _manifests(table: OpenTable, snapshot: Snapshot) -> Iterator[tuple[Any, ...]]:
+    lists = {
+        "base": snapshot.base_manifest_list,
+        "delta": snapshot.delta_manifest_list,
+        "changelog": snapshot.changelog_manifest_list,
+    }
+    for kind, name in lists.items():
+        if name is not None:
+            for meta in table._committer.live_files.manifest_list(name, snapshot):
+                yield kind, *_manifest_row(meta)
+
+
+def _manifest_row(meta: ManifestFileMeta) -> tuple[Any, ...]:
+    counts = meta.file_size, meta.num_added_files, meta.num_deleted_files, meta.schema_id
+    return meta.file_name, *counts, meta.min_bucket, meta.max_bucket, meta.min_level, meta.max_level
+
+
+def partitions(table: OpenTable, choice: Choice) -> pa.Table:
+    """Partitions that have files, by their names. buckets: those with files. newest_file_time: wall clock of its
+    writer, null where no file says it. deleted_rows: null where one file's is not known.
+    """
+    schema, entries = _live(table, choice)
+    found: dict[bytes, list[ManifestEntry]] = {}
+    for entry in entries:
+        found.setdefault(entry.partition, []).append(entry)
+    text = _partition_of(schema)
+    rows = [
+        (
+            text(partition),
+            max(entry.total_buckets for entry in members),
+            len({entry.bucket for entry in members}),
+            *_sums([entry.file for entry in members]),
+            max(filter(None, (entry.file.creation_time_millis for entry in members)), default=None),
+        )
+        for partition, members in found.items()
+    ]
+    return frame_of_rows(PARTITIONS, sorted(rows, key=lambda row: row[0]), table.path)
+
+
+def buckets(table: OpenTable, choice: Choice) -> pa.Table:
+    """Buckets that have files, by partition and number. runs: sorted runs that a read merges at most; due: what a
+    compaction would take next by the options of the table; all three null where nothing is compacted, in append
+    tables and among rows that wait for a bucket.
+    """
+    schema, snapshot, entries = _live_at(table, choice)
+    text = _partition_of(schema)
+    state, committer = table._state(schema), table._committer
+    last = last_cut(state, committer, snapshot)
+    taken = by_bucket(entries_up_to(state, committer, snapshot, entries, last))
+    rows = [
+        (
+            text(bucket.partition),
+            bucket.number,
+            members[0].total_buckets,
+            *_bucket(schema, bucket, members, taken.get(bucket, ())),
+        )
+        for bucket, members in by_bucket(entries).items()
+    ]
+    return frame_of_rows(BUCKETS, sorted(rows, key=lambda row: (row[0], row[1])), table.path)
+
+
+def _bucket(
+    schema: TableSchema,
+    bucket: BucketId,
+    entries: Sequence[ManifestEntry],
+    taken: Sequence[ManifestEntry],
+) -> Iterator[Any]:
+    """taken: those that a compaction may look at.
+    Under barriers what waits for one that is not complete is not due. Gives the columns after
+    `total_buckets`.
+    """
+    found = [entry.file for entry in entries]
+    by_level: dict[int, list[DataFileMeta]] = {}
+    for file in found:
+        by_level.setdefault(file.level, []).append(file)
+    yield from _sums(found)
+    runs = sorted_runs(schema, bucket, found)
+    yield runs
+    yield len(by_level.get(0, ()))
+    yield [
+        dict(zip((field.name for field in LEVEL), (level, *_sums(files)), strict=False))
+        for level, files in sorted(by_level.items())
+    ]
+    if runs is None:
+        yield from (None, None)
+        return
+    files = [entry.file for entry in taken]
+    plan = plan_bucket(schema, engine_of(schema), files, Scope.DUE)
+    due = {file.file_name: file.file_size for step in plan for file in step.files}
+    yield from (len(due), sum(due.values()))
+
+
+def _sums(files: Sequence[DataFileMeta]) -> tuple[int, int, int, int | None]:
+    """(files, rows, size_bytes, deleted_rows)"""
+    deleted = [_deleted(file) for file in files]
+    known = [rows for rows in deleted if rows is not None]
+    return (
+        len(files),
+        sum(file.row_count for file in files),
+        sum(file.file_size for file in files),
+        sum(known) if len(known) == len(deleted) else None,
+    )
+
+
+def _deleted(file: DataFileMeta) -> int | None:
+    """Rows that its deletion vector takes out; None where the index that lists the vector does not count them."""
+    return 0 if file.deleted is None else file.deleted.rows
+
+
+def _live(table: OpenTable, choice: Choice) -> tuple[TableSchema, list[ManifestEntry]]:
+    """The live files of a snapshot, and the newest schema."""
+    schema, _, entries = _live_at(table, choice)
+    return schema, entries
+
+
+def _live_at(
+    table: OpenTable, choice: Choice
+) -> tuple[TableSchema, Snapshot | None, list[ManifestEntry]]:
+    """The same with the snapshot."""
+    if all(part is None for part in choice):
+        return table.schema, *newest_files(table._committer)
+    snapshot = _chosen(table, choice)
+    return table.schema, snapshot, table._committer.live_files.live_entries(snapshot)
+
+
+def _chosen(table: OpenTable, choice: Choice) -> Snapshot | None:
+    snapshot_id, tag = choice
+    with table._of_one_life():
+        return choose_snapshot(table._committer.snapshots, table._tags, snapshot_id, None, tag)
+
+
+def _partition_of(schema: TableSchema) -> Callable[[bytes], str]:
+    """The name of a partition by its BinaryRow, each worked out once: a table has many more files than partitions."""
+
+    @cache
+    def text(partition: bytes) -> str:
+        found = shown_texts(partition, schema)
+        return "/".join(partition_directory(name, value) for name, value in found)
+
+    return text
+
+
+def _directory_of(table: OpenTable, schema: TableSchema) -> Callable[[bytes, int], str]:
+    @cache
+    def directory(partition: bytes, bucket: int) -> str:
+        return table._paths.bucket_dir(partition_texts(partition, schema), bucket)
+
+    return directory
+
+
+def _keys(schema: TableSchema, rows: Sequence[bytes]) -> pa.Array | list[None]:
+    """Keys of the files as texts; null for append tables."""
+    names = schema.trimmed_primary_key
+    if not names or not rows:
+        return [None] * len(rows)
+    types = [schema.field(name).type for name in names]
+    decoded = zip(*(decode_row(row, types) for row in rows), strict=True)
+    parts = [
+        pc.binary_join_element_wise(f"{name}=", _key_texts(plain_column(values, kind)), "")
+        for name, values, kind in zip(names, decoded, types, strict=True)
+    ]
+    return pc.binary_join_element_wise(*parts, ", ")
+
+
+def _key_texts(column: pa.Array) -> pa.Array:
+    if pa.types.is_integer(column.type):
+        return column.cast(pa.string())
+    return pa.array(map(repr, printed(column)), pa.string())

@@ -1,0 +1,169 @@
+"""Arrow tables of what a table keeps: snapshots, schemas, options, tags, branches, consumers.
+
+Each has one declared schema, which stays the same for an empty table; times are of UTC,
+milliseconds, `create_time` and `expire_time` of tags are the wall clock of whoever made the tag,
+without a zone. Raises what reading these raises; tags, branches and consumers that cannot be read
+are left out, with a warning in the log.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pyarrow as pa
+
+from widetable import options as opt
+from widetable.commit.committer import Committer
+from widetable.commit.passed_over import pass_over, readable
+from widetable.format.snapshot import Snapshot, Tag
+from widetable.operations.handle.open_table import OpenTable
+from widetable.operations.history.branches import branches as branch_names
+from widetable.operations.history.history import snapshots as kept_snapshots
+from widetable.operations.inspection.inspected_frame import frame_of_rows, frame_schema
+from widetable.option_checks import is_known
+from widetable.options_doc import default_text
+from widetable.type_text import text_of
+
+SNAPSHOTS: Final = frame_schema(
+    "snapshot_id int64, schema_id int64, commit_kind string, commit_user string, commit_identifier int64, "
+    "time time, total_records int64, delta_records int64, changelog_records int64?, watermark_millis int64?, "
+    "base_manifest_list string, delta_manifest_list string, changelog_manifest_list string?, "
+    "index_manifest string?, properties map"
+)
+COLUMN: Final = pa.struct(
+    list(frame_schema("id int32?, name string?, type string?, comment string?"))
+)
+SCHEMAS: Final = frame_schema(
+    "schema_id int64, time time, columns columns, primary_key list, partition_by list, options map, "
+    "comment string?",
+    columns=pa.list_(COLUMN),
+)
+OPTIONS: Final = frame_schema("key string, value string?, default string?, is_known bool")
+TAGS: Final = frame_schema(
+    "tag string, snapshot_id int64, schema_id int64, time time, total_records int64, create_time local_time?, "
+    "expire_time local_time?, expires_at time?"
+)
+BRANCHES: Final = frame_schema(
+    "branch string, path string, schema_id int64?, snapshot_id int64?, time time?"
+)
+CONSUMERS: Final = frame_schema(
+    "consumer string, next_snapshot_id int64, snapshots_behind int64, time time?"
+)
+
+
+def snapshots(table: OpenTable) -> pa.Table:
+    """The snapshots that are kept, newest last.
+    total_records: rows of all live files, not merged; delta_records: what the commit added of
+    them, negative where more went; changelog_records: null without a changelog. properties: as
+    they are noted, ours and those of other clients.
+    """
+    return frame_of_rows(SNAPSHOTS, map(_snapshot_row, kept_snapshots(table)), table.path)
+
+
+def _snapshot_row(one: Snapshot) -> tuple[Any, ...]:
+    return (
+        one.id,
+        one.schema_id,
+        one.commit_kind,
+        one.commit_user,
+        one.commit_identifier,
+        one.time_millis,
+        one.total_record_count,
+        one.delta_record_count,
+        one.changelog_record_count,
+        one.watermark,
+        one.base_manifest_list,
+        one.delta_manifest_list,
+        one.changelog_manifest_list,
+        one.index_manifest,
+        list(one.properties.items()),
+    )
+
+
+def schemas(table: OpenTable) -> pa.Table:
+    """All schemas, newest last.
+    columns: in their order, nested types as texts; id: stays with a column through renames, files
+    are read by it. options: what the table's schema sets, no defaults.
+    """
+    store = table._committer.schemas
+    rows = [
+        (
+            one.id,
+            one.time_millis,
+            [(f.id, f.name, text_of(f.type), f.description) for f in one.fields],
+            one.primary_keys,
+            one.partition_keys,
+            list(one.options.items()),
+            one.comment,
+        )
+        for one in map(store.load, store.ids())
+    ]
+    return frame_of_rows(SCHEMAS, rows, table.path)
+
+
+def options(table: OpenTable) -> pa.Table:
+    """What the newest schema sets, by key, then the other options that are known, without a value.
+    default: as text, null where there is none. is_known: whether a table may be given it here, under this key or an
+    older one of Paimon; also for options whose keys name columns, as `fields.*` do.
+    """
+    given = table.schema.options
+    keys = [*sorted(given), *sorted(opt.BY_KEY.keys() - given.keys())]
+    rows = [
+        (
+            key,
+            given.get(key),
+            default_text(opt.BY_KEY[key]) if key in opt.BY_KEY else None,
+            is_known(key),
+        )
+        for key in keys
+    ]
+    return frame_of_rows(OPTIONS, rows, table.path)
+
+
+def tags(table: OpenTable) -> pa.Table:
+    """All tags that can be read, by name.
+    time: of the snapshot's commit. create_time, expire_time: null where the tag does not say it;
+    without an expire_time it stays until it is deleted. expires_at: the instant of expire_time, null in
+    a tag of another client, whose expire_time is compared with the local time of whoever expires.
+    """
+    store = table._tags
+    found, damaged = readable(store.names(), store.load_tag)
+    for damage in damaged:
+        pass_over(damage)
+    return frame_of_rows(TAGS, (_tag_row(*each) for each in found.items()), table.path)
+
+
+def _tag_row(name: str, tag: Tag) -> tuple[Any, ...]:
+    one = tag.snapshot
+    held = one.id, one.schema_id, one.time_millis, one.total_record_count
+    return name, *held, tag.created_at, tag.ends_at, tag.ends_millis
+
+
+def branches(table: OpenTable) -> pa.Table:
+    """All branches but main that can be read, by name, each with its newest schema and snapshot."""
+
+    def row(name: str) -> tuple[Any, ...]:
+        paths = table._paths.of_branch(name)
+        committer = Committer(table._file_io, paths)
+        newest = committer.snapshots.latest()
+        held = (None, None) if newest is None else (newest.id, newest.time_millis)
+        return name, paths.root, committer.schemas.latest().id, *held
+
+    found, damaged = readable(branch_names(table), row)
+    for damage in damaged:
+        pass_over(damage)
+    return frame_of_rows(BRANCHES, found.values(), table.path)
+
+
+def consumers(table: OpenTable) -> pa.Table:
+    """All consumers that can be read, by name. time: of their last progress.
+    snapshots_behind: how many snapshots are there from next_snapshot_id on; 0 for one that has
+    read all. It counts ids, some of which may have expired.
+    """
+    latest_id = table._committer.snapshots.latest_id() or 0
+    times = table._consumers.times()
+    rows = [
+        (name, next_id, max(latest_id + 1 - next_id, 0), times.get(name))
+        for name, next_id in table._consumers.all().items()
+    ]
+    return frame_of_rows(CONSUMERS, rows, table.path)

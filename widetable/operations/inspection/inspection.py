@@ -1,0 +1,266 @@
+"""What state a table is in, as one small value: snapshots, files, what waits, who reads, who compacts, what to do.
+
+Reads the newest snapshot and its manifests, consumers and the lease, snapshots from the newest back to the last
+compaction, and lists the directories of live files. Opens no data file. Writes nothing, and takes
+no lease: what it says of different things may be of different moments, if the table goes on
+meanwhile.
+
+Warnings come in the order in which they should be minded: damage, then what waits at level 0 (one
+sentence of who should compact, which says all, or else what it does to reads and changelogs),
+consumers, writers of barriers, notes that cannot be read. `doctor` says the same as findings,
+with more that it has read.
+
+Raises what reading these raises.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from widetable import options as opt
+from widetable.commit.holds.tag_store import TagStore
+from widetable.commit.snapshot_holds import kept_snapshots
+from widetable.counted import counted
+from widetable.format.manifest_entry import ManifestEntry
+from widetable.operations.compaction.backlog import (
+    Backlog,
+    ConsumerLag,
+    awaits_changelog,
+    is_far_behind,
+    is_slow,
+    is_untended,
+    unattended_by,
+)
+from widetable.operations.handle.open_table import OpenTable
+from widetable.operations.health.barrier_advice import BarrierAdvice
+from widetable.operations.health.damaged_metadata import damaged_notes
+from widetable.operations.health.file_damage import DamagedFile, damaged_files
+from widetable.operations.health.upkeep_check import barriers_at
+from widetable.operations.inspection.table_measures import measured
+from widetable.warning_code import WarningCode, coded
+from widetable.write.table_state import TableState
+
+# So many damaged files have a sentence of their own.
+_DAMAGED_NAMED: Final = 10
+
+
+@dataclass(frozen=True)
+class LevelFiles:
+    """rows: in the files, not merged.
+    Of one level of all buckets together; bytes: of the files on the storage.
+    """
+
+    level: int
+    files: int
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class DerivedState:
+    """What is made by an option of the table. behind: snapshots of each source that are not worked in, by `db.name`;
+    None: it was never worked in. Of a widener's last full round, as long as its snapshot is kept: its number, when it
+    ended (epoch milliseconds), the rows that it wrote and for how long. error: why it cannot be made, as far as the
+    tables themselves show it.
+    """
+
+    option: str
+    behind: Mapping[str, int | None]
+    round: int | None = None
+    ended_millis: int | None = None
+    rows: int | None = None
+    duration_millis: int | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """Ids and times are None for a table without snapshots; times are epoch milliseconds.
+
+    last_compaction_id: the newest COMPACT snapshot, None when none is kept. commits_since_compaction: newer snapshots
+    (all that are kept, without one). consumers: by name. held_snapshot_ids: of readers with a lease. lease_holder: who
+    has the compaction lease, None when it is free. damaged_files: live ones, as far as a listing of their directories
+    shows, or a compaction of this process has met it (`Table.doctor` reads them). warnings: sentences, each with what
+    to do. derived: indexes, widened columns, and the join that the table holds. Others: as in `TableMeasures`.
+    """
+
+    __module__ = "widetable"
+
+    path: str
+    schema_id: int
+    merge_engine: str
+    changelog_producer: str
+    write_only: bool
+    buckets: int
+    earliest_snapshot_id: int | None
+    latest_snapshot_id: int | None
+    latest_kind: str | None
+    latest_time_millis: int | None
+    levels: tuple[LevelFiles, ...]
+    backlog: Backlog
+    last_compaction_id: int | None
+    last_compaction_time_millis: int | None
+    commits_since_compaction: int
+    tags: tuple[str, ...]
+    consumers: Mapping[str, ConsumerLag]
+    held_snapshot_ids: tuple[int, ...]
+    lease_holder: str | None
+    lease_expires_millis: int | None
+    damaged_files: tuple[DamagedFile, ...]
+    warnings: tuple[str, ...]
+    commits_without_changelog: int
+    sorted_runs: int
+    silent_millis: int | None
+    commit_millis: int | None
+    derived: tuple[DerivedState, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """As values of JSON."""
+        return asdict(self)
+
+
+def inspect_table(table: OpenTable) -> Inspection:
+    """As `Table.inspect`, without what is made of the table.
+    `derived` is empty.
+    """
+    state, committer = table._state(), table._committer
+    options, schema = state.options, state.schema
+    found = measured(table)
+    latest, earliest_id, entries = found.latest, found.earliest_id, found.entries
+    since, compaction = found.since, found.since.compaction
+    backlog, consumers = found.measures.backlog, found.measures.consumers
+    is_leased = found.is_leased
+    lease = found.lease if is_leased else None
+    unattended = unattended_by(state.paths.root, options, backlog, since, is_leased=is_leased)
+    latest_id = 0 if latest is None else latest.id
+    # By listings: one request for each bucket that has files.
+    damaged = tuple(damage.file for damage in damaged_files(state, entries, latest_id))
+    others = () if unattended is not None else _backlog_warnings(state, backlog, is_leased)
+    return Inspection(
+        path=state.paths.root,
+        schema_id=schema.id,
+        merge_engine=options.get(opt.MERGE_ENGINE),
+        changelog_producer=options.get(opt.CHANGELOG_PRODUCER),
+        write_only=options.get(opt.WRITE_ONLY),
+        buckets=schema.num_buckets,
+        earliest_snapshot_id=earliest_id,
+        latest_snapshot_id=None if latest is None else latest.id,
+        latest_kind=None if latest is None else latest.commit_kind,
+        latest_time_millis=None if latest is None else latest.time_millis,
+        levels=_levels(entries),
+        backlog=backlog,
+        last_compaction_id=None if compaction is None else compaction.id,
+        last_compaction_time_millis=None if compaction is None else compaction.time_millis,
+        commits_since_compaction=since.commits,
+        tags=tuple(TagStore(state.file_io, state.paths).names()),
+        consumers=consumers,
+        held_snapshot_ids=tuple(kept_snapshots(state)),
+        lease_holder=None if lease is None else lease.owner,
+        lease_expires_millis=None if lease is None else lease.expires_millis,
+        damaged_files=damaged,
+        warnings=(
+            *_damage_warnings(state.paths.root, damaged),
+            *(() if unattended is None else (coded(WarningCode.NO_MAINTAINER, unattended),)),
+            *others,
+            *_consumer_warnings(state, consumers, earliest_id),
+            *(() if latest is None else _barrier_warnings(barriers_at(state, committer, latest))),
+            *(
+                coded(WarningCode.PASSED_OVER, str(damage))
+                for damage in damaged_notes(state.file_io, state.paths)
+            ),
+        ),
+        commits_without_changelog=found.measures.commits_without_changelog,
+        sorted_runs=found.measures.sorted_runs,
+        silent_millis=found.measures.silent_millis,
+        commit_millis=found.measures.commit_millis,
+    )
+
+
+def _damage_warnings(path: str, damaged: Sequence[DamagedFile]) -> Iterator[str]:
+    """A sentence for each of the first files, then one of all."""
+    code = WarningCode.FILES_DAMAGED
+    yield from (coded(code, str(file)) for file in damaged[:_DAMAGED_NAMED])
+    if damaged:
+        count, rows = len(damaged), sum(file.rows for file in damaged)
+        yield coded(
+            code,
+            f"{counted(count, 'live file is', 'live files are')} damaged, with {counted(rows, 'key')}; no bucket with "
+            f"one is compacted: run widetable doctor {shlex.quote(path)}",
+        )
+
+
+def _levels(entries: Sequence[ManifestEntry]) -> tuple[LevelFiles, ...]:
+    found: dict[int, list[ManifestEntry]] = {}
+    for entry in entries:
+        found.setdefault(entry.file.level, []).append(entry)
+    return tuple(
+        LevelFiles(
+            level,
+            len(members),
+            sum(entry.file.row_count for entry in members),
+            sum(entry.file.file_size for entry in members),
+        )
+        for level, members in sorted(found.items())
+    )
+
+
+def _backlog_warnings(state: TableState, backlog: Backlog, is_leased: bool) -> Iterator[str]:
+    """Reads that get slow, or files that nobody takes up; and besides, changelogs that should have come at once."""
+    options, path = state.options, shlex.quote(state.paths.root)
+    if is_slow(backlog, options):
+        who = (
+            f"run widetable maintain {path}"
+            if options.get(opt.WRITE_ONLY)
+            else "compactions after appends fail or lose; see the log of the writers"
+        )
+        slow = counted(
+            backlog.most_in_a_bucket,
+            "level-0 file in one bucket makes reads slow",
+            "level-0 files in one bucket make reads slow",
+        )
+        text = f"{slow}: {who}"
+        yield coded(WarningCode.SLOW_READS, text)
+    elif is_untended(backlog, options, is_leased=is_leased):
+        wait = counted(
+            backlog.files,
+            "level-0 file waits for more than an hour",
+            "level-0 files wait for more than an hour",
+        )
+        text = f"{wait}: run widetable maintain {path}"
+        yield coded(WarningCode.FILES_WAIT, text)
+    if awaits_changelog(backlog, options):
+        wait = counted(
+            backlog.files,
+            "level-0 file waits for its changelog for more than a minute",
+            "level-0 files wait for their changelog for more than a minute",
+        )
+        yield coded(
+            WarningCode.CHANGELOG_WAITS,
+            f"{wait}: see the log of the writers, or run widetable maintain {path}",
+        )
+
+
+def _barrier_warnings(advice: Sequence[BarrierAdvice]) -> Iterator[str]:
+    for each in advice:
+        text = f"writer {each.writer!r} is at {each.found}: {each.concerned}. {each.action}"
+        yield coded(WarningCode.WRITER_HOLDS, text)
+
+
+def _consumer_warnings(
+    state: TableState, consumers: Mapping[str, ConsumerLag], earliest_id: int | None
+) -> Iterator[str]:
+    for name, lag in consumers.items():
+        if earliest_id is not None and lag.next_snapshot_id < earliest_id:
+            text = f"has not read snapshot {lag.next_snapshot_id}, which has expired: let it start anew"
+            yield coded(WarningCode.CONSUMER_EXPIRED, f"consumer {name!r} {text}")
+        elif is_far_behind(lag, state.options):
+            far = counted(
+                lag.behind,
+                "snapshot behind, and expiry keeps it",
+                "snapshots behind, and expiry keeps them",
+            )
+            text = f"is {far}: let it go on, or delete it"
+            yield coded(WarningCode.CONSUMER_BEHIND, f"consumer {name!r} {text}")

@@ -1,0 +1,175 @@
+"""Makes automatic tags, expires partitions and snapshots, and removes orphans, when it is time, for a maintainer.
+Raises what these raise.
+
+    snapshots     10 s after the last look where there is a new one, else after 5 minutes; again at
+                  once while there is more than one expiry takes
+    tags          with each of these expiries; by themselves where snapshots do not expire
+    partitions    before them, every `partition.expiration-check-interval`
+    orphans       at the first round, then once a day
+
+Times are counted from when something was last done, by a clock that does not jump. A step that
+raises is due again at the next look: orphans at the next round, as they have not been removed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from functools import partial
+from typing import Final
+
+from widetable.commit.clock import Clock
+from widetable.commit.committer import Committer
+from widetable.counted import counted
+from widetable.errors import InvalidError, UnsupportedError
+from widetable.format.human_units import size_text
+from widetable.operations.history.automatic_tags import create_due_tags
+from widetable.operations.history.expiry import expire
+from widetable.operations.history.expiry_choice import retention_of
+from widetable.operations.history.orphans import remove_orphans
+from widetable.operations.maintenance.maintenance_result import MaintenanceResult
+from widetable.operations.maintenance.partition_expiry import expire_old
+from widetable.retention_options import PARTITION_EXPIRATION_CHECK_INTERVAL
+from widetable.warning_code import WarningCode, warn
+from widetable.write.table_state import TableState
+
+# A look reads some directories; commits may come many times a second.
+_EXPIRY_MILLIS: Final = 10_000
+# Snapshots grow too old without new ones as well.
+_IDLE_EXPIRY_MILLIS: Final = 300_000
+_ORPHANS_MILLIS: Final = 86_400_000
+_log = logging.getLogger("widetable")
+
+
+class Cleaner:
+    """expires: whether snapshots go. older_than_millis: orphans go once a day when they are so old; None: never."""
+
+    def __init__(
+        self, committer: Committer, clock: Clock, *, expires: bool, older_than_millis: int | None
+    ) -> None:
+        self._committer = committer
+        self._clock = clock
+        self._expires = expires
+        # The schema whose snapshots this version may not expire: another one may let them.
+        self._refused_schema_id: int | None = None
+        self._older_than_millis = older_than_millis
+        self._seen_id: int | None = None
+        self._looked_at_millis: float | None = None
+        self._cleaned_at_millis: float | None = None
+        self._partitions_at_millis: float | None = None
+
+    def is_due(self, latest_id: int | None) -> bool:
+        """Whether there is something to look for. latest_id: the newest snapshot."""
+        return self._look_is_due(latest_id) or self._orphans_are_due()
+
+    def clean(
+        self, state: TableState, latest_id: int | None, *, at_once: bool
+    ) -> MaintenanceResult:
+        """Let go what is due, or (at once) all that may go. What one kind raises keeps no other from going: it may be
+        what makes room; the first error is raised in the end.
+        """
+        done, first = MaintenanceResult(), None
+        for step in self._due(latest_id, at_once=at_once):
+            try:
+                done = done.plus(step(state))
+            except Exception as error:  # noqa: BLE001
+                if first is not None:
+                    warn(
+                        _log,
+                        WarningCode.NOT_CLEANED,
+                        "%s was not cleaned of everything: %s",
+                        state.paths.root,
+                        error,
+                    )
+                first = first or error
+        if first is not None:
+            raise first
+        return done
+
+    def _due(
+        self, latest_id: int | None, *, at_once: bool
+    ) -> Iterator[Callable[[TableState], MaintenanceResult]]:
+        """In order: what partitions lose is kept by snapshots for a while."""
+        if at_once or self._look_is_due(latest_id):
+            self._seen_id = latest_id
+            self._looked_at_millis = self._clock.monotonic_millis()
+            if self._expires:
+                yield partial(self._expire_partitions, at_once=at_once)
+            yield self._expire if self._expires else self._tag
+        if self._older_than_millis is not None and (at_once or self._orphans_are_due()):
+            yield partial(self._remove_orphans, older_than_millis=self._older_than_millis)
+
+    def _look_is_due(self, latest_id: int | None) -> bool:
+        if latest_id is None:
+            return False
+        often = _EXPIRY_MILLIS if latest_id != self._seen_id else _IDLE_EXPIRY_MILLIS
+        return self._has_passed(self._looked_at_millis, often)
+
+    def _orphans_are_due(self) -> bool:
+        wanted = self._older_than_millis is not None
+        return wanted and self._has_passed(self._cleaned_at_millis, _ORPHANS_MILLIS)
+
+    def _has_passed(self, since_millis: float | None, millis: int) -> bool:
+        return since_millis is None or self._clock.monotonic_millis() - since_millis >= millis
+
+    def _tag(self, state: TableState) -> MaintenanceResult:
+        create_due_tags(state)
+        return MaintenanceResult()
+
+    def _expire(self, state: TableState) -> MaintenanceResult:
+        """With the tags that are due before. A table that may not be expired by its options is logged once."""
+        if state.schema.id == self._refused_schema_id:
+            return self._tag(state)
+        try:
+            gone = expire(state, self._committer, retention_of(state.options))
+        except UnsupportedError as error:
+            warn(
+                _log,
+                WarningCode.SNAPSHOTS_STAY,
+                "snapshots of %s do not expire: %s",
+                state.paths.root,
+                error,
+            )
+            self._refused_schema_id = state.schema.id
+            return self._tag(state)
+        if gone.ids:  # at the limit of one expiry, there is more
+            self._looked_at_millis = None
+        _log_freed(state, f"{counted(len(gone.ids), 'snapshot')} expired", gone.files, gone.bytes)
+        return MaintenanceResult(
+            expired_snapshots=len(gone.ids), freed_files=gone.files, freed_bytes=gone.bytes
+        )
+
+    def _expire_partitions(self, state: TableState, *, at_once: bool) -> MaintenanceResult:
+        often = state.options.get(PARTITION_EXPIRATION_CHECK_INTERVAL)
+        if at_once or self._has_passed(self._partitions_at_millis, often):
+            self._partitions_at_millis = self._clock.monotonic_millis()
+            now = datetime.fromtimestamp(self._clock.now_nanos() / 1e9)
+            try:
+                expire_old(state, self._committer, now)
+            except (
+                InvalidError,
+                UnsupportedError,
+            ) as error:  # options as another client takes them
+                warn(
+                    _log,
+                    WarningCode.PARTITION_STAYS,
+                    "partitions of %s do not expire: %s",
+                    state.paths.root,
+                    error,
+                )
+        return MaintenanceResult()
+
+    def _remove_orphans(self, state: TableState, older_than_millis: int) -> MaintenanceResult:
+        self._cleaned_at_millis = self._clock.monotonic_millis()  # one that fails comes as seldom
+        found = remove_orphans(state, self._committer, older_than_millis, dry_run=False)
+        files = len(found.paths)
+        _log_freed(state, f"{counted(files, 'orphan')} removed", files, found.bytes)
+        return MaintenanceResult(orphan_files=files, freed_files=files, freed_bytes=found.bytes)
+
+
+def _log_freed(state: TableState, what: str, files: int, size_bytes: int) -> None:
+    if files:
+        size = size_text(size_bytes)
+        freed = counted(files, "file")
+        _log.info("%s, %s: %s of %s freed", state.paths.root, what, freed, size)

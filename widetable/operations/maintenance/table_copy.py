@@ -1,0 +1,351 @@
+"""Copies one snapshot of a table to another place: a table of its own, whose rows are those of the snapshot.
+
+    <db>.db/.widetable-copies/<table>/lease     held while a copy goes on
+                                     /<uuid>/   files ─► schemas ─► one snapshot ─► read back ─► <db>.db/<table>
+
+    killed                     at the name            aside                     the next copy to it
+    before the name is given   nothing                <uuid>/, a lease          removes <uuid>/, begins anew
+    after it                   the table, whole       nothing, or a directory   InvalidError: the name is taken
+
+The copy is made aside, where nobody takes it for a table, and gets its name in one step at the end: it is there whole,
+or not at all, and of those who make a table of that name one wins. What a copy that was killed has left is removed by
+the next one to the same name.
+
+Where directories get no other names, in an object store, it is made in its place, in the same order. Files are no table
+before there are schemas; between the first schema and the snapshot, a few requests, the table is there and empty. Who
+makes it first wins, and who writes to it meanwhile. `begun`, beside the lease, says that what lies there without a
+schema is of a copy. Nothing is deleted there: files of two copies of one table have one name, and who stood still for
+longer than a lease would delete those of the other.
+
+Data files keep bytes, names, levels, numbers and statistics; the commit writes manifests
+and indexes anew. Files are copied one after the other, 8 MiB at a time, after a look at their
+footers; each is read once from the source and once back from the copy, to compare checksums. Not
+copied: other snapshots with their changelogs, tags, branches, consumers, remembered commits,
+statistics of the whole table (`ANALYZE`). Raises InvalidError where something has the name, ConflictError while another
+copy to it goes on, UnsupportedError for what would mean something else in the copy, NotFoundError, DamagedError for
+files of the source, StorageError.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import uuid
+import zlib
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final
+
+import pyarrow as pa
+
+from widetable import options as opt
+from widetable.commit.barrier_table import check_rows_stay
+from widetable.commit.committer import Committer
+from widetable.commit.copy_place import begun_copy, copies_beside, copy_place
+from widetable.commit.hash_indexes import read_index
+from widetable.commit.live_files import LiveFiles
+from widetable.commit.manifest_cache import ManifestCache
+from widetable.commit.schema_store import SchemaStore
+from widetable.errors import (
+    ConflictError,
+    InvalidError,
+    NotFoundError,
+    StorageError,
+    UnsupportedError,
+    WidetableError,
+)
+from widetable.format.hash_index import write_hash_index
+from widetable.format.index_manifest import DELETION_VECTORS, HASH, IndexEntry
+from widetable.format.manifest_entry import ManifestEntry
+from widetable.moment import Moment
+from widetable.operations.handle.chosen_state import chosen_state
+from widetable.operations.handle.held_lease import held_lease
+from widetable.operations.handle.newest_snapshot import held, held_newest
+from widetable.operations.handle.open_table import OpenTable
+from widetable.operations.health.restored_files import restoring, vector_of
+from widetable.operations.history.branches import check_stands_alone
+from widetable.operations.history.named_files import file_names
+from widetable.paths import TablePaths
+from widetable.read.expired import files_of
+from widetable.schema import UUID_KEY
+from widetable.storage.file_io import FileIO
+from widetable.storage.locate import locate_beside
+from widetable.warning_code import WarningCode, warn
+from widetable.write.commit_message import CommitMessage
+from widetable.write.table_state import TableState
+
+_CHUNK_BYTES: Final = 8 << 20
+_log = logging.getLogger("widetable")
+
+
+@dataclass(frozen=True)
+class CopyResult:
+    """path: of the new table. snapshot_id: of the source, None when it has none. rows, files, bytes: of data files."""
+
+    path: str
+    snapshot_id: int | None
+    rows: int
+    files: int
+    bytes: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """As values of JSON."""
+        return asdict(self)
+
+
+def copy_table(
+    source: OpenTable,
+    root: str,
+    *,
+    snapshot_id: int | None = None,
+    timestamp: Moment | None = None,
+    tag: str | None = None,
+    file_io: FileIO | None = None,
+) -> CopyResult:
+    """Make the table `root`: see `Catalog.copy_table`. file_io: of the copy; None: what its path names."""
+    with contextlib.ExitStack() as stack:
+        # First: what is chosen as the newest one is held then.
+        stack.enter_context(held_newest(source._state(), source._committer))
+        snapshot, state, *_ = chosen_state(source, snapshot_id, timestamp, tag)
+        check_stands_alone(state.schema, source.path)
+        check_rows_stay(state.schema, source.path)
+        fsync = state.options.get(opt.FSYNC)
+        file_io = file_io or locate_beside(state.file_io, root, fsync=fsync)[0]
+        live_files = source._committer.live_files
+        entries, indexes = live_files.live_entries(snapshot), live_files.index(snapshot)
+        _check_copyable(source.path, entries, indexes)
+        if snapshot is not None:
+            with contextlib.suppress(NotFoundError):  # of one that has expired a tag keeps files
+                stack.enter_context(held(state, snapshot.id))
+            stack.enter_context(files_of(state, snapshot.id))
+        place = _aside if file_io.moves_dirs() else _in_place
+        target = stack.enter_context(place(replace(state, file_io=file_io), root))
+        for entry in entries:
+            _copy_files(state, target, entry)
+        _copy_schemas(source, target, entries, root)
+        _check_there(target, entries)
+        if snapshot is not None:
+            hashes = _hash_messages(state, indexes)
+            messages = [*restoring(state.file_io, entries), *hashes]
+            committer = Committer(file_io, target.paths)
+            whose = replace(snapshot, index_manifest=None)
+            committer.restore(messages, (), whose, is_first=True)
+            _check_read_back(state, target, entries)
+        # The one step that makes it a table: somebody else's of that name has won, or comes too late.
+        if target.paths.root != root and not file_io.move_dir(target.paths.root, root):
+            raise _taken(root)
+    files = [entry.file for entry in entries]
+    return CopyResult(
+        root,
+        None if snapshot is None else snapshot.id,
+        sum(file.row_count for file in files),
+        len(files),
+        sum(file.file_size for file in files),
+    )
+
+
+@contextlib.contextmanager
+def _aside(state: TableState, root: str) -> Iterator[TableState]:
+    """Where nobody takes it for a table; what is left there at the end goes.
+    Gives the state of the copy. At the end of one that has got its name nothing is left.
+    """
+    file_io = state.file_io
+    if file_io.exists(root):
+        raise _taken(root)
+    with _leased(state, root) as place:
+        for left in file_io.list(place):  # of copies that were killed
+            if left.is_dir:
+                file_io.delete_dir(f"{place}/{left.name}")
+        target = replace(state, paths=TablePaths(f"{place}/{uuid.uuid4()}"))
+        try:
+            yield target
+        finally:
+            with _only_logged():
+                file_io.delete_dir(target.paths.root)
+
+
+@contextlib.contextmanager
+def _in_place(state: TableState, root: str) -> Iterator[TableState]:
+    """Where it will stay.
+    Gives the state of the copy. On an error the mark `begun` stays: it lets the next copy take what
+    lies there for its own, and no table's. It goes only after the snapshot is there.
+    """
+    file_io, target = state.file_io, replace(state, paths=TablePaths(root))
+    with _leased(state, root):
+        begun, is_table = begun_copy(root), bool(SchemaStore(file_io, target.paths).ids())
+        if is_table or (file_io.list(root) and not file_io.exists(begun)):
+            raise _taken(root)
+        file_io.replace(begun, b"")
+        yield target
+        with _only_logged():
+            file_io.delete(begun)
+
+
+@contextlib.contextmanager
+def _leased(state: TableState, root: str) -> Iterator[str]:
+    """What belongs to copies to this name, where one goes on at a time."""
+    place = copy_place(root)
+    try:
+        with held_lease(state, path=f"{place}/lease") as is_ours:
+            if not is_ours:
+                raise ConflictError(
+                    root,
+                    found="another copy to this name that goes on",
+                    expected="one at a time",
+                    action="Copy again after its end; one that broke off is forgotten in a minute.",
+                )
+            yield place
+    finally:
+        with _only_logged():
+            for directory in (place, copies_beside(root)):
+                state.file_io.delete_empty_dir(directory)
+
+
+@contextlib.contextmanager
+def _only_logged() -> Iterator[None]:
+    """What is left aside harms nobody, and the next copy to the name removes it."""
+    try:
+        yield
+    except WidetableError as error:
+        warn(_log, WarningCode.FILE_LEFT, "a copy leaves files aside: %s", error)
+
+
+def _check_copyable(
+    path: str, entries: Sequence[ManifestEntry], indexes: Sequence[IndexEntry]
+) -> None:
+    """Files that lie elsewhere, that no bucket has yet, or indexes whose rules are not known."""
+    for entry in entries:
+        if entry.bucket < 0 or entry.file.external_path is not None:
+            found = "outside of the table" if entry.bucket >= 0 else "that wait for their bucket"
+            raise _unsupported(path, f"data files {found}", "files in buckets of the table")
+    for index in indexes:
+        if index.kind not in (HASH, DELETION_VECTORS):
+            expected = f"indexes of the kinds {HASH}, {DELETION_VECTORS}"
+            raise _unsupported(path, f"an index of the kind {index.kind!r}", expected)
+
+
+def _copy_schemas(
+    source: OpenTable, target: TableState, entries: Sequence[ManifestEntry], root: str
+) -> None:
+    """Byte for byte, up to the newest that is needed; but the first says which table this is.
+    The copy gets an identity of its own, so that a reader of the source never takes the one for the
+    other. Ids stay, as data files name them.
+    """
+    schemas = source._committer.schemas
+    newest = max([target.schema.id, *(entry.file.schema_id for entry in entries)])
+    ids = [id for id in schemas.ids() if id <= newest]
+    for id in ids:
+        schemas.load(id)  # raises for one that cannot be read
+        data = source._file_io.read(source._paths.schema(id))
+        if id == ids[0]:
+            body = {**json.loads(data), UUID_KEY: str(uuid.uuid4())}
+            data = json.dumps(body, indent=2, ensure_ascii=False).encode()
+        if not target.file_io.publish(target.paths.schema(id), data):
+            raise _taken(root)
+
+
+def _copy_files(state: TableState, target: TableState, entry: ManifestEntry) -> None:
+    """A data file with what lies beside it. It is looked at first: what is damaged is not copied."""
+    bucket, file = entry.bucket_id, entry.file._replace(deleted=None)
+    state.opened(bucket, file).close()
+    for name in file_names(entry):
+        source_path, path = state.data_file(bucket, name), target.data_file(bucket, name)
+        written = _written(state.file_io, source_path, target.file_io, path)
+        if _checksum(target.file_io, path) != written:
+            raise _refused(path, "other bytes than were written", "the bytes that were written")
+
+
+def _written(source: FileIO, source_path: str, target: FileIO, path: str) -> int:
+    """The checksum of the bytes.
+    Of those that were read; they are copied, durably.
+    """
+    checksum = 0
+    with source.open_input(source_path) as read:
+        try:
+            with target.open_output(path) as write:
+                while chunk := read.read(_CHUNK_BYTES):
+                    checksum = zlib.crc32(chunk, checksum)
+                    write.write(chunk)
+        except (OSError, pa.ArrowException) as cause:
+            raise _refused(path, str(cause), "a storage that takes the bytes") from cause
+    target.sync(path)
+    return checksum
+
+
+def _checksum(file_io: FileIO, path: str) -> int:
+    checksum = 0
+    with file_io.open_input(path) as read:
+        while chunk := read.read(_CHUNK_BYTES):
+            checksum = zlib.crc32(chunk, checksum)
+    return checksum
+
+
+def _check_there(target: TableState, entries: Sequence[ManifestEntry]) -> None:
+    """Whoever dropped a table of this name before ours was there took the files with it."""
+    named = defaultdict[str, set[str]](set)
+    for entry in entries:
+        named[target.bucket_dir(entry.bucket_id)].update(file_names(entry))
+    for directory, names in named.items():
+        gone = names - {found.name for found in target.file_io.list(directory)}
+        if gone:
+            raise ConflictError(
+                f"{directory}/{min(gone)}",
+                found="no such file any more: a table of this name was dropped meanwhile",
+                expected="the files that were written",
+                action="Drop what has the name, and copy again.",
+            )
+
+
+def _hash_messages(state: TableState, indexes: Sequence[IndexEntry]) -> list[CommitMessage]:
+    """Which keys are in which dynamic bucket."""
+    return [
+        CommitMessage(
+            *index.bucket,
+            state.schema.num_buckets,
+            new_hashes=write_hash_index(read_index(state.file_io, state.paths, index)),
+        )
+        for index in indexes
+        if index.kind == HASH
+    ]
+
+
+def _check_read_back(
+    state: TableState, target: TableState, entries: Sequence[ManifestEntry]
+) -> None:
+    """Raises StorageError for a snapshot that does not name the same files, and rows of them that count no more."""
+    types = [state.schema.field(name).type for name in state.schema.partition_keys]
+    latest = Committer(target.file_io, target.paths).snapshots.latest()
+    live_files = LiveFiles(target.file_io, target.paths, types, ManifestCache(0))
+    if _facts(target.file_io, live_files.live_entries(latest)) != _facts(state.file_io, entries):
+        raise _refused(target.paths.root, "other files in the copy", "those of the source")
+
+
+def _facts(file_io: FileIO, entries: Sequence[ManifestEntry]) -> dict[object, object]:
+    """All that entries say, with the bytes of their vectors in place of where these lie: index files are new ones."""
+    return {
+        entry.identity: (
+            entry._replace(file=entry.file._replace(deleted=None)),
+            vector_of(file_io, entry.file),
+        )
+        for entry in entries
+    }
+
+
+def _taken(root: str) -> InvalidError:
+    return InvalidError(
+        root,
+        found="a table or another directory",
+        expected="a name that nothing has",
+        action="Use another name, or drop the table first.",
+    )
+
+
+def _unsupported(path: str, found: str, expected: str) -> UnsupportedError:
+    return UnsupportedError(path, found=found, expected=expected, action="Use another client.")
+
+
+def _refused(path: str, found: str, expected: str) -> StorageError:
+    action = "Make room or mend the storage, then copy again; there is no new table."
+    return StorageError(path, found=found, expected=expected, action=action)

@@ -1,0 +1,72 @@
+"""Warns of a new query that writes to columns which add up values, such as a sum.
+
+The query may be one whose checkpoint was lost. Such a query reads its source again, and its records count twice. Only
+the lost checkpoint knew what was read, and a second query that adds other records looks the same. So this is a warning
+and not an error. It is not needed for a query with a commit user of its own, because the table refuses a new checkpoint
+under the same user (0015). It is given before the first commit of a query, from the last commits of other users. Raises
+what reading the table raises.
+
+    s is a sum, v is not       others have written      result
+    the query writes s         s                        a warning that names s
+    the query writes s         v, or nothing            no warning: their records are not in s
+    the query writes v         s, v                     no warning: a repeated record changes no last value
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterator
+from typing import Final
+
+from widetable.commit.committed import last_of, users_of
+from widetable.commit.committed_columns import columns_of
+from widetable.commit.passed_over import if_there
+from widetable.merge.aggregate_functions import columns_that_count
+from widetable.operations.handle.open_table import OpenTable
+from widetable.warning_code import WarningCode, warn
+
+# The last commits of at most so many users are read.
+_MOST_USERS: Final = 20
+_log = logging.getLogger("widetable")
+
+
+def warn_of_new_query(table: OpenTable, user: str, columns: Collection[str]) -> None:
+    """Log that records may count twice. user: the commit user of the query. columns: the names that it writes."""
+    schema = table.schema
+    adding = [name for name in columns_that_count(schema) if name in columns]
+    if not adding:
+        return
+    ids = {schema.field(name).id for name in adding}
+    others = list(_others(table, user, ids))
+    if others:
+        warn(
+            _log,
+            WarningCode.COUNTED_AGAIN,
+            "%s: the query %s is new to the table, and %s has records of %s. If it is a query whose checkpoint was "
+            "lost, those count twice that it reads again: stop it, and let it begin in an empty table. With the "
+            "option commit-user a new checkpoint is refused",
+            table.path,
+            user,
+            f"column {adding[0]!r}, which adds them up,"
+            if len(adding) == 1
+            else f"columns {adding}",
+            ", ".join(others),
+        )
+
+
+def _others(table: OpenTable, user: str, ids: Collection[int]) -> Iterator[str]:
+    """Give the other users whose last commit may have values in one of these columns (field ids).
+
+    Gives none if the user itself has committed before.
+    """
+    committer = table._committer
+    latest = committer.look().latest
+    users = users_of(latest, committer.last_commits.load)
+    if last_of(users, user) is not None:
+        return
+    for name in list(users)[-_MOST_USERS:]:
+        last = last_of(users, name)
+        snapshot = None if last is None else if_there(committer.snapshots.load, last.snapshot_id)
+        written = None if snapshot is None else columns_of(snapshot)
+        if written is None or not written.isdisjoint(ids):
+            yield name

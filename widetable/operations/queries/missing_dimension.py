@@ -1,0 +1,63 @@
+"""Why a widened column is null: what its dimension has for the foreign key.
+
+    fact    order 100, customer 9, customer_city null          dim shop.customers
+    said    shop.customers has no row 9 at snapshot 4
+
+In: an open fact table, and one row of it. Out: a sentence. Where the fact is looked at as it is now, so is the dim; as
+of a snapshot, the dim as it was at that time. Raises nothing of the dim: what keeps it from being read is said instead.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from datetime import datetime, timezone
+
+import pyarrow as pa
+
+from widetable.derived_options import WidenOption
+from widetable.errors import WidetableError
+from widetable.format.printed_value import printed
+from widetable.operations.handle.chosen_state import ChosenState, chosen_state
+from widetable.operations.handle.neighbour import neighbour
+from widetable.operations.handle.open_table import OpenTable
+from widetable.operations.queries.lookup_view import LookupView
+
+
+def why_null(
+    fact: OpenTable,
+    chosen: ChosenState,
+    row: pa.RecordBatch,
+    widen: WidenOption,
+    column: str,
+    *,
+    is_newest: bool,
+) -> str:
+    """row: the key of the fact. column: of the fact, null there. is_newest: the fact is looked at as it is now."""
+    with closing(LookupView(chosen, fact._committer.live_files, [widen.column])) as view:
+        foreign = view.rows_of(row).column(widen.column)
+    if foreign.null_count:
+        return f"{widen.column} is null, so no row of {widen.table} belongs to it"
+    try:
+        dim = neighbour(fact, widen.table, f"option {widen.key!r}")
+        millis = None if is_newest or chosen.snapshot is None else chosen.snapshot.time_millis
+        at = None if millis is None else datetime.fromtimestamp(millis / 1000, timezone.utc)
+        return _of_dim(dim, chosen_state(dim, timestamp=at), foreign, widen, widen.columns[column])
+    except WidetableError as error:
+        return f"{widen.table} cannot be looked at: {error}"
+
+
+def _of_dim(
+    dim: OpenTable, chosen: ChosenState, foreign: pa.ChunkedArray, widen: WidenOption, column: str
+) -> str:
+    (key,) = chosen.state.schema.primary_keys
+    (value,) = printed(foreign)
+    place = ": it has no snapshot"
+    if chosen.snapshot is not None:
+        place = f" at snapshot {chosen.snapshot.id}"
+    with closing(LookupView(chosen, dim._committer.live_files, [key, column])) as view:
+        found = view.lookup(pa.table({key: foreign}))
+    if found.column(key).null_count:
+        return f"{widen.table} has no row {value!r}{place}"
+    if found.column(column).null_count:
+        return f"{column} is null in the row {value!r} of {widen.table}{place}"
+    return f"{widen.table} has the row {value!r}{place}: the next round of maintain brings its {column}"

@@ -1,0 +1,346 @@
+"""Rows out of a table: by a condition, by their keys, by whole partitions.
+
+    delete, delete_keys                   a -D record for each row, in one append
+    the same with rewrite                 data files without the rows, in one overwrite (`row_removal`)
+    drop_partitions                       an overwrite with nothing
+
+A delete writes each row as it was, as -D, in one append: compactions, changelogs and readers see what they see of any
+writer's deletes. It is made of the newest snapshot, with the columns of today, and committed only if nobody has written
+its keys since; else it is made again. Overwrites are not seen by readers of changes.
+
+    read snapshot 7 ─► write -D files ─► commit, on 9 by now    8, 9 have none of the keys: in
+                                                                8 wrote one: refused; files go,
+                                                                again from 9, ten times at most
+
+So a row that was changed meanwhile goes only if it still is to go. It costs a read of the rows and
+a write of them; they are streamed, not held at once.
+
+Source: Paimon `DeleteAction`, `PartitionExpire`; semantics.md section 10. Raises InvalidError for conditions, keys and
+partitions that do not fit, and for rows that a -D would not remove; UnsupportedError for a table in which it removes
+none, ConflictError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from typing import Any, Final, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from widetable import options as opt
+from widetable.arguments import flag
+from widetable.commit.barrier_table import check_needs_no_writer, check_rows_stay
+from widetable.commit.commit_identity import Identity
+from widetable.commit.commit_result import CommitResult
+from widetable.derived_options import derived_columns
+from widetable.errors import ConflictError, InvalidError, NotFoundError, UnsupportedError
+from widetable.format.snapshot import COMMIT_KIND_APPEND, COMMIT_KIND_OVERWRITE
+from widetable.merge.normal_form import has_sequence
+from widetable.merge.partial_update_plan import removing_groups
+from widetable.merge.printed_key import printed_key_of
+from widetable.operations.handle.compaction_threads import wait_for_compactions
+from widetable.operations.handle.open_table import OpenTable
+from widetable.operations.handle.supported import check_given_rows, check_writable
+from widetable.operations.queries.lookup_keys import key_rows
+from widetable.operations.queries.requested_partitions import asked_partitions
+from widetable.operations.queries.row_removal import remove_rows
+from widetable.operations.queries.table_at import scan_at, view_at
+from widetable.operations.writes.table_commit import append_messages, discard
+from widetable.operations.writes.table_write import new_writer
+from widetable.option import Option
+from widetable.read.filters import parse
+from widetable.row_kind import DELETE, TEXTS
+from widetable.schema import ROW_KIND_COLUMN, TableSchema
+
+_MOST_TRIES: Final = 10
+# Keys of one lookup, whose rows are held at once.
+_KEYS_AT_ONCE: Final = 65_536
+_REWRITE: Final = "Call it with rewrite=True (widetable delete --rewrite), which takes rows out of the data files."
+
+# The rows to go, of the table as it is at a snapshot.
+_Found: TypeAlias = Callable[[OpenTable, int], Iterator[pa.RecordBatch]]
+
+
+def delete(
+    table: OpenTable,
+    filter: str | pc.Expression,
+    commit_user: str | None = None,
+    commit_identifier: int | None = None,
+    *,
+    dry_run: bool = False,
+    rewrite: bool = False,
+) -> CommitResult:
+    """Delete the rows that match a condition, in one commit.
+
+    By default it writes a -D record for each row. With `rewrite` it takes the rows out of the data files instead. That
+    works with every merge engine, and no file of the table keeps the rows. But readers of changes do not see it, and it
+    holds no late record back. If no row matches, nothing is committed, and the identifier stays free.
+
+    Parameters
+    ----------
+    filter : str or pyarrow.compute.Expression
+        The condition, as of `scan`; `true` stands for all rows.
+    commit_user, commit_identifier
+        As in `write`.
+    dry_run : bool, default False
+        Only count the rows.
+    rewrite : bool, default False
+        Take the rows out of the data files.
+
+    Returns
+    -------
+    CommitResult
+        What was committed; `rows` says how many rows were deleted, or would be.
+
+    Raises
+    ------
+    InvalidError
+        The condition is none, a -D would not remove a row (of a sequence group without a sequence), or the table is
+        under barriers, whose rows writers delete.
+    UnsupportedError
+        Without `rewrite`, a -D removes no row in this table; with it, the table is under barriers.
+    ConflictError
+        Others wrote the rows again and again.
+
+    Examples
+    --------
+    >>> users.delete("city = 'Bergen'").rows
+    1
+    """
+    rewrite = flag(rewrite, "rewrite")
+    if filter is None:
+        raise _no_condition()
+    parse(filter, table.schema)
+
+    def found(table: OpenTable, snapshot_id: int) -> Iterator[pa.RecordBatch]:
+        schema = table.schema
+        condition = parse(filter, schema)
+        names = list(schema.primary_keys) if rewrite else _written_columns(schema)
+        yield from scan_at(table, snapshot_id, names, condition).to_batches()
+
+    by = Identity.of(commit_user, commit_identifier)
+    return _deleted(table, found, by, dry_run=dry_run, rewrite=rewrite)
+
+
+def _no_condition() -> InvalidError:
+    return InvalidError(
+        "filter",
+        found="None",
+        expected="a condition: nothing is deleted without one",
+        action="Say which rows to delete; 'true' for all of them.",
+    )
+
+
+def delete_keys(
+    table: OpenTable,
+    keys: Any,
+    commit_user: str | None = None,
+    commit_identifier: int | None = None,
+    *,
+    dry_run: bool = False,
+    rewrite: bool = False,
+) -> CommitResult:
+    """Delete the rows with these keys, in one commit, as `delete` does by a condition.
+
+    Parameters
+    ----------
+    keys : Arrow data, frame, dict, list of dicts or list
+        The keys, in any form that `lookup` takes. A key may be given twice; one with a null, or that is
+        not there, deletes nothing.
+    commit_user, commit_identifier
+        As in `write`.
+    dry_run, rewrite
+        As in `delete`.
+
+    Returns
+    -------
+    CommitResult
+        What was committed; `rows` says how many rows were deleted, or would be.
+
+    Raises
+    ------
+    InvalidError
+        The keys do not fit the primary key, without `rewrite` a -D would not remove a row (of a sequence
+        group without a sequence), or the table is under barriers, whose rows writers delete.
+    UnsupportedError
+        Without `rewrite`, a -D removes no row in this table; with it, the table is under barriers.
+    ConflictError
+        Others wrote the rows again and again.
+
+    Examples
+    --------
+    >>> users.delete_keys([2, 77]).rows
+    1
+    """
+    rewrite = flag(rewrite, "rewrite")
+    given = key_rows(keys, table.schema)
+
+    def found(table: OpenTable, snapshot_id: int) -> Iterator[pa.RecordBatch]:
+        schema = table.schema
+        names = list(schema.primary_keys) if rewrite else _written_columns(schema)
+        first = schema.primary_keys[0]
+        unique = pa.Table.from_batches([given]).group_by(given.schema.names).aggregate([])
+        with closing(view_at(table, snapshot_id, names)) as view:
+            for at in range(0, unique.num_rows, _KEYS_AT_ONCE):
+                rows = view.lookup(unique.slice(at, _KEYS_AT_ONCE))
+                yield from rows.filter(pc.is_valid(rows[first])).to_batches()
+
+    by = Identity.of(commit_user, commit_identifier)
+    return _deleted(table, found, by, dry_run=dry_run, rewrite=rewrite)
+
+
+def drop_partitions(
+    table: OpenTable,
+    partitions: Any,
+    commit_user: str | None = None,
+    commit_identifier: int | None = None,
+) -> CommitResult:
+    """Let all rows of some partitions go, in one commit, without reading them.
+
+    Parameters
+    ----------
+    partitions : Arrow data, frame, dict, list of dicts or list
+        Rows of the partition columns, in any form that `lookup` takes keys in. Without rows nothing is
+        committed.
+    commit_user : str, default None
+        The name under which identifiers grow. None: a new one for this call.
+    commit_identifier : int, default None
+        The number of this commit, from 0 to 2^63 - 2. None: the commit counts each time.
+
+    Returns
+    -------
+    CommitResult
+        What was committed.
+
+    Raises
+    ------
+    InvalidError
+        The table has no partitions, or the rows do not fit its partition columns.
+    UnsupportedError
+        The table is under barriers, or has an option that this version does not honour.
+    ConflictError
+        Other commits were first until `commit.timeout` was over, or more than `commit.max-retries` times.
+    """
+    schema = table.schema
+    scope = asked_partitions(table, partitions, "Use delete.")
+    check_given_rows(schema)
+    check_writable(schema)
+    by = Identity.of(commit_user, commit_identifier)
+    if not scope:
+        return CommitResult(committed=False, snapshot_id=None, kind=COMMIT_KIND_OVERWRITE)
+    return table._committer.overwrite(scope, [], by)
+
+
+def _deleted(
+    table: OpenTable, found: _Found, by: Identity, *, dry_run: bool, rewrite: bool
+) -> CommitResult:
+    schema = table.schema
+    check_given_rows(schema)
+    check_writable(schema)
+    if rewrite:
+        check_rows_stay(schema, table.path)
+    else:
+        check_needs_no_writer(schema, table.path)
+        _check_removes(schema)
+    kind = COMMIT_KIND_OVERWRITE if rewrite else COMMIT_KIND_APPEND
+    dry_run = flag(dry_run, "dry_run")
+    replay = None if dry_run else table._committer.replay_of(by)
+    snapshot_id = table._committer.snapshots.latest_id()
+    if replay is not None or snapshot_id is None:
+        known = None if replay is None else replay.snapshot_id
+        return CommitResult(committed=False, snapshot_id=known, kind=kind)
+    if rewrite and not dry_run:
+        wait_for_compactions(table.path)
+    attempt = remove_rows if rewrite else _attempt
+    for tries_left in reversed(range(_MOST_TRIES)):
+        try:
+            batches = found(table, snapshot_id)
+            if not rewrite:
+                batches = _removable(schema, batches)
+            if dry_run:
+                return CommitResult(False, None, kind, sum(batch.num_rows for batch in batches))
+            return attempt(table, batches, by, snapshot_id)
+        except (ConflictError, NotFoundError) as error:
+            newest_id = table._committer.snapshots.latest_id() or snapshot_id
+            # What is not there may have expired with the snapshot, but not with the newest one.
+            is_gone = isinstance(error, NotFoundError) and newest_id == snapshot_id
+            if not tries_left or is_gone:
+                raise
+            snapshot_id = newest_id
+    raise AssertionError("the last try returns or raises")
+
+
+def _attempt(
+    table: OpenTable, batches: Iterable[pa.RecordBatch], by: Identity, snapshot_id: int
+) -> CommitResult:
+    schema = table.schema
+    names = _written_columns(schema)
+    kind = schema.typed_options.get(opt.ROWKIND_FIELD)
+    with new_writer(table, names if kind else [*names, ROW_KIND_COLUMN]) as writer:
+        for batch in batches:
+            writer.write(_as_deletes(batch, kind))
+        messages = writer.finish()
+    try:
+        return append_messages(table, messages, by, read_snapshot_id=snapshot_id)
+    except (ConflictError, InvalidError, NotFoundError):
+        discard(table, messages)
+        raise
+
+
+def _as_deletes(batch: pa.RecordBatch, kind: str | None) -> pa.RecordBatch:
+    """kind: the column of row kinds, where the table has one."""
+    kinds = pa.repeat(pa.scalar(TEXTS[DELETE]), batch.num_rows)
+    if kind is None:
+        return batch.append_column(ROW_KIND_COLUMN, kinds)
+    return batch.set_column(batch.schema.get_field_index(kind), kind, kinds)
+
+
+def _written_columns(schema: TableSchema) -> list[str]:
+    """All that a writer may give."""
+    derived = derived_columns(schema)
+    return [name for name in schema.names if name not in derived]
+
+
+def _removable(schema: TableSchema, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows. Raises InvalidError for one whose -D no sequence group accepts, as it has no sequence there."""
+    removing = removing_groups(schema)
+    names = [name for group in removing for name in group.sequence]
+    for batch in batches:
+        if names and batch.num_rows:
+            accepted = has_sequence([batch.column(name) for name in names], batch.num_rows)
+            if not accepted.all():
+                raise InvalidError(
+                    f"row {printed_key_of(schema, batch, int(accepted.argmin()))}",
+                    found=f"null in {', '.join(map(repr, names))}, by which a -D removes a row",
+                    expected="a sequence, which the -D record repeats",
+                    action=_REWRITE,
+                )
+        yield batch
+
+
+def _check_removes(schema: TableSchema) -> None:
+    options = schema.typed_options
+    engine = options.get(opt.MERGE_ENGINE)
+    option: Option[Any] | None = None
+    value = "true"
+    if engine == "aggregation":
+        option = opt.AGGREGATION_REMOVE_RECORD_ON_DELETE
+    elif engine == "partial-update":
+        option = opt.REMOVE_RECORD_ON_DELETE
+        if schema.sequence_groups:
+            option = opt.REMOVE_RECORD_ON_SEQUENCE_GROUP
+            value = schema.sequence_groups[0].sequence[0]
+    if options.get(opt.IGNORE_DELETE):
+        found, expected = f"{opt.IGNORE_DELETE.key!r} is set", "a table that takes deletes"
+    elif engine == "deduplicate" or (option is not None and options.get(option)):
+        return
+    else:
+        found = f"merge engine {engine!r}" + (
+            " with sequence groups" if schema.sequence_groups else ""
+        )
+        expected = "an engine in which a -D removes the row"
+        if option is not None:
+            expected = f"a table that was made with {option.key}={value}"
+    raise UnsupportedError("deletes", found=found, expected=expected, action=_REWRITE)

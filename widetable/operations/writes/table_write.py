@@ -1,0 +1,380 @@
+"""Rows in, one commit out: of one writer, or of the writers of many tasks.
+
+    one process      write, overwrite            replay? ─► files ─► commit ─► compaction
+    many tasks       sequence_base ─► new_writer per task ─► messages ─► commit_append, once (`table_commit`)
+
+Whether the commit is in already is looked up before files are written, and once more in the
+commit itself. Columns that the table does not take are refused before a file is written.
+
+Raises InvalidError for rows and columns that do not fit the table, UnsupportedError for a table that is not to be
+written, ConflictError, DamagedError and StorageError of the commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, Final
+
+import pyarrow as pa
+
+from widetable.arguments import flag, instance, items, text, whole_number
+from widetable.commit.barrier_table import check_needs_no_writer, check_rows_stay
+from widetable.commit.commit_identity import Identity
+from widetable.commit.commit_result import CommitResult
+from widetable.commit.newest import Look
+from widetable.derived_options import check_not_derived
+from widetable.errors import ConflictError, InvalidError, UnsupportedError
+from widetable.format.snapshot import COMMIT_KIND_APPEND, COMMIT_KIND_OVERWRITE
+from widetable.operations.handle.open_table import OpenTable
+from widetable.operations.handle.supported import check_given_rows, check_takes_rows, check_writable
+from widetable.operations.writes.table_commit import (
+    append_messages,
+    discard,
+    finish_replayed,
+    overwrite_by,
+)
+from widetable.operations.writes.writer_places import writer_places
+from widetable.schema import ROW_KIND_COLUMN, TableSchema
+from widetable.write.commit_message import CommitMessage
+from widetable.write.row_columns import check_row_columns
+from widetable.write.row_source import RowSource, row_source
+from widetable.write.sequence import SequenceAllocator
+from widetable.write.table_writer import TableWriter
+from widetable.write.write_batch import BatchNormalizer, write_columns
+
+# What one commit may be written by.
+MOST_TASKS: Final = 2**31 - 1
+
+
+def write(
+    table: OpenTable,
+    data: Any,
+    commit_user: str | None = None,
+    commit_identifier: int | None = None,
+    row_kind: str = ROW_KIND_COLUMN,
+    *,
+    digest: str | None = None,
+    replay: bool = False,
+) -> CommitResult:
+    """Upsert rows in one commit.
+
+    The data has the columns that the call updates, the primary key among them. Without rows nothing is
+    committed. Touched buckets are compacted where that is due, unless the option `write-only` is set.
+
+    `commit_user` and `commit_identifier` make a repeated write commit nothing; the identifiers of a user grow.
+    The last identifier is a repeat unless its digest differs; a lower one is a repeat only with its own digest or
+    with `replay`. A batch without rows leaves its identifier free until a later one is in.
+
+    Parameters
+    ----------
+    data : Arrow data, frame, dict, list of dicts or iterable
+        The rows: Arrow tables, batches, readers (which are streamed) and C streams, such as polars and DuckDB,
+        taken without loss only; a pandas frame, without an unnamed index; a dict of columns; a list of dicts, in
+        which a name that only some have is null in the others; or an iterable of Arrow data or frames. Floats
+        of Python, numpy and pandas are rounded to FLOAT; their NaN is null in columns of other types.
+    commit_user : str, default None
+        The name under which identifiers grow, at most 255 bytes. None: a new one for this call.
+    commit_identifier : int, default None
+        The number of this commit, from 0 to 2^63 - 2. None: the commit counts each time.
+    row_kind : str, default "_row_kind"
+        The name of an optional column of +I, -U, +U and -D. Without it all rows are +I.
+    digest : str, default None
+        A text of what the commit is made of, such as a hash, at most 128 bytes. None: unknown.
+    replay : bool, default False
+        Whether an identifier that is not above the last one is of a commit that is in.
+
+    Returns
+    -------
+    CommitResult
+        What was committed; `committed` is False when nothing was.
+
+    Raises
+    ------
+    InvalidError
+        A column or value does not fit, the key is missing, or the table is under barriers (`Catalog.writer`).
+        Also for an identifier without a user, or of another commit: two jobs share a user, or one lost its place.
+    UnsupportedError
+        The data has a form that is not taken, or the table an option that this version does not honour.
+    ConflictError
+        Other commits were first until `commit.timeout` was over, or were first with new keys (dynamic buckets).
+
+    Examples
+    --------
+    >>> users.write([{"id": 3, "city": "Oslo"}], "import", 7).committed
+    True
+    """
+    by = Identity.of(commit_user, commit_identifier, digest, replay)
+    commit = partial(append_messages, table, by=by)
+    return write_by(table, COMMIT_KIND_APPEND, data, by, row_kind, commit)
+
+
+def overwrite(
+    table: OpenTable,
+    data: Any,
+    commit_user: str | None = None,
+    commit_identifier: int | None = None,
+    row_kind: str = ROW_KIND_COLUMN,
+    *,
+    whole_table: bool = False,
+    digest: str | None = None,
+    replay: bool = False,
+) -> CommitResult:
+    """Replace rows by other rows in one commit.
+
+    It removes the rows of the partitions that the data has. It removes all rows with `whole_table`, in a table without
+    partitions, or with option `dynamic-partition-overwrite` = false; without new rows the table is empty afterwards.
+    A table with partitions stays as it is without new rows. Readers of changes do not see the removed rows. With the
+    changelog producer `lookup` they get all new rows as +I, so let them start anew. All else is as in `write`.
+
+    Parameters
+    ----------
+    data, commit_user, commit_identifier, row_kind
+        As in `write`.
+    whole_table : bool, default False
+        Replace the rows of all partitions, not only of those that the data has.
+    digest, replay
+        As in `write`.
+
+    Returns
+    -------
+    CommitResult
+        What was committed; `committed` is False when nothing was.
+
+    Raises
+    ------
+    InvalidError
+        A column or value does not fit the table, or an identifier is not the repeated commit, as in `write`.
+    UnsupportedError
+        The table is under barriers, the data has a form that is not taken, or the table an option that
+        this version does not honour.
+    ConflictError
+        Other commits were first until `commit.timeout` was over, or more than `commit.max-retries` times.
+
+    Examples
+    --------
+    >>> users.overwrite([{"id": 9, "city": "Bodø"}]).kind
+    'OVERWRITE'
+    >>> users.scan().to_arrow().to_pylist()
+    [{'id': 9, 'city': 'Bodø'}]
+    """
+    by = Identity.of(commit_user, commit_identifier, digest, replay)
+    commit = partial(overwrite_by, table, by=by, whole_table=flag(whole_table, "whole_table"))
+    return write_by(table, COMMIT_KIND_OVERWRITE, data, by, row_kind, commit)
+
+
+def write_by(
+    table: OpenTable,
+    kind: str,
+    data: Any,
+    by: Identity,
+    row_kind: str,
+    commit: Callable[[list[CommitMessage]], CommitResult],
+    columns: Callable[[TableSchema], frozenset[str]] | None = None,
+) -> CommitResult:
+    """Write the files of one commit, and commit them. Files that are certainly not in are deleted. columns: that a
+    writer of a table under barriers may write, by its schema; None for another one.
+
+    commit: of the messages, under `by`. One look at the newest snapshot and schema serves the
+    checks, the search for a replay and the sequence numbers; rows are brought into the types of
+    that schema, also if the table gets another one meanwhile.
+    """
+    row_kind = text(row_kind, "row_kind")
+    look = table._committer.look()
+    check_given_rows(look.schema)
+    if kind == COMMIT_KIND_OVERWRITE:
+        check_rows_stay(look.schema, table.path)
+    elif columns is None:
+        check_needs_no_writer(look.schema, table.path)
+    found = table._committer.replay_of(by, look)
+    if found is not None:
+        finish_replayed(table, look.schema)
+        return CommitResult(committed=False, snapshot_id=found.snapshot_id, kind=kind)
+    source = row_source(data, look.schema)
+    if columns is not None:
+        there = [name for name in source.columns or () if name in look.schema.by_name]
+        check_not_derived(look.schema, there)
+        _check_columns(
+            there, columns(look.schema) | {row_kind}
+        )  # one that is not there is refused as in any table
+    messages = _written(table, source, row_kind, look)
+    try:
+        result = commit(messages)
+    # Certainly not in; of any other error that is not known.
+    except (ConflictError, InvalidError, UnsupportedError):
+        discard(table, messages)
+        raise
+    if not result.committed:
+        # A commit of the same identifier was in first.
+        discard(table, messages)
+    return result
+
+
+def _check_columns(given: Iterable[str], owned: frozenset[str]) -> None:
+    """Under barriers two writers of one column would make rows as of a barrier depend on who came first (rule R3)."""
+    other = [name for name in given if name not in owned]
+    if other:
+        raise InvalidError(
+            f"column {other[0]!r}",
+            found="a column of another writer",
+            expected=f"some of {', '.join(sorted(owned))}",
+            action="Leave it out, or name it among the columns of this writer.",
+        )
+
+
+def _written(table: OpenTable, source: RowSource, row_kind: str, look: Look) -> list[CommitMessage]:
+    """The files of the rows; none without rows. The writer removes its files itself when it fails."""
+    if source.columns is None:
+        return []
+    columns = items(source.columns, str, "columns")
+    check_not_derived(look.schema, columns)
+    check_row_columns(look.schema, source)
+    with any_writer(table, columns, row_kind, look=look) as writer:
+        writer.write(source.batches)
+        return writer.finish()
+
+
+def new_writer(
+    table: OpenTable,
+    columns: Sequence[str],
+    row_kind: str = ROW_KIND_COLUMN,
+    task: int = 0,
+    tasks: int | None = 1,
+    sequence_base: int | None = None,
+    *,
+    named: bool = False,
+    schema_id: int | None = None,
+) -> TableWriter:
+    """Make a writer of level-0 files, for one task of a commit.
+
+    Its messages go to `commit_append` or `commit_overwrite`. The tasks of one commit share a sequence
+    base, and number apart by `task` of `tasks`; so no two rows of the commit get one number. The caller
+    closes the writer: by `with`, or by `finish` or `abort`.
+
+    Parameters
+    ----------
+    columns : list of str
+        The columns of the data that the writer will get.
+    row_kind : str, default "_row_kind"
+        The name of the column of row kinds, as in `write`.
+    task : int, default 0
+        The number of this task, from 0.
+    tasks : int, default 1
+        How many tasks there are. None: nobody knows.
+    sequence_base : int, default None
+        What `sequence_base()` gave, called once for all tasks. None: it is taken now.
+    named : bool, default False
+        The messages go to a commit that says whose they are, as those of jobs do.
+    schema_id : int, default None
+        The schema that says what the names mean. Tasks of one commit share it; so a name means one
+        column in all of them, also where two columns swap their names meanwhile. None: the newest.
+
+    Returns
+    -------
+    TableWriter
+        The open writer.
+
+    Raises
+    ------
+    InvalidError
+        A column is not in the table or not for writers, `task` is not below `tasks`, or the table is
+        under barriers and `named` is not given.
+    NotFoundError
+        There is no schema of that id.
+    UnsupportedError
+        The table has an option that this version does not honour.
+    """
+    columns = items(columns, str, "columns")
+    schema = table.schema if schema_id is None else _schema_of(table, schema_id)
+    check_given_rows(schema)
+    if not flag(named, "named"):
+        check_needs_no_writer(schema, table.path)
+    check_not_derived(schema, columns)
+    return any_writer(table, columns, row_kind, task, tasks, sequence_base, schema=schema)
+
+
+def _schema_of(table: OpenTable, schema_id: int) -> TableSchema:
+    return table._committer.schemas.load(whole_number(schema_id, "schema_id", least=0))
+
+
+def any_writer(
+    table: OpenTable,
+    columns: Sequence[str],
+    row_kind: str = ROW_KIND_COLUMN,
+    task: int = 0,
+    tasks: int | None = 1,
+    sequence_base: int | None = None,
+    look: Look | None = None,
+    schema: TableSchema | None = None,
+) -> TableWriter:
+    """The same, of columns and tables that are kept by this package too. look: of this operation; its schema counts."""
+    schema = look.schema if look else schema or table.schema
+    check_writable(schema)
+    check_takes_rows(schema)
+    row_kind = text(row_kind, "row_kind")
+    if tasks is not None:
+        tasks = whole_number(tasks, "tasks", least=1, most=MOST_TASKS)
+    task = whole_number(task, "task", least=0, most=(tasks or MOST_TASKS) - 1)
+    base = table._committer.sequence_base(look) if sequence_base is None else sequence_base
+    base = whole_number(base, "sequence_base", least=0)
+    numbers = SequenceAllocator(base, task, tasks)
+    places = writer_places(table, schema, tasks)
+    return TableWriter(table._state(schema), columns, numbers, row_kind, places)
+
+
+def check_write_columns(
+    table: OpenTable,
+    arrow_schema: pa.Schema,
+    row_kind: str = ROW_KIND_COLUMN,
+    *,
+    named: bool = False,
+) -> None:
+    """Raise what `write` would raise for data of a schema, before there is any data.
+
+    Parameters
+    ----------
+    arrow_schema : pyarrow.Schema
+        The columns and types of the data.
+    row_kind : str, default "_row_kind"
+        The name of the column of row kinds, as in `write`.
+    named : bool, default False
+        The data goes to a commit that says whose it is, as in `new_writer`.
+
+    Raises
+    ------
+    InvalidError
+        A column is not in the table, has another type, or is missing from the key. Also for a table under
+        barriers, unless `named` is given.
+    UnsupportedError
+        The table has an option that this version does not honour.
+    """
+    schema = table.schema
+    check_given_rows(schema)
+    if not flag(named, "named"):
+        check_needs_no_writer(schema, table.path)
+    check_writable(schema)
+    check_takes_rows(schema)
+    check_not_derived(schema, instance(arrow_schema, pa.Schema, "arrow_schema").names)
+    chosen = write_columns(schema, arrow_schema.names, text(row_kind, "row_kind"))
+    empty = pa.RecordBatch.from_arrays(
+        [pa.nulls(0, field.type) for field in arrow_schema], schema=arrow_schema
+    )
+    BatchNormalizer(schema, chosen, SequenceAllocator(0)).row_batch(empty)
+
+
+def sequence_base(table: OpenTable) -> int:
+    """Get the number after which the sequence numbers of a commit begin that starts now.
+
+    All tasks of the commit use the same number: give it to `new_writer`.
+
+    Returns
+    -------
+    int
+        The sequence base.
+
+    Raises
+    ------
+    NotFoundError
+        The table was dropped.
+    """
+    return table._committer.sequence_base()
