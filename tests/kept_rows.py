@@ -19,7 +19,7 @@ import pytest
 
 import widetable as wt
 from tests.plain_rows import row_texts
-from widetable.commit.manifest_cache import MANIFEST_CACHE
+from widetable.commit.snapshots.manifest_cache import MANIFEST_CACHE
 
 COLUMNS = [
     pa.field("k", pa.int64(), nullable=False),

@@ -23,7 +23,7 @@ from tests.overlapping import MOST_BEGUN, MOST_KEYS
 from tests.plain_rows import python_rows
 from tests.random_table import TableSpec, data_of, rows_of, stamped_commits, texts
 from tests.strategies import owned_columns
-from widetable.commit.barrier_state import Member
+from widetable.commit.barriers.barrier_state import Member
 from widetable.operations.barriers.barrier_writer import let_leave
 from widetable.operations.barriers.job_writer import JobBatch, JobWriter
 from widetable.operations.handle.barrier_scan import barrier_changes

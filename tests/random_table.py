@@ -23,7 +23,7 @@ from tests.aggregates import function_of
 from tests.model import ADDS, Model, Record, Row
 from tests.plain_rows import plain, python_rows
 from tests.strategies import Commit, commits, keys_of, tables, values_of
-from widetable.commit.committer import Committer
+from widetable.commit.transaction.committer import Committer
 from widetable.format.bucket_id import BucketId, by_bucket
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.data_file_reader import open_data_file

@@ -215,8 +215,8 @@ def test_the_connector_lists_what_it_has_and_all_of_it_is_used() -> None:
 @pytest.mark.parametrize(
     "source",
     [
-        "import widetable.commit.committer",
-        "from widetable.commit.committer import Committer",
+        "import widetable.commit.transaction.committer",
+        "from widetable.commit.transaction.committer import Committer",
         "from widetable import connector, options",
         "import widetable",
     ],
@@ -228,7 +228,7 @@ def test_a_private_import_is_seen(source: str) -> None:
 @pytest.mark.parametrize(
     "source",
     [
-        "import widetable.commit.committer",
+        "import widetable.commit.transaction.committer",
         "from widetable.commit import committer",
         "from widetable import table",
         "from ..commit.committer import commit",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from widetable.commit.clock import SystemClock
+from widetable.commit.notes.clock import SystemClock
 
 MINUTE_MILLIS = 60_000
 YEAR_MILLIS = 365 * 86_400_000

@@ -17,8 +17,8 @@ import typing
 
 if typing.TYPE_CHECKING:
     from widetable.catalog import Catalog
-    from widetable.commit.commit_result import CommitResult
-    from widetable.commit.writer_registration import Job, JobSink
+    from widetable.commit.barriers.writer_registration import Job, JobSink
+    from widetable.commit.transaction.commit_result import CommitResult
     from widetable.delta_join import DeltaJoin
     from widetable.derive.change_scan import ChangeScan
     from widetable.derive.delta_join import JoinRound

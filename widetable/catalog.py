@@ -19,10 +19,10 @@ import pyarrow as pa
 from widetable import options as opt
 from widetable.arguments import flag, mapping, names, one_of, text, whole_number
 from widetable.barrier_options import BARRIER_INTERVAL
-from widetable.commit.barrier_table import check_barriers
-from widetable.commit.copy_place import begun_copy
-from widetable.commit.lost_snapshots import rest_of_table
-from widetable.commit.schema_store import SchemaStore
+from widetable.commit.barriers.barrier_table import check_barriers
+from widetable.commit.notes.copy_place import begun_copy
+from widetable.commit.snapshots.lost_snapshots import rest_of_table
+from widetable.commit.snapshots.schema_store import SchemaStore
 from widetable.derive.derived_alteration import alter_table
 from widetable.derive.widen_schema import widened_columns
 from widetable.derived_options import check_derived

@@ -46,12 +46,12 @@ from widetable.arguments import (
     text,
     whole_number,
 )
-from widetable.commit.barrier_plan import BarrierPlans
-from widetable.commit.barrier_table import interval_of
-from widetable.commit.committer import Committer
-from widetable.commit.lookup_pin import PinnedBatch, check_join, hold_for_job
-from widetable.commit.pin_file import LookupPin
-from widetable.commit.read_lease import ReadLease
+from widetable.commit.barriers.barrier_plan import BarrierPlans
+from widetable.commit.barriers.barrier_table import interval_of
+from widetable.commit.holds.lookup_pin import PinnedBatch, check_join, hold_for_job
+from widetable.commit.holds.pin_file import LookupPin
+from widetable.commit.holds.read_lease import ReadLease
+from widetable.commit.transaction.committer import Committer
 from widetable.counted import counted
 from widetable.derive.join_plan import JoinArguments
 from widetable.derive.joined_tables import LookupJoin, new_lookup_join

@@ -5,7 +5,7 @@ that file (spark.md section 3). The digest is SHA-256 of the query's id and thes
 same number has another one, as has a batch that a checkpoint of yesterday makes today. Raises nothing: a checkpoint
 that cannot be read here (another storage, or one that the session's configuration names) gives no digest.
 
-Batch 3 comes, and 3 is the last one of its user that is in (`commit/replay.py`):
+Batch 3 comes, and 3 is the last one of its user that is in (`commit/transaction/replay.py`):
 
     the same batch            the same digest    it is in, nothing is committed
     of a checkpoint that      another one: the   InvalidError: to take it for the same would lose its rows

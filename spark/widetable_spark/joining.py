@@ -4,7 +4,7 @@ One narrow mapInArrow: nothing is shuffled or collected, the session keeps no st
 like any other. Every task looks its rows' keys up itself, in one snapshot of the table (`derive/pinned_join.py`).
 Which one, decides where the tasks run:
 
-    in a micro-batch      that of the batch's pin, which the first of its tasks makes (`commit/lookup_pin.py`): a new
+    in a micro-batch      that of the batch's pin, which the first of its tasks makes (`commit/holds/lookup_pin.py`): a new
                           batch sees what was committed before it began, a replay joins what it joined before
     elsewhere             the newest one when `lookup_join` was called
 

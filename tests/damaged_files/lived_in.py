@@ -17,9 +17,9 @@ import pyarrow as pa
 
 import widetable as wt
 from tests.plain_rows import row_texts
-from widetable.commit.manifest_cache import MANIFEST_CACHE
-from widetable.commit.read_lease import hold
-from widetable.commit.retired_snapshots import RetiredSnapshots
+from widetable.commit.holds.read_lease import hold
+from widetable.commit.holds.retired_snapshots import RetiredSnapshots
+from widetable.commit.snapshots.manifest_cache import MANIFEST_CACHE
 from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
 

@@ -18,8 +18,9 @@ import pytest
 import widetable as wt
 from tests.damaged_files.lived_in import KINDS, Lived, batch
 from tests.tallies import Note
-from widetable.commit import passed_over, snapshot_store
-from widetable.commit.manifest_cache import MANIFEST_CACHE
+from widetable.commit.notes import skipped_files as passed_over
+from widetable.commit.snapshots import snapshot_store
+from widetable.commit.snapshots.manifest_cache import MANIFEST_CACHE
 
 DAMAGES = int(os.environ.get("WIDETABLE_DAMAGES", "2"))
 # JSON without a checksum: a wrong bit may leave another right file.

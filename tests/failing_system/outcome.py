@@ -24,7 +24,7 @@ from tests.failing_system.workload import (
 )
 from tests.kept_rows import leftovers
 from tests.kill.workload import batch
-from widetable.commit.manifest_cache import MANIFEST_CACHE
+from widetable.commit.snapshots.manifest_cache import MANIFEST_CACHE
 
 
 def check(folder: Path, log: Path) -> list[str]:

@@ -19,7 +19,7 @@ from tests.bit_patterns import cells
 from tests.histories.drawn_table import KEYS, DrawnTable
 from tests.histories.oracle import Key, Oracle, Row
 from tests.turned_clock import MINUTE_MILLIS, YEAR_MILLIS
-from widetable.commit.clock import SystemClock
+from widetable.commit.notes.clock import SystemClock
 
 USERS = ("left", "right", "third")
 JUMPS = (MINUTE_MILLIS, -MINUTE_MILLIS, YEAR_MILLIS, -YEAR_MILLIS, 40 * YEAR_MILLIS)

@@ -19,7 +19,7 @@ from tests.kill.outcome import audit_changelog, audit_rows
 from tests.kill.workload import table_options, table_schema, totals_schema
 from tests.patience import PATIENCE_SECONDS
 from tests.tallies import Note
-from widetable.commit.committed import RESCALED
+from widetable.commit.snapshots.committed import RESCALED
 from widetable.format.snapshot import Snapshot
 
 KILLS = max(int(os.environ.get("WIDETABLE_KILLS", "48")) // 16, 3)

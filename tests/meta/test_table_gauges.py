@@ -9,7 +9,7 @@ import pytest
 
 import widetable as wt
 from tests.stored_bytes import stored_bytes
-from widetable.commit.consumer_store import ConsumerStore
+from widetable.commit.notes.consumer_store import ConsumerStore
 from widetable.operations.handle.held_lease import held_lease
 from widetable_meta.table_gauges import TableGauges
 

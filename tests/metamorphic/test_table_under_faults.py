@@ -30,7 +30,7 @@ from tests.random_table import (
     texts,
 )
 from tests.strategies import Commit
-from widetable.commit.manifest_cache import MANIFEST_CACHE
+from widetable.commit.snapshots.manifest_cache import MANIFEST_CACHE
 from widetable.storage.local import LocalFileIO
 
 USER = "writer"

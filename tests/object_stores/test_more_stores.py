@@ -37,7 +37,7 @@ from tests.object_stores.test_tables import (
     run_of_operations,
     writers,
 )
-from widetable.commit.lease import try_lease
+from widetable.commit.notes.lease import try_lease
 from widetable.errors import InvalidError, NotFoundError, UnsupportedError
 from widetable.paths import TablePaths
 from widetable.storage import store_client

@@ -15,7 +15,7 @@ import pytest
 from tests.object_stores.conftest import ROOT
 from tests.object_stores.faulty_proxy import Fault, FaultyProxy
 from tests.object_stores.s3_server import BUCKET
-from widetable.commit.lease import try_lease
+from widetable.commit.notes.lease import try_lease
 from widetable.errors import InvalidError, NotFoundError, StorageError, UnsupportedError
 from widetable.paths import TablePaths
 from widetable.storage.locate import locate

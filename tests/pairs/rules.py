@@ -48,7 +48,7 @@ REFUSED: Final = (
         _UNDER_BARRIERS,
         _VECTORS,
         "UnsupportedError",
-        "commit/barrier_table.py: a vector changes rows without a writer",
+        "commit/barriers/barrier_table.py: a vector changes rows without a writer",
     ),
     Rule(
         _UNDER_BARRIERS,
@@ -60,7 +60,7 @@ REFUSED: Final = (
         _UNDER_BARRIERS,
         ("bucket", ("dynamic",)),
         "UnsupportedError",
-        "commit/barrier_table.py: a fixed number of buckets",
+        "commit/barriers/barrier_table.py: a fixed number of buckets",
     ),
     Rule(
         _UNDER_BARRIERS,

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
-from widetable.commit.compaction_wishes import CompactionWishes
+from widetable.commit.notes.compaction_requests import CompactionWishes
 from widetable.operations.compaction import compaction, unattended
 from widetable.operations.maintenance import maintenance
 from widetable.operations.maintenance.maintenance import Upkeep

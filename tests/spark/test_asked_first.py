@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from widetable.commit.barrier_plan import BarrierPlans
+from widetable.commit.barriers.barrier_plan import BarrierPlans
 from widetable.connector import AlignedSource, Limits
 from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO

@@ -17,7 +17,7 @@ import pytest
 import widetable as wt
 from tests.damage import damaged_copies
 from tests.faults import Fault, FaultyFileIO
-from widetable.commit.manifest_cache import MANIFEST_CACHE
+from widetable.commit.snapshots.manifest_cache import MANIFEST_CACHE
 from widetable.storage.local import LocalFileIO
 
 KEY = pa.field("k", pa.int64(), nullable=False)

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
-from widetable.commit import commit_warnings, committed, replay
+from widetable.commit.snapshots import committed
+from widetable.commit.transaction import commit_warnings, replay
 
 
 def create(folder: Path, options: Mapping[str, str] | None = None) -> wt.Table:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
-from widetable.commit.manifest_cache import MANIFEST_CACHE
+from widetable.commit.snapshots.manifest_cache import MANIFEST_CACHE
 
 HOSTILE = "<script>alert('x')</script><img src=x>&amp;\"'"
 

@@ -17,7 +17,7 @@ import widetable as wt
 from tests.fixture_tables import ROOT
 from tests.plain_rows import plain, python_rows
 from tests.random_table import live_files
-from widetable.commit.committer import Committer
+from widetable.commit.transaction.committer import Committer
 from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
 

@@ -16,7 +16,7 @@ import pytest
 import widetable as wt
 from tests.faults import Fault, FaultyFileIO
 from tests.plain_rows import row_texts
-from widetable.commit.lease import try_lease
+from widetable.commit.notes.lease import try_lease
 from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
 

@@ -22,7 +22,7 @@ from widetable.cli.frame_text import frame_lines
 from widetable.cli.option_words import names_of
 from widetable.cli.past import check_only
 from widetable.cli.tables import warehouse_of
-from widetable.commit.writer_registration import Job
+from widetable.commit.barriers.writer_registration import Job
 from widetable.counted import counted
 from widetable.errors import InvalidError
 from widetable.format.human_units import last_seen_text

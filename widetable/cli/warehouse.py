@@ -15,7 +15,7 @@ In: what a user gave as PATH. Raises InvalidError for a URL that no table can ha
 
 from __future__ import annotations
 
-from widetable.commit.schema_store import SchemaStore
+from widetable.commit.snapshots.schema_store import SchemaStore
 from widetable.errors import WidetableError
 from widetable.paths import DATABASE_SUFFIX, TablePaths
 from widetable.storage.file_io import FileIO

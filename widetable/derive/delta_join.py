@@ -36,7 +36,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from widetable import join_options
-from widetable.commit.commit_identity import Identity
+from widetable.commit.transaction.commit_identity import Identity
 from widetable.derive.index_lookup import IndexView, index_for
 from widetable.derive.index_table import feed_index
 from widetable.derive.join_difference import JoinDifference

@@ -26,7 +26,7 @@ from functools import partial
 import pyarrow as pa
 
 from widetable.barrier_options import BARRIER_INTERVAL
-from widetable.commit.committed import DIGEST
+from widetable.commit.snapshots.committed import DIGEST
 from widetable.counted import counted
 from widetable.derive.delta_join import joining_of
 from widetable.derive.index_progress import index_columns, index_progress

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final
 
 from widetable import join_options
-from widetable.commit.committed import last_of, users_of
+from widetable.commit.snapshots.committed import last_of, users_of
 from widetable.derive.delta_join import joining_of
 from widetable.derive.index_progress import index_progress
 from widetable.derive.index_table import find_index

@@ -19,8 +19,8 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 
 from widetable.arguments import whole_number
-from widetable.commit.lookup_pin import TakeLease
-from widetable.commit.read_lease import ReadLease, hold_if_taken
+from widetable.commit.holds.lookup_pin import TakeLease
+from widetable.commit.holds.read_lease import ReadLease, hold_if_taken
 from widetable.derive.index_progress import index_progress
 from widetable.derive.index_table import find_index
 from widetable.derived_options import IndexOption, index_options

@@ -19,8 +19,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from widetable.commit.committed import last_of, users_of
-from widetable.commit.touched_keys import touches_rows
+from widetable.commit.snapshots.committed import last_of, users_of
+from widetable.commit.transaction.touched_keys import touches_rows
 from widetable.derive.column_ids import column_ids
 from widetable.derive.fingerprint import fingerprint_of, snapshot_facts
 from widetable.derived_options import IndexOption

@@ -31,9 +31,9 @@ import pyarrow as pa
 from widetable import join_options
 from widetable import options as opt
 from widetable import retention_options as retention
-from widetable.commit.commit_identity import Identity
-from widetable.commit.commit_result import CommitResult
-from widetable.commit.schema_store import SchemaStore
+from widetable.commit.snapshots.schema_store import SchemaStore
+from widetable.commit.transaction.commit_identity import Identity
+from widetable.commit.transaction.commit_result import CommitResult
 from widetable.derive.index_progress import (
     IndexProgress,
     digest_of,

@@ -3,7 +3,7 @@
     dim, by its key      its newest snapshot
     dim, by an index     the newest snapshot of the index, and the one of dim that it fits (`index_lookup`)
 
-The moment is chosen now, or by the first task of a micro-batch for all that it is ever run for (`commit/lookup_pin`).
+The moment is chosen now, or by the first task of a micro-batch for all that it is ever run for (`commit/holds/lookup_pin`).
 Raises what `join_plan` and `index_lookup` raise, NotFoundError for a table that is not there or a pin that is gone.
 """
 
@@ -17,8 +17,7 @@ import pyarrow as pa
 from widetable import options as opt
 from widetable import retention_options as retention
 from widetable.arguments import path
-from widetable.commit.clock import Clock, SystemClock
-from widetable.commit.lookup_pin import (
+from widetable.commit.holds.lookup_pin import (
     Moment,
     OtherTable,
     PinnedBatch,
@@ -30,8 +29,9 @@ from widetable.commit.lookup_pin import (
     newest_moment,
     pin_batch,
 )
-from widetable.commit.pin_file import NO_SNAPSHOT, LookupPin, OtherSnapshot
-from widetable.commit.table_identity import check_identity
+from widetable.commit.holds.pin_file import NO_SNAPSHOT, LookupPin, OtherSnapshot
+from widetable.commit.notes.clock import Clock, SystemClock
+from widetable.commit.snapshots.table_identity import check_identity
 from widetable.derive.index_lookup import hold_index
 from widetable.derive.index_table import made_index
 from widetable.derive.join_plan import JoinArguments, JoinPlan, SameName, plan_join

@@ -34,9 +34,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from widetable.commit.commit_identity import Identity
-from widetable.commit.lookup_pin import PinnedBatch
-from widetable.commit.pin_file import LookupPin
+from widetable.commit.holds.lookup_pin import PinnedBatch
+from widetable.commit.holds.pin_file import LookupPin
+from widetable.commit.transaction.commit_identity import Identity
 from widetable.derive.joined_tables import PENDING, LookupJoin
 from widetable.derive.late_table import BATCH, JOIN, LateTable
 from widetable.derive.pinned_join import KeptJoin, PinnedJoin

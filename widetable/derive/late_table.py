@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from widetable import options as opt
 from widetable.arguments import path, text, whole_number
-from widetable.commit.commit_identity import Identity
-from widetable.commit.schema_store import SchemaStore
+from widetable.commit.snapshots.schema_store import SchemaStore
+from widetable.commit.transaction.commit_identity import Identity
 from widetable.derive.join_plan import JoinArguments
 from widetable.errors import InvalidError, NotFoundError
 from widetable.new_schema import new_schema

@@ -15,8 +15,8 @@ from typing import Any
 import pyarrow as pa
 
 from widetable.arguments import refused
-from widetable.commit.lookup_pin import Moment, held_moment
-from widetable.commit.read_lease import hold_if_taken
+from widetable.commit.holds.lookup_pin import Moment, held_moment
+from widetable.commit.holds.read_lease import hold_if_taken
 from widetable.derive.join_plan import JoinArguments, plan_join
 from widetable.derive.joined_tables import LookupJoin, join_by, new_lookup_join, opened
 from widetable.derive.pinned_join import PinnedJoin, keep_join

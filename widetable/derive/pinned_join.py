@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from widetable.commit.pin_file import LookupPin
+from widetable.commit.holds.pin_file import LookupPin
 from widetable.derive.join_partitions import partition_values
 from widetable.derive.join_plan import JoinPlan, key_column
 from widetable.derive.joined_tables import INDEX, LookupJoin

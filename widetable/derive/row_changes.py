@@ -1,6 +1,6 @@
 """What a range of snapshots made of the rows of a table: each key that was touched, with its row before and after.
 
-    touched   keys that appends and overwrites after snapshot s0, up to s, wrote (commit/touched_keys)
+    touched   keys that appends and overwrites after snapshot s0, up to s, wrote (commit/transaction/touched_keys)
     before    their rows at s0           after    their rows at s          by lookup, in columns of today
 
 So nothing depends on a changelog, on what a commit has compacted yet, or on how often a key was written in between; a
@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from widetable.commit.touched_keys import distinct_keys, touched_files, touched_groups
+from widetable.commit.transaction.touched_keys import distinct_keys, touched_files, touched_groups
 from widetable.derive.join_partitions import partition_values
 from widetable.format.bucket_id import BucketId
 from widetable.operations.handle.open_table import OpenTable

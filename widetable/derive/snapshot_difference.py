@@ -23,7 +23,7 @@ from contextlib import closing
 
 import pyarrow as pa
 
-from widetable.commit.live_files import LiveFiles
+from widetable.commit.snapshots.live_files import LiveFiles
 from widetable.derive.equal_keys import rows_without
 from widetable.derive.join_side import present
 from widetable.derive.row_difference import row_difference

@@ -13,9 +13,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from widetable.commit.barrier_step import BarrierStep
-from widetable.commit.commit_identity import Identity
-from widetable.commit.touched_keys import TouchedFiles, touched_among, touched_files, touched_near
+from widetable.commit.barriers.barrier_step import BarrierStep
+from widetable.commit.transaction.commit_identity import Identity
+from widetable.commit.transaction.touched_keys import (
+    TouchedFiles,
+    touched_among,
+    touched_files,
+    touched_near,
+)
 from widetable.errors import ConflictError, InvalidError
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.queries.lookup_keys import key_rows

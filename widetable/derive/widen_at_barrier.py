@@ -34,9 +34,9 @@ import pyarrow as pa
 
 from widetable.arguments import LARGEST
 from widetable.barrier_options import BARRIER_INTERVAL
-from widetable.commit.barrier_state import BarrierState
-from widetable.commit.barrier_step import Act, BarrierStep
-from widetable.commit.commit_identity import Identity
+from widetable.commit.barriers.barrier_state import BarrierState
+from widetable.commit.barriers.barrier_step import Act, BarrierStep
+from widetable.commit.transaction.commit_identity import Identity
 from widetable.derive.touched_rows import append_left
 from widetable.derive.widen_changes import (
     BarrierRound,

@@ -25,7 +25,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from widetable.commit.touched_keys import (
+from widetable.commit.transaction.touched_keys import (
     TouchedFiles,
     distinct_keys,
     touched_files,

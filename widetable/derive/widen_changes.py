@@ -24,8 +24,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from widetable import options as opt
-from widetable.commit.barrier_state import is_foreign_commit
-from widetable.commit.touched_keys import TouchedFiles
+from widetable.commit.barriers.barrier_state import is_foreign_commit
+from widetable.commit.transaction.touched_keys import TouchedFiles
 from widetable.derive.touched_rows import are_in
 from widetable.derive.widen_candidates import (
     few_keys,

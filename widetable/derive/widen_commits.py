@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from widetable.commit.commit_identity import Identity
+from widetable.commit.transaction.commit_identity import Identity
 from widetable.derive.widen_progress import PIECES, LastRound, Pair, Widening, digest_of, user_of
 from widetable.derive.widen_rows import pieces
 

@@ -26,7 +26,7 @@ from __future__ import annotations
 import json
 from typing import Final, NamedTuple
 
-from widetable.commit.committed import last_of, users_of
+from widetable.commit.snapshots.committed import last_of, users_of
 from widetable.derive.column_ids import column_ids
 from widetable.derive.fingerprint import fingerprint_of, snapshot_facts
 from widetable.derived_options import WidenOption

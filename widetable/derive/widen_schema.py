@@ -14,7 +14,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from widetable.barrier_options import BARRIER_INTERVAL
-from widetable.commit.barrier_table import one_interval
+from widetable.commit.barriers.barrier_table import one_interval
 from widetable.derived_options import WidenOption, widen_options
 from widetable.errors import InvalidError, NotFoundError
 from widetable.options import TableOptions

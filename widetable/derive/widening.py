@@ -36,9 +36,9 @@ from functools import partial
 
 import pyarrow as pa
 
-from widetable.commit.commit_identity import Identity
-from widetable.commit.committed import last_of, users_of
-from widetable.commit.touched_keys import touched_files
+from widetable.commit.snapshots.committed import last_of, users_of
+from widetable.commit.transaction.commit_identity import Identity
+from widetable.commit.transaction.touched_keys import touched_files
 from widetable.derive.touched_rows import append_untouched
 from widetable.derive.widen_candidates import candidates
 from widetable.derive.widen_commits import NumberedRound, WidenRound, commit_pieces

@@ -24,7 +24,7 @@ from typing import Final
 
 from widetable.arguments import refused
 from widetable.barrier_options import BARRIERS_KEPT
-from widetable.commit.consumer_store import ConsumerStore
+from widetable.commit.notes.consumer_store import ConsumerStore
 from widetable.operations.barriers.common_barrier import common_barrier
 from widetable.operations.handle.barrier_scan import barrier_views
 from widetable.operations.handle.open_table import OpenTable

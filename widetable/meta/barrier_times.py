@@ -30,7 +30,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from widetable import options as opt
-from widetable.commit.barrier_state import (
+from widetable.commit.barriers.barrier_state import (
     BARRIER_BEGIN,
     WRITER,
     BarrierState,

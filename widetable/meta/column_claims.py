@@ -26,7 +26,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from widetable import options as opt
-from widetable.commit.writer_registration import Job
+from widetable.commit.barriers.writer_registration import Job
 from widetable.errors import ConflictError
 from widetable.schema import TableSchema
 

@@ -31,7 +31,7 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from widetable.commit.writer_registration import DERIVED, Job
+from widetable.commit.barriers.writer_registration import DERIVED, Job
 from widetable.operations.inspection.inspected_frame import frame_of_rows, frame_schema
 
 _TABLES: Final = frame_schema(

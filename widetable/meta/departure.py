@@ -17,10 +17,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from widetable.commit.barrier_plan import BarrierPlans
-from widetable.commit.barrier_state import ROOT
-from widetable.commit.lease_term import Force
-from widetable.commit.writer_registration import RUNNING
+from widetable.commit.barriers.barrier_plan import BarrierPlans
+from widetable.commit.barriers.barrier_state import ROOT
+from widetable.commit.barriers.writer_registration import RUNNING
+from widetable.commit.notes.lease_term import Force
 from widetable.errors import ConflictError
 from widetable.job_names import registration_name
 from widetable.meta.registered_jobs import JobsOfTable

@@ -18,12 +18,8 @@ import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from widetable.commit.barrier_state import ROOT
-from widetable.commit.clock import Clock, SystemClock
-from widetable.commit.lease_renewal import LEASE_RENEWAL
-from widetable.commit.lease_term import Force
-from widetable.commit.revision_notes import notes_of, unfinished
-from widetable.commit.writer_registration import (
+from widetable.commit.barriers.barrier_state import ROOT
+from widetable.commit.barriers.writer_registration import (
     RUNNING,
     RUNNING_MILLIS,
     Job,
@@ -33,6 +29,10 @@ from widetable.commit.writer_registration import (
     registration_of,
     write_registration,
 )
+from widetable.commit.notes.clock import Clock, SystemClock
+from widetable.commit.notes.lease_renewal import LEASE_RENEWAL
+from widetable.commit.notes.lease_term import Force
+from widetable.commit.notes.revision_notes import notes_of, unfinished
 from widetable.meta.column_claims import check_columns
 from widetable.meta.registered_jobs import jobs_of
 from widetable.operations.handle.open_table import OpenTable

@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
 
-from widetable.commit.writer_registration import Job
+from widetable.commit.barriers.writer_registration import Job
 from widetable.errors import ConflictError
 
 # (is it a job, its name): a job may be named like a table.

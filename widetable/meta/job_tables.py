@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from widetable.commit.barrier_table import interval_of, one_interval
+from widetable.commit.barriers.barrier_table import interval_of, one_interval
 from widetable.errors import InvalidError
 from widetable.operations.handle.open_table import OpenTable
 from widetable.paths import table_name

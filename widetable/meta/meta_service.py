@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any, Final, Protocol, cast
 
 from widetable.arguments import names
-from widetable.commit.writer_registration import Job
+from widetable.commit.barriers.writer_registration import Job
 from widetable.errors import UnsupportedError
 from widetable.forked_child import UNFORKABLE, SharedByThreads
 from widetable.meta.delays import Delays

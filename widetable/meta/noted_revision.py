@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from widetable.commit.revision_notes import notes_of
+from widetable.commit.notes.revision_notes import notes_of
 from widetable.meta.warehouse import Warehouse, tables_under_barriers
 
 

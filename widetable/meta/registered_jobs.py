@@ -20,11 +20,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from widetable.commit.barrier_state import BarrierState
-from widetable.commit.clock import Clock
-from widetable.commit.lease import holder
-from widetable.commit.lease_term import Force
-from widetable.commit.writer_registration import (
+from widetable.commit.barriers.barrier_state import BarrierState
+from widetable.commit.barriers.writer_registration import (
     DERIVED,
     RUNNING,
     Job,
@@ -33,6 +30,9 @@ from widetable.commit.writer_registration import (
     registrations,
     silent_jobs,
 )
+from widetable.commit.notes.clock import Clock
+from widetable.commit.notes.lease import holder
+from widetable.commit.notes.lease_term import Force
 from widetable.derived_options import WIDENER_RUN, WidenOption, widen_options
 from widetable.operations.handle.barrier_scan import barrier_views
 from widetable.operations.handle.open_table import OpenTable

@@ -34,11 +34,11 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 from widetable.arguments import flag, text, whole_number
-from widetable.commit.barrier_state import ROOT, check_barrier
-from widetable.commit.barrier_table import interval_of
-from widetable.commit.read_lease import hold
-from widetable.commit.revision_notes import RevisionNote, RevisionNotes, notes_of, unfinished
-from widetable.commit.writer_registration import DERIVED, Job
+from widetable.commit.barriers.barrier_state import ROOT, check_barrier
+from widetable.commit.barriers.barrier_table import interval_of
+from widetable.commit.barriers.writer_registration import DERIVED, Job
+from widetable.commit.holds.read_lease import hold
+from widetable.commit.notes.revision_notes import RevisionNote, RevisionNotes, notes_of, unfinished
 from widetable.errors import ConflictError, InvalidError, NotFoundError
 from widetable.meta.barrier_floor import keep_common_barriers
 from widetable.meta.job_graph import JobGraph

@@ -1,6 +1,6 @@
 """Which of the services of a warehouse leads: the one that has the lease (docs/decisions/0045).
 
-On disk, `__meta.db/service/widetable-meta-lease`, in the form of the lease on compacting a table (`commit/lease`):
+On disk, `__meta.db/service/widetable-meta-lease`, in the form of the lease on compacting a table (`commit/notes/lease`):
 
     owner = URL of the service "#" a uuid of its life
 
@@ -21,9 +21,9 @@ import threading
 import uuid
 from typing import Final
 
-from widetable.commit.clock import Clock
-from widetable.commit.lease import Lease, holder, try_lease
-from widetable.commit.lease_renewal import LEASE_RENEWAL
+from widetable.commit.notes.clock import Clock
+from widetable.commit.notes.lease import Lease, holder, try_lease
+from widetable.commit.notes.lease_renewal import LEASE_RENEWAL
 from widetable.paths import META_DATABASE, TablePaths, database_dir, leading_lease
 from widetable.storage.file_io import FileIO
 
@@ -52,7 +52,7 @@ class ServiceLease:
 
         One read of a small file where somebody leads. By the owner that is read back it is
         decided who leads, not by having taken it: on a disk two that take over at once may both
-        believe to have it (`commit/lease`).
+        believe to have it (`commit/notes/lease`).
         """
         with self._lock:
             owner = self._holder()

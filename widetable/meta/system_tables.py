@@ -36,9 +36,9 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 
 from widetable.barrier_options import BARRIER_OPTIONS
-from widetable.commit.barrier_state import BarrierState
-from widetable.commit.revision_notes import RevisionNote
-from widetable.commit.writer_registration import RUNNING, Job
+from widetable.commit.barriers.barrier_state import BarrierState
+from widetable.commit.barriers.writer_registration import RUNNING, Job
+from widetable.commit.notes.revision_notes import RevisionNote
 from widetable.errors import InvalidError
 from widetable.meta.barrier_history import (
     BarrierRow,

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from widetable import options as opt
-from widetable.commit.barrier_state import BarrierState
+from widetable.commit.barriers.barrier_state import BarrierState
 from widetable.errors import NotFoundError
 from widetable.operations.handle.barrier_scan import barrier_changes, barrier_views
 from widetable.operations.handle.open_table import OpenTable

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from widetable.commit.writer_registration import DERIVED, Job
+from widetable.commit.barriers.writer_registration import DERIVED, Job
 from widetable.meta.registered_jobs import JobsOfTable
 
 # Source: F22 of FLIP-276.

@@ -26,12 +26,9 @@ from itertools import chain
 from typing import Final
 
 from widetable.arguments import flag, mapping, names, refused, text, whole_number
-from widetable.commit.barrier_state import ROOT
-from widetable.commit.barrier_table import interval_of
-from widetable.commit.clock import Clock, SystemClock
-from widetable.commit.lease_term import Force
-from widetable.commit.revision_notes import notes_of
-from widetable.commit.writer_registration import (
+from widetable.commit.barriers.barrier_state import ROOT
+from widetable.commit.barriers.barrier_table import interval_of
+from widetable.commit.barriers.writer_registration import (
     DERIVED,
     PENDING,
     RUNNING,
@@ -39,6 +36,9 @@ from widetable.commit.writer_registration import (
     JobSink,
     write_registration,
 )
+from widetable.commit.notes.clock import Clock, SystemClock
+from widetable.commit.notes.lease_term import Force
+from widetable.commit.notes.revision_notes import notes_of
 from widetable.derived_options import WIDENER_OF
 from widetable.errors import NotFoundError
 from widetable.job_names import job_name

@@ -40,10 +40,16 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from widetable.commit.barrier_state import BARRIERS, BarrierState, check_barrier, label_of, state_at
-from widetable.commit.barrier_table import interval_of
-from widetable.commit.level0_labels import Level0Labels
-from widetable.commit.live_files import LiveFiles
+from widetable.commit.barriers.barrier_state import (
+    BARRIERS,
+    BarrierState,
+    check_barrier,
+    label_of,
+    state_at,
+)
+from widetable.commit.barriers.barrier_table import interval_of
+from widetable.commit.barriers.level0_labels import Level0Labels
+from widetable.commit.snapshots.live_files import LiveFiles
 from widetable.derived_options import WIDENER_OF
 from widetable.errors import NotFoundError
 from widetable.format.manifest_entry import ADD, Identity, ManifestEntry

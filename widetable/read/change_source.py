@@ -22,13 +22,13 @@ from typing import Final
 import pyarrow as pa
 
 from widetable import options as opt
-from widetable.commit.barrier_state import BARRIER
-from widetable.commit.committed import WENT_BACK_TO
-from widetable.commit.live_files import LiveFiles
-from widetable.commit.passed_over import if_there
-from widetable.commit.snapshot_mark import mark_of
-from widetable.commit.snapshot_store import SnapshotStore
-from widetable.commit.table_identity import check_identity
+from widetable.commit.barriers.barrier_state import BARRIER
+from widetable.commit.notes.skipped_files import if_there
+from widetable.commit.snapshots.committed import WENT_BACK_TO
+from widetable.commit.snapshots.live_files import LiveFiles
+from widetable.commit.snapshots.snapshot_mark import mark_of
+from widetable.commit.snapshots.snapshot_store import SnapshotStore
+from widetable.commit.snapshots.table_identity import check_identity
 from widetable.errors import InvalidError, NotFoundError, UnsupportedError
 from widetable.format.snapshot import Snapshot
 from widetable.read.change_plan import plan_changes, plan_rows

@@ -20,7 +20,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from widetable.commit.snapshot_store import SnapshotStore
+from widetable.commit.snapshots.snapshot_store import SnapshotStore
 from widetable.errors import InvalidError
 from widetable.schema import ROW_KIND_COLUMN
 from widetable.write.table_state import TableState

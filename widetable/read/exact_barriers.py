@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from widetable.commit.barrier_state import DERIVED, BarrierState
+from widetable.commit.barriers.barrier_state import DERIVED, BarrierState
 from widetable.errors import NotFoundError
 
 

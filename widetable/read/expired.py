@@ -17,10 +17,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from widetable.commit.live_files import LiveFiles
-from widetable.commit.passed_over import if_there, readable
-from widetable.commit.snapshot_store import SnapshotStore
-from widetable.commit.table_identity import check_identity
+from widetable.commit.notes.skipped_files import if_there, readable
+from widetable.commit.snapshots.live_files import LiveFiles
+from widetable.commit.snapshots.snapshot_store import SnapshotStore
+from widetable.commit.snapshots.table_identity import check_identity
 from widetable.errors import InvalidError, NotFoundError
 from widetable.format.damaged_file import missing_file
 from widetable.format.snapshot import Snapshot

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from widetable.commit.barrier_cut import roundest
+from widetable.commit.barriers.barrier_cut import roundest
 
 Span = tuple[int, int]
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from widetable.arguments import whole_number
-from widetable.commit.live_files import LiveFiles
+from widetable.commit.snapshots.live_files import LiveFiles
 from widetable.counted import counted
 from widetable.derived_value import derived_value
 from widetable.errors import WidetableError

@@ -26,7 +26,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from widetable.commit.live_files import LiveFiles
+from widetable.commit.snapshots.live_files import LiveFiles
 from widetable.errors import UnsupportedError
 from widetable.format.binary_row import decode_row, encode_row
 from widetable.format.bucket_hash import bucket_ids

@@ -21,8 +21,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from widetable.commit.barrier_state import DERIVED, BarrierState
-from widetable.commit.staged_commit import StagedCommit, in_force
+from widetable.commit.barriers.barrier_state import DERIVED, BarrierState
+from widetable.commit.barriers.staged_commit import StagedCommit, in_force
 from widetable.read.barrier_view import BarrierView, BarrierViews
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from tests.row_values import row_of
-from widetable.commit.committer import Committer
-from widetable.commit.schema_store import SchemaStore
+from widetable.commit.snapshots.schema_store import SchemaStore
+from widetable.commit.transaction.committer import Committer
 from widetable.format.binary_row import EMPTY_ROW
 from widetable.format.column_stats import EMPTY_STATS, Stats
 from widetable.format.data_file_meta import FILE_SOURCE_APPEND, DataFileMeta

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from widetable.commit.committed import COMMIT_USERS, DIGEST, OLD_COMMITS, LastCommit
+from widetable.commit.snapshots.committed import COMMIT_USERS, DIGEST, OLD_COMMITS, LastCommit
 from widetable.errors import NotFoundError
 from widetable.format.snapshot import Snapshot
 

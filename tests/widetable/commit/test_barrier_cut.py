@@ -8,13 +8,13 @@ from itertools import pairwise
 
 import pytest
 
-from widetable.commit.barrier_cut import (
+from widetable.commit.barriers.barrier_cut import (
     Level0File,
     cuts,
     roundest,
     staying,
 )
-from widetable.commit.barrier_state import BarrierState
+from widetable.commit.barriers.barrier_state import BarrierState
 from widetable.merge.order_dependence import Values, depends_on_order
 
 ORDERED = frozenset({1, 2, 3})

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from widetable.commit.barrier_state import BARRIER, BARRIERS, WRITER, BarrierState, Member
-from widetable.commit.barrier_step import MOST_WRITERS, Act, BarrierStep, properties_after
+from widetable.commit.barriers.barrier_state import BARRIER, BARRIERS, WRITER, BarrierState, Member
+from widetable.commit.barriers.barrier_step import MOST_WRITERS, Act, BarrierStep, properties_after
 from widetable.errors import ConflictError, InvalidError
 
 RUN = "the only run"

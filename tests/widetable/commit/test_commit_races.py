@@ -23,12 +23,12 @@ from tests.widetable.commit.fake_table import (
     named_metadata_files,
     written,
 )
-from widetable.commit.commit_identity import Identity
-from widetable.commit.commit_result import CommitResult
-from widetable.commit.committer import Committer
-from widetable.commit.manifest_cache import MANIFEST_CACHE
-from widetable.commit.manifest_writer import ManifestWriter
-from widetable.commit.planned_from import planned_from
+from widetable.commit.snapshots.manifest_cache import MANIFEST_CACHE
+from widetable.commit.snapshots.manifest_writer import ManifestWriter
+from widetable.commit.transaction.commit_identity import Identity
+from widetable.commit.transaction.commit_result import CommitResult
+from widetable.commit.transaction.committer import Committer
+from widetable.commit.transaction.plan_base import planned_from
 from widetable.errors import ConflictError, NotFoundError
 from widetable.format.data_file_meta import DataFileMeta, upgrade
 from widetable.paths import TablePaths

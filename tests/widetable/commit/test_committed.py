@@ -9,8 +9,8 @@ import pytest
 
 from tests.widetable.commit.remembered_snapshots import Snapshots, old_remembering, remembering
 from tests.widetable.commit.remembered_snapshots import snapshot as snapshot_of
-from widetable.commit import committed
-from widetable.commit.committed import (
+from widetable.commit.snapshots import committed
+from widetable.commit.snapshots.committed import (
     COMMIT_USERS,
     DIGEST,
     MAX_SEQUENCE_NUMBER,

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
-from widetable.commit.committed import COLUMNS
-from widetable.commit.committed_columns import columns_of, columns_text, union
+from widetable.commit.snapshots.committed import COLUMNS
+from widetable.commit.snapshots.committed_columns import columns_of, columns_text, union
 from widetable.errors import DamagedError
 from widetable.format.snapshot import Snapshot
 

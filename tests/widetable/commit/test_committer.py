@@ -21,9 +21,9 @@ from tests.widetable.commit.fake_table import (
     region,
     written,
 )
-from widetable.commit.commit_identity import Identity
-from widetable.commit.committer import Committer
-from widetable.commit.manifest_cache import MANIFEST_CACHE
+from widetable.commit.snapshots.manifest_cache import MANIFEST_CACHE
+from widetable.commit.transaction.commit_identity import Identity
+from widetable.commit.transaction.committer import Committer
 from widetable.errors import ConflictError, DamagedError, InvalidError, NotFoundError
 from widetable.format.data_file_meta import upgrade
 from widetable.format.index_manifest import write_index_manifest

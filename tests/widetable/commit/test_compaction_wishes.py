@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.torn_bytes import GARBAGE
-from widetable.commit.clock import SystemClock
-from widetable.commit.compaction_wishes import CompactionWishes
+from widetable.commit.notes.clock import SystemClock
+from widetable.commit.notes.compaction_requests import CompactionWishes
 from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
 

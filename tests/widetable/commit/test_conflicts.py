@@ -13,7 +13,7 @@ import pytest
 from tests.row_values import row_of
 from tests.scripts import check_script
 from tests.widetable.commit.fake_table import KEY_TYPES, added, data_file, region
-from widetable.commit.conflicts import check
+from widetable.commit.transaction.conflicts import check
 from widetable.errors import DamagedError
 from widetable.format.manifest_entry import ADD, DELETE, ManifestEntry
 from widetable.types import parse_type

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tests.torn_bytes import torn
-from widetable.commit import passed_over
-from widetable.commit.consumer_store import ConsumerStore
+from widetable.commit.notes import skipped_files as passed_over
+from widetable.commit.notes.consumer_store import ConsumerStore
 from widetable.errors import DamagedError, InvalidError
 from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO

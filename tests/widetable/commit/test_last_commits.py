@@ -11,10 +11,10 @@ import pytest
 
 import widetable as wt
 from tests.kept_rows import batch, create, expire_all, rows, write
-from widetable.commit.committed import COMMIT_USERS, MAX_SEQUENCE_NUMBER, remembers
-from widetable.commit.committer import Committer
-from widetable.commit.last_commits import LastCommits
-from widetable.commit.snapshot_store import SnapshotStore
+from widetable.commit.snapshots.committed import COMMIT_USERS, MAX_SEQUENCE_NUMBER, remembers
+from widetable.commit.snapshots.last_commits import LastCommits
+from widetable.commit.snapshots.snapshot_store import SnapshotStore
+from widetable.commit.transaction.committer import Committer
 from widetable.errors import NotFoundError
 from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO

@@ -13,8 +13,8 @@ import pytest
 from tests.faults import FaultyFileIO
 from tests.forked import in_a_child
 from tests.torn_bytes import torn
-from widetable.commit.lease import LONGEST_MILLIS, Lease, damaged_leases, holder, try_lease
-from widetable.commit.process_identity import this_process
+from widetable.commit.notes.lease import LONGEST_MILLIS, Lease, damaged_leases, holder, try_lease
+from widetable.commit.notes.process_identity import this_process
 from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
 

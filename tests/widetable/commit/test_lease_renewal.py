@@ -11,7 +11,7 @@ import pytest
 
 from tests.forked import in_a_child
 from tests.patience import wait_for
-from widetable.commit.lease_renewal import LeaseRenewal
+from widetable.commit.notes.lease_renewal import LeaseRenewal
 from widetable.errors import StorageError
 
 

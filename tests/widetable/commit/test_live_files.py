@@ -19,10 +19,10 @@ from tests.widetable.commit.fake_table import (
     region,
     written,
 )
-from widetable.commit.commit_delta import Deltas
-from widetable.commit.live_files import LiveFiles, live, manifest_pruner
-from widetable.commit.manifest_cache import DecodedManifest, ManifestCache
-from widetable.commit.manifest_writer import partition_stats, summarize
+from widetable.commit.snapshots.live_files import LiveFiles, live, manifest_pruner
+from widetable.commit.snapshots.manifest_cache import DecodedManifest, ManifestCache
+from widetable.commit.snapshots.manifest_writer import partition_stats, summarize
+from widetable.commit.transaction.commit_delta import Deltas
 from widetable.errors import DamagedError
 from widetable.format.binary_row import EMPTY_ROW
 from widetable.format.column_stats import EMPTY_STATS, Stats

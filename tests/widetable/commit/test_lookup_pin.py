@@ -16,18 +16,18 @@ import widetable as wt
 from tests.faults import Fault, FaultyFileIO
 from tests.kept_rows import copy_of
 from tests.torn_bytes import GARBAGE
-from widetable.commit.clock import SystemClock
-from widetable.commit.lookup_pin import (
+from widetable.commit.holds.lookup_pin import (
     ChooseMoment,
     PinnedBatch,
     check_join,
     newest_moment,
     pin_batch,
 )
-from widetable.commit.manifest_cache import MANIFEST_CACHE
-from widetable.commit.pin_file import LookupPin, damaged_pins, forget_pins, pinned_snapshots
-from widetable.commit.read_lease import ReadLease, held_snapshots, hold
-from widetable.commit.snapshot_holds import kept_snapshots
+from widetable.commit.holds.pin_file import LookupPin, damaged_pins, forget_pins, pinned_snapshots
+from widetable.commit.holds.read_lease import ReadLease, held_snapshots, hold
+from widetable.commit.holds.snapshot_holds import kept_snapshots
+from widetable.commit.notes.clock import SystemClock
+from widetable.commit.snapshots.manifest_cache import MANIFEST_CACHE
 from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
 

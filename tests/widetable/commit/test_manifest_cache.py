@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from widetable.commit import manifest_cache
-from widetable.commit.manifest_cache import DecodedList, ManifestCache
+from widetable.commit.snapshots import manifest_cache
+from widetable.commit.snapshots.manifest_cache import DecodedList, ManifestCache
 
 
 def test_small_commits_for_ever_do_not_grow_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,8 +11,13 @@ from hypothesis import strategies as st
 
 from tests.scripts import check_script
 from tests.widetable.commit.fake_table import added, data_file, deleted
-from widetable.commit.live_files import live
-from widetable.commit.manifest_merge import FULL_ENTRIES, choose_fold, folded, split_evenly
+from widetable.commit.snapshots.live_files import live
+from widetable.commit.snapshots.manifest_merge import (
+    FULL_ENTRIES,
+    choose_fold,
+    folded,
+    split_evenly,
+)
 from widetable.format.column_stats import EMPTY_STATS
 from widetable.format.manifest_entry import ADD, ManifestEntry
 from widetable.format.manifest_file import ManifestFileMeta

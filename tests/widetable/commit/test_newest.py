@@ -17,9 +17,9 @@ from tests.widetable.commit.fake_table import (
     named_metadata_files,
     written,
 )
-from widetable.commit.commit_identity import Identity
-from widetable.commit.committer import Committer
-from widetable.commit.manifest_cache import MANIFEST_CACHE
+from widetable.commit.snapshots.manifest_cache import MANIFEST_CACHE
+from widetable.commit.transaction.commit_identity import Identity
+from widetable.commit.transaction.committer import Committer
 from widetable.errors import InvalidError, NotFoundError
 from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO

@@ -14,7 +14,7 @@ from tests.changelog_follower import Follower, changes_of
 from tests.faults import Fault, FaultyFileIO
 from tests.overtaken import PARTIAL, SCHEMA, SHAPES, Overtaken, Row, Shape, rows, written
 from tests.plain_rows import python_rows
-from widetable.commit.manifest_cache import MANIFEST_CACHE
+from widetable.commit.snapshots.manifest_cache import MANIFEST_CACHE
 from widetable.errors import StorageError
 from widetable.operations.barriers.barrier_writer import BarrierWriter
 from widetable.storage.local import LocalFileIO

@@ -12,10 +12,10 @@ import pytest
 
 from tests.fixture_tables import TABLES, FixtureTable
 from tests.widetable.commit.fake_table import committer, make_table, metadata_files, written
-from widetable.commit.commit_identity import Identity
-from widetable.commit.commit_request import request
-from widetable.commit.parsed_back import parsed_back
-from widetable.commit.schema_store import SchemaStore
+from widetable.commit.snapshots.read_back import parsed_back
+from widetable.commit.snapshots.schema_store import SchemaStore
+from widetable.commit.transaction.commit_identity import Identity
+from widetable.commit.transaction.commit_request import request
 from widetable.errors import InvalidError
 from widetable.format.snapshot import COMMIT_KIND_APPEND, Snapshot, snapshot_from_json
 from widetable.schema import schema_from_json

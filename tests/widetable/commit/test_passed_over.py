@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from widetable.commit import passed_over
-from widetable.commit.passed_over import pass_over, readable
+from widetable.commit.notes import skipped_files as passed_over
+from widetable.commit.notes.skipped_files import pass_over, readable
 from widetable.errors import DamagedError, NotFoundError
 
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from widetable.commit import process_identity
-from widetable.commit.process_identity import has_ended, this_process
+from widetable.commit.notes import process_identity
+from widetable.commit.notes.process_identity import has_ended, this_process
 
 SLEEPER = """
 import sys, time
-from widetable.commit.process_identity import this_process
+from widetable.commit.notes.process_identity import this_process
 print(this_process(), flush=True)
 time.sleep(60)
 """

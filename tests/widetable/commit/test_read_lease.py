@@ -19,14 +19,14 @@ from tests.faults import FaultyFileIO
 from tests.forked import in_a_child
 from tests.patience import PATIENCE_SECONDS, wait_for
 from tests.torn_bytes import torn
-from widetable.commit.process_identity import this_process
-from widetable.commit.read_lease import (
+from widetable.commit.holds.read_lease import (
     LONGEST_MILLIS,
     ReadLease,
     forget_expired,
     held_snapshots,
     hold,
 )
+from widetable.commit.notes.process_identity import this_process
 from widetable.errors import InvalidError, NotFoundError
 from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
@@ -239,7 +239,7 @@ def test_it_renews_itself_for_as_long_as_somebody_has_it(paths: TablePaths) -> N
 
 def test_it_ends_with_its_process(paths: TablePaths) -> None:
     code = f"""
-from widetable.commit.read_lease import hold
+from widetable.commit.holds.read_lease import hold
 from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
 import os

@@ -17,9 +17,9 @@ import pytest
 import widetable as wt
 from tests.fixture_tables import TABLES, FixtureTable
 from tests.widetable.operations.table_surgery import Surgery
-from widetable.commit.committer import Committer
-from widetable.commit.live_files import LiveFiles
-from widetable.commit.manifest_cache import ManifestCache
+from widetable.commit.snapshots.live_files import LiveFiles
+from widetable.commit.snapshots.manifest_cache import ManifestCache
+from widetable.commit.transaction.committer import Committer
 from widetable.format.manifest_file import ManifestFileMeta, read_manifest, write_manifest
 from widetable.format.manifest_list import write_manifest_list
 from widetable.paths import TablePaths, content_name, is_named_after, new_file_name

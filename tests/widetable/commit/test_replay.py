@@ -24,11 +24,11 @@ from tests.widetable.commit.remembered_snapshots import (
     remembering,
     snapshot,
 )
-from widetable.commit import replay
-from widetable.commit.commit_identity import Identity
-from widetable.commit.committed import LastCommit
-from widetable.commit.committer import Committer
-from widetable.commit.replay import CommitHistory, Replay, is_proven
+from widetable.commit.snapshots.committed import LastCommit
+from widetable.commit.transaction import replay
+from widetable.commit.transaction.commit_identity import Identity
+from widetable.commit.transaction.committer import Committer
+from widetable.commit.transaction.replay import CommitHistory, Replay, is_proven
 from widetable.errors import InvalidError
 from widetable.format.snapshot import BATCH_COMMIT_IDENTIFIER
 from widetable.storage.local import LocalFileIO

@@ -15,8 +15,8 @@ from tests.widetable.commit.fake_table import (
     make_table,
     written,
 )
-from widetable.commit.commit_identity import Identity
-from widetable.commit.committer import Committer
+from widetable.commit.transaction.commit_identity import Identity
+from widetable.commit.transaction.committer import Committer
 from widetable.errors import ConflictError, InvalidError
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.storage.local import LocalFileIO

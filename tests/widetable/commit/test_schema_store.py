@@ -10,7 +10,7 @@ import pytest
 import widetable as wt
 from tests.faults import Fault, FaultyFileIO
 from tests.widetable.commit.fake_table import make_table
-from widetable.commit.schema_store import SchemaStore
+from widetable.commit.snapshots.schema_store import SchemaStore
 from widetable.errors import DamagedError, NotFoundError, StorageError
 from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from widetable.commit.seldom import Seldom
+from widetable.commit.notes.rate_limited_log import Seldom
 from widetable.warning_code import WarningCode
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.faults import FaultyFileIO
 from tests.widetable.commit.fake_table import committer, make_table, written
-from widetable.commit.snapshot_store import SnapshotStore
+from widetable.commit.snapshots.snapshot_store import SnapshotStore
 from widetable.errors import DamagedError, NotFoundError
 from widetable.format.snapshot import Snapshot, Tag
 from widetable.paths import TablePaths

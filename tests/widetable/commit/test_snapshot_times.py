@@ -7,7 +7,7 @@ import random
 import pytest
 
 from tests.turned_clock import MINUTE_MILLIS, YEAR_MILLIS
-from widetable.commit.snapshot_times import ahead, commit_millis, newest_at
+from widetable.commit.snapshots.snapshot_times import ahead, commit_millis, newest_at
 
 NOW = 1_800_000_000_000
 

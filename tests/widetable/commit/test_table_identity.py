@@ -11,7 +11,7 @@ import pytest
 
 import widetable as wt
 from tests.fixture_tables import TABLES, FixtureTable
-from widetable.commit.table_identity import check_identity, table_identity
+from widetable.commit.snapshots.table_identity import check_identity, table_identity
 from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import widetable as wt
 from tests.dated_snapshots import DatedTable, dated_table
-from widetable.commit.snapshot_store import SnapshotStore
-from widetable.commit.watermarks import first_at_watermark
+from widetable.commit.snapshots.snapshot_store import SnapshotStore
+from widetable.commit.snapshots.watermarks import first_at_watermark
 from widetable.format.snapshot import Snapshot
 from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 import widetable as wt
-from widetable.commit.commit_identity import Identity
+from widetable.commit.transaction.commit_identity import Identity
 from widetable.operations.writes.table_commit import overwrite_by
 from widetable.operations.writes.table_write import any_writer
 from widetable.schema import ROW_KIND_COLUMN

@@ -10,7 +10,7 @@ import pytest
 
 import widetable as wt
 from tests.joined import FAST, Joined, ManyToMany, changes, joined_at, newest
-from widetable.commit.consumer_store import ConsumerStore
+from widetable.commit.notes.consumer_store import ConsumerStore
 from widetable.derive import delta_join, join_difference, join_side
 from widetable.derive.delta_join import join_round
 from widetable.derive.row_difference import row_difference

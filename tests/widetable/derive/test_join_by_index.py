@@ -11,7 +11,7 @@ import pytest
 
 import widetable as wt
 from tests.joined import FAST, LOOKUP, newest
-from widetable.commit.snapshot_store import SnapshotStore
+from widetable.commit.snapshots.snapshot_store import SnapshotStore
 from widetable.operations.handle.held_lease import held_lease
 from widetable.operations.writes.table_write import any_writer
 

@@ -16,9 +16,9 @@ import pytest
 
 import widetable as wt
 from tests.faults import WRITES, Fault, FaultyFileIO
-from widetable.commit.lookup_pin import PinnedBatch
-from widetable.commit.pin_file import LookupPin, pinned_snapshots
-from widetable.commit.read_lease import held_snapshots
+from widetable.commit.holds.lookup_pin import PinnedBatch
+from widetable.commit.holds.pin_file import LookupPin, pinned_snapshots
+from widetable.commit.holds.read_lease import held_snapshots
 from widetable.derive import pinned_join as module
 from widetable.derive.join_plan import JoinArguments
 from widetable.derive.joined_tables import INDEX, LookupJoin, new_lookup_join

@@ -13,8 +13,8 @@ import pytest
 
 import widetable as wt
 from tests.faults import Fault, FaultyFileIO
-from widetable.commit.lookup_pin import PinnedBatch
-from widetable.commit.pin_file import LookupPin
+from widetable.commit.holds.lookup_pin import PinnedBatch
+from widetable.commit.holds.pin_file import LookupPin
 from widetable.derive import late_rows as module
 from widetable.derive.join_plan import JoinArguments
 from widetable.derive.joined_tables import PENDING, LookupJoin, new_lookup_join

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pytest
 
 import widetable as wt
-from widetable.commit.read_lease import held_snapshots
+from widetable.commit.holds.read_lease import held_snapshots
 from widetable.derive import lookup_join
 from widetable.derive import pinned_join as module
 from widetable.derive.join_plan import JoinArguments

@@ -13,7 +13,7 @@ import pytest
 import widetable as wt
 from tests.widetable.derive.shop import CUSTOMERS, FACT_SCHEMA, WIDEN, Killed, Shop, once
 from widetable.cli.inspection_text import inspection_lines
-from widetable.commit.commit_identity import Identity
+from widetable.commit.transaction.commit_identity import Identity
 from widetable.derive import touched_rows, widen_candidates, widening
 from widetable.derive.widening import DIM, FACT, widen_round
 from widetable.derived_options import widen_options

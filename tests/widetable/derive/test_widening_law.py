@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.widetable.derive.shop import Killed, Shop, once
-from widetable.commit.consumer_store import ConsumerStore
+from widetable.commit.notes.consumer_store import ConsumerStore
 from widetable.derive import touched_rows, widen_candidates
 from widetable.derive.widening import DIM, FACT
 

@@ -11,8 +11,8 @@ import pytest
 
 from tests.model import Record
 from tests.table_files import TableFiles
-from widetable.commit.committer import Committer
-from widetable.commit.schema_store import SchemaStore
+from widetable.commit.snapshots.schema_store import SchemaStore
+from widetable.commit.transaction.committer import Committer
 from widetable.errors import ConflictError, StorageError
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ManifestEntry

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tests.fixture_tables import JAVA_TABLES
 from tests.scripts import check_script
-from widetable.commit.live_files import LiveFiles
-from widetable.commit.snapshot_store import SnapshotStore
+from widetable.commit.snapshots.live_files import LiveFiles
+from widetable.commit.snapshots.snapshot_store import SnapshotStore
 from widetable.format.binary_row import EMPTY_ROW
 from widetable.format.column_stats import EMPTY_STATS
 from widetable.format.data_file_meta import DataFileMeta

@@ -10,8 +10,8 @@ import pytest
 import widetable as wt
 from tests.derived_job import Job as DerivedJob
 from tests.derived_job import sink_table, source_table
-from widetable.commit.barrier_state import ROOT
-from widetable.commit.writer_registration import DERIVED, RUNNING
+from widetable.commit.barriers.barrier_state import ROOT
+from widetable.commit.barriers.writer_registration import DERIVED, RUNNING
 from widetable.errors import DamagedError, NotFoundError
 from widetable.meta.delays import BarrierTimes, JobCommit, delays_of
 

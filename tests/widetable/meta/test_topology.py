@@ -13,7 +13,7 @@ import pytest
 
 import widetable as wt
 from tests.command_line import run
-from widetable.commit.writer_registration import PENDING_MILLIS, RUNNING_MILLIS
+from widetable.commit.barriers.writer_registration import PENDING_MILLIS, RUNNING_MILLIS
 from widetable.errors import ConflictError, InvalidError, NotFoundError
 from widetable.meta.topology import Topology
 from widetable.operations.barriers.barrier_writer import BarrierWriter, let_leave

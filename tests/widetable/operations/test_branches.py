@@ -13,7 +13,7 @@ import pytest
 import widetable as wt
 from tests.branched import create, expire_all, opened, put, rows_of
 from tests.faults import Fault, FaultyFileIO
-from widetable.commit.manifest_cache import MANIFEST_CACHE
+from widetable.commit.snapshots.manifest_cache import MANIFEST_CACHE
 from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
 

@@ -14,7 +14,7 @@ import pytest
 import widetable as wt
 from tests.faults import FaultyFileIO
 from tests.kept_rows import batch, copy_of, expire_all, small_table
-from widetable.commit.manifest_cache import MANIFEST_CACHE
+from widetable.commit.snapshots.manifest_cache import MANIFEST_CACHE
 from widetable.storage.local import LocalFileIO
 
 IO = LocalFileIO(fsync=False)

@@ -16,9 +16,9 @@ import widetable as wt
 from tests.faults import Fault, FaultyFileIO
 from tests.kill.killing_file_io import KillingFileIO
 from tests.patience import PATIENCE_SECONDS, wait_for
-from widetable.commit.committer import Committer
-from widetable.commit.compaction_wishes import CompactionWishes
-from widetable.commit.lease import try_lease
+from widetable.commit.notes.compaction_requests import CompactionWishes
+from widetable.commit.notes.lease import try_lease
+from widetable.commit.transaction.committer import Committer
 from widetable.format.bucket_id import BucketId
 from widetable.operations.compaction import compaction_after_commit
 from widetable.operations.compaction.compaction import Newest, newest_entries

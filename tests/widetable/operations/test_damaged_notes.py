@@ -11,7 +11,7 @@ import pytest
 import widetable as wt
 from tests.kept_rows import batch, expire_all, leftovers, lived_in_table, rows, write
 from tests.torn_bytes import GARBAGE
-from widetable.commit import passed_over
+from widetable.commit.notes import skipped_files as passed_over
 from widetable.paths import TablePaths
 
 NOTES: dict[str, Callable[[TablePaths], str]] = {

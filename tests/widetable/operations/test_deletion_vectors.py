@@ -16,7 +16,7 @@ import pytest
 import widetable as wt
 from tests.fixture_tables import ROOT as FIXTURES
 from tests.random_table import live_files
-from widetable.commit.committer import Committer
+from widetable.commit.transaction.committer import Committer
 from widetable.format.bucket_id import BucketId
 from widetable.format.deletion_vector import deleted_rows
 from widetable.format.index_manifest import (

@@ -26,10 +26,10 @@ from tests.kept_rows import (
     rows,
     write,
 )
-from widetable.commit.clock import SystemClock
-from widetable.commit.manifest_cache import MANIFEST_CACHE
-from widetable.commit.read_lease import hold
-from widetable.commit.retired_snapshots import RetiredSnapshots
+from widetable.commit.holds.read_lease import hold
+from widetable.commit.holds.retired_snapshots import RetiredSnapshots
+from widetable.commit.notes.clock import SystemClock
+from widetable.commit.snapshots.manifest_cache import MANIFEST_CACHE
 from widetable.operations.handle.supported import check_writable
 from widetable.operations.history.expiry import expire
 from widetable.operations.history.expiry_choice import Retention

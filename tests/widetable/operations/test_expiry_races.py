@@ -31,9 +31,9 @@ from tests.kept_rows import (
     small_table,
     write,
 )
-from widetable.commit.manifest_cache import MANIFEST_CACHE
-from widetable.commit.read_lease import ReadLease, hold
-from widetable.commit.retired_snapshots import RetiredSnapshots
+from widetable.commit.holds.read_lease import ReadLease, hold
+from widetable.commit.holds.retired_snapshots import RetiredSnapshots
+from widetable.commit.snapshots.manifest_cache import MANIFEST_CACHE
 from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
 

@@ -12,8 +12,8 @@ import pytest
 
 import widetable as wt
 from tests.kept_rows import expire_all, leftovers, lived_in_table, rows
-from widetable.commit.manifest_cache import MANIFEST_CACHE
-from widetable.commit.read_lease import hold
+from widetable.commit.holds.read_lease import hold
+from widetable.commit.snapshots.manifest_cache import MANIFEST_CACHE
 from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
 

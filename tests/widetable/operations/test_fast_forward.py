@@ -11,8 +11,8 @@ import pytest
 import widetable as wt
 from tests.branched import Rows, put, rows_of
 from tests.faults import Fault, FaultyFileIO
-from widetable.commit.manifest_cache import MANIFEST_CACHE
-from widetable.commit.retired_snapshots import RetiredSnapshots
+from widetable.commit.holds.retired_snapshots import RetiredSnapshots
+from widetable.commit.snapshots.manifest_cache import MANIFEST_CACHE
 from widetable.storage.local import LocalFileIO
 
 IO = LocalFileIO(fsync=False)

@@ -18,8 +18,8 @@ import pytest
 import widetable as wt
 from tests.faults import Fault, FaultyFileIO
 from tests.plain_rows import row_texts
-from widetable.commit.commit_identity import Identity
-from widetable.commit.read_lease import held_snapshots
+from widetable.commit.holds.read_lease import held_snapshots
+from widetable.commit.transaction.commit_identity import Identity
 from widetable.operations.queries.follow import ChangeFollower
 from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO

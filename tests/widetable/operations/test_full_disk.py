@@ -15,7 +15,7 @@ import widetable as wt
 from tests.command_line import run
 from tests.patience import wait_for
 from tests.small_disk import fill, free_bytes, is_full, small_disk
-from widetable.commit.read_lease import hold
+from widetable.commit.holds.read_lease import hold
 from widetable.format.human_units import size_text
 from widetable.operations.maintenance.maintenance_result import MaintenanceResult
 from widetable.paths import TablePaths

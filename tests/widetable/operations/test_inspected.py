@@ -13,7 +13,7 @@ import pytest
 import widetable as wt
 from tests.branched import create, opened, put
 from tests.fixture_tables import TABLES, FixtureTable
-from widetable.commit.read_lease import hold
+from widetable.commit.holds.read_lease import hold
 from widetable.operations.handle.held_lease import held_lease
 from widetable.operations.inspection import (
     inspected_barriers,

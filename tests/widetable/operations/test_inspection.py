@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
-from widetable.commit.consumer_store import ConsumerStore
-from widetable.commit.read_lease import hold
+from widetable.commit.holds.read_lease import hold
+from widetable.commit.notes.consumer_store import ConsumerStore
 from widetable.operations.compaction.backlog import Backlog, ConsumerLag
 from widetable.operations.handle.held_lease import held_lease
 

@@ -20,7 +20,7 @@ from tests.faults import WRITES, Fault, FaultyFileIO
 from tests.forked import in_a_child
 from tests.plain_rows import plain, python_rows
 from tests.random_table import data_of, make, stamped_commits, table_specs
-from widetable.commit.read_lease import held_snapshots
+from widetable.commit.holds.read_lease import held_snapshots
 from widetable.operations.queries import lookup_view
 from widetable.operations.queries.lookup_call import LookupCall, answer
 from widetable.operations.queries.lookup_keys import key_rows

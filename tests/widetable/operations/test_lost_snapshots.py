@@ -19,9 +19,9 @@ from tests.kill.killing_file_io import POINTS
 from tests.kill.processes import start
 from tests.kill.workload import batch as kill_batch
 from tests.kill.workload import table_options, table_schema
-from widetable.commit import snapshot_store
-from widetable.commit.manifest_cache import MANIFEST_CACHE
-from widetable.commit.snapshot_store import SnapshotStore
+from widetable.commit.snapshots import snapshot_store
+from widetable.commit.snapshots.manifest_cache import MANIFEST_CACHE
+from widetable.commit.snapshots.snapshot_store import SnapshotStore
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.history.lost_snapshots import accept_lost_snapshots
 from widetable.paths import TablePaths

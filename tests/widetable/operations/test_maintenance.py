@@ -16,7 +16,7 @@ import pytest
 import widetable as wt
 from tests.faults import Fault, FaultyFileIO
 from tests.patience import PATIENCE_SECONDS, wait_for
-from widetable.commit.clock import SystemClock
+from widetable.commit.notes.clock import SystemClock
 from widetable.operations.compaction.compaction import Compacted
 from widetable.operations.maintenance import maintenance
 from widetable.operations.maintenance.cleaner import Cleaner

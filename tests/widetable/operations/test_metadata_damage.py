@@ -13,7 +13,7 @@ import pytest
 
 import widetable as wt
 from tests.kept_rows import KeptRows, batch, expire_all, rows, small_table
-from widetable.commit.manifest_cache import MANIFEST_CACHE
+from widetable.commit.snapshots.manifest_cache import MANIFEST_CACHE
 
 Bytes = dict[Path, bytes]
 Damage = Callable[[list[Path], random.Random], Bytes]

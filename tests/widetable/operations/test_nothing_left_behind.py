@@ -11,7 +11,7 @@ import widetable as wt
 from tests.barrier_tables import NAME, new_table
 from tests.faults import Fault, FaultyFileIO
 from tests.widetable.operations.damaged_table import create, live, path_of, rows, spoil_group
-from widetable.commit.committer import Committer
+from widetable.commit.transaction.committer import Committer
 from widetable.operations.barriers.revision import go_back
 from widetable.operations.health import repair
 from widetable.storage.local import LocalFileIO

@@ -24,9 +24,9 @@ from tests.kept_rows import (
     lived_in_table,
     rows,
 )
-from widetable.commit.committer import Committer
-from widetable.commit.manifest_cache import MANIFEST_CACHE
-from widetable.commit.read_lease import hold
+from widetable.commit.holds.read_lease import hold
+from widetable.commit.snapshots.manifest_cache import MANIFEST_CACHE
+from widetable.commit.transaction.committer import Committer
 from widetable.format.snapshot import Snapshot, snapshot_from_json
 from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO

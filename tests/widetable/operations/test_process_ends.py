@@ -12,7 +12,7 @@ import pytest
 import widetable as wt
 from tests.ending_process import KEYS, KILLED, WAYS, WORK, path_of, rows
 from tests.patience import PATIENCE_SECONDS
-from widetable.commit.compaction_wishes import CompactionWishes
+from widetable.commit.notes.compaction_requests import CompactionWishes
 from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
 

@@ -15,7 +15,7 @@ from tests.faults import FaultyFileIO
 from tests.random_table import live_files
 from tests.rescaled import Model, check, create, write
 from widetable.cli.app import main
-from widetable.commit.manifest_cache import MANIFEST_CACHE
+from widetable.commit.snapshots.manifest_cache import MANIFEST_CACHE
 from widetable.operations.maintenance import rescale
 from widetable.operations.maintenance.partition_move import PartitionMove
 from widetable.storage.local import LocalFileIO

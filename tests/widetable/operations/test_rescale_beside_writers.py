@@ -14,7 +14,7 @@ import widetable as wt
 from tests.patience import wait_for
 from tests.random_table import live_files
 from tests.rescaled import check, create, write
-from widetable.commit.committer import Committer
+from widetable.commit.transaction.committer import Committer
 from widetable.operations.maintenance.partition_move import PartitionMove
 
 

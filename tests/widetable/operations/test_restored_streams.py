@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import widetable as wt
-from widetable.commit.consumer_store import ConsumerStore
-from widetable.commit.snapshot_mark import mark_of
-from widetable.commit.snapshot_store import SnapshotStore
+from widetable.commit.notes.consumer_store import ConsumerStore
+from widetable.commit.snapshots.snapshot_mark import mark_of
+from widetable.commit.snapshots.snapshot_store import SnapshotStore
 from widetable.paths import TablePaths
 from widetable.read.stream_plan import Limits, Offset, advance, offset_from_json
 from widetable.storage.local import LocalFileIO

@@ -13,7 +13,7 @@ import widetable as wt
 from tests.faults import WRITES, Fault, FaultyFileIO
 from tests.widetable.operations.damaged_table import create, live, path_of, rows, values
 from tests.widetable.operations.table_surgery import Surgery
-from widetable.commit.manifest_cache import MANIFEST_CACHE
+from widetable.commit.snapshots.manifest_cache import MANIFEST_CACHE
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.storage.local import LocalFileIO
 

@@ -13,7 +13,7 @@ import pytest
 
 import widetable as wt
 from tests.barrier_tables import NAME, new_table, rows_of
-from widetable.commit.read_lease import ReadLease, hold
+from widetable.commit.holds.read_lease import ReadLease, hold
 from widetable.errors import NotFoundError
 from widetable.operations.barriers import barrier_listing as shown_barriers
 from widetable.operations.barriers import session

@@ -19,7 +19,7 @@ from tests.derived_job import Job, sink_table, source_table
 from tests.faults import Fault, FaultyFileIO
 from tests.forked import in_a_child
 from tests.kill.killing_file_io import KillingFileIO
-from widetable.commit.staged_commit import staged_commits
+from widetable.commit.barriers.staged_commit import staged_commits
 from widetable.errors import ConflictError, DamagedError, InvalidError, StorageError
 from widetable.job_names import is_staged
 from widetable.storage.local import LocalFileIO

@@ -16,7 +16,7 @@ from tests.faults import Fault, FaultyFileIO
 from tests.forked import in_a_child
 from tests.kept_rows import create, expire_all, write
 from tests.patience import wait_for
-from widetable.commit.read_lease import held_snapshots
+from widetable.commit.holds.read_lease import held_snapshots
 from widetable.operations.queries import stream_progress
 from widetable.operations.queries.stream_progress import StreamProgress
 from widetable.read.stream_plan import Offset

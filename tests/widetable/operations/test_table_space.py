@@ -14,8 +14,8 @@ import pytest
 import widetable as wt
 from tests.command_line import run
 from tests.stored_bytes import stored_bytes
-from widetable.commit.consumer_store import ConsumerStore
-from widetable.commit.read_lease import hold
+from widetable.commit.holds.read_lease import hold
+from widetable.commit.notes.consumer_store import ConsumerStore
 from widetable.operations.history.snapshot_holders import Holder
 from widetable.operations.history.table_space import Keeping
 

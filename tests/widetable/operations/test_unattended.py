@@ -12,8 +12,8 @@ import pytest
 
 import widetable as wt
 from tests.counting_file_io import CountingFileIO
-from widetable.commit.committed import COMMIT_USERS, UNCOMPACTED
-from widetable.commit.uncompacted import (
+from widetable.commit.snapshots.committed import COMMIT_USERS, UNCOMPACTED
+from widetable.commit.snapshots.uncompacted import (
     Uncompacted,
     next_uncompacted,
     uncompacted,

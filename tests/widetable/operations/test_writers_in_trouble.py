@@ -19,7 +19,7 @@ from tests.barrier_tables import (
     rows_of,
 )
 from tests.widetable.derive.orders import WIDENER, Orders
-from widetable.commit.barrier_state import BarrierState, Member
+from widetable.commit.barriers.barrier_state import BarrierState, Member
 from widetable.operations.barriers import barrier_writer
 from widetable.operations.barriers.barrier_writer import BarrierWriter, let_leave
 from widetable.operations.handle.barrier_scan import barrier_views

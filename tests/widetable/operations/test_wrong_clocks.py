@@ -13,8 +13,8 @@ import pytest
 
 import widetable as wt
 from tests.turned_clock import MINUTE_MILLIS, YEAR_MILLIS, TurnedClock
-from widetable.commit.clock import SystemClock
-from widetable.commit.committer import Committer
+from widetable.commit.notes.clock import SystemClock
+from widetable.commit.transaction.committer import Committer
 from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
 

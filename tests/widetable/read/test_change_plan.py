@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from widetable.commit.committer import Committer
+from widetable.commit.transaction.committer import Committer
 from widetable.format.snapshot import COMMIT_KIND_OVERWRITE
 from widetable.paths import TablePaths
 from widetable.read.change_plan import plan_changes, plan_rows

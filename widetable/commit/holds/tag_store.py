@@ -16,7 +16,7 @@ for a tag that cannot be read when it is asked for by name.
 from __future__ import annotations
 
 from widetable.arguments import refused, text
-from widetable.commit.passed_over import pass_over, readable
+from widetable.commit.notes.skipped_files import pass_over, readable
 from widetable.errors import DamagedError, InvalidError, NotFoundError
 from widetable.format.snapshot import Snapshot, Tag, tag_from_json
 from widetable.paths import TAG_PREFIX, TEMPORARY_BYTES, TablePaths, check_name, tag_name

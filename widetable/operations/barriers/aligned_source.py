@@ -29,9 +29,9 @@ from functools import partial
 from typing import Final
 
 from widetable.barrier_options import BARRIER_INTERVAL
-from widetable.commit.barrier_plan import BarrierPlans
-from widetable.commit.barrier_table import one_interval
-from widetable.commit.consumer_store import ConsumerStore
+from widetable.commit.barriers.barrier_plan import BarrierPlans
+from widetable.commit.barriers.barrier_table import one_interval
+from widetable.commit.notes.consumer_store import ConsumerStore
 from widetable.errors import ConflictError, NotFoundError
 from widetable.operations.handle.barrier_scan import (
     active_revision,

@@ -35,12 +35,12 @@ from functools import partial
 from typing import Any, Final
 
 from widetable.arguments import LARGEST, flag, names, whole_number
-from widetable.commit.barrier_step import Act, BarrierStep, check_name, check_run
-from widetable.commit.barrier_table import interval_of
-from widetable.commit.commit_identity import Identity
-from widetable.commit.commit_result import CommitResult
-from widetable.commit.committed import last_of, users_of
-from widetable.commit.writer_registration import WriterRegistration
+from widetable.commit.barriers.barrier_step import Act, BarrierStep, check_name, check_run
+from widetable.commit.barriers.barrier_table import interval_of
+from widetable.commit.barriers.writer_registration import WriterRegistration
+from widetable.commit.snapshots.committed import last_of, users_of
+from widetable.commit.transaction.commit_identity import Identity
+from widetable.commit.transaction.commit_result import CommitResult
 from widetable.derived_options import check_not_derived
 from widetable.errors import ConflictError, InvalidError, NotFoundError
 from widetable.format.snapshot import COMMIT_KIND_APPEND

@@ -23,11 +23,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from widetable.commit.barrier_state import Member
-from widetable.commit.barrier_step import Act, BarrierStep
-from widetable.commit.barrier_table import interval_of
-from widetable.commit.commit_identity import Identity
-from widetable.commit.commit_result import CommitResult
+from widetable.commit.barriers.barrier_state import Member
+from widetable.commit.barriers.barrier_step import Act, BarrierStep
+from widetable.commit.barriers.barrier_table import interval_of
+from widetable.commit.transaction.commit_identity import Identity
+from widetable.commit.transaction.commit_result import CommitResult
 from widetable.errors import ConflictError
 from widetable.machine_clock import now_millis
 from widetable.operations.barriers.barrier_writer import committed_or_back, last_identifier

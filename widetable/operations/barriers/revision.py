@@ -15,9 +15,9 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from widetable import options as opt
-from widetable.commit.barrier_state import DERIVED
-from widetable.commit.barrier_step import Act, BarrierStep
-from widetable.commit.commit_identity import Identity
+from widetable.commit.barriers.barrier_state import DERIVED
+from widetable.commit.barriers.barrier_step import Act, BarrierStep
+from widetable.commit.transaction.commit_identity import Identity
 from widetable.errors import ConflictError, InvalidError
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.operations.handle.barrier_scan import barrier_changes, barrier_views, newest_revision

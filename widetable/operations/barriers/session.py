@@ -29,11 +29,11 @@ import pyarrow.compute as pc
 
 from widetable.arguments import text
 from widetable.barrier_options import BARRIER_INTERVAL, BARRIER_STAGE
-from widetable.commit.barrier_table import one_interval
-from widetable.commit.published_files import PublishedFile, PublishedFiles
-from widetable.commit.read_lease import ReadLease, hold_if_taken
-from widetable.commit.staged_commit import StagedCommit, in_force, staged_commits
-from widetable.commit.staged_order import in_order
+from widetable.commit.barriers.barrier_table import one_interval
+from widetable.commit.barriers.staged_commit import StagedCommit, in_force, staged_commits
+from widetable.commit.holds.read_lease import ReadLease, hold_if_taken
+from widetable.commit.snapshots.published_files import PublishedFile, PublishedFiles
+from widetable.commit.transaction.staged_order import in_order
 from widetable.counted import counted
 from widetable.errors import InvalidError, NotFoundError, UnsupportedError
 from widetable.not_pickled import not_pickled

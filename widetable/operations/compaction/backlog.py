@@ -21,9 +21,9 @@ from typing import Final, NamedTuple
 
 from widetable import options as opt
 from widetable import retention_options as retention
-from widetable.commit.committer import Committer
-from widetable.commit.consumer_store import ConsumerStore
-from widetable.commit.uncompacted import MADE_BY_COMPACTION
+from widetable.commit.notes.consumer_store import ConsumerStore
+from widetable.commit.snapshots.uncompacted import MADE_BY_COMPACTION
+from widetable.commit.transaction.committer import Committer
 from widetable.errors import NotFoundError
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_APPEND, COMMIT_KIND_COMPACT, Snapshot

@@ -26,10 +26,10 @@ from functools import partial
 from typing import TypeAlias
 
 from widetable.arguments import flag
-from widetable.commit.commit_result import CommitResult
-from widetable.commit.committer import Committer
-from widetable.commit.compaction_wishes import CompactionWishes
-from widetable.commit.planned_from import PlannedFrom, planned_from
+from widetable.commit.notes.compaction_requests import CompactionWishes
+from widetable.commit.transaction.commit_result import CommitResult
+from widetable.commit.transaction.committer import Committer
+from widetable.commit.transaction.plan_base import PlannedFrom, planned_from
 from widetable.format.bucket_id import BucketId, by_bucket
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot

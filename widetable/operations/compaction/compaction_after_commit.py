@@ -34,8 +34,8 @@ from functools import partial
 
 from widetable import options as opt
 from widetable.barrier_options import BARRIER_INTERVAL
-from widetable.commit.committer import Committer
-from widetable.commit.compaction_wishes import CompactionWishes
+from widetable.commit.notes.compaction_requests import CompactionWishes
+from widetable.commit.transaction.committer import Committer
 from widetable.errors import ConflictError, StorageError, WidetableError
 from widetable.format.bucket_id import BucketId
 from widetable.lsm.bucket_plan import Plan, Scope, new_rows, rewrites_much, takes_much

@@ -1,4 +1,4 @@
-"""What compactions of a table under barriers may take: level 0 up to a cut (`commit/barrier_cut.py`), but for what is
+"""What compactions of a table under barriers may take: level 0 up to a cut (`commit/barriers/barrier_cut.py`), but for what is
 in order with later files, and all above it.
 
 In: the newest snapshot and its live entries. Out: the cuts, one after the other, and the entries that a compaction up
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from widetable.barrier_options import BARRIER_INTERVAL
-from widetable.commit.barrier_cut import cuts
-from widetable.commit.committer import Committer
+from widetable.commit.barriers.barrier_cut import cuts
+from widetable.commit.transaction.committer import Committer
 from widetable.format.bucket_id import BucketId
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.snapshot import Snapshot

@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from widetable import options as opt
-from widetable.commit.committer import Committer
-from widetable.commit.lease import holder
-from widetable.commit.seldom import Seldom
-from widetable.commit.uncompacted import needs_a_maintainer, uncompacted
+from widetable.commit.notes.lease import holder
+from widetable.commit.notes.rate_limited_log import Seldom
+from widetable.commit.snapshots.uncompacted import needs_a_maintainer, uncompacted
+from widetable.commit.transaction.committer import Committer
 from widetable.counted import counted
 from widetable.errors import WidetableError
 from widetable.format.snapshot import Snapshot

@@ -17,8 +17,8 @@ from __future__ import annotations
 from typing import Final
 
 from widetable import options as opt
-from widetable.commit.barrier_table import check_rows_stay
-from widetable.commit.schema_store import SchemaStore
+from widetable.commit.barriers.barrier_table import check_rows_stay
+from widetable.commit.snapshots.schema_store import SchemaStore
 from widetable.operations.ddl.bucket_mending import mended_options
 from widetable.operations.ddl.schema_change import SchemaChange, changed_schema
 from widetable.operations.handle.supported import check_changelog_producer

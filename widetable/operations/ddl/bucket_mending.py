@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, TypeVar
 
 from widetable import options as opt
-from widetable.commit.committer import Committer
 from widetable.commit.holds.tag_store import TagStore
-from widetable.commit.next_snapshot import WRITER_VERSION
+from widetable.commit.transaction.committer import Committer
+from widetable.commit.transaction.next_snapshot import WRITER_VERSION
 from widetable.errors import NotFoundError
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.snapshot import Snapshot

@@ -23,7 +23,7 @@ from typing import Final, TypeVar
 import pyarrow as pa
 
 from widetable import options as opt
-from widetable.commit.barrier_table import check_barriers
+from widetable.commit.barriers.barrier_table import check_barriers
 from widetable.derived_options import check_derived, index_options, widen_options
 from widetable.errors import InvalidError, WidetableError
 from widetable.field_options import FIELD_OPTION

@@ -23,10 +23,10 @@ from typing import Final, TypeVar
 import pyarrow.compute as pc
 
 from widetable.barrier_options import BARRIER_INTERVAL, BARRIERS_KEPT
-from widetable.commit.barrier_state import state_at
-from widetable.commit.barrier_table import interval_of
-from widetable.commit.committer import Committer
-from widetable.commit.revision_notes import notes_of
+from widetable.commit.barriers.barrier_state import state_at
+from widetable.commit.barriers.barrier_table import interval_of
+from widetable.commit.notes.revision_notes import notes_of
+from widetable.commit.transaction.committer import Committer
 from widetable.errors import NotFoundError
 from widetable.operations.handle.chosen_state import ChosenState, scan_of
 from widetable.operations.handle.compaction_threads import wait_for_changelogs

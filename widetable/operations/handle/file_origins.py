@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from widetable.commit.committer import Committer
+from widetable.commit.transaction.committer import Committer
 from widetable.errors import DamagedError, NotFoundError
 from widetable.format.bucket_id import BucketId
 from widetable.format.human_units import time_text

@@ -14,8 +14,8 @@ import uuid
 from collections.abc import Iterator
 from typing import Final
 
-from widetable.commit.lease import LONGEST_MILLIS, try_lease
-from widetable.commit.lease_renewal import LEASE_RENEWAL
+from widetable.commit.notes.lease import LONGEST_MILLIS, try_lease
+from widetable.commit.notes.lease_renewal import LEASE_RENEWAL
 from widetable.write.table_state import TableState
 
 LEASE_MILLIS: Final = LONGEST_MILLIS

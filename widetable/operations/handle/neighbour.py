@@ -8,7 +8,7 @@ in none and for a name that is none, UnsupportedError for a branch, NotFoundErro
 
 from __future__ import annotations
 
-from widetable.commit.schema_store import SchemaStore
+from widetable.commit.snapshots.schema_store import SchemaStore
 from widetable.errors import InvalidError, NotFoundError, UnsupportedError
 from widetable.operations.handle.open_table import OpenTable
 from widetable.paths import MAIN_BRANCH, TablePaths, table_name, table_root

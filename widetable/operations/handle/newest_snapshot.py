@@ -22,9 +22,9 @@ import contextlib
 from collections.abc import Iterator
 from typing import Final
 
-from widetable.commit.committer import Committer
-from widetable.commit.live_files import Buckets, Partitions
-from widetable.commit.read_lease import LONGEST_MILLIS, ReadLease, hold_if_taken
+from widetable.commit.holds.read_lease import LONGEST_MILLIS, ReadLease, hold_if_taken
+from widetable.commit.snapshots.live_files import Buckets, Partitions
+from widetable.commit.transaction.committer import Committer
 from widetable.errors import NotFoundError
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.snapshot import Snapshot

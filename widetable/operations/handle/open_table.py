@@ -9,10 +9,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from widetable.commit.committer import Committer
-from widetable.commit.consumer_store import ConsumerStore
 from widetable.commit.holds.tag_store import TagStore
-from widetable.commit.table_identity import check_identity
+from widetable.commit.notes.consumer_store import ConsumerStore
+from widetable.commit.snapshots.table_identity import check_identity
+from widetable.commit.transaction.committer import Committer
 from widetable.derived_value import derived_value
 from widetable.errors import NotFoundError
 from widetable.paths import TablePaths

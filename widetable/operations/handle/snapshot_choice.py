@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from widetable.arguments import whole_number
 from widetable.commit.holds.tag_store import TagStore
-from widetable.commit.snapshot_store import SnapshotStore
+from widetable.commit.snapshots.snapshot_store import SnapshotStore
 from widetable.errors import InvalidError, NotFoundError
 from widetable.format.snapshot import Snapshot
 from widetable.moment import Moment, epoch_millis

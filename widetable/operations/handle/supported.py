@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from widetable import join_options
 from widetable import options as opt
-from widetable.commit.barrier_table import check_barriers
+from widetable.commit.barriers.barrier_table import check_barriers
 from widetable.derived_value import once_per_object
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.merge.engine import PartialMerge, engine_of

@@ -35,10 +35,10 @@ from typing import Final, TypeAlias
 
 from widetable import options as opt
 from widetable.arguments import whole_number
-from widetable.commit.committer import Committer
+from widetable.commit.barriers.level0_labels import Level0Labels
+from widetable.commit.holds.retired_snapshots import RetiredSnapshots
 from widetable.commit.holds.tag_store import TagStore
-from widetable.commit.level0_labels import Level0Labels
-from widetable.commit.retired_snapshots import RetiredSnapshots
+from widetable.commit.transaction.committer import Committer
 from widetable.errors import NotFoundError, UnsupportedError
 from widetable.format.manifest_entry import ADD
 from widetable.format.snapshot import Snapshot

@@ -26,8 +26,8 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Final
 
-from widetable.commit.barrier_state import BarrierState, Member
-from widetable.commit.snapshot_times import is_ahead
+from widetable.commit.barriers.barrier_state import BarrierState, Member
+from widetable.commit.snapshots.snapshot_times import is_ahead
 from widetable.derived_options import WIDENER_RUN
 from widetable.format.human_units import duration_text, last_seen_text
 

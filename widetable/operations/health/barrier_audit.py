@@ -23,7 +23,7 @@ from dataclasses import replace
 from typing import Final
 
 from widetable.barrier_options import BARRIER_INTERVAL
-from widetable.commit.barrier_state import (
+from widetable.commit.barriers.barrier_state import (
     BARRIERS,
     UNKNOWN,
     WRITER,
@@ -31,7 +31,7 @@ from widetable.commit.barrier_state import (
     label_of,
     state_at,
 )
-from widetable.commit.level0_labels import Level0Labels
+from widetable.commit.barriers.level0_labels import Level0Labels
 from widetable.errors import DamagedError, NotFoundError
 from widetable.format.snapshot import COMMIT_KIND_COMPACT, COMMIT_KIND_OVERWRITE, Snapshot
 from widetable.operations.health.audit_report import Finding, Findings

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from widetable import options as opt
-from widetable.commit.live_files import LiveFiles
+from widetable.commit.snapshots.live_files import LiveFiles
 from widetable.format.bucket_id import BucketId, by_bucket
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ADD, ManifestEntry

@@ -6,13 +6,13 @@ Raises StorageError.
 
 from __future__ import annotations
 
-from widetable.commit.consumer_store import ConsumerStore
+from widetable.commit.barriers.writer_registration import damaged_registrations
+from widetable.commit.holds.pin_file import damaged_pins
+from widetable.commit.holds.read_lease import damaged_read_leases
 from widetable.commit.holds.tag_store import TagStore
-from widetable.commit.lease import damaged_leases
-from widetable.commit.pin_file import damaged_pins
-from widetable.commit.read_lease import damaged_read_leases
-from widetable.commit.snapshot_store import SnapshotStore
-from widetable.commit.writer_registration import damaged_registrations
+from widetable.commit.notes.consumer_store import ConsumerStore
+from widetable.commit.notes.lease import damaged_leases
+from widetable.commit.snapshots.snapshot_store import SnapshotStore
 from widetable.errors import DamagedError
 from widetable.paths import TablePaths
 from widetable.storage.file_io import FileIO

@@ -29,10 +29,10 @@ from typing import Final
 
 from widetable import options as opt
 from widetable.arguments import flag
-from widetable.commit.committed import MANY_USERS, MAX_USERS, users_of
-from widetable.commit.committer import Committer
-from widetable.commit.live_files import LiveFiles
-from widetable.commit.snapshot_times import ahead
+from widetable.commit.snapshots.committed import MANY_USERS, MAX_USERS, users_of
+from widetable.commit.snapshots.live_files import LiveFiles
+from widetable.commit.snapshots.snapshot_times import ahead
+from widetable.commit.transaction.committer import Committer
 from widetable.counted import counted
 from widetable.derived_value import derived_value
 from widetable.errors import InvalidError, NotFoundError, WidetableError

@@ -17,9 +17,9 @@ from typing import Final
 
 import numpy as np
 
-from widetable.commit.hash_indexes import read_index
-from widetable.commit.live_files import LiveFiles
-from widetable.commit.partition_buckets import hashes_of_files
+from widetable.commit.snapshots.hash_indexes import read_index
+from widetable.commit.snapshots.live_files import LiveFiles
+from widetable.commit.transaction.partition_buckets import hashes_of_files
 from widetable.counted import counted
 from widetable.errors import DamagedError, NotFoundError
 from widetable.format.bucket_id import by_bucket

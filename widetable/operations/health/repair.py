@@ -20,8 +20,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from widetable.arguments import flag
-from widetable.commit.barrier_table import check_rows_stay
-from widetable.commit.committer import Committer
+from widetable.commit.barriers.barrier_table import check_rows_stay
+from widetable.commit.transaction.committer import Committer
 from widetable.counted import counted
 from widetable.errors import ConflictError, InvalidError, UnsupportedError
 from widetable.operations.handle.compaction_threads import wait_for_compactions

@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-from widetable.commit.commit_result import CommitResult
+from widetable.commit.transaction.commit_result import CommitResult
 from widetable.counted import counted
 from widetable.errors import (
     ConflictError,

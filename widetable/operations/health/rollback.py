@@ -18,9 +18,9 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from widetable.arguments import flag
-from widetable.commit.barrier_table import check_rows_stay
-from widetable.commit.commit_result import CommitResult
-from widetable.commit.committer import Committer
+from widetable.commit.barriers.barrier_table import check_rows_stay
+from widetable.commit.transaction.commit_result import CommitResult
+from widetable.commit.transaction.committer import Committer
 from widetable.errors import (
     ConflictError,
     NotFoundError,

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Final
 
-from widetable.commit.live_files import LiveFiles, live
+from widetable.commit.snapshots.live_files import LiveFiles, live
 from widetable.counted import counted
 from widetable.errors import DamagedError, UnsupportedError
 from widetable.format.bucket_id import BucketId

@@ -15,10 +15,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from widetable import options as opt
 from widetable.barrier_options import BARRIER_INTERVAL
-from widetable.commit.barrier_state import BarrierState, state_at
-from widetable.commit.committer import Committer
-from widetable.commit.lease import holder
-from widetable.commit.writer_registration import registrations, silent_jobs
+from widetable.commit.barriers.barrier_state import BarrierState, state_at
+from widetable.commit.barriers.writer_registration import registrations, silent_jobs
+from widetable.commit.notes.lease import holder
+from widetable.commit.transaction.committer import Committer
 from widetable.counted import counted
 from widetable.errors import DamagedError, NotFoundError
 from widetable.format.bucket_id import by_bucket

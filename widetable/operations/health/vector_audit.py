@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 
 from widetable import options as opt
-from widetable.commit.live_files import LiveFiles
+from widetable.commit.snapshots.live_files import LiveFiles
 from widetable.counted import counted
 from widetable.errors import DamagedError, NotFoundError
 from widetable.format.bucket_id import BucketId, by_bucket

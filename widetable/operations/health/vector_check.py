@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from widetable.commit.live_files import LiveFiles
+from widetable.commit.snapshots.live_files import LiveFiles
 from widetable.counted import counted
 from widetable.errors import WidetableError
 from widetable.format.deletion_vector import deleted_rows

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from widetable.commit.committed import RESCALED
-from widetable.commit.committer import Committer
-from widetable.commit.touched_keys import touches_rows
+from widetable.commit.snapshots.committed import RESCALED
+from widetable.commit.transaction.committer import Committer
+from widetable.commit.transaction.touched_keys import touches_rows
 from widetable.errors import DamagedError, NotFoundError
 from widetable.format.snapshot import Snapshot
 from widetable.operations.health.file_damage import damaged_files

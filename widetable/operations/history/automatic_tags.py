@@ -25,9 +25,9 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from widetable.commit.holds.tag_store import TagStore
-from widetable.commit.passed_over import if_there
-from widetable.commit.snapshot_store import SnapshotStore
-from widetable.commit.snapshot_times import is_ahead
+from widetable.commit.notes.skipped_files import if_there
+from widetable.commit.snapshots.snapshot_store import SnapshotStore
+from widetable.commit.snapshots.snapshot_times import is_ahead
 from widetable.errors import NotFoundError, StorageError
 from widetable.format.snapshot import Snapshot, Tag
 from widetable.machine_clock import now_millis

@@ -29,10 +29,10 @@ from contextlib import suppress
 from dataclasses import replace
 
 from widetable.arguments import flag, text
-from widetable.commit.branch_mark import begin_to_drop, branch_life, claim, finish
-from widetable.commit.lost_snapshots import mark_snapshots
-from widetable.commit.parsed_back import parsed_back
-from widetable.commit.schema_store import SchemaStore
+from widetable.commit.snapshots.branch_mark import begin_to_drop, branch_life, claim, finish
+from widetable.commit.snapshots.lost_snapshots import mark_snapshots
+from widetable.commit.snapshots.read_back import parsed_back
+from widetable.commit.snapshots.schema_store import SchemaStore
 from widetable.errors import InvalidError, NotFoundError, StorageError, UnsupportedError
 from widetable.field_options import DERIVED_OPTION
 from widetable.format.snapshot import Snapshot, snapshot_from_json

@@ -26,13 +26,13 @@ from typing import Final
 
 from widetable import retention_options as retention
 from widetable.arguments import LARGEST, flag
-from widetable.commit.clock import Clock, SystemClock
-from widetable.commit.committer import Committer
-from widetable.commit.consumer_store import ConsumerStore
+from widetable.commit.holds.retired_snapshots import RetiredSnapshots
+from widetable.commit.holds.snapshot_holds import forget_holds
 from widetable.commit.holds.tag_store import TagStore
-from widetable.commit.retired_snapshots import RetiredSnapshots
-from widetable.commit.snapshot_holds import forget_holds
-from widetable.commit.snapshot_times import Times
+from widetable.commit.notes.clock import Clock, SystemClock
+from widetable.commit.notes.consumer_store import ConsumerStore
+from widetable.commit.snapshots.snapshot_times import Times
+from widetable.commit.transaction.committer import Committer
 from widetable.errors import NotFoundError, StorageError, UnsupportedError
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.handle.supported import check_writable

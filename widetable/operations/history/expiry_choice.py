@@ -24,7 +24,7 @@ from typing import Any
 
 from widetable import retention_options as retention
 from widetable.arguments import whole_number
-from widetable.commit.snapshot_times import TimeOf, following, is_ahead
+from widetable.commit.snapshots.snapshot_times import TimeOf, following, is_ahead
 from widetable.format.manifest_entry import DELETE, ManifestEntry
 from widetable.option import Option
 from widetable.option_checks import check_retained

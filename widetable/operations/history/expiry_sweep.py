@@ -18,9 +18,9 @@ from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from widetable.commit.committer import Committer
-from widetable.commit.live_files import LiveFiles
-from widetable.commit.retired_snapshots import RetiredSnapshots
+from widetable.commit.holds.retired_snapshots import RetiredSnapshots
+from widetable.commit.snapshots.live_files import LiveFiles
+from widetable.commit.transaction.committer import Committer
 from widetable.errors import NotFoundError
 from widetable.format.manifest_entry import DELETE, ManifestEntry
 from widetable.format.snapshot import Snapshot

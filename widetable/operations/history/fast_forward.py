@@ -30,16 +30,16 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from widetable.arguments import flag
-from widetable.commit.barrier_table import check_rows_stay
-from widetable.commit.branch_mark import begin_anew
-from widetable.commit.consumer_store import ConsumerStore
+from widetable.commit.barriers.barrier_table import check_rows_stay
+from widetable.commit.holds.retired_snapshots import RetiredSnapshots
 from widetable.commit.holds.tag_store import TagStore
-from widetable.commit.last_commits import LastCommits
-from widetable.commit.lost_snapshots import mark_again, mark_snapshots
-from widetable.commit.parsed_back import parsed_back
-from widetable.commit.retired_snapshots import RetiredSnapshots
-from widetable.commit.schema_store import SchemaStore
-from widetable.commit.snapshot_store import SnapshotStore
+from widetable.commit.notes.consumer_store import ConsumerStore
+from widetable.commit.snapshots.branch_mark import begin_anew
+from widetable.commit.snapshots.last_commits import LastCommits
+from widetable.commit.snapshots.lost_snapshots import mark_again, mark_snapshots
+from widetable.commit.snapshots.read_back import parsed_back
+from widetable.commit.snapshots.schema_store import SchemaStore
+from widetable.commit.snapshots.snapshot_store import SnapshotStore
 from widetable.errors import ConflictError, InvalidError
 from widetable.format.snapshot import Snapshot, snapshot_from_json
 from widetable.operations.handle.compaction_threads import wait_for_compactions

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import logging
 
-from widetable.commit.consumer_store import ConsumerStore
 from widetable.commit.holds.tag_store import TagStore
-from widetable.commit.lost_snapshots import no_snapshot
-from widetable.commit.snapshot_store import SnapshotStore
+from widetable.commit.notes.consumer_store import ConsumerStore
+from widetable.commit.snapshots.lost_snapshots import no_snapshot
+from widetable.commit.snapshots.snapshot_store import SnapshotStore
 from widetable.errors import InvalidError
 from widetable.operations.handle.open_table import OpenTable
 from widetable.paths import TablePaths

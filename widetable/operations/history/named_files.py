@@ -20,10 +20,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, TypeAlias
 
-from widetable.commit.branch_mark import had_branches
 from widetable.commit.holds.tag_store import TagStore
-from widetable.commit.live_files import Buckets, LiveFiles, Partitions
-from widetable.commit.snapshot_store import SnapshotStore
+from widetable.commit.snapshots.branch_mark import had_branches
+from widetable.commit.snapshots.live_files import Buckets, LiveFiles, Partitions
+from widetable.commit.snapshots.snapshot_store import SnapshotStore
 from widetable.errors import ConflictError, DamagedError, NotFoundError
 from widetable.format.index_manifest import index_file_sizes
 from widetable.format.manifest_entry import ADD, ManifestEntry

@@ -37,10 +37,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from widetable.arguments import LARGEST, flag, whole_number
-from widetable.commit.clock import Clock, SystemClock
-from widetable.commit.committer import Committer
-from widetable.commit.snapshot_holds import forget_holds
-from widetable.commit.snapshot_store import SnapshotStore
+from widetable.commit.holds.snapshot_holds import forget_holds
+from widetable.commit.notes.clock import Clock, SystemClock
+from widetable.commit.snapshots.snapshot_store import SnapshotStore
+from widetable.commit.transaction.committer import Committer
 from widetable.errors import DamagedError, NotFoundError
 from widetable.format.snapshot import Snapshot
 from widetable.operations.handle.open_table import OpenTable

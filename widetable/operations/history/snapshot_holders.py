@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import Final, NamedTuple
 
-from widetable.commit.clock import Clock
-from widetable.commit.committer import Committer
-from widetable.commit.consumer_store import ConsumerStore
-from widetable.commit.snapshot_holds import holds_in_force
+from widetable.commit.holds.snapshot_holds import holds_in_force
+from widetable.commit.notes.clock import Clock
+from widetable.commit.notes.consumer_store import ConsumerStore
+from widetable.commit.transaction.committer import Committer
 from widetable.operations.handle.barrier_scan import needed_for_barriers
 from widetable.write.table_state import TableState
 

@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from widetable.commit.committer import Committer
+from widetable.commit.transaction.committer import Committer
 from widetable.errors import NotFoundError
 from widetable.format.manifest_entry import DELETE
 from widetable.format.snapshot import Snapshot

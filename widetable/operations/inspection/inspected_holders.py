@@ -11,8 +11,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from widetable.commit.lease import noted_leases
-from widetable.commit.snapshot_holds import noted_holds
+from widetable.commit.holds.snapshot_holds import noted_holds
+from widetable.commit.notes.lease import noted_leases
 from widetable.operations.handle.lookup_caches import complete_caches
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.history.expiry import table_space

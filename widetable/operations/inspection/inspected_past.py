@@ -13,8 +13,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from widetable import options as opt
-from widetable.commit.committer import Committer
-from widetable.commit.passed_over import pass_over, readable
+from widetable.commit.notes.skipped_files import pass_over, readable
+from widetable.commit.transaction.committer import Committer
 from widetable.format.snapshot import Snapshot, Tag
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.history.branches import branches as branch_names

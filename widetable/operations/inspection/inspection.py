@@ -21,8 +21,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from widetable import options as opt
+from widetable.commit.holds.snapshot_holds import kept_snapshots
 from widetable.commit.holds.tag_store import TagStore
-from widetable.commit.snapshot_holds import kept_snapshots
 from widetable.counted import counted
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.operations.compaction.backlog import (

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from widetable.commit.committed import commit_millis
-from widetable.commit.lease import noted_lease
-from widetable.commit.lease_term import Force, NotedLease
+from widetable.commit.notes.lease import noted_lease
+from widetable.commit.notes.lease_term import Force, NotedLease
+from widetable.commit.snapshots.committed import commit_millis
 from widetable.format.bucket_id import BucketId, by_bucket
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ManifestEntry

@@ -19,8 +19,8 @@ from datetime import datetime
 from functools import partial
 from typing import Final
 
-from widetable.commit.clock import Clock
-from widetable.commit.committer import Committer
+from widetable.commit.notes.clock import Clock
+from widetable.commit.transaction.committer import Committer
 from widetable.counted import counted
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.format.human_units import size_text

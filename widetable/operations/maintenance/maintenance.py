@@ -29,11 +29,11 @@ from typing import Final, NamedTuple, TypeAlias
 
 from widetable import options as opt
 from widetable.arguments import LONGEST_MILLIS, flag, whole_number
-from widetable.commit.clock import Clock, SystemClock
-from widetable.commit.committer import Committer
-from widetable.commit.compaction_wishes import CompactionWishes
-from widetable.commit.lease import holder
-from widetable.commit.schema_store import SchemaStore
+from widetable.commit.notes.clock import Clock, SystemClock
+from widetable.commit.notes.compaction_requests import CompactionWishes
+from widetable.commit.notes.lease import holder
+from widetable.commit.snapshots.schema_store import SchemaStore
+from widetable.commit.transaction.committer import Committer
 from widetable.errors import NotFoundError, StorageError, WidetableError
 from widetable.format.human_units import duration_text
 from widetable.lsm.bucket_plan import Scope

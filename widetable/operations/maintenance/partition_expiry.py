@@ -22,7 +22,7 @@ from typing import Final
 
 from widetable import retention_options as retention
 from widetable.arguments import flag
-from widetable.commit.committer import Committer
+from widetable.commit.transaction.committer import Committer
 from widetable.counted import counted
 from widetable.errors import ConflictError, UnsupportedError
 from widetable.format.manifest_entry import ManifestEntry

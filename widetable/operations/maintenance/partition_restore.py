@@ -18,9 +18,9 @@ from functools import partial
 from typing import Any, Final
 
 from widetable.arguments import flag
-from widetable.commit.barrier_table import check_rows_stay
-from widetable.commit.commit_result import CommitResult
-from widetable.commit.committer import Committer
+from widetable.commit.barriers.barrier_table import check_rows_stay
+from widetable.commit.transaction.commit_result import CommitResult
+from widetable.commit.transaction.committer import Committer
 from widetable.errors import ConflictError, NotFoundError
 from widetable.format.deletion_vector import DeletedRows
 from widetable.format.manifest_entry import Identity as FileIdentity

@@ -28,9 +28,9 @@ import time
 from typing import Any, Final
 
 from widetable.arguments import whole_number
-from widetable.commit.barrier_table import check_rows_stay
-from widetable.commit.commit_result import CommitResult
-from widetable.commit.committer import Committer
+from widetable.commit.barriers.barrier_table import check_rows_stay
+from widetable.commit.transaction.commit_result import CommitResult
+from widetable.commit.transaction.committer import Committer
 from widetable.counted import counted
 from widetable.errors import ConflictError, UnsupportedError
 from widetable.format.snapshot import Snapshot

@@ -41,13 +41,13 @@ from typing import Any, Final
 import pyarrow as pa
 
 from widetable import options as opt
-from widetable.commit.barrier_table import check_rows_stay
-from widetable.commit.committer import Committer
-from widetable.commit.copy_place import begun_copy, copies_beside, copy_place
-from widetable.commit.hash_indexes import read_index
-from widetable.commit.live_files import LiveFiles
-from widetable.commit.manifest_cache import ManifestCache
-from widetable.commit.schema_store import SchemaStore
+from widetable.commit.barriers.barrier_table import check_rows_stay
+from widetable.commit.notes.copy_place import begun_copy, copies_beside, copy_place
+from widetable.commit.snapshots.hash_indexes import read_index
+from widetable.commit.snapshots.live_files import LiveFiles
+from widetable.commit.snapshots.manifest_cache import ManifestCache
+from widetable.commit.snapshots.schema_store import SchemaStore
+from widetable.commit.transaction.committer import Committer
 from widetable.errors import (
     ConflictError,
     InvalidError,

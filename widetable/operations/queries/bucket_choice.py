@@ -15,9 +15,9 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from widetable.commit.hash_indexes import HashIndexes
-from widetable.commit.live_files import LiveFiles
-from widetable.commit.partition_buckets import partition_buckets
+from widetable.commit.snapshots.hash_indexes import HashIndexes
+from widetable.commit.snapshots.live_files import LiveFiles
+from widetable.commit.transaction.partition_buckets import partition_buckets
 from widetable.format.bucket_hash import bucket_ids, key_hashes
 from widetable.operations.handle.chosen_state import ChosenState
 from widetable.operations.queries.requested_keys import BucketsIn, Numbers

@@ -18,9 +18,9 @@ import logging
 from collections.abc import Collection, Iterator
 from typing import Final
 
-from widetable.commit.committed import last_of, users_of
-from widetable.commit.committed_columns import columns_of
-from widetable.commit.passed_over import if_there
+from widetable.commit.notes.skipped_files import if_there
+from widetable.commit.snapshots.committed import last_of, users_of
+from widetable.commit.snapshots.committed_columns import columns_of
 from widetable.merge.aggregate_functions import columns_that_count
 from widetable.operations.handle.open_table import OpenTable
 from widetable.warning_code import WarningCode, warn

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from widetable.commit.committed import EXPIRED_ROWS
+from widetable.commit.snapshots.committed import EXPIRED_ROWS
 from widetable.counted import counted
 from widetable.derived_options import widen_options
 from widetable.errors import DamagedError, InvalidError, NotFoundError

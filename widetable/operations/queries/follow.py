@@ -29,7 +29,7 @@ from typing import Final
 import pyarrow as pa
 
 from widetable.arguments import seconds
-from widetable.commit.clock import Clock, SystemClock
+from widetable.commit.notes.clock import Clock, SystemClock
 from widetable.errors import NotFoundError
 from widetable.moment import Moment, epoch_millis
 from widetable.not_pickled import not_pickled

@@ -24,7 +24,7 @@ from typing import Any
 import pyarrow as pa
 
 from widetable.arguments import names, whole_number
-from widetable.commit.read_lease import ReadLease
+from widetable.commit.holds.read_lease import ReadLease
 from widetable.errors import InvalidError, NotFoundError
 from widetable.forked_child import SharedByThreads
 from widetable.not_pickled import not_pickled

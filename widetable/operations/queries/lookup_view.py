@@ -30,7 +30,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from widetable.commit.live_files import LiveFiles
+from widetable.commit.snapshots.live_files import LiveFiles
 from widetable.counted import counted
 from widetable.errors import InvalidError
 from widetable.format.bucket_id import BucketId

@@ -21,10 +21,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from widetable.commit.commit_identity import Identity
-from widetable.commit.commit_result import CommitResult
-from widetable.commit.live_files import LiveFiles
-from widetable.commit.touched_keys import key_batches, sorted_keys, touched_among, touched_files
+from widetable.commit.snapshots.live_files import LiveFiles
+from widetable.commit.transaction.commit_identity import Identity
+from widetable.commit.transaction.commit_result import CommitResult
+from widetable.commit.transaction.touched_keys import (
+    key_batches,
+    sorted_keys,
+    touched_among,
+    touched_files,
+)
 from widetable.errors import ConflictError, InvalidError, NotFoundError, UnsupportedError
 from widetable.format.bucket_id import by_bucket
 from widetable.format.data_file_meta import DataFileMeta

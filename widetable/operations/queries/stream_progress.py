@@ -19,9 +19,9 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from widetable.commit.clock import Clock, SystemClock
-from widetable.commit.consumer_store import ConsumerStore
-from widetable.commit.read_lease import LONGEST_MILLIS, ReadLease, hold
+from widetable.commit.holds.read_lease import LONGEST_MILLIS, ReadLease, hold
+from widetable.commit.notes.clock import Clock, SystemClock
+from widetable.commit.notes.consumer_store import ConsumerStore
 from widetable.errors import NotFoundError, StorageError
 from widetable.read.expired import expired
 from widetable.read.stream_plan import Offset

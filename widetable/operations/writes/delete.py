@@ -31,9 +31,9 @@ import pyarrow.compute as pc
 
 from widetable import options as opt
 from widetable.arguments import flag
-from widetable.commit.barrier_table import check_needs_no_writer, check_rows_stay
-from widetable.commit.commit_identity import Identity
-from widetable.commit.commit_result import CommitResult
+from widetable.commit.barriers.barrier_table import check_needs_no_writer, check_rows_stay
+from widetable.commit.transaction.commit_identity import Identity
+from widetable.commit.transaction.commit_result import CommitResult
 from widetable.derived_options import derived_columns
 from widetable.errors import ConflictError, InvalidError, NotFoundError, UnsupportedError
 from widetable.format.snapshot import COMMIT_KIND_APPEND, COMMIT_KIND_OVERWRITE

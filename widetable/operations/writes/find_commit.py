@@ -6,7 +6,7 @@ snapshots are searched backwards.
 
 from __future__ import annotations
 
-from widetable.commit.commit_identity import Identity
+from widetable.commit.transaction.commit_identity import Identity
 from widetable.errors import NotFoundError
 from widetable.format.snapshot import Snapshot
 from widetable.operations.handle.open_table import OpenTable

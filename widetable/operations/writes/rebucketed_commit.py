@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
-from widetable.commit.commit_result import CommitResult
+from widetable.commit.transaction.commit_result import CommitResult
 from widetable.errors import ConflictError, InvalidError, NotFoundError
 from widetable.lsm.moved_rows import moved
 from widetable.operations.handle.open_table import OpenTable

@@ -20,12 +20,12 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from widetable.barrier_options import BARRIER_STAGE
-from widetable.commit.barrier_state import state_at
-from widetable.commit.barrier_step import Act, BarrierStep, completed_by
-from widetable.commit.barrier_table import interval_of
-from widetable.commit.commit_identity import Identity
-from widetable.commit.committed_columns import union
-from widetable.commit.staged_commit import StagedCommit, stage, unstage
+from widetable.commit.barriers.barrier_state import state_at
+from widetable.commit.barriers.barrier_step import Act, BarrierStep, completed_by
+from widetable.commit.barriers.barrier_table import interval_of
+from widetable.commit.barriers.staged_commit import StagedCommit, stage, unstage
+from widetable.commit.snapshots.committed_columns import union
+from widetable.commit.transaction.commit_identity import Identity
 from widetable.errors import StorageError
 from widetable.format.manifest_entry import ADD, ManifestEntry
 from widetable.operations.handle.open_table import OpenTable

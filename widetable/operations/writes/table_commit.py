@@ -18,9 +18,9 @@ from functools import partial
 
 from widetable import options as opt
 from widetable.arguments import flag, items
-from widetable.commit.barrier_step import BarrierStep
-from widetable.commit.commit_identity import Identity
-from widetable.commit.commit_result import CommitResult
+from widetable.commit.barriers.barrier_step import BarrierStep
+from widetable.commit.transaction.commit_identity import Identity
+from widetable.commit.transaction.commit_result import CommitResult
 from widetable.operations.compaction.compaction_after_commit import compact_after_commit
 from widetable.operations.compaction.unattended import warn_unattended
 from widetable.operations.handle import compaction_threads

@@ -19,10 +19,10 @@ from typing import Any, Final
 import pyarrow as pa
 
 from widetable.arguments import flag, instance, items, text, whole_number
-from widetable.commit.barrier_table import check_needs_no_writer, check_rows_stay
-from widetable.commit.commit_identity import Identity
-from widetable.commit.commit_result import CommitResult
-from widetable.commit.newest import Look
+from widetable.commit.barriers.barrier_table import check_needs_no_writer, check_rows_stay
+from widetable.commit.transaction.commit_identity import Identity
+from widetable.commit.transaction.commit_result import CommitResult
+from widetable.commit.transaction.table_head import Look
 from widetable.derived_options import check_not_derived
 from widetable.errors import ConflictError, InvalidError, UnsupportedError
 from widetable.format.snapshot import COMMIT_KIND_APPEND, COMMIT_KIND_OVERWRITE

@@ -16,7 +16,7 @@ manifests and indexes raises.
 from __future__ import annotations
 
 from widetable import options as opt
-from widetable.commit.partition_buckets import partition_buckets
+from widetable.commit.transaction.partition_buckets import partition_buckets
 from widetable.errors import UnsupportedError
 from widetable.operations.handle.open_table import OpenTable
 from widetable.schema import TableSchema

@@ -1,0 +1,331 @@
+"""Which data files a snapshot has: its manifest lists, their manifests, and the entries that are left of them.
+
+Source: Paimon `AbstractFileStoreScan`, `FileEntry.mergeEntries`; format.md sections 3 and 4. Live = the entries
+of the base list, then of the delta list, each DELETE cancelling the ADD before it:
+
+    base list      manifest 1    + a, level 0    + b, level 0
+    delta list     manifest 2    - a, level 0    + a, level 5       a file that moved: the same name, another identity
+    live                         + b, level 0    + a, level 5
+
+Manifests that cannot hold a wanted partition or bucket, by what their list says, are not read. Of
+files with a deletion vector, the index manifest says where it is. All that is recorded of what is
+read is compared (`recorded`). Raises NotFoundError when the snapshot has expired, DamagedError
+for bytes that are no manifest or not the recorded one, and for a missing one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain, repeat
+from typing import Any, TypeVar
+
+from widetable.commit.snapshots.file_checks import (
+    check_manifest,
+    check_name,
+    check_rows,
+    check_size,
+)
+from widetable.commit.snapshots.manifest_cache import (
+    MANIFEST_CACHE,
+    DecodedIndex,
+    DecodedList,
+    DecodedManifest,
+    ManifestCache,
+)
+from widetable.errors import DamagedError, NotFoundError
+from widetable.format.binary_row import decode_row
+from widetable.format.bucket_id import BucketId
+from widetable.format.data_file_meta import DataFileMeta
+from widetable.format.index_manifest import IndexEntry, read_index_manifest
+from widetable.format.manifest_entry import ADD, DELETE, ManifestEntry, combine
+from widetable.format.manifest_file import ManifestFileMeta, read_manifest
+from widetable.format.manifest_list import read_manifest_list
+from widetable.format.plain_value import value_order
+from widetable.format.snapshot import Snapshot
+from widetable.paths import TablePaths
+from widetable.storage.file_io import FileIO
+from widetable.types import DataType
+
+D = TypeVar("D", DecodedIndex, DecodedList, DecodedManifest)
+Partitions = frozenset[bytes]
+Buckets = frozenset[int]
+ManifestFilter = Callable[[ManifestFileMeta], bool]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LiveFiles:
+    """partition_types: of the partition columns, in their order; none for unpartitioned tables.
+    cache: of decoded files, by path, shared by all tables of the process. counted: whether counts
+    of files and rows are compared.
+
+    Threads may share it. In a pickle the cache is left out.
+    """
+
+    file_io: FileIO
+    paths: TablePaths
+    partition_types: Sequence[DataType]
+    cache: ManifestCache = MANIFEST_CACHE
+    counted: bool = field(default=True, kw_only=True)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in self.__dict__.items() if name != "cache"}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        """With the cache of the process that it comes to."""
+        self.__dict__.update(state, cache=MANIFEST_CACHE)
+
+    def uncached(self) -> LiveFiles:
+        """The same for who looks for damage: each manifest is read again, once, whatever the process has of it."""
+        return replace(self, cache=ManifestCache())
+
+    def uncounted(self) -> LiveFiles:
+        """The same for an audit, which reports itself where files and rows are not as many as recorded."""
+        return replace(self.uncached(), counted=False)
+
+    def of_branch(self, paths: TablePaths) -> LiveFiles:
+        """The same for snapshots of another branch."""
+        return replace(self, paths=paths)
+
+    def live_entries(
+        self,
+        snapshot: Snapshot | None,
+        partitions: Partitions | None = None,
+        buckets: Buckets | None = None,
+        manifest_filter: ManifestFilter | None = None,
+    ) -> list[ManifestEntry]:
+        """The ADD entries that are live at `snapshot` (None: no snapshot yet, no entries), oldest first.
+
+        partitions, buckets: only these (both given: their combinations); None: all. manifest_filter: False for
+        manifests that the caller knows to hold nothing for it by their partition stats; the entries of the
+        others are not filtered by it. With partitions or buckets the order is that of time within
+        each bucket only. Rows are held against the snapshot's count only where all manifests are
+        read.
+        """
+        if snapshot is None:
+            return []
+        may_hold = manifest_pruner(self.partition_types, partitions, buckets)
+        found: list[ManifestEntry] = []
+        for meta in self.manifests(snapshot):
+            if may_hold(meta) and (manifest_filter is None or manifest_filter(meta)):
+                found.extend(_wanted(self.manifest(meta, snapshot), partitions, buckets))
+        left = live(found)
+        if self.counted and partitions is None and buckets is None and manifest_filter is None:
+            check_rows(snapshot, "live", left, snapshot.total_record_count)
+        return self._marked(left, snapshot)
+
+    def index(self, snapshot: Snapshot | None) -> tuple[IndexEntry, ...]:
+        """The entries of a snapshot's index manifest; none when it has none."""
+        if snapshot is None or snapshot.index_manifest is None:
+            return ()
+        return self._index(snapshot.index_manifest, snapshot).entries
+
+    def marked(self, files: Iterable[DataFileMeta], snapshot: Snapshot) -> tuple[DataFileMeta, ...]:
+        """Files of a snapshot with what its index says of their deleted rows."""
+        if snapshot.index_manifest is None:
+            return tuple(files)
+        deleted = self._index(snapshot.index_manifest, snapshot).deleted_rows
+        return tuple(file._replace(deleted=deleted.get(file.file_name)) for file in files)
+
+    def _marked(self, entries: list[ManifestEntry], snapshot: Snapshot) -> list[ManifestEntry]:
+        """The same with what the index says of rows that count no more."""
+        if snapshot.index_manifest is None:
+            return entries
+        if not self._index(snapshot.index_manifest, snapshot).deleted_rows:
+            return entries
+        files = self.marked((entry.file for entry in entries), snapshot)
+        return [entry._replace(file=file) for entry, file in zip(entries, files, strict=True)]
+
+    def _index(self, name: str, snapshot: Snapshot) -> DecodedIndex:
+        return self._held(name, snapshot, DecodedIndex, read_index_manifest, self.paths)
+
+    def bucket_count(self, snapshot: Snapshot | None, partition: bytes) -> int | None:
+        """Of a partition, which may have been made when the table had another number; None where it has no files."""
+        entries = self.live_entries(snapshot, frozenset([partition]))
+        return entries[0].total_buckets if entries else None
+
+    def delta_entries(self, snapshot: Snapshot) -> list[ManifestEntry]:
+        """What this snapshot itself added and deleted, in order."""
+        found = self._entries(snapshot.delta_manifest_list, snapshot)
+        if self.counted:
+            check_rows(snapshot, "added less deleted", found, snapshot.delta_record_count)
+        return found
+
+    def changelog_entries(self, snapshot: Snapshot) -> list[ManifestEntry]:
+        """The changelog files of this snapshot, in order; none when it has no changelog."""
+        if snapshot.changelog_manifest_list is None:
+            return []
+        found = self._entries(snapshot.changelog_manifest_list, snapshot)
+        if self.counted:
+            check_rows(snapshot, "changelog", found, snapshot.changelog_record_count)
+        return found
+
+    def _entries(self, list_name: str, snapshot: Snapshot) -> list[ManifestEntry]:
+        metas = self.manifest_list(list_name, snapshot)
+        return [entry for meta in metas for entry in self.manifest(meta, snapshot).entries]
+
+    def manifests(self, snapshot: Snapshot) -> tuple[ManifestFileMeta, ...]:
+        """All manifests of a snapshot in order: the base list of the next one, before any are merged."""
+        base = self.manifest_list(snapshot.base_manifest_list, snapshot)
+        return base + self.manifest_list(snapshot.delta_manifest_list, snapshot)
+
+    def manifest_list(self, name: str, snapshot: Snapshot) -> tuple[ManifestFileMeta, ...]:
+        """What a list of the snapshot names, in order. Compared each time with what this snapshot
+        says of it, as another one may have put it into the cache.
+        """
+        held = self._held(name, snapshot, DecodedList, read_manifest_list)
+        size_bytes = snapshot.list_bytes.get(name)
+        if size_bytes is not None:
+            check_size(self.paths.manifest(name), held, size_bytes, f"snapshot {snapshot.id}")
+        return held.metas
+
+    def manifest(self, meta: ManifestFileMeta, snapshot: Snapshot) -> DecodedManifest:
+        """The entries of a manifest, compared with what this list says of it. snapshot: that
+        names the list.
+        """
+        path = self.paths.manifest(meta.file_name)
+        held = self._held(meta.file_name, snapshot, DecodedManifest, read_manifest)
+        check_size(path, held, meta.file_size, "its list")
+        if self.counted:
+            check_manifest(path, held, meta)
+        return held
+
+    def _held(
+        self,
+        name: str,
+        snapshot: Snapshot,
+        kind: type[D],
+        read: Callable[[bytes, str], Iterable[Any]],
+        *more: TablePaths,
+    ) -> D:
+        """What was decoded of a file that the snapshot names. more: for what is made of it."""
+        path = self.paths.manifest(name)
+        held = self.cache.get(path)
+        if not isinstance(held, kind):
+            data = self._read(path, snapshot)
+            held = kind(read(data, path), len(data), *more)
+            self.cache.put(path, held)
+        return held
+
+    def _read(self, path: str, snapshot: Snapshot) -> bytes:
+        """Expiry removes a snapshot's file after its manifests are of no use: a missing manifest means either."""
+        try:
+            data = self.file_io.read(path)
+        except NotFoundError as cause:
+            if not self.file_io.exists(self.paths.snapshot(snapshot.id)):
+                raise NotFoundError(
+                    self.paths.snapshot(snapshot.id),
+                    found="an expired snapshot",
+                    expected="a snapshot that is still kept",
+                    action="Read a newer snapshot, or a tag; a stream begins anew with another checkpoint.",
+                ) from cause
+            raise DamagedError(
+                path,
+                found="no such file",
+                expected=f"a file that snapshot {snapshot.id} names",
+                action="Restore the file, or go back to an older snapshot.",
+            ) from cause
+        check_name(path, data)
+        return data
+
+
+def live(entries: Sequence[ManifestEntry]) -> list[ManifestEntry]:
+    """The ADD entries that no later entry deletes, in order. A file added twice raises DamagedError.
+
+    The same answer as `combine` without its left over deletes; only files that some entry deletes are compared
+    by their whole identity.
+    """
+    deleted = {entry.file.file_name for entry in entries if entry.kind == DELETE}
+    plain_names = [entry.file.file_name for entry in entries if entry.file.file_name not in deleted]
+    if len(set(plain_names)) < len(plain_names):
+        combine(entries)
+    touched = combine(entry for entry in entries if entry.file.file_name in deleted)
+    left = {id(entry) for entry in touched if entry.kind == ADD}
+    return [entry for entry in entries if entry.file.file_name not in deleted or id(entry) in left]
+
+
+def manifest_pruner(
+    partition_types: Sequence[DataType], partitions: Partitions | None, buckets: Buckets | None
+) -> ManifestFilter:
+    """False only for manifests that hold no entry of these partitions and buckets.
+
+    A manifest with partitions "at" to "de" and buckets 0 to 2: asked for "be" it may hold
+    something, for "fr" it does not; for "be" and bucket 3 neither. No partitions at all (an empty
+    set) are in no manifest.
+    """
+    rows = None if partitions is None else [decode_row(row, partition_types) for row in partitions]
+    lowest, highest = (min(buckets), max(buckets)) if buckets else (0, -1)
+
+    def may_hold(meta: ManifestFileMeta) -> bool:
+        if buckets is not None and not _bucket_ranges_meet(meta, lowest, highest):
+            return False
+        if rows is None or not partition_types:
+            return rows is None or bool(rows)
+        return _any_in_range(meta, rows, partition_types)
+
+    return may_hold
+
+
+def _bucket_ranges_meet(meta: ManifestFileMeta, lowest: int, highest: int) -> bool:
+    """True when the list does not say which buckets a manifest has."""
+    if meta.min_bucket is None or meta.max_bucket is None:
+        return True
+    return meta.min_bucket <= highest and lowest <= meta.max_bucket
+
+
+def _any_in_range(
+    meta: ManifestFileMeta, rows: Iterable[tuple[Any, ...]], types: Sequence[DataType]
+) -> bool:
+    """Whether one of these partitions may be in a manifest; what its list does not say holds all."""
+    stats = meta.partition_stats
+    if int.from_bytes(stats.min_values[:4], "big") != len(types):
+        return True
+    entries = meta.num_added_files + meta.num_deleted_files
+    bounds = list(
+        zip(
+            decode_row(stats.min_values, types, meta.file_name),
+            decode_row(stats.max_values, types, meta.file_name),
+            chain(stats.null_counts, repeat(None)),
+            map(value_order, types),
+            strict=False,
+        )
+    )
+
+    def may_be(row: tuple[Any, ...]) -> bool:
+        for value, (low, high, nulls, order) in zip(row, bounds, strict=True):
+            if value is None:
+                excluded = nulls == 0
+            elif low is None or high is None:
+                excluded = nulls == entries
+            else:
+                excluded = not order(low) <= order(value) <= order(high)
+            if excluded:
+                return False
+        return True
+
+    return any(may_be(row) for row in rows)
+
+
+def _wanted(
+    manifest: DecodedManifest, partitions: Partitions | None, buckets: Buckets | None
+) -> Iterable[ManifestEntry]:
+    """The entries of these. Asks for the wanted buckets one by one, or goes through those that
+    the manifest has, whichever are fewer.
+    """
+    if partitions is None and buckets is None:
+        return manifest.entries
+    grouped = manifest.by_bucket
+    if (
+        partitions is not None
+        and buckets is not None
+        and len(partitions) * len(buckets) < len(grouped)
+    ):
+        keys = [BucketId(partition, bucket) for partition in partitions for bucket in buckets]
+    else:
+        keys = [
+            key
+            for key in grouped
+            if (partitions is None or key.partition in partitions)
+            and (buckets is None or key.number in buckets)
+        ]
+    return [entry for key in keys for entry in grouped.get(key, ())]

@@ -1,0 +1,133 @@
+"""The live files whose rows may count as later than those of a commit that is about to be published.
+
+A commit takes its sequence numbers when it begins. Files that others publish after that moment may have larger ones.
+They are found in the snapshots since then, so the cost is that of what was committed meanwhile, not of the table:
+
+    snapshot                 3     4     5     6
+    highest number so far    80    130   130   170     the commit's numbers begin at 100
+                                   ▲ the look goes back to here: all that snapshot 3 knew is below 100
+
+Most commits need no file of them: the snapshots say which columns were written since then (`values`).
+
+A file's columns are those of the commit that added it. The rows of a compaction's output have the columns of its inputs
+with such numbers: a merged row takes the number of its first record (decision 0007), so whatever went into a row with
+a number above 100 came in a file with one. Nothing is known of what other clients write, nor of an overwrite.
+
+In: snapshots, newest first. Out: `PublishedFile`s. Raises DamagedError and StorageError of reading manifests, and
+NotFoundError where the newest snapshot has expired; where older ones have, all live files are looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import filterfalse
+from typing import NamedTuple
+
+from widetable.commit.snapshots.committed import highest_sequence_number, remembers
+from widetable.commit.snapshots.committed_columns import columns_of, union
+from widetable.commit.snapshots.live_files import LiveFiles
+from widetable.commit.snapshots.snapshot_store import SnapshotStore
+from widetable.errors import NotFoundError
+from widetable.format.bucket_id import BucketId
+from widetable.format.data_file_meta import DataFileMeta
+from widetable.format.manifest_entry import ADD, DELETE, Identity, ManifestEntry
+from widetable.format.snapshot import COMMIT_KIND_APPEND, COMMIT_KIND_COMPACT, Snapshot
+from widetable.merge.order_dependence import UNKNOWN, Values
+
+
+class PublishedFile(NamedTuple):
+    """A live file, and what its rows with numbers above the commit's first one may hold."""
+
+    bucket: BucketId
+    file: DataFileMeta
+    values: Values
+
+
+@dataclass
+class PublishedFiles:
+    """For one commit; remembers from attempt to attempt what it has seen. first_number: the commit's lowest one."""
+
+    live_files: LiveFiles
+    snapshots: SnapshotStore
+    first_number: int
+    # Those that may have added such files, oldest first, and how many of them are in `_files`.
+    _newer: list[Snapshot] = field(default_factory=list, init=False)
+    _followed: int = field(default=0, init=False)
+    # False where one of them has expired.
+    _has_all: bool = field(default=True, init=False)
+    _files: dict[Identity, PublishedFile] = field(default_factory=dict, init=False)
+
+    def values(self, latest: Snapshot) -> Values:
+        """What all files of `behind` may hold, as the snapshots say it: no manifest is read."""
+        try:
+            self._look(latest)
+        except NotFoundError:
+            return UNKNOWN
+        compacting = partial(_is_ours, kind=COMMIT_KIND_COMPACT)
+        columns = union(columns_of(one) for one in filterfalse(compacting, self._newer))
+        is_known = self._has_all and columns is not None
+        return Values(columns, has_deletes=False) if is_known else UNKNOWN
+
+    def behind(self, latest: Snapshot) -> Iterable[PublishedFile]:
+        """Those that are live at `latest` and have a number from `first_number` on."""
+        try:
+            self._look(latest)
+            for snapshot in self._newer[self._followed :]:
+                self._follow(snapshot)
+                self._followed += 1
+        except NotFoundError:
+            if not self.snapshots.has_successor(latest.id - 1):
+                raise
+            entries = self.live_files.live_entries(latest)
+            self._files = {e.identity: _published(e, None) for e in entries if self._counts(e.file)}
+            self._newer, self._followed, self._has_all = [latest], 1, False
+        return self._files.values()
+
+    def _look(self, latest: Snapshot) -> None:
+        """Load what was published since the last look."""
+        newer: list[Snapshot] = []
+        one = latest
+        while not self._newer or one != self._newer[-1]:
+            highest = highest_sequence_number(one)
+            is_below = highest is not None and highest < self.first_number
+            if not is_below:
+                newer.append(one)
+            if is_below or one.id == 1:
+                self._newer, self._followed, self._files, self._has_all = [], 0, {}, True
+                break
+            one = self.snapshots.load(one.id - 1)
+        self._newer += reversed(newer)
+
+    def _follow(self, snapshot: Snapshot) -> None:
+        entries = self.live_files.delta_entries(snapshot)
+        taken = [entry for entry in entries if entry.kind == DELETE]
+        inputs = [self._files.pop(entry.identity, None) for entry in taken]
+        known = [file for file in inputs if file is not None and self._counts(file.file)]
+        for entry in entries:
+            if entry.kind == ADD and self._counts(entry.file):
+                self._files[entry.identity] = _published(entry, _columns(snapshot, entry, known))
+
+    def _counts(self, file: DataFileMeta) -> bool:
+        return file.max_sequence_number >= self.first_number
+
+
+def _is_ours(snapshot: Snapshot, kind: str) -> bool:
+    return snapshot.commit_kind == kind and remembers(snapshot)
+
+
+def _columns(
+    snapshot: Snapshot, entry: ManifestEntry, inputs: Iterable[PublishedFile]
+) -> frozenset[int] | None:
+    """Of a file that a snapshot adds. inputs: the counting files that the snapshot takes away."""
+    if snapshot.commit_kind == COMMIT_KIND_APPEND:
+        return columns_of(snapshot)
+    if _is_ours(snapshot, COMMIT_KIND_COMPACT):
+        return union(each.values.columns for each in inputs if each.bucket == entry.bucket_id)
+    return None
+
+
+def _published(entry: ManifestEntry, columns: frozenset[int] | None) -> PublishedFile:
+    values = Values(columns, entry.file.delete_row_count != 0)
+    return PublishedFile(entry.bucket_id, entry.file, values)

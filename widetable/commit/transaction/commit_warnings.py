@@ -1,0 +1,41 @@
+"""What a commit warns of, seldom: it goes through all the same. Raises nothing."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from widetable.commit.notes.rate_limited_log import Seldom
+from widetable.commit.snapshots.committed import MANY_USERS, MAX_USERS
+from widetable.commit.snapshots.snapshot_times import is_ahead
+from widetable.counted import counted
+from widetable.format.snapshot import Snapshot
+from widetable.retention_options import COMMIT_USER_RETENTION
+from widetable.warning_code import WarningCode
+
+# Apart from each other, so that one warning of a table does not silence the other.
+_MANY_WARNINGS: Final = Seldom()
+_AHEAD_WARNINGS: Final = Seldom()
+
+
+def warn_of_many_users(root: str, users: int) -> None:
+    """users: how many the newest snapshot remembers. root: of the table."""
+    if users >= MANY_USERS:
+        _MANY_WARNINGS.warn(
+            WarningCode.MANY_USERS,
+            root,
+            f"every snapshot remembers the last commits of {counted(users, 'commit user')}; past {MAX_USERS} those are "
+            f"forgotten that have been silent for {COMMIT_USER_RETENTION.key}: let a job keep its commit "
+            "user, instead of taking a new one in every run",
+        )
+
+
+def warn_of_clock(root: str, latest: Snapshot, now_millis: int) -> None:
+    """now_millis: of the machine that commits behind `latest`."""
+    if is_ahead(latest.time_millis, now_millis):
+        _AHEAD_WARNINGS.warn(
+            WarningCode.CLOCK_AHEAD,
+            root,
+            f"snapshot {latest.id}, of the user {latest.commit_user!r}, is "
+            f"{(latest.time_millis - now_millis) // 1000} s ahead of this machine's clock, whose time is taken: "
+            "set the clock of one of the two",
+        )

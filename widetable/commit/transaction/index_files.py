@@ -1,0 +1,109 @@
+"""The index manifest of a commit: that of the snapshot before, or one with new hashes and deletion vectors.
+
+In: the newest snapshot, what is asked, and the commit's delta. Out: the name of an index manifest, None where there is
+nothing to index. A commit that puts the rows of another snapshot back begins with the index of that one, all of whose
+files it writes anew: those that are there expire with their snapshot.
+
+    the commit                               its index manifest
+    only adds files                          that of the snapshot before: nothing is read
+    replaces files without vectors           that of the snapshot before
+    has new hashes                           their buckets' indexes written anew, the others as they are
+    marks files, or files with vectors go    their buckets' vectors written anew, the others as they are
+    puts rows back                           the target's, copied, less vectors of files that do not stay
+
+Raises ConflictError, UnsupportedError for indexes of an unknown kind, and what reading and writing
+files raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from widetable.commit.snapshots import deletion_vectors
+from widetable.commit.snapshots.hash_indexes import HashIndexes
+from widetable.commit.snapshots.live_files import LiveFiles
+from widetable.commit.snapshots.manifest_writer import ManifestWriter
+from widetable.commit.transaction.commit_request import CommitRequest
+from widetable.errors import NotFoundError, UnsupportedError
+from widetable.format.index_manifest import DELETION_VECTORS, HASH, IndexEntry
+from widetable.format.manifest_entry import ADD, DELETE, ManifestEntry
+from widetable.format.snapshot import Snapshot
+
+_KINDS: Final = (HASH, DELETION_VECTORS)
+
+
+class IndexFiles:
+    """For one table; threads may share it."""
+
+    def __init__(self, live_files: LiveFiles) -> None:
+        self._live_files = live_files
+        self.hashes: Final = HashIndexes(live_files.file_io, live_files.paths)
+
+    def next_manifest(
+        self,
+        latest: Snapshot | None,
+        asked: CommitRequest,
+        delta: Sequence[ManifestEntry],
+        writer: ManifestWriter,
+    ) -> str | None:
+        """Its name. What was written is in the writer, and what an attempt before wrote is deleted.
+
+        Asked in each attempt anew: another commit may have changed the index. Kinds are looked at
+        only where an index manifest is to be written, so other commits pass in a table with
+        unknown ones.
+        """
+        writer.discard([name for name in writer.written if name.startswith("index-")])
+        has_new = any(message.new_hashes for message in asked.messages)
+        marked, deleted = deletion_vectors.marked(asked.messages), _gone(delta)
+        if not (has_new or marked or deleted or asked.restores):
+            return None if latest is None else latest.index_manifest
+        source = latest if asked.restores is None else asked.restores
+        before = self._live_files.index(source)
+        after = list(before)
+        if has_new:
+            after = self.hashes.next_entries(after, asked.messages, writer)
+        vectors = {vector.data_file for entry in after for vector in entry.vectors}
+        gone = vectors & deleted
+        if asked.restores is not None:
+            gone = vectors - {identity[3] for identity in asked.keeps}
+        if marked or gone:
+            after = deletion_vectors.next_entries(after, gone, marked, writer)
+        if tuple(after) == before and source is latest:
+            return None if latest is None else latest.index_manifest
+        self._check_kinds(after)
+        if asked.restores is not None:
+            copies = (self._copied(each, writer) if each in before else each for each in after)
+            after = [each for each in copies if each is not None]
+        return writer.index_manifest(after) if after else None
+
+    def _copied(self, entry: IndexEntry, writer: ManifestWriter) -> IndexEntry | None:
+        """None for hashes that are missing: the next writer makes them anew (docs/decisions/0032)."""
+        try:
+            data = writer.file_io.read(writer.paths.index(entry.file_name))
+        except NotFoundError:
+            if entry.kind != HASH:
+                raise
+            return None
+        name, _ = writer.index_file(data)
+        return entry._replace(file_name=name)
+
+    def _check_kinds(self, entries: Sequence[IndexEntry]) -> None:
+        other = next((entry.kind for entry in entries if entry.kind not in _KINDS), None)
+        if other is not None:
+            raise UnsupportedError(
+                self._live_files.paths.root,
+                found=f"an index of the kind {other!r}",
+                expected=f"indexes of the kinds {', '.join(_KINDS)}",
+                action="Write the table with another client.",
+            )
+
+
+def _gone(delta: Sequence[ManifestEntry]) -> frozenset[str]:
+    """Data files that go; one that changes its level stays."""
+    added = {entry.file.file_name for entry in delta if entry.kind == ADD}
+    return frozenset(
+        entry.file.file_name
+        for entry in delta
+        if entry.kind == DELETE and entry.file.file_name not in added
+    )

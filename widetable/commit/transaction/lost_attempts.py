@@ -1,0 +1,32 @@
+"""How long a commit waits after it has lost a race, and when it has lost enough of them. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from widetable import options as opt
+from widetable.commit.transaction.attempts import Attempts
+from widetable.errors import ConflictError
+from widetable.format.snapshot import COMMIT_KIND_OVERWRITE
+from widetable.options import TableOptions
+
+_FIRST_WAIT_MILLIS: Final = 1.0
+LONGEST_WAIT_MILLIS: Final = 100.0  # the first wait doubles with each lost race, up to this
+
+
+def longest_wait_millis(
+    run: Attempts, elapsed_millis: float, options: TableOptions, path: str
+) -> float:
+    """Raises ConflictError where there is no time left, or an overwrite has lost too often."""
+    timeout_millis = options.get(opt.COMMIT_TIMEOUT)
+    too_late = timeout_millis is not None and elapsed_millis >= timeout_millis
+    is_overwrite = run.asked.kind == COMMIT_KIND_OVERWRITE
+    if too_late or (is_overwrite and run.retries > options.get(opt.COMMIT_MAX_RETRIES)):
+        raise ConflictError(
+            path,
+            found=f"{run.retries} lost races in {elapsed_millis:.0f} ms",
+            expected="to be first once",
+            action="Commit again with the same user and identifier, or raise commit.timeout or commit.max-retries.",
+        )
+    doubled: float = _FIRST_WAIT_MILLIS * 2 ** min(run.retries, 10)
+    return min(LONGEST_WAIT_MILLIS, doubled)

@@ -1,0 +1,67 @@
+"""What the dynamic buckets of a partition have: by their index files, and by their data files where there are none.
+
+In: the newest snapshot. Out: `PartitionBuckets` for a writer, whose commit then writes the indexes that are missing.
+Raises UnsupportedError for a partition with a fixed number of buckets, and what reading files raises.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from widetable import options as opt
+from widetable.commit.snapshots.hash_indexes import HashIndexes
+from widetable.commit.snapshots.live_files import LiveFiles
+from widetable.commit.transaction.touched_keys import key_batches
+from widetable.errors import UnsupportedError
+from widetable.format.bucket_hash import key_hashes
+from widetable.format.bucket_id import BucketId, by_bucket
+from widetable.format.manifest_entry import ManifestEntry
+from widetable.format.snapshot import Snapshot
+from widetable.kernels.bucket_hash import Hashes
+from widetable.write.dynamic_buckets import PartitionBuckets
+from widetable.write.table_state import TableState
+
+_DYNAMIC = -1
+
+
+def partition_buckets(
+    state: TableState,
+    live_files: LiveFiles,
+    indexes: HashIndexes,
+    snapshot: Snapshot | None,
+    partition: bytes,
+) -> PartitionBuckets:
+    """Of the partition at the snapshot, None for an empty table.
+
+    Reads each index file, 4 bytes a key, and of buckets without one the keys of all data files.
+    """
+    known = indexes.of_partition(live_files.index(snapshot), partition)
+    live = by_bucket(live_files.live_entries(snapshot, frozenset([partition])))
+    missing: dict[int, Hashes] = {}
+    for bucket, entries in live.items():
+        _check_dynamic(entries[0])
+        if bucket.number not in known:
+            missing[bucket.number] = hashes_of_files(state, bucket, entries)
+    return PartitionBuckets({**known, **missing}, missing, state.options)
+
+
+def hashes_of_files(state: TableState, bucket: BucketId, entries: list[ManifestEntry]) -> Hashes:
+    """Of all keys in data files of a bucket, each once, ascending; also of keys that these delete."""
+    found = [
+        np.unique(key_hashes(batch, state.schema))
+        for entry in entries
+        for batch in key_batches(state, bucket, entry.file)
+    ]
+    return np.unique(np.concatenate(found)) if found else np.empty(0, np.int32)
+
+
+def _check_dynamic(entry: ManifestEntry) -> None:
+    """A table of ours from before the option was written down has one bucket, whatever its schema says."""
+    if entry.total_buckets != _DYNAMIC:
+        raise UnsupportedError(
+            f"option {opt.BUCKET.key!r}",
+            found=f"dynamic buckets, and files of a partition with {entry.total_buckets}",
+            expected="files of dynamic buckets",
+            action="If widetable alone wrote the table, before it noted this option: "
+            "Catalog.alter_table(name, set_options={'bucket': '1'}). Else write with another client.",
+        )
