@@ -20,10 +20,10 @@ if typing.TYPE_CHECKING:
     from widetable.commit.barriers.writer_registration import Job, JobSink
     from widetable.commit.transaction.commit_result import CommitResult
     from widetable.delta_join import DeltaJoin
-    from widetable.derive.change_scan import ChangeScan
-    from widetable.derive.delta_join import JoinRound
-    from widetable.derive.inspector import Inspector
-    from widetable.derive.lookup_join import lookup_join
+    from widetable.derive.changes.change_scan import ChangeScan
+    from widetable.derive.joins.delta_join import JoinRound
+    from widetable.derive.lookups.lookup_join import lookup_join
+    from widetable.derive.upkeep.inspector import Inspector
     from widetable.errors import (
         ConflictError,
         DamagedError,

@@ -23,8 +23,8 @@ from widetable.commit.barriers.barrier_table import check_barriers
 from widetable.commit.notes.copy_place import begun_copy
 from widetable.commit.snapshots.lost_snapshots import rest_of_table
 from widetable.commit.snapshots.schema_store import SchemaStore
-from widetable.derive.derived_alteration import alter_table
-from widetable.derive.widen_schema import widened_columns
+from widetable.derive.upkeep.derived_alteration import alter_table
+from widetable.derive.widening.widen_schema import widened_columns
 from widetable.derived_options import check_derived
 from widetable.errors import InvalidError, NotFoundError
 from widetable.format.partition_value import check_partition_types

@@ -53,10 +53,10 @@ from widetable.commit.holds.pin_file import LookupPin
 from widetable.commit.holds.read_lease import ReadLease
 from widetable.commit.transaction.committer import Committer
 from widetable.counted import counted
-from widetable.derive.join_plan import JoinArguments
-from widetable.derive.joined_tables import LookupJoin, new_lookup_join
-from widetable.derive.late_rows import LateJoin
-from widetable.derive.pinned_join import KeptJoin, PinnedJoin, keep_join
+from widetable.derive.lookups.join_plan import JoinArguments
+from widetable.derive.lookups.joined_tables import LookupJoin, new_lookup_join
+from widetable.derive.lookups.late_rows import LateJoin
+from widetable.derive.lookups.pinned_join import KeptJoin, PinnedJoin, keep_join
 from widetable.derived_value import derived_value
 from widetable.forked_child import SharedByThreads
 from widetable.format.human_units import duration_text, last_seen_text, time_text

@@ -1,7 +1,7 @@
 """A table that holds the join of two others, and is kept so: made once, then brought up to date round by round.
 
 Raises InvalidError and UnsupportedError for a join that does not fit the tables, NotFoundError for a table that is not
-there, and what rounds raise (derive/delta_join).
+there, and what rounds raise (derive/joins/delta_join).
 
     users (id, name_id, city), key id, joined on name_id = id with names (id, name), key id:
         named (id, name_id, city, name), key id               the right table's key is the join key: a row of the
@@ -23,10 +23,10 @@ from widetable import join_options
 from widetable import options as opt
 from widetable.arguments import instance, names, refused, text, whole_number
 from widetable.catalog import Catalog
-from widetable.derive.delta_join import JoinRound, join_round
-from widetable.derive.index_table import buckets_of_derived
-from widetable.derive.join_progress import consumer_of
-from widetable.derive.joined_plan import (
+from widetable.derive.indexes.index_table import buckets_of_derived
+from widetable.derive.joins.delta_join import JoinRound, join_round
+from widetable.derive.joins.join_progress import consumer_of
+from widetable.derive.joins.joined_plan import (
     JoinDefinition,
     JoinedPlan,
     check_joined,

@@ -35,7 +35,7 @@ HOMES: Final = {
     "BarrierWriter": "operations.barriers.barrier_writer",
     "Catalog": "catalog",
     "ChangeFollower": "operations.queries.follow",
-    "ChangeScan": "derive.change_scan",
+    "ChangeScan": "derive.changes.change_scan",
     "ColumnEvent": "operations.queries.explanation",
     "CommitMessage": "write.commit_message",
     "CommitResult": "commit.transaction.commit_result",
@@ -50,11 +50,11 @@ HOMES: Final = {
     "FastForwardResult": "operations.history.fast_forward",
     "HeldBytes": "operations.history.table_space",
     "Inspection": "operations.inspection.inspection",
-    "Inspector": "derive.inspector",
+    "Inspector": "derive.upkeep.inspector",
     "Job": "commit.barriers.writer_registration",
     "JobDelay": "meta.delays",
     "JobSink": "commit.barriers.writer_registration",
-    "JoinRound": "derive.delta_join",
+    "JoinRound": "derive.joins.delta_join",
     "KeyRecord": "operations.queries.explanation",
     "LookupSession": "operations.queries.lookup_session",
     "LostRows": "operations.health.salvage",
@@ -78,7 +78,7 @@ HOMES: Final = {
     "Topology": "meta.topology",
     "WaitedWriter": "meta.table_progress",
     "WritingCommit": "operations.handle.file_origins",
-    "lookup_join": "derive.lookup_join",
+    "lookup_join": "derive.lookups.lookup_join",
 }
 
 

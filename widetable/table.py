@@ -16,13 +16,13 @@ from typing import Any
 import pyarrow as pa
 
 from widetable import options as opt
-from widetable.derive.derived_alteration import alter_options
-from widetable.derive.derived_audit import audit
-from widetable.derive.derived_state import doctor
-from widetable.derive.incremental import change_batches, changes, scan_changes
-from widetable.derive.index_lookup import lookup_index
-from widetable.derive.inspector import Inspector
-from widetable.derive.upkeep import maintain, maintainer
+from widetable.derive.indexes.index_lookup import lookup_index
+from widetable.derive.upkeep.derived_alteration import alter_options
+from widetable.derive.upkeep.derived_audit import audit
+from widetable.derive.upkeep.derived_state import doctor
+from widetable.derive.upkeep.incremental import change_batches, changes, scan_changes
+from widetable.derive.upkeep.inspector import Inspector
+from widetable.derive.upkeep.upkeep import maintain, maintainer
 from widetable.operations.compaction.compaction import compact
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.health.repair import repair

@@ -1,7 +1,7 @@
 """`lookup_join`: rows of a DataFrame, streaming or not, each with the row of a table that has its key.
 
 One narrow mapInArrow: nothing is shuffled or collected, the session keeps no state, and what comes out is a DataFrame
-like any other. Every task looks its rows' keys up itself, in one snapshot of the table (`derive/pinned_join.py`).
+like any other. Every task looks its rows' keys up itself, in one snapshot of the table (`derive/lookups/pinned_join.py`).
 Which one, decides where the tasks run:
 
     in a micro-batch      that of the batch's pin, which the first of its tasks makes (`commit/holds/lookup_pin.py`): a new

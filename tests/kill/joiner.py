@@ -11,7 +11,7 @@ from pathlib import Path
 
 import widetable as wt
 from tests.kill.killing_file_io import KillingFileIO, kill_now
-from widetable.derive.delta_join import join_round
+from widetable.derive.joins.delta_join import join_round
 
 JOINER_POINTS = ("consumer_not_moved",)
 

@@ -25,7 +25,7 @@ from widetable.cli.stop_signals import stop_on_signals
 from widetable.cli.tables import place_of
 from widetable.counted import counted
 from widetable.delta_join import DeltaJoin
-from widetable.derive.delta_join import JoinRound, join_round
+from widetable.derive.joins.delta_join import JoinRound, join_round
 from widetable.errors import InvalidError, StorageError
 from widetable.table import Table
 from widetable.warning_code import WarningCode, warn

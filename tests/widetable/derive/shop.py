@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
-from widetable.derive import touched_rows
+from widetable.derive.changes import touched_rows
 
 FACT_SCHEMA = pa.schema(
     [("id", pa.int64()), ("cust", pa.int64()), ("amount", pa.float64()), ("ts", pa.int64())]

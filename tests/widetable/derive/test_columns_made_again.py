@@ -12,7 +12,7 @@ import pytest
 
 import widetable as wt
 from tests.widetable.derive.shop import Shop
-from widetable.derive.widening import FACT
+from widetable.derive.widening.widening import FACT
 
 OPTIONS = {"widetable.fsync": "false"}
 SOURCE = pa.schema([("k", pa.int64()), ("x", pa.string()), ("y", pa.string())])

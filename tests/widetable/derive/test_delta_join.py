@@ -11,9 +11,9 @@ import pytest
 import widetable as wt
 from tests.joined import FAST, Joined, ManyToMany, changes, joined_at, newest
 from widetable.commit.notes.consumer_store import ConsumerStore
-from widetable.derive import delta_join, join_difference, join_side
-from widetable.derive.delta_join import join_round
-from widetable.derive.row_difference import row_difference
+from widetable.derive.changes.row_difference import row_difference
+from widetable.derive.joins import delta_join, join_difference, join_side
+from widetable.derive.joins.delta_join import join_round
 
 
 def test_case_23_both_sides_in_one_round_add_a_row(tmp_path: Path) -> None:

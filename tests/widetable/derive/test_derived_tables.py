@@ -10,7 +10,7 @@ import pytest
 
 import widetable as wt
 from tests.widetable.derive.shop import CUSTOMERS, Shop
-from widetable.derive import derived_tables
+from widetable.derive.upkeep import derived_tables
 from widetable.operations.maintenance.maintenance import Upkeep
 from widetable.operations.maintenance.maintenance_result import MaintenanceResult
 

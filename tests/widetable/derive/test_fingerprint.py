@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from widetable.derive.fingerprint import fingerprint_of, snapshot_facts
+from widetable.derive.changes.fingerprint import fingerprint_of, snapshot_facts
 
 
 def test_fingerprints_stay_what_they_were() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import widetable as wt
 from tests.widetable.derive.indexed import DIM, by_city, dim, disturb, maintained, write
 from widetable.commit.holds.read_lease import held_snapshots
-from widetable.derive.index_table import SOURCE, feed_index
+from widetable.derive.indexes.index_table import SOURCE, feed_index
 from widetable.derived_options import index_options
 from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
@@ -331,7 +331,7 @@ def feed(table: wt.Table, killed_when: str | None) -> None:
         raise Killed
 
     target = {
-        "written": "widetable.derive.index_table._committed_files",
+        "written": "widetable.derive.indexes.index_table._committed_files",
         "committed": "widetable.commit.notes.consumer_store.ConsumerStore.record",
     }
     with pytest.MonkeyPatch.context() as patch:

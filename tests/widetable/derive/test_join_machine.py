@@ -20,8 +20,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 import widetable as wt
 from tests.joined import changes, newest
 from widetable.commit.notes.consumer_store import ConsumerStore
-from widetable.derive import delta_join, join_difference, join_side, row_changes
-from widetable.derive.join_difference import JoinDifference
+from widetable.derive.changes import row_changes
+from widetable.derive.joins import delta_join, join_difference, join_side
+from widetable.derive.joins.join_difference import JoinDifference
 from widetable.operations.writes.table_commit import append_messages
 
 Row = dict[str, Any]

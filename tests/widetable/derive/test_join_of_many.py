@@ -19,10 +19,10 @@ from tests.faults import WRITES, Fault, FaultyFileIO
 from widetable.commit.holds.lookup_pin import PinnedBatch
 from widetable.commit.holds.pin_file import LookupPin, pinned_snapshots
 from widetable.commit.holds.read_lease import held_snapshots
-from widetable.derive import pinned_join as module
-from widetable.derive.join_plan import JoinArguments
-from widetable.derive.joined_tables import INDEX, LookupJoin, new_lookup_join
-from widetable.derive.pinned_join import PinnedJoin
+from widetable.derive.lookups import pinned_join as module
+from widetable.derive.lookups.join_plan import JoinArguments
+from widetable.derive.lookups.joined_tables import INDEX, LookupJoin, new_lookup_join
+from widetable.derive.lookups.pinned_join import PinnedJoin
 from widetable.operations.handle.open_table import OpenTable
 from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO

@@ -10,7 +10,7 @@ import pytest
 
 import widetable as wt
 from tests.joined import TAGS, A, B, joined_at, write
-from widetable.derive.delta_join import join_round
+from widetable.derive.joins.delta_join import join_round
 
 
 def test_other_writers_are_refused(tmp_path: Path) -> None:

@@ -15,11 +15,11 @@ import widetable as wt
 from tests.faults import Fault, FaultyFileIO
 from widetable.commit.holds.lookup_pin import PinnedBatch
 from widetable.commit.holds.pin_file import LookupPin
-from widetable.derive import late_rows as module
-from widetable.derive.join_plan import JoinArguments
-from widetable.derive.joined_tables import PENDING, LookupJoin, new_lookup_join
-from widetable.derive.late_rows import LateJoin
-from widetable.derive.late_table import BATCH, JOIN
+from widetable.derive.lookups import late_rows as module
+from widetable.derive.lookups.join_plan import JoinArguments
+from widetable.derive.lookups.joined_tables import PENDING, LookupJoin, new_lookup_join
+from widetable.derive.lookups.late_rows import LateJoin
+from widetable.derive.lookups.late_table import BATCH, JOIN
 from widetable.operations.handle.open_table import OpenTable
 from widetable.storage.local import LocalFileIO
 

@@ -16,11 +16,11 @@ import pytest
 
 import widetable as wt
 from widetable.commit.holds.read_lease import held_snapshots
-from widetable.derive import lookup_join
-from widetable.derive import pinned_join as module
-from widetable.derive.join_plan import JoinArguments
-from widetable.derive.joined_tables import LookupJoin, new_lookup_join
-from widetable.derive.pinned_join import PinnedJoin
+from widetable.derive.lookups import lookup_join
+from widetable.derive.lookups import pinned_join as module
+from widetable.derive.lookups.join_plan import JoinArguments
+from widetable.derive.lookups.joined_tables import LookupJoin, new_lookup_join
+from widetable.derive.lookups.pinned_join import PinnedJoin
 from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
 

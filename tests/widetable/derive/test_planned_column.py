@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
-from widetable.derive.join_plan import JoinArguments
-from widetable.derive.joined_tables import LookupJoin, new_lookup_join
-from widetable.derive.pinned_join import PinnedJoin
+from widetable.derive.lookups.join_plan import JoinArguments
+from widetable.derive.lookups.joined_tables import LookupJoin, new_lookup_join
+from widetable.derive.lookups.pinned_join import PinnedJoin
 
 LEFT = pa.table({"id": pa.array([10], pa.int64()), "k": pa.array([1], pa.int64())})
 ROW = {"a": 1, "b": 2}

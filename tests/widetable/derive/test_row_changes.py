@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import widetable as wt
 from tests.plain_rows import plain, python_rows
 from tests.random_table import data_of, make, stamped_commits, table_specs
-from widetable.derive import row_changes
-from widetable.derive.row_changes import changed_rows
+from widetable.derive.changes import row_changes
+from widetable.derive.changes.row_changes import changed_rows
 
 Rows = dict[str, str]
 

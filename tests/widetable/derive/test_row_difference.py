@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.bit_patterns import FLAT, cells, draw_column, draw_type
-from widetable.derive.equal_keys import distinct_rows, rows_without
-from widetable.derive.row_difference import row_difference
+from widetable.derive.changes.equal_keys import distinct_rows, rows_without
+from widetable.derive.changes.row_difference import row_difference
 
 KEY = ("k", "l")
 Rows = dict[tuple[Any, ...], tuple[Any, ...]]

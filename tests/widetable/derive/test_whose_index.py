@@ -11,7 +11,7 @@ import pytest
 
 import widetable as wt
 from tests.widetable.derive.indexed import DIM, by_city, dim, disturb, maintained, write
-from widetable.derive import index_table
+from widetable.derive.indexes import index_table
 
 
 def test_rows_of_others_for_an_index_are_refused(tmp_path: Path) -> None:

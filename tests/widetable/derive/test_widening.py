@@ -14,8 +14,9 @@ import widetable as wt
 from tests.widetable.derive.shop import CUSTOMERS, FACT_SCHEMA, WIDEN, Killed, Shop, once
 from widetable.cli.inspection_text import inspection_lines
 from widetable.commit.transaction.commit_identity import Identity
-from widetable.derive import touched_rows, widen_candidates, widening
-from widetable.derive.widening import DIM, FACT, widen_round
+from widetable.derive.changes import touched_rows
+from widetable.derive.widening import widen_candidates, widening
+from widetable.derive.widening.widening import DIM, FACT, widen_round
 from widetable.derived_options import widen_options
 from widetable.operations.writes.table_commit import append_messages
 from widetable.operations.writes.table_write import any_writer

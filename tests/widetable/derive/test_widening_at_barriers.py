@@ -19,9 +19,10 @@ from tests.widetable.derive.orders import (
     Orders,
 )
 from widetable.connector import Upkeep
-from widetable.derive import touched_rows, widen_candidates
-from widetable.derive.upkeep import maintainer
-from widetable.derive.widen_at_barrier import next_widened
+from widetable.derive.changes import touched_rows
+from widetable.derive.upkeep.upkeep import maintainer
+from widetable.derive.widening import widen_candidates
+from widetable.derive.widening.widen_at_barrier import next_widened
 from widetable.derived_options import widen_options
 from widetable.errors import ConflictError, InvalidError, NotFoundError, StorageError
 from widetable.operations.handle.barrier_scan import barrier_views

@@ -13,7 +13,8 @@ import pytest
 from tests.faults import FaultyFileIO
 from tests.tallies import Note
 from tests.widetable.derive.orders import FACT, INTERVAL, WIDENER, Killed, Orders
-from widetable.derive import touched_rows, widen_candidates
+from widetable.derive.changes import touched_rows
+from widetable.derive.widening import widen_candidates
 from widetable.errors import NotFoundError, StorageError
 from widetable.operations.writes.table_commit import append_messages
 from widetable.storage.file_io import FileIO

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from tests.widetable.derive.shop import Killed, Shop, once
 from widetable.commit.notes.consumer_store import ConsumerStore
-from widetable.derive import touched_rows, widen_candidates
-from widetable.derive.widening import DIM, FACT
+from widetable.derive.changes import touched_rows
+from widetable.derive.widening import widen_candidates
+from widetable.derive.widening.widening import DIM, FACT
 
 _ID, _CUST = st.integers(0, 5), st.none() | st.integers(6, 9)
 _STEP = st.one_of(

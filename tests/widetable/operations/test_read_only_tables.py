@@ -12,8 +12,8 @@ import pytest
 import widetable as wt
 from tests.read_only_disk import make_read_only
 from widetable.commit.holds.lookup_pin import PinnedBatch
-from widetable.derive.join_plan import JoinArguments
-from widetable.derive.joined_tables import new_lookup_join
+from widetable.derive.lookups.join_plan import JoinArguments
+from widetable.derive.lookups.joined_tables import new_lookup_join
 
 LEFT = pa.RecordBatch.from_pylist([{"ref": 7}])
 

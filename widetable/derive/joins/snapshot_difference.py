@@ -1,0 +1,78 @@
+"""In which rows two states of a table differ, whatever was written in between and however: Paimon's mode `diff`.
+
+    bucket with the same files in both      nothing, unread
+    key only in the later state             +I its row
+    key in both, with other values          -U the row before, +U the row after
+    key only in the earlier state           -D its row
+
+In: two chosen states, both with the columns of today. Out: batches, bucket by bucket; within a bucket first what the
+later state has, then what it has no more, each by key. A key that moved to another bucket (the
+table was rescaled) is looked up where it is in the other state, so it shows only if its row
+differs, in its later bucket. Memory: a batch of rows and what is looked up for it. Raises what
+scans and lookups raise.
+
+Each bucket is read once from either side: forwards for +I, -U and +U, backwards for -D, where
+keys that are still there are only looked up. So no side is held in memory, and a key is
+reported by one of the two passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+
+import pyarrow as pa
+
+from widetable.commit.snapshots.live_files import LiveFiles
+from widetable.derive.changes.equal_keys import rows_without
+from widetable.derive.changes.row_difference import row_difference
+from widetable.derive.joins.join_side import present
+from widetable.operations.handle.chosen_state import ChosenState
+from widetable.operations.queries.lookup_view import LookupView
+from widetable.read.scan import TableScan
+from widetable.read.split import Split, SplitRead
+
+
+def snapshot_difference(
+    live_files: LiveFiles, old: ChosenState, new: ChosenState, columns: Sequence[str]
+) -> Iterator[pa.Table]:
+    """columns: those of the primary key among them. The tables have `_row_kind` last."""
+    key = old.state.schema.primary_keys
+    before, after = _splits(live_files, old, columns), _splits(live_files, new, columns)
+    same = {bucket for bucket, split in before.items() if _equal(split, after.get(bucket))}
+    with (
+        closing(LookupView(old, live_files, columns)) as old_rows,
+        closing(LookupView(new, live_files, columns)) as new_rows,
+    ):
+        for bucket in [*after, *(bucket for bucket in before if bucket not in after)]:
+            if bucket in same:
+                continue
+            for rows in _rows(new, after.get(bucket), columns):
+                yield row_difference(_there(old_rows, rows, key), rows, key, with_before=True)
+            for rows in _rows(old, before.get(bucket), columns):
+                still = _there(new_rows, rows, key)
+                yield row_difference(rows_without(rows, key, still), rows.slice(0, 0), key)
+
+
+def _splits(
+    live_files: LiveFiles, at: ChosenState, columns: Sequence[str]
+) -> dict[tuple[bytes, int], Split]:
+    scan = TableScan(at.state, live_files, at.snapshot, columns, None, rescaled=at.is_rescaled)
+    return {(split.bucket.partition, split.bucket.number): split for split in scan.splits()}
+
+
+def _equal(one: Split, other: Split | None) -> bool:
+    """Whether both read the same rows of the same files."""
+    return other is not None and frozenset(one.files) == frozenset(other.files)
+
+
+def _rows(at: ChosenState, split: Split | None, columns: Sequence[str]) -> Iterator[pa.Table]:
+    for batch in () if split is None else SplitRead(at.state, split, tuple(columns)).to_batches():
+        yield pa.Table.from_batches([batch])
+
+
+def _there(view: LookupView, rows: pa.Table, key: Sequence[str]) -> pa.Table:
+    """The rows that the view has of these keys."""
+    keys = rows.select(list(key)).combine_chunks().to_batches()
+    found = view.lookup(keys[0]) if keys else rows.slice(0, 0)
+    return present(found, key).cast(rows.schema)

@@ -1,0 +1,246 @@
+"""What a lookup join does, decided and checked before a row is read: the rules for all who join.
+
+In: the left rows' Arrow schema, the schema of the table that is asked (the dim), and the arguments of
+`derive.lookup_join.lookup_join`. Out: a plan, a value that can be sent elsewhere. Pure.
+
+What `on` names of the dim decides how its rows are found, and how many a left row may have:
+
+    the whole primary key                               one at most, by key
+    leading columns of it, the bucket key among them    many, by prefix (partition columns always belong to it)
+    the columns of an index (option index.<columns>)    many, by the index, at the snapshot that the index fits
+
+Raises InvalidError for arguments of a wrong type, names that clash, key columns whose types do not become the dim's as
+writes take them, and an `on` that is none of the three; NotFoundError for columns that are not there.
+
+    dim: partitioned by p, primary key p, a, b, c, bucket key a
+    on c, b, a, p           whole key        asked for as p, a, b, c, whatever the order of `on`
+    on a, p                 prefix           also a, b, p; not b, p, which say no bucket
+    on a, b, c              whole key, with partitions=, which gives p
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from widetable.arguments import mapping, names, refused, text
+from widetable.derive.changes.join_partitions import JoinPartitions, parse_partitions
+from widetable.derive.joins.joined_plan import key_prefixes
+from widetable.derived_options import IndexOption, index_options
+from widetable.errors import InvalidError, NotFoundError
+from widetable.schema import ROW_KIND_COLUMN, TableSchema
+from widetable.types import DataField, arrow_field, arrow_type
+from widetable.write.safe_cast import key_cast
+
+LEFT, INNER = "left", "inner"
+REFUSE, KEY_ONLY = "refuse", "key-only"
+# When two names are the same.
+SameName = Callable[[str], str]
+
+
+@dataclass(frozen=True)
+class JoinArguments:
+    """As a caller gives them: see `lookup_join`. retractions: what becomes of left rows with the kinds -U and -D."""
+
+    on: Any
+    columns: Any = None
+    how: Any = LEFT
+    prefix: Any = ""
+    partitions: Any = None
+    retractions: Any = REFUSE
+    retry_batches: Any = 0
+    pending: Any = None
+    pending_key: Any = None
+
+
+@dataclass(frozen=True)
+class JoinPlan:
+    """keys: left column, and the dim's column that it is compared with. columns: of the dim. added: what they are in
+    the output. kind_column: of the left rows, where retractions get nulls. schema_id: with which it was planned.
+    is_prefix: `on` is only a part of the key. index: by which it is joined, with the keys in its order.
+    """
+
+    keys: tuple[tuple[str, DataField], ...]
+    columns: tuple[DataField, ...]
+    added: tuple[pa.Field, ...]
+    is_inner: bool
+    partitions: JoinPartitions | None
+    kind_column: str | None
+    schema_id: int
+    is_prefix: bool
+    index: IndexOption | None
+
+    @property
+    def has_many(self) -> bool:
+        """Whether a left row may have more than one match."""
+        return self.is_prefix or self.index is not None
+
+
+def plan_join(
+    left: pa.Schema, dim: TableSchema, given: JoinArguments, same_name: SameName = str
+) -> JoinPlan:
+    """same_name: two columns are the same when it gives the same for their names."""
+    how = _one_of(given.how, "how", (LEFT, INNER))
+    prefix = text(given.prefix, "prefix")
+    partitions = parse_partitions(given.partitions, dim)
+    left_of = _pairs(given.on)
+    way = _way(dim, list(left_of), without_partitions=partitions is not None)
+    keys = tuple((left_of[n], _checked_key(left, left_of[n], dim, n)) for n in way.names)
+    columns = _columns(dim, given.columns, way)
+    added = tuple(
+        arrow_field(column).with_name(prefix + column.name).with_nullable(True)
+        for column in columns
+    )
+    _check_clash(left, columns, added, same_name)
+    return JoinPlan(
+        keys,
+        columns,
+        added,
+        how == INNER,
+        partitions,
+        _kind_column(left, given.retractions, same_name),
+        dim.id,
+        way.is_prefix,
+        way.by,
+    )
+
+
+class _Way(NamedTuple):
+    """names: the columns of the dim that are compared, in the order in which they are asked for. by: an index."""
+
+    names: tuple[str, ...]
+    is_prefix: bool = False
+    by: IndexOption | None = None
+
+
+def _pairs(on: Any) -> dict[str, str]:
+    """Column of the dim to left column."""
+    pairs = mapping(on, "on") if isinstance(on, Mapping) else {n: n for n in names(on, "on")}
+    left_of: dict[str, str] = {}
+    for key, value in pairs.items():
+        name = text(value, f"value of on[{key!r}]")
+        if name in left_of:
+            raise InvalidError(
+                "on",
+                found=f"the column {name} of the joined table twice",
+                expected="each column once",
+                action="Give the left column that it is compared with.",
+            )
+        left_of[name] = key
+    return left_of
+
+
+def _way(dim: TableSchema, asked: Sequence[str], *, without_partitions: bool) -> _Way:
+    whole = dim.trimmed_primary_key if without_partitions else dim.primary_keys
+    prefixes = [] if without_partitions else key_prefixes(dim)
+    indexes = [] if without_partitions else index_options(dim.options)
+    ways = [
+        _Way(tuple(whole)),
+        *(_Way(prefix, is_prefix=True) for prefix in prefixes),
+        *(_Way(index.columns, by=index) for index in indexes),
+    ]
+    for way in ways:
+        if set(way.names) == set(asked):
+            return way
+    rest = " without its partition columns" if without_partitions else ""
+    shown = [
+        f"its whole primary key{rest}: {', '.join(whole)}",
+        *(f"leading columns of it: {', '.join(prefix)}" for prefix in prefixes),
+        *(f"those of an index: {', '.join(index.columns)}" for index in indexes),
+    ]
+    raise InvalidError(
+        "on",
+        found=f"the columns {', '.join(asked) or 'none'} of the joined table",
+        expected=f"each column once of {'; or '.join(shown)}",
+        action="Name the left columns that hold these, as a list, or as a dict of left to joined columns; or make an "
+        "index: option index.<column> = <database>.<table>.",
+    )
+
+
+def _checked_key(left: pa.Schema, name: str, dim: TableSchema, key: str) -> DataField:
+    if name not in left.names:
+        raise NotFoundError(
+            f"column {name!r}",
+            found="no such column in the left rows",
+            expected=f"one of {', '.join(left.names)}",
+            action="Correct on=.",
+        )
+    field = dim.field(key)
+    key_column(pa.nulls(0, left.field(left.names.index(name)).type), name, field)
+    return field
+
+
+def key_column(array: pa.Array, name: str, field: DataField) -> pa.Array:
+    """A left column in the type of the dim's."""
+    try:
+        return key_cast(array, field, arrow_type(field.type))
+    except InvalidError as wrong:
+        raise InvalidError(
+            f"column {name!r} of the left rows",
+            found=wrong.found,
+            expected=f"what column {field.name!r} of the joined table takes: {wrong.expected}",
+            action="Cast the column before the join.",
+        ) from wrong
+
+
+def _columns(dim: TableSchema, columns: Any, way: _Way) -> tuple[DataField, ...]:
+    """By default those that say something new; of several matches also what tells them apart."""
+    if columns is None:
+        known = way.names if way.is_prefix or way.by else dim.primary_keys
+        return tuple(field for field in dim.fields if field.name not in known)
+    return tuple(dim.field(name) for name in names(columns, "columns"))
+
+
+def _check_clash(
+    left: pa.Schema, columns: Sequence[DataField], added: Sequence[pa.Field], same_name: SameName
+) -> None:
+    seen: dict[str, str] = {}
+    for name in left.names:
+        if same_name(name) in seen:
+            raise InvalidError(
+                f"column {name!r} of the left rows",
+                found=f"the column twice, or {seen[same_name(name)]!r} beside it",
+                expected="each column once",
+                action="Drop or rename one.",
+            )
+        seen[same_name(name)] = name
+    for column, field in zip(columns, added, strict=True):
+        if same_name(field.name) in seen:
+            raise InvalidError(
+                f"column {column.name!r}",
+                found=f"a column {seen[same_name(field.name)]!r} before the join already",
+                expected="names that the left rows do not have",
+                action="Give prefix=, such as prefix='dim_', or the columns= that you need.",
+            )
+        seen[same_name(field.name)] = field.name
+
+
+def _kind_column(left: pa.Schema, retractions: Any, same_name: SameName) -> str | None:
+    """The column of row kinds, None without. A -U cannot be joined again with what its +I was
+    joined with, so such rows are refused, or passed on with nulls.
+    """
+    chosen = _one_of(retractions, "retractions", (REFUSE, KEY_ONLY))
+    wanted = same_name(ROW_KIND_COLUMN)
+    name: str | None = next((n for n in left.names if same_name(n) == wanted), None)
+    if name is None:
+        return None
+    if chosen == REFUSE:
+        raise InvalidError(
+            f"column {name!r}",
+            found="left rows that may retract what went out before, joined with other values",
+            expected="rows without row kinds",
+            action="Drop the column if all rows are adds. In Spark, retractions='key-only' hands -U and -D on with "
+            "nulls in the joined columns: right for sinks that remove by key, not for sums. For sums keep the joined "
+            "columns in the table itself (option widen.<foreign key>): its changelog takes back what it gave, and an "
+            "aggregation table adds it up (docs/replace-a-three-stream-join.md).",
+        )
+    return name
+
+
+def _one_of(value: Any, name: str, choices: Sequence[str]) -> str:
+    if isinstance(value, str) and value in choices:
+        return value
+    raise refused(value, name, " or ".join(map(repr, choices)))

@@ -1,0 +1,173 @@
+"""Left rows without a match that wait for one: tried again in the next batches, then given as misses.
+
+    batch b reads the pending table at the snapshot P(b) of its pin, which was chosen before anything of b was written
+
+    rows of b              without a match: kept as (join, key, b); no output yet
+    rows of P(b), of any   with a match: given out and deleted         one evaluation of the batch does this: the
+    batch a < b            b >= a + n: given as misses and deleted     caller elects it
+                           else they stay
+
+What is given out and what is written follow from P(b), the pinned snapshot of the joined table and the rows of b alone:
+a replay, with other partitions too, gives the same. Every write holds on the condition that nobody wrote its keys after
+P(b) (`touched_rows`): of several that do the same the first one counts, and one of an earlier batch that comes too late
+writes nothing. What is decided of a waiting row is written before the row is given out.
+
+The key tells the rows of a batch apart and is no null: else InvalidError. Two rows of a batch with the same key are
+seen in one piece of a task, and elsewhere unless they are equal in all columns: then they count as one that came again.
+A row whose columns of the join have a null can never match: it is a miss at once. Raises what joins, reads and commits
+raise.
+
+    n = 2      batch 5: row x has no match, kept as (join, x, 5)    6: none either, it stays    7: given out
+
+    batch 6              has a match for x: deletes it ── killed, x was not given out ──
+    batch 6, a replay    x is there at P(6): given out; its deletion is left out, as one is in
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from widetable.commit.holds.lookup_pin import PinnedBatch
+from widetable.commit.holds.pin_file import LookupPin
+from widetable.commit.transaction.commit_identity import Identity
+from widetable.derive.changes.row_difference import equal_rows
+from widetable.derive.changes.touched_rows import append_untouched
+from widetable.derive.lookups.joined_tables import PENDING, LookupJoin
+from widetable.derive.lookups.late_table import BATCH, JOIN, LateTable
+from widetable.derive.lookups.pinned_join import KeptJoin, PinnedJoin
+from widetable.errors import InvalidError
+from widetable.format.row_budget import memory_bytes
+from widetable.operations.queries.table_at import scan_at, view_at
+from widetable.read.filters import parse
+from widetable.schema import ROW_KIND_COLUMN
+
+_Mask: TypeAlias = npt.NDArray[np.bool_]
+
+# So much is written at once: a commit to the pending table for each.
+_PIECE_ROWS: Final = 1 << 16
+_PIECE_BYTES: Final = 64 << 20
+
+
+class LateJoin:
+    """One evaluation of a batch, or of a part of its rows."""
+
+    def __init__(
+        self, join: LookupJoin, batch: PinnedBatch, pin: LookupPin, kept: KeptJoin | None = None
+    ) -> None:
+        assert join.late is not None
+        self._late: LateTable = join.late
+        self._join = PinnedJoin(join, pin, kept)
+        self._left = [name for name, _ in join.plan.keys]
+        self._batch = batch
+        self._read_id = pin.other_id(PENDING)
+        self._notes: list[pa.Table] = []
+        self._rows = self._bytes = 0
+
+    def joined(
+        self, batches: Iterable[pa.RecordBatch], *, is_elected: bool
+    ) -> Iterator[pa.RecordBatch]:
+        """As `PinnedJoin.joined`. is_elected: one evaluation of the batch gives the rows that waited, before others."""
+        if is_elected:
+            for rows in self._join.joined(self._waiting(), self._retry):
+                self._write()
+                yield rows.select([name for name in rows.schema.names if name != BATCH])
+            self._write()
+        yield from self._join.joined(batches, self._first_try)
+        self._write()
+
+    def _waiting(self) -> Iterator[pa.RecordBatch]:
+        """The rows of this join at P(b), with their batches."""
+        table = self._late.table
+        schema = table.schema
+        names = [name for name in schema.names if name != JOIN]
+        mine = parse(pc.field(JOIN) == pc.scalar(self._batch.series), schema)
+        scan = scan_at(table, self._read_id, names, mine)
+        return iter(scan.to_batches())
+
+    def _retry(self, rows: pa.RecordBatch, found: _Mask) -> _Mask:
+        """Which of those that waited go on waiting."""
+        last = rows.column(BATCH).to_numpy() + self._late.batches
+        waits: _Mask = ~found & (self._batch.batch_id < last)
+        over = rows.filter(pa.array(~waits))
+        self._note(over, over.column(BATCH), "-D")
+        return waits
+
+    def _first_try(self, rows: pa.RecordBatch, found: _Mask) -> _Mask:
+        """Which of the batch's own begin to."""
+        waits = ~found
+        for name in self._left:
+            waits &= np.asarray(rows.column(name).is_valid().to_numpy(zero_copy_only=False))
+        chosen = rows.filter(pa.array(waits))
+        batches = pa.repeat(pa.scalar(self._batch.batch_id, pa.int64()), chosen.num_rows)
+        self._note(chosen, batches, "+I")
+        return waits
+
+    def _note(self, rows: pa.RecordBatch, batches: pa.Array, kind: str) -> None:
+        if not rows.num_rows:
+            return
+        names = [name for name in rows.schema.names if name != BATCH]
+        noted = pa.Table.from_batches([rows.select(names)])
+        for name, value in ((JOIN, self._batch.series), (ROW_KIND_COLUMN, kind)):
+            noted = noted.append_column(name, pa.repeat(pa.scalar(value), rows.num_rows))
+        self._notes.append(noted.append_column(BATCH, batches).replace_schema_metadata(None))
+        self._rows += rows.num_rows
+        self._bytes += memory_bytes(rows)
+        if self._rows >= _PIECE_ROWS or self._bytes >= _PIECE_BYTES:
+            self._write()
+
+    def _write(self) -> None:
+        """Commit what is noted, deletions first. Fewer rows written than noted means that some
+        were there already: of this batch's own an earlier try, or a second row of the same key.
+        """
+        notes, self._notes, self._rows, self._bytes = self._notes, [], 0, 0
+        for kind in ("-D", "+I"):
+            of_kind = [each for each in notes if each.column(ROW_KIND_COLUMN)[0].as_py() == kind]
+            if not of_kind:
+                continue
+            rows = pa.concat_tables(of_kind, promote_options="permissive")
+            if kind == "+I":
+                self._check_keys(rows)
+            # Nobody need find this commit again: its keys say whether it is in.
+            written = append_untouched(
+                self._late.table, rows, self._read_id, Identity.of(None, None)
+            )
+            if kind == "+I" and (written or 0) < rows.num_rows:
+                self._check_same(rows)
+
+    def _check_keys(self, rows: pa.Table) -> None:
+        key = rows.column(self._late.key)
+        if key.null_count:
+            raise self._wrong_key("null")
+        if pc.count_distinct(key).as_py() < rows.num_rows:
+            twice = next(each for each in key.value_counts().to_pylist() if each["counts"] > 1)
+            raise self._wrong_key(repr(twice["values"]))
+
+    def _check_same(self, rows: pa.Table) -> None:
+        """What stands there must be of an earlier try of this batch."""
+        table = self._late.table
+        latest_id = table._committer.snapshots.latest_id()
+        assert latest_id is not None
+        with closing(view_at(table, latest_id, None)) as view:
+            there = view.lookup(rows.select(list(table.schema.primary_keys)))
+        is_there = np.asarray(there.column(JOIN).is_valid().to_numpy(), np.bool_)
+        ours = rows.select(there.column_names).cast(there.schema)
+        others = is_there & ~equal_rows(ours, there)
+        if others.any():
+            raise self._wrong_key(repr(ours.column(self._late.key)[int(others.argmax())].as_py()))
+
+    def _wrong_key(self, found: str) -> InvalidError:
+        return InvalidError(
+            f"column {self._late.key!r} of the left rows, the pending_key",
+            found=f"{found}, in {self._batch}"
+            if found == "null"
+            else f"two rows of {self._batch} with {found}",
+            expected="a value that no other row of the batch has, the same in a replay",
+            action="Name a column that tells the rows apart, or leave retry_batches out.",
+        )

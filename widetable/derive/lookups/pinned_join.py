@@ -1,0 +1,408 @@
+"""A lookup join with one moment of the joined table: batches of left rows in, the same with its columns out.
+
+    left rows ─► gathered ─► their keys ─► rows of the pinned snapshot ─► one row out per match, in the left order
+
+By whole keys a left row has one match at most (`LookupView.lookup`). By a part of the key or by an index it may have
+many (`LookupView.matches`): these are found once for equal keys and spread over the left rows in pieces of bounded
+size. How many left rows are looked up at once is learned from what was found, and grows from few.
+
+A snapshot has the columns of its time. They are found by what a table keeps of a column for all its life, its id: one
+that was renamed is found, one that the snapshot does not have yet is null, one that it has no more is an error. Raises
+NotFoundError for that and for a snapshot that has expired, InvalidError for left rows that make no keys, and what
+lookups raise.
+
+    column of the dim    planned (schema 3)    snapshot of schema 2    snapshot of schema 5
+    id 4                 `city`                `town`: read as city    `city`
+    id 6, added in 3     `zip`                 not there: null         not there any more: NotFoundError
+
+Masks and numbers run over all left rows that are gathered, one batch of them behind the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from widetable.commit.holds.pin_file import LookupPin
+from widetable.derive.changes.join_partitions import partition_values
+from widetable.derive.lookups.join_plan import JoinPlan, key_column
+from widetable.derive.lookups.joined_tables import INDEX, LookupJoin
+from widetable.derive.lookups.planned_column import planned_column
+from widetable.errors import NotFoundError
+from widetable.format.row_budget import BATCH_BYTES, RowBudget, memory_bytes, row_bytes, rows_within
+from widetable.kernels.arrow_buffers import one_array
+from widetable.kernels.gather import take_rows
+from widetable.kernels.take_capacity import check_capacity_of_rows
+from widetable.operations.queries.kept_lookups import KeptLookups, PinnedSnapshot
+from widetable.operations.queries.lookup_view import Matches
+from widetable.operations.queries.row_gather import TooManyBytesError
+from widetable.row_kind import is_retraction
+from widetable.schema import TableSchema
+from widetable.types import arrow_type
+from widetable.write.write_batch import row_kinds
+
+_Mask: TypeAlias = npt.NDArray[np.bool_]
+# Given left rows and which of them have a match: which of the others to leave out now.
+LeaveOut: TypeAlias = Callable[[pa.RecordBatch, _Mask], _Mask]
+_Numbers: TypeAlias = npt.NDArray[np.int64]
+
+# Left rows that are looked up at once. One lookup of 100,000 keys takes much less than ten of 10,000.
+_MOST_ROWS: Final = 131_072
+_FIRST_ROWS: Final = 16_384
+# Nobody knows how many rows a key has, before the first ones come.
+_MOST_KEYS: Final = 16_384
+_FIRST_KEYS: Final = 256
+# Of left rows that are gathered, and what the rows that are found for them should take.
+_BYTES: Final = 64 << 20
+
+
+class KeptJoin(NamedTuple):
+    """What joins with a table leave to later ones: open files, and how many left rows are looked up at once, as is
+    learned from what was found.
+    """
+
+    lookups: KeptLookups
+    keys: KeptLookups | None
+    budget: RowBudget
+
+    def close(self) -> None:
+        """Let go of all files. May be called more than once."""
+        self.lookups.close()
+        if self.keys is not None:
+            self.keys.close()
+
+
+def keep_join(join: LookupJoin) -> KeptJoin:
+    """Nothing yet.
+    Many joins one after the other may have it, none at the same time; the caller closes it.
+    """
+    rows = (_FIRST_KEYS, _MOST_KEYS) if join.plan.has_many else (_FIRST_ROWS, _MOST_ROWS)
+    index = None if join.index is None else KeptLookups(join.index)
+    return KeptJoin(KeptLookups(join.table), index, RowBudget(_BYTES, *rows))
+
+
+class PinnedJoin:
+    """A join with one moment, which the caller holds. kept: of others before it, with the same columns.
+
+    Without it the files that it opens stay open until they are collected. Raises InvalidError
+    for a table that was dropped and made again. A pin without a snapshot (id 0) is that of an
+    empty table: nothing is found.
+    """
+
+    def __init__(
+        self,
+        join: LookupJoin,
+        pin: LookupPin,
+        kept: KeptJoin | None = None,
+    ) -> None:
+        join.check_identities()
+        self._plan = join.plan
+        self._pin = pin
+        self._snapshot = PinnedSnapshot(pin.snapshot_id, pin.time_millis)
+        self._lookups, self._keys, self._budget = kept or keep_join(join)
+        if pin.snapshot_id:
+            self._schema = join.table._committer.schemas.load(pin.schema_id)
+            self._asked = _asked(self._plan, self._schema, join.late is not None)
+
+    def joined(
+        self, batches: Iterable[pa.RecordBatch], leave_out: LeaveOut | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of the batches with the dim's columns, in batches of the sizes that came, or less; where a row may
+        have many matches, of bounded size.
+
+        leave_out: is asked once for each left row, batch by batch, before any of its batch
+        comes out; it may only leave out those without a match. Batches without rows are passed
+        over.
+        """
+        for gathered in self._gathered(batches):
+            yield from self._join(gathered, leave_out)
+
+    def _gathered(self, batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+        """Left rows for one lookup: many small batches together, a large one in slices. The
+        budget may change with each lookup, so it is asked for each slice.
+        """
+        gathered: list[pa.RecordBatch] = []
+        rows = size_bytes = 0
+        for batch in batches:
+            start = 0
+            while start < batch.num_rows:
+                part = batch.slice(start, self._budget.rows - rows)
+                gathered.append(part)
+                start += part.num_rows
+                rows += part.num_rows
+                size_bytes += memory_bytes(part)
+                if rows >= self._budget.rows or size_bytes >= _BYTES:
+                    yield gathered
+                    gathered, rows, size_bytes = [], 0, 0
+        if gathered:
+            yield gathered
+
+    def _join(
+        self, batches: Sequence[pa.RecordBatch], leave_out: LeaveOut | None
+    ) -> Iterator[pa.RecordBatch]:
+        plan = self._plan
+        keys = [
+            pa.chunked_array([key_column(batch.column(name), name, field) for batch in batches])
+            for name, field in plan.keys
+        ]
+        retracted = self._retracted(batches)
+        if self._plan.has_many:
+            yield from self._join_many(batches, keys, retracted, leave_out)
+            return
+        try:
+            found, hits = self._found(pa.Table.from_arrays(keys, [name for name, _ in plan.keys]))
+        except TooManyBytesError:
+            halves = _halves(batches)
+            if halves is None:
+                raise
+            for half in halves:
+                yield from self._join(half, leave_out)
+            return
+        start = 0
+        for batch in batches:
+            own = slice(start, start + batch.num_rows)
+            start += batch.num_rows
+            added = [column.slice(own.start, batch.num_rows) for column in found]
+            kept = self._kept(batch, hits[own] | retracted[own], leave_out)
+            yield from self._rows(batch, added, kept, retracted[own])
+
+    def _kept(self, batch: pa.RecordBatch, found: _Mask, leave_out: LeaveOut | None) -> _Mask:
+        """Which left rows come out. found: or passed on as they are."""
+        missed = np.zeros(len(found), np.bool_) if leave_out is None else leave_out(batch, found)
+        return found if self._plan.is_inner else ~missed
+
+    def _join_many(
+        self,
+        batches: Sequence[pa.RecordBatch],
+        keys: list[pa.ChunkedArray],
+        retracted: _Mask,
+        leave_out: LeaveOut | None,
+    ) -> Iterator[pa.RecordBatch]:
+        names = [name for name, _ in self._plan.keys]
+        matches = self._matches(pa.Table.from_arrays(keys, names))
+        counts = np.where(retracted, 0, matches.counts)
+        start = 0
+        for batch in batches:
+            own = slice(start, start + batch.num_rows)
+            start += batch.num_rows
+            found = Matches(matches.rows, matches.firsts[own], counts[own])
+            kept = self._kept(batch, (found.counts > 0) | retracted[own], leave_out)
+            schema = pa.schema([*batch.schema, *self._plan.added], batch.schema.metadata)
+            for lefts, places in _spread(batch, found, kept):
+                yield from _taken(batch, found.rows, lefts, places, schema)
+
+    def _matches(self, keys: pa.Table) -> Matches:
+        """Of each key. The rows have the added columns."""
+        count = keys.num_rows
+        if not self._pin.snapshot_id:
+            rows = pa.table([pa.nulls(0, f.type) for f in self._plan.added], self._names)
+            return Matches(rows, np.zeros(count, np.int64), np.zeros(count, np.int64))
+        if self._keys is None:
+            keys = keys.rename_columns(self._asked.keys)
+            found = self._lookups.matches(keys, self._asked.names, self._snapshot)
+        else:
+            found = self._by_index(self._keys, keys)
+        self._budget.saw(found.rows, count)
+        columns = self._columns(found.rows)
+        return found._replace(rows=pa.table(columns, self._names))
+
+    def _by_index(self, index: KeptLookups, keys: pa.Table) -> Matches:
+        """Keys by the values, then rows by the keys: what the index names is there, since both fit."""
+        assert self._plan.index is not None
+        keys = keys.rename_columns(list(self._plan.index.columns))
+        whole = self._schema.primary_keys
+        pinned = self._pin.other(INDEX)
+        snapshot = PinnedSnapshot(pinned.snapshot_id, pinned.time_millis)
+        found = index.matches(keys, whole, snapshot)
+        if set(self._asked.names) <= set(whole):
+            return found
+        rows = self._lookups.rows(found.rows, self._asked.names, self._snapshot)
+        return found._replace(rows=rows)
+
+    @property
+    def _names(self) -> list[str]:
+        return [str(number) for number in range(len(self._plan.added))]
+
+    def _rows(
+        self, batch: pa.RecordBatch, added: list[pa.Array], kept: _Mask, retracted: _Mask
+    ) -> Iterator[pa.RecordBatch]:
+        if retracted.any():
+            blank = pa.array(retracted)
+            added = [_nulled(column, blank) for column in added]
+        schema = pa.schema([*batch.schema, *self._plan.added], batch.schema.metadata)
+        rows = pa.RecordBatch.from_arrays([*batch.columns, *added], schema=schema)
+        if not kept.all():
+            rows = take_rows(rows, np.flatnonzero(kept))
+        if rows.num_rows:
+            yield rows
+
+    def _retracted(self, batches: Sequence[pa.RecordBatch]) -> _Mask:
+        name = self._plan.kind_column
+        if name is None:
+            return np.zeros(sum(batch.num_rows for batch in batches), np.bool_)
+        return np.concatenate([is_retraction(row_kinds(b.column(name), name)) for b in batches])
+
+    def _found(self, keys: pa.Table) -> tuple[list[pa.Array], _Mask]:
+        """The added columns, one row per key, and which keys were found."""
+        rows = keys.num_rows
+        if not self._pin.snapshot_id or self._pin.partitions == ():
+            return [pa.nulls(rows, f.type) for f in self._plan.added], np.zeros(rows, np.bool_)
+        if not self._asked.names:
+            return [pa.nulls(rows, f.type) for f in self._plan.added], np.ones(rows, np.bool_)
+        keys = keys.rename_columns(self._asked.keys)
+        if self._pin.partitions is None:
+            found = self._looked_up(keys)
+        else:
+            found = self._in_partitions(keys, self._pin.partitions)
+        return self._columns(found), self._hits(found)
+
+    def _columns(self, found: pa.Table) -> list[pa.Array]:
+        """The added ones."""
+        is_later = self._schema.id >= self._plan.schema_id
+        return [
+            pa.nulls(found.num_rows, arrow_type(field.type))
+            if name is None
+            else planned_column(
+                one_array(found.column(name)), self._schema.field(name), field, is_later=is_later
+            )
+            for field, name in zip(self._plan.columns, self._asked.columns, strict=True)
+        ]
+
+    def _in_partitions(self, keys: pa.Table, partitions: Sequence[bytes]) -> pa.Table:
+        """Of each key the row in the first of these that has one.
+        partitions: one at least, newest first.
+
+        Each partition is asked for the keys that were not found before it: with keys 1, 2, 3 of
+        which the newest has 2, the second one is asked for 1 and 3, and its rows take their
+        places.
+        """
+        found = None
+        for partition in partitions:
+            left = np.arange(keys.num_rows) if found is None else np.flatnonzero(~self._hits(found))
+            if not len(left):
+                break
+            asked = keys if found is None else keys.take(pa.array(left))
+            for name, value in partition_values(partition, self._schema).items():
+                asked = asked.append_column(name, pa.repeat(value, len(left)))
+            rows = self._looked_up(asked)
+            if found is None:
+                found = rows
+            else:
+                places = np.arange(keys.num_rows)
+                places[left] = keys.num_rows + np.arange(len(left))
+                found = pa.concat_tables([found, rows]).take(pa.array(places))
+        assert found is not None
+        return found
+
+    def _looked_up(self, keys: pa.Table) -> pa.Table:
+        found = self._lookups.rows(keys, self._asked.names, self._snapshot)
+        self._budget.saw(found)
+        return found
+
+    def _hits(self, found: pa.Table) -> _Mask:
+        if self._asked.mark is None:
+            return np.ones(found.num_rows, np.bool_)
+        valid = found.column(self._asked.mark).is_valid()
+        return np.asarray(valid.to_numpy(), np.bool_)
+
+
+@dataclass(frozen=True)
+class _AskedColumns:
+    """Names in the snapshot. keys, columns: in the plan's order, None for a column that it does not have yet; no keys
+    where an index is asked. mark: a
+    key column that tells what was found, None where that does not matter. names: all that are looked up.
+
+    It does not matter for a left join by a whole key: a key that is not found has nulls either
+    way.
+    """
+
+    keys: list[str]
+    columns: list[str | None]
+    mark: str | None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        wanted = [*self.columns, self.mark]
+        return tuple(dict.fromkeys(name for name in wanted if name is not None))
+
+
+def _asked(plan: JoinPlan, schema: TableSchema, needs_hits: bool) -> _AskedColumns:
+    name_of = {field.id: field.name for field in schema.fields}
+    for field in (*plan.columns, *(field for _, field in plan.keys)):
+        if field.id not in name_of and schema.id >= plan.schema_id:
+            raise NotFoundError(
+                f"column {field.name!r} of the joined table",
+                found=f"no such column since its schema {schema.id}",
+                expected=f"the columns that it had in schema {plan.schema_id}",
+                action="Start the query anew, with other columns=.",
+            )
+    needs_hits = needs_hits or plan.is_inner or plan.partitions is not None or plan.is_prefix
+    # An index has them by their names of today: the snapshot may have none yet.
+    keys = [] if plan.index is not None else [name_of[field.id] for _, field in plan.keys]
+    columns = [name_of.get(field.id) for field in plan.columns]
+    return _AskedColumns(keys, columns, schema.trimmed_primary_key[-1] if needs_hits else None)
+
+
+def _halves(batches: Sequence[pa.RecordBatch]) -> tuple[list[pa.RecordBatch], ...] | None:
+    """The same rows in two parts; None for a single row."""
+    if len(batches) > 1:
+        return list(batches[: len(batches) // 2]), list(batches[len(batches) // 2 :])
+    (batch,) = batches
+    middle = batch.num_rows // 2
+    return ([batch.slice(0, middle)], [batch.slice(middle)]) if middle else None
+
+
+def _nulled(column: pa.Array, where: pa.Array) -> pa.Array:
+    """Nulls in these rows."""
+    places = np.where(np.asarray(where), -1, np.arange(len(column)))
+    return column.take(pa.array(places, mask=places < 0))
+
+
+def _spread(
+    batch: pa.RecordBatch, found: Matches, kept: _Mask
+) -> Iterator[tuple[_Numbers, _Numbers]]:
+    """Which left rows, one for each match, and where in the found rows these are. kept: a row without a match is there
+    once, with the place -1.
+
+        left rows p, q, r    firsts 1, 0, 0    counts 2, 0, 1
+        left join            p p q r           places 1, 2, -1, 0
+        inner join           p p r             places 1, 2, 0
+
+    In pieces of about BATCH_BYTES; a left row with many matches may be in several.
+    """
+    counts = np.maximum(found.counts, kept)
+    ends = np.cumsum(counts)
+    total = int(ends[-1]) if len(ends) else 0
+    most = rows_within(BATCH_BYTES, row_bytes(batch) + row_bytes(found.rows))
+    for start in range(0, total, most):
+        numbers = np.arange(start, min(start + most, total))
+        lefts = np.searchsorted(ends, numbers, "right")
+        places = found.firsts[lefts] + numbers - (ends - counts)[lefts]
+        yield lefts, np.where(found.counts[lefts] > 0, places, -1)
+
+
+def _taken(
+    batch: pa.RecordBatch, rows: pa.Table, lefts: _Numbers, places: _Numbers, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    """These left rows, each with the row at its place; in halves, where one array cannot hold them: a row may be much
+    wider than most.
+    """
+    nowhere = places < 0
+    at = pa.array(places, mask=nowhere) if nowhere.any() else pa.array(places)
+    try:
+        check_capacity_of_rows(rows, places)
+        left = take_rows(batch, lefts).columns
+        added = [one_array(column.take(at)) for column in rows.columns]
+    except pa.ArrowInvalid:
+        middle = len(lefts) // 2
+        if not middle:
+            raise
+        for half in (slice(0, middle), slice(middle, None)):
+            yield from _taken(batch, rows, lefts[half], places[half], schema)
+    else:
+        yield pa.RecordBatch.from_arrays([*left, *added], schema=schema)

@@ -1,0 +1,160 @@
+"""How far what is made of a table has got: `Table.inspect`, with its indexes, widened columns and join.
+
+How far is counted in snapshots of the sources: 0 is up to date, None never made, or nobody
+knows. What cannot be made, because its option does not fit any more, say, has its error, and so
+a warning, and a finding of the doctor's. Raises what inspections raise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from widetable import join_options
+from widetable.commit.snapshots.committed import last_of, users_of
+from widetable.derive.indexes.index_progress import index_progress
+from widetable.derive.indexes.index_table import find_index
+from widetable.derive.joins.delta_join import joining_of
+from widetable.derive.joins.joined_plan import JoinDefinition, definition_of
+from widetable.derive.widening.widen_commits import MILLIS, ROWS
+from widetable.derive.widening.widen_progress import PIECES, last_round, user_of, widening_of
+from widetable.derive.widening.widen_schema import check_one_interval, wanted_columns
+from widetable.derived_options import IndexOption, WidenOption, index_options, widen_options
+from widetable.errors import InvalidError, NotFoundError, UnsupportedError, WidetableError
+from widetable.format.snapshot import COMMIT_KIND_COMPACT
+from widetable.operations.handle.neighbour import name_of, neighbour
+from widetable.operations.handle.open_table import OpenTable
+from widetable.operations.health.doctor import doctor as doctor_of_table
+from widetable.operations.health.doctor_report import DoctorReport, of_error
+from widetable.operations.inspection.inspection import DerivedState, Inspection, inspect_table
+from widetable.warning_code import WarningCode, coded
+
+_NOT_MADE: Final = (InvalidError, UnsupportedError, NotFoundError)
+
+
+def inspect(table: OpenTable) -> Inspection:
+    """What state the table is in: snapshots, files per level, what waits, who reads and compacts, which files are
+    damaged as far as a listing shows it, how far indexes, widened columns and joins have got, and warnings.
+    """
+    found, derived = inspect_table(table), tuple(_derived(table))
+    errors = (made.error for made in derived if made.error is not None)
+    warnings = [coded(WarningCode.DERIVED_IMPOSSIBLE, error) for error in errors]
+    return replace(found, derived=derived, warnings=(*found.warnings, *warnings))
+
+
+def doctor(table: OpenTable, deep: bool = False) -> DoctorReport:
+    """Find everything that is wrong with the table, and say what to do.
+
+    Nothing is changed. What cannot be looked at is a finding, not an error.
+
+    Parameters
+    ----------
+    deep : bool, default False
+        Read every live data file and every changelog file, and merge the rows. False: look at the sizes of
+        the files.
+
+    Returns
+    -------
+    DoctorReport
+        The findings, each with what is concerned and what to do; none for a table that is well.
+
+    Raises
+    ------
+    NotFoundError
+        The table was dropped.
+    """
+    report = doctor_of_table(table, deep)
+    found = list(report.findings)
+    try:
+        for option, _, state in _makings(table):
+            try:
+                state()
+            except _NOT_MADE as error:
+                made = f"what option {option!r} of {table.path} makes"
+                found.append(of_error("upkeep", error, made))
+    except WidetableError as error:  # of the table's own options: one of the report, or as bad
+        found.append(of_error("options", error))
+    return replace(report, findings=tuple(dict.fromkeys(found)))
+
+
+def _makings(
+    table: OpenTable,
+) -> Iterator[tuple[str, tuple[str, ...], Callable[[], DerivedState]]]:
+    """(option, its sources, how far it has got)"""
+    schema = table.schema
+    for index in index_options(schema.options):
+        yield index.key, (name_of(table),), partial(_indexed, table, index)
+    for widen in widen_options(schema.options):
+        yield widen.key, (name_of(table), widen.table), partial(_widened, table, widen)
+    definition = definition_of(schema)
+    if definition is not None:
+        sources = (definition.left, definition.right)
+        yield join_options.ON.key, sources, partial(_joined, table, definition)
+
+
+def _derived(table: OpenTable) -> Iterator[DerivedState]:
+    """With the error of one that cannot be made."""
+    for option, sources, state in _makings(table):
+        try:
+            yield state()
+        except _NOT_MADE as error:
+            yield DerivedState(option, dict.fromkeys(sources), error=str(error))
+
+
+def _indexed(base: OpenTable, option: IndexOption) -> DerivedState:
+    made = find_index(base, option)
+    latest = None if made is None else made._committer.snapshots.latest()
+    source_id = None if made is None else index_progress(made, base, option, latest).source_id
+    return DerivedState(option.key, {name_of(base): _behind(base, source_id)})
+
+
+def _joined(out: OpenTable, definition: JoinDefinition) -> DerivedState:
+    joining = joining_of(out, definition)
+    left, right, _ = joining.tables
+    done = joining.done
+    behind = {
+        name_of(left): None if done is None else _behind(left, done.left_id),
+        name_of(right): None if done is None else _behind(right, done.right_id),
+    }
+    return DerivedState(join_options.ON.key, behind, joining.number or None)
+
+
+def _widened(fact: OpenTable, option: WidenOption) -> DerivedState:
+    dim = neighbour(fact, option.table, f"option {option.key!r}")
+    check_one_interval(option, name_of(fact), fact.schema.typed_options, dim.schema)
+    wanted_columns(option, fact.schema.arrow_schema(), dim.schema)
+    latest = fact._committer.snapshots.latest()
+    done = last_round(widening_of(fact, dim, option), latest).done
+    behind = {
+        name_of(fact): None if done is None else _of_others(fact, done.fact_id, user_of(option)),
+        name_of(dim): _behind(dim, None if done is None else done.dim_id),
+    }
+    last = last_of(users_of(latest, fact._committer.last_commits.load), user_of(option))
+    if last is None:
+        return DerivedState(option.key, behind)
+    state = DerivedState(option.key, behind, last.identifier // PIECES)
+    try:
+        found = fact._committer.snapshots.load(last.snapshot_id)
+    except NotFoundError:
+        return state
+    if not {ROWS, MILLIS} <= found.properties.keys():
+        return state
+    return replace(
+        state,
+        ended_millis=found.time_millis,
+        rows=int(found.properties[ROWS]),
+        duration_millis=int(found.properties[MILLIS]),
+    )
+
+
+def _of_others(fact: OpenTable, done_id: int, user: str) -> int:
+    """Snapshots that are news to the widener: not its own, nor compactions."""
+    store = fact._committer.snapshots
+    newer = (store.load(id) for id in range(done_id + 1, (store.latest_id() or 0) + 1))
+    return sum(s.commit_kind != COMMIT_KIND_COMPACT and s.commit_user != user for s in newer)
+
+
+def _behind(source: OpenTable, done_id: int | None) -> int | None:
+    return None if done_id is None else (source._committer.snapshots.latest_id() or 0) - done_id
