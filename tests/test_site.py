@@ -17,7 +17,7 @@ from tests.browser import NEEDS_BROWSER, browsed
 from tests.pages import PAGES, ROOT, name_of
 from tests.parsed_source import parsed
 from tests.test_layers import FOLDERS
-from widetable.cli.documentation import pages_folder
+from widetable.cli.output.documentation import pages_folder
 
 FILES = (*PAGES, *(ROOT / f"{name}.md" for name in ("ARCHITECTURE", "CONTRIBUTING", "CHANGELOG")))
 LINK = re.compile(r"\]\(([^)\s]+)\)|href=\"([^\"]+)\"")

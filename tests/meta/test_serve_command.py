@@ -99,7 +99,7 @@ def test_sigint_ends_it_and_people_are_told_where_it_is_served(tmp_path: Path) -
 
 def test_the_engine_has_no_need_of_it(tmp_path: Path) -> None:
     program = """
-import sys, widetable as wt, widetable.cli.meta
+import sys, widetable as wt, widetable.cli.actions.meta
 wt.Catalog(sys.argv[1]).topology().tables()
 print(sorted({"fastapi", "widetable_meta", "requests", "jinja2"} & {n.split(".")[0] for n in sys.modules}))
 """

@@ -29,9 +29,14 @@ from typing import Any, Final
 from widetable.cli.command import DONE, FAILED
 from widetable.cli.command_parser import overview, parsed
 from widetable.cli.commands import COMMANDS
-from widetable.cli.console import drop_refused_output, make_streams_whole, write_error, write_text
-from widetable.cli.log_output import HeldWarnings
-from widetable.cli.progress import progress
+from widetable.cli.output.console import (
+    drop_refused_output,
+    make_streams_whole,
+    write_error,
+    write_text,
+)
+from widetable.cli.output.log_output import HeldWarnings
+from widetable.cli.output.progress import progress
 from widetable.errors import InvalidError, StorageError
 from widetable.near_word import did_you_mean
 
@@ -82,7 +87,7 @@ def _run(words: Sequence[str], warnings: HeldWarnings) -> int:
     # Words are checked before the command's module, and the engine with it, is imported.
     given = parsed(COMMANDS[name], rest)
     del given["debug"]  # of `main`
-    carry_out = getattr(import_module(f"widetable.cli.{COMMANDS[name].module}"), name)
+    carry_out = getattr(import_module(f"widetable.cli.actions.{COMMANDS[name].module}"), name)
     with ExitStack() as stack:
         if not _runs_on(**given):
             stack.enter_context(warnings.collecting())

@@ -21,7 +21,7 @@ Argument = tuple[str, dict[str, Any]]
 
 @dataclass(frozen=True)
 class Command:
-    """module: below widetable.cli. summary: one line; notes: more of them, for the help of the command.
+    """module: below widetable.cli.actions. summary: one line; notes: more of them, for the help of the command.
 
     name: of the command and of the function in its module. arguments: in the order of the help. examples: whole
     command lines.

@@ -15,8 +15,8 @@ from typing import Any, Final, NoReturn
 
 from widetable.cli.command import DEBUG, Command
 from widetable.cli.commands import GROUPS
-from widetable.cli.console import write_text
-from widetable.cli.documentation import pages_folder
+from widetable.cli.output.console import write_text
+from widetable.cli.output.documentation import pages_folder
 from widetable.errors import InvalidError
 
 _OVERVIEW: Final = """\

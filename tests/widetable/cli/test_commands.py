@@ -18,7 +18,7 @@ EACH = pytest.mark.parametrize("command", COMMANDS.values(), ids=lambda command:
 
 @EACH
 def test_a_command_has_a_function_of_its_arguments(command: Command) -> None:
-    module = import_module(f"widetable.cli.{command.module}")
+    module = import_module(f"widetable.cli.actions.{command.module}")
     parameters = inspect.signature(getattr(module, command.name)).parameters
     for example in command.examples:
         _, _, called = example.rpartition("widetable ")

@@ -15,7 +15,7 @@ import pytest
 
 PROGRAM = """
 import sys
-from widetable.cli.console import write_error, write_line
+from widetable.cli.output.console import write_error, write_line
 for style in ("plain", "good", "warning", "error"):
     write_line("a " + style, style)
 write_line("data-\\x1b[2J\\r\\n\\x9b.parquet")

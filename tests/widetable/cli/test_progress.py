@@ -18,7 +18,7 @@ import widetable as wt
 from tests.command_line import run
 from tests.patience import PATIENCE_SECONDS
 from widetable.cli import app
-from widetable.cli.progress import line_seconds, progress
+from widetable.cli.output.progress import line_seconds, progress
 
 LINE = re.compile(
     r"audit: (\d+ s|\d+ min)(, [\d.]+ [KMGTPE]?i?B read, [\d.]+ [KMGTPE]?i?B written)?"

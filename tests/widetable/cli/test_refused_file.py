@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import widetable as wt
-from widetable.cli.refused_file import RefusingFile
+from widetable.cli.input.refused_file import RefusingFile
 
 
 def test_what_is_collected_after_its_file_was_closed_says_nothing(

@@ -12,7 +12,7 @@ import pytest
 
 import widetable as wt
 from tests.command_line import run
-from widetable.cli import row_inputs
+from widetable.cli.input import row_inputs
 
 
 @pytest.fixture

@@ -164,7 +164,7 @@ def test_a_column_of_any_row_is_one_of_all(tmp_path: Path, monkeypatch: pytest.M
     columns = pa.schema([(name, pa.int64()) for name in ("k", "a", "b", "c")])
     table = make(tmp_path, "t", columns, **{"merge-engine": "partial-update"})
     table.write({"k": [1], "a": [1], "b": [1], "c": [1]})
-    monkeypatch.setattr("widetable.cli.row_inputs._LINES_AT_ONCE", 3)
+    monkeypatch.setattr("widetable.cli.input.row_inputs._LINES_AT_ONCE", 3)
     lines = "".join(f'{{"k": {n}, "a": {n}}}\n' for n in range(1, 10)) + '{"k": 1, "b": 7}\n'
     (tmp_path / "more.csv").write_text("k,c\n5,5\n")
     more = str(tmp_path / "more.csv")

@@ -14,7 +14,7 @@ import pytest
 import widetable as wt
 from tests.command_line import run
 from tests.read_only_disk import make_read_only
-from widetable.cli import reports
+from widetable.cli.actions import reports
 from widetable.errors import StorageError
 from widetable.storage import local
 from widetable.storage.local import LocalFileIO

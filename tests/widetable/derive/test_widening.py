@@ -12,7 +12,7 @@ import pytest
 
 import widetable as wt
 from tests.widetable.derive.shop import CUSTOMERS, FACT_SCHEMA, WIDEN, Killed, Shop, once
-from widetable.cli.inspection_text import inspection_lines
+from widetable.cli.output.inspection_text import inspection_lines
 from widetable.commit.transaction.commit_identity import Identity
 from widetable.derive.changes import touched_rows
 from widetable.derive.widening import widen_candidates, widening

@@ -15,11 +15,11 @@ from itertools import chain
 
 import pyarrow as pa
 
-from widetable.cli.changes_output import write_rows
 from widetable.cli.command import DONE
-from widetable.cli.console import write_result
-from widetable.cli.option_words import names_of
-from widetable.cli.row_files import row_batches
+from widetable.cli.input.option_words import names_of
+from widetable.cli.input.row_files import row_batches
+from widetable.cli.output.changes_output import write_rows
+from widetable.cli.output.console import write_result
 from widetable.counted import counted
 from widetable.errors import InvalidError
 from widetable.schema import ROW_KIND_COLUMN

@@ -35,9 +35,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from widetable.cli.console import without_controls, write_line
-from widetable.cli.frame_text import NOTHING, aligned
-from widetable.cli.refused_file import RefusingFile, output_errors, storage_errors
+from widetable.cli.input.refused_file import RefusingFile, output_errors, storage_errors
+from widetable.cli.output.console import without_controls, write_line
+from widetable.cli.output.frame_text import NOTHING, aligned
 from widetable.counted import counted
 from widetable.errors import InvalidError
 from widetable.format.printed_value import printed, printed_rows

@@ -31,7 +31,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from widetable.arguments import shown
-from widetable.cli.text_encoding import check_encoding, decoded
+from widetable.cli.input.text_encoding import check_encoding, decoded
 from widetable.errors import InvalidError
 from widetable.format.parsed_text import first_refused, parsed_texts
 from widetable.format.parsed_value import JsonNumber, parsed

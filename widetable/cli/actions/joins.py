@@ -16,13 +16,13 @@ from typing import Any
 
 from widetable import join_options
 from widetable.catalog import Catalog
+from widetable.cli.actions.tables import place_of
 from widetable.cli.command import DONE
-from widetable.cli.console import write_result
-from widetable.cli.duration import millis_of
-from widetable.cli.log_output import logged
-from widetable.cli.option_words import equal_names_of, options_of
-from widetable.cli.stop_signals import stop_on_signals
-from widetable.cli.tables import place_of
+from widetable.cli.input.duration import millis_of
+from widetable.cli.input.option_words import equal_names_of, options_of
+from widetable.cli.output.console import write_result
+from widetable.cli.output.log_output import logged
+from widetable.cli.output.stop_signals import stop_on_signals
 from widetable.counted import counted
 from widetable.delta_join import DeltaJoin
 from widetable.derive.joins.delta_join import JoinRound, join_round

@@ -16,12 +16,12 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 
 from widetable.arguments import whole_number
+from widetable.cli.actions.past import check_only
+from widetable.cli.actions.tables import warehouse_of
 from widetable.cli.command import DONE, FOUND
-from widetable.cli.console import write_result
-from widetable.cli.frame_text import frame_lines
-from widetable.cli.option_words import names_of
-from widetable.cli.past import check_only
-from widetable.cli.tables import warehouse_of
+from widetable.cli.input.option_words import names_of
+from widetable.cli.output.console import write_result
+from widetable.cli.output.frame_text import frame_lines
 from widetable.commit.barriers.writer_registration import Job
 from widetable.counted import counted
 from widetable.errors import InvalidError

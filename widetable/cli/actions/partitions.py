@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
+from widetable.cli.actions.past import check_only
 from widetable.cli.command import DONE
-from widetable.cli.console import write_result
-from widetable.cli.key_words import partition_of_words
-from widetable.cli.past import check_only
+from widetable.cli.input.key_words import partition_of_words
+from widetable.cli.output.console import write_result
 from widetable.counted import counted
 from widetable.errors import InvalidError
 from widetable.format.human_units import size_text

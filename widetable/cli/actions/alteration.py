@@ -7,8 +7,8 @@ its path, so it need not lie in a warehouse.
 from __future__ import annotations
 
 from widetable.cli.command import DONE
-from widetable.cli.console import write_result
-from widetable.cli.option_words import once, options_of, pairs_of, typed_names_of
+from widetable.cli.input.option_words import once, options_of, pairs_of, typed_names_of
+from widetable.cli.output.console import write_result
 from widetable.derive.upkeep.derived_alteration import alter_table
 from widetable.errors import InvalidError
 from widetable.new_schema import arrow_schema, changed_types

@@ -12,16 +12,16 @@ from itertools import chain
 
 import pyarrow as pa
 
-from widetable.cli.audit_text import audit_lines
-from widetable.cli.changes_output import write_rows
 from widetable.cli.command import DONE, FOUND
-from widetable.cli.console import write_json, write_line, write_lines, write_result
-from widetable.cli.frame_text import frame_lines
-from widetable.cli.inspection_text import inspection_lines, warning_lines
-from widetable.cli.key_words import key_of_words
-from widetable.cli.option_words import names_of
-from widetable.cli.snapshot_word import barrier_or_text, snapshot_or_tag
-from widetable.cli.space_text import space_lines
+from widetable.cli.input.key_words import key_of_words
+from widetable.cli.input.option_words import names_of
+from widetable.cli.input.snapshot_word import barrier_or_text, snapshot_or_tag
+from widetable.cli.output.audit_text import audit_lines
+from widetable.cli.output.changes_output import write_rows
+from widetable.cli.output.console import write_json, write_line, write_lines, write_result
+from widetable.cli.output.frame_text import frame_lines
+from widetable.cli.output.inspection_text import inspection_lines, warning_lines
+from widetable.cli.output.space_text import space_lines
 from widetable.counted import counted
 from widetable.errors import InvalidError, WidetableError
 from widetable.format.printed_value import printed_rows

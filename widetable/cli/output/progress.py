@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from itertools import chain, count
 from typing import Final, TextIO
 
-from widetable.cli.console import write_line
+from widetable.cli.output.console import write_line
 from widetable.errors import StorageError
 from widetable.format.human_units import duration_text, size_text
 

@@ -6,7 +6,7 @@ import time
 from dataclasses import asdict
 
 from widetable.cli.command import DONE
-from widetable.cli.console import write_result
+from widetable.cli.output.console import write_result
 from widetable.counted import counted
 from widetable.warmup import warm_up
 

@@ -11,10 +11,10 @@ doctor changes nothing and has exit code 1 for findings; repair and rollback hav
 
 from __future__ import annotations
 
+from widetable.cli.actions.warehouse import table_paths
 from widetable.cli.command import DONE, FOUND
-from widetable.cli.console import write_lines
-from widetable.cli.damage_text import doctor_lines, repair_lines, rollback_lines
-from widetable.cli.warehouse import table_paths
+from widetable.cli.output.console import write_lines
+from widetable.cli.output.damage_text import doctor_lines, repair_lines, rollback_lines
 from widetable.counted import counted
 from widetable.errors import InvalidError, WidetableError
 from widetable.operations.health.doctor_report import DoctorFinding, DoctorReport

@@ -28,8 +28,8 @@ from typing import BinaryIO, Final, cast
 
 import pyarrow as pa
 
-from widetable.cli.refused_file import storage_errors
-from widetable.cli.row_inputs import INPUTS, Check, RowInput
+from widetable.cli.input.refused_file import storage_errors
+from widetable.cli.input.row_inputs import INPUTS, Check, RowInput
 from widetable.errors import InvalidError
 from widetable.schema import ROW_KIND_COLUMN, TableSchema
 from widetable.storage.locate import local_path

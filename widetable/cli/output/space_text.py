@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from widetable.cli.inspection_text import fact_line
+from widetable.cli.output.inspection_text import fact_line
 from widetable.counted import counted
 from widetable.format.human_units import size_text
 from widetable.operations.history import table_space

@@ -13,8 +13,8 @@ import os
 
 from widetable.catalog import Catalog
 from widetable.cli.command import DONE
-from widetable.cli.console import write_json, write_line, write_result
-from widetable.cli.option_words import names_of, options_of, typed_names_of
+from widetable.cli.input.option_words import names_of, options_of, typed_names_of
+from widetable.cli.output.console import write_json, write_line, write_result
 from widetable.counted import counted
 from widetable.errors import InvalidError, NotFoundError
 from widetable.format.human_units import size_text

@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from dataclasses import asdict
 
 from widetable.cli.command import DONE
-from widetable.cli.console import write_result
-from widetable.cli.duration import millis_of
-from widetable.cli.key_words import partition_of_words
-from widetable.cli.log_output import logged
-from widetable.cli.space_text import holder_lines
-from widetable.cli.stop_signals import stop_on_signals
+from widetable.cli.input.duration import millis_of
+from widetable.cli.input.key_words import partition_of_words
+from widetable.cli.output.console import write_result
+from widetable.cli.output.log_output import logged
+from widetable.cli.output.space_text import holder_lines
+from widetable.cli.output.stop_signals import stop_on_signals
 from widetable.counted import counted
 from widetable.errors import InvalidError
 from widetable.format.human_units import size_text

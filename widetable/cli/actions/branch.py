@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from widetable.cli.actions.past import check_name_given, check_only, write_gone
 from widetable.cli.command import DONE
-from widetable.cli.console import write_result
-from widetable.cli.past import check_name_given, check_only, write_gone
+from widetable.cli.output.console import write_result
 from widetable.operations.history.fast_forward import FastForwardResult
 from widetable.table import Table
 

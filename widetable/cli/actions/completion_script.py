@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from widetable.cli.command import DEBUG, DONE, Command
 from widetable.cli.commands import COMMANDS
-from widetable.cli.console import write_text
+from widetable.cli.output.console import write_text
 
 
 def _options(command: Command) -> list[str]:

@@ -17,7 +17,7 @@ import sys
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
-from widetable.cli.console import write_line
+from widetable.cli.output.console import write_line
 from widetable.errors import StorageError
 
 _FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from widetable.cli.command import DONE
-from widetable.cli.console import write_result
-from widetable.cli.duration import millis_of
+from widetable.cli.input.duration import millis_of
+from widetable.cli.output.console import write_result
 from widetable.errors import InvalidError, NotFoundError
 from widetable.format.human_units import time_text
 from widetable.table import Table
