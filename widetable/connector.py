@@ -117,7 +117,7 @@ from widetable.read.stream_plan import (
 )
 from widetable.schema import ROW_KIND_COLUMN, TableSchema
 from widetable.storage.locate import local_path, locate
-from widetable.storage.storage_options import (
+from widetable.storage.remote.storage_options import (
     StorageOptions,
     checked_storage_options,
     split_storage_options,

@@ -19,8 +19,8 @@ from benchmarks.scale.costs import RequestCosts, Requests
 from benchmarks.scale.trial import TrialResult, TrialShape, batches, create, write
 from tests.object_stores.faulty_proxy import Fault, FaultyProxy, Heard, faulty_proxy
 from tests.object_stores.s3_server import BUCKET, environment, s3_server
-from widetable.storage import store_client
-from widetable.storage.object_store import ObjectStoreFileIO
+from widetable.storage.remote import store_client
+from widetable.storage.remote.object_store import ObjectStoreFileIO
 
 _SNAPSHOT: Final = re.compile(r"/snapshot/snapshot-\d+$")
 _STEADY_ROUNDS: Final = 2

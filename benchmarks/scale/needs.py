@@ -19,7 +19,7 @@ from benchmarks.scale.prices import CLOUD, DAYS_OF_MONTH, GB, HOURS_OF_MONTH, Cl
 from benchmarks.scale.simulated_bucket import BucketLoad, SimulatedHistory, drawn, history
 from widetable import options as opt
 from widetable.operations.compaction.compaction_job import _GROUP_BUCKETS
-from widetable.storage.object_store import _PART_BYTES
+from widetable.storage.remote.object_store import _PART_BYTES
 
 DAY_S: Final = 86_400
 # So many level-0 files reach the compaction trigger by themselves; more of them are picked in the same way.

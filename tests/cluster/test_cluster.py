@@ -24,7 +24,7 @@ from tests.object_stores.s3_server import BUCKET, environment, s3_server
 from tests.patience import PATIENCE_SECONDS, wait_for
 from tests.wheel_environment import ROOT, built_wheel
 from widetable.format.snapshot import Snapshot
-from widetable.storage import store_client
+from widetable.storage.remote import store_client
 
 WRITERS = int(os.environ.get("WIDETABLE_CLUSTER_WRITERS", "2"))
 BATCHES = int(os.environ.get("WIDETABLE_CLUSTER_BATCHES", "4"))

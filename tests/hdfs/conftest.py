@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.hdfs.hdfs_server import hdfs_server
-from widetable.storage.hdfs import HdfsFileIO
+from widetable.storage.remote.hdfs import HdfsFileIO
 
 
 @pytest.fixture(scope="session")

@@ -23,7 +23,7 @@ from benchmarks.rival import jar
 from tests.object_stores.s3_server import free_port
 from tests.patience import wait_for
 from widetable.errors import StorageError
-from widetable.storage.hdfs import HdfsFileIO
+from widetable.storage.remote.hdfs import HdfsFileIO
 
 NEEDS_HDFS: Final = pytest.mark.skipif(
     not os.environ.get("WIDETABLE_HDFS"), reason="no Hadoop, whose jar Maven fetches: make hdfs"

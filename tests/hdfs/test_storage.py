@@ -17,8 +17,8 @@ from tests.hdfs.hdfs_server import NEEDS_HDFS
 from tests.object_stores.test_more_stores import one_of_many
 from tests.patience import wait_for
 from widetable.errors import InvalidError, NotFoundError, StorageError
-from widetable.storage.hdfs import HdfsFileIO
 from widetable.storage.locate import locate
+from widetable.storage.remote.hdfs import HdfsFileIO
 
 pytestmark = NEEDS_HDFS
 

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import pytest
 
 from widetable.errors import InvalidError, NotFoundError, StorageError, WidetableError
-from widetable.storage import hdfs_client
-from widetable.storage.hdfs import HdfsFileIO
 from widetable.storage.locate import locate
+from widetable.storage.remote import hdfs_client
+from widetable.storage.remote.hdfs import HdfsFileIO
 
 
 @pytest.mark.parametrize(

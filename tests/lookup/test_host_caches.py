@@ -27,7 +27,7 @@ from tests.lookup.cache_files import (
     text_keys,
 )
 from widetable import options as opt
-from widetable.storage import store_client
+from widetable.storage.remote import store_client
 from widetable_lookup import cache_statistics, complete_caches, host_caches, process_caches
 from widetable_lookup.cache_paths import REMOVED, temporary_name
 

@@ -10,8 +10,8 @@ import pytest
 from tests.object_stores.faulty_proxy import FaultyProxy, faulty_proxy
 from tests.object_stores.given_filesystems import PARAMETERS, Given, given_filesystem
 from tests.object_stores.s3_server import BUCKET, environment
-from widetable.storage import store_client
-from widetable.storage.object_store import ObjectStoreFileIO
+from widetable.storage.remote import store_client
+from widetable.storage.remote.object_store import ObjectStoreFileIO
 
 ROOT = f"s3://{BUCKET}"
 

@@ -21,13 +21,13 @@ from pyarrow import fs
 import widetable as wt
 from tests.object_stores import given_filesystems as made
 from widetable.errors import InvalidError, UnsupportedError
-from widetable.storage import hdfs_client, store_client
-from widetable.storage.fsspec_store import FsspecFileIO
 from widetable.storage.given_storage import given_storage
 from widetable.storage.local import LocalFileIO
 from widetable.storage.locate import locate, locate_beside
-from widetable.storage.object_store import ObjectStoreFileIO
-from widetable.storage.storage_options import checked_storage_options
+from widetable.storage.remote import hdfs_client, store_client
+from widetable.storage.remote.fsspec_store import FsspecFileIO
+from widetable.storage.remote.object_store import ObjectStoreFileIO
+from widetable.storage.remote.storage_options import checked_storage_options
 
 
 @pytest.fixture

@@ -14,7 +14,8 @@ import pytest
 import widetable as wt
 from tests.object_stores.faulty_proxy import FaultyProxy
 from tests.object_stores.test_tables import create
-from widetable.storage import kept_inputs, ranged_input
+from widetable.storage import kept_inputs
+from widetable.storage.remote import ranged_input
 
 OPTIONS = {"write-only": "true", "changelog-producer": "none"}
 

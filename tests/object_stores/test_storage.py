@@ -19,7 +19,7 @@ from widetable.commit.notes.lease import try_lease
 from widetable.errors import InvalidError, NotFoundError, StorageError, UnsupportedError
 from widetable.paths import TablePaths
 from widetable.storage.locate import locate
-from widetable.storage.object_store import ObjectStoreFileIO
+from widetable.storage.remote.object_store import ObjectStoreFileIO
 
 
 def names(file_io: ObjectStoreFileIO, path: str) -> list[str]:

@@ -23,7 +23,7 @@ from tests.object_stores.s3_server import environment
 from widetable.cli.app import main
 from widetable.connector import JoinArguments, new_lookup_join
 from widetable.storage.local import LocalFileIO
-from widetable.storage.storage_options import (
+from widetable.storage.remote.storage_options import (
     FILE_VARIABLE,
     KNOWN,
     checked_storage_options,

@@ -36,7 +36,7 @@ from widetable.format.row_budget import RowBudget, pieces
 from widetable.format.stored_file import FileToOpen
 from widetable.format.zone_offsets import unknown_zone
 from widetable.options import ORC_LEGACY_INSTANTS
-from widetable.storage.ranged_input import PositionedInput
+from widetable.storage.remote.ranged_input import PositionedInput
 from widetable.types import DataField
 
 # What ORC's C++ says where it has no file for the writer's zone.

@@ -27,8 +27,8 @@ from widetable.format.row_group_width import Leaf, group_bytes, leaves_of
 from widetable.format.stored_file import FileToOpen
 from widetable.kernels.arrow_buffers import one_array
 from widetable.schema import TableSchema, file_column
-from widetable.storage.ranged_input import RangedFile
-from widetable.storage.read_ahead import Range
+from widetable.storage.remote.ranged_input import RangedFile
+from widetable.storage.remote.read_ahead import Range
 from widetable.types import DataField, timestamp_unit
 
 _ARROW: Final = "parquet-cpp-arrow"

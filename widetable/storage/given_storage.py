@@ -12,11 +12,11 @@ from typing import Any, Final
 from widetable.arguments import refused
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.storage.file_io import FileIO
-from widetable.storage.fsspec_store import FsspecFileIO
 from widetable.storage.local import LocalFileIO
 from widetable.storage.locate import locate, path_at
-from widetable.storage.served_filesystem import ServedFilesystem, place_on, served_filesystem
-from widetable.storage.storage_options import StorageOptions, checked_storage_options
+from widetable.storage.remote.fsspec_store import FsspecFileIO
+from widetable.storage.remote.served_filesystem import ServedFilesystem, place_on, served_filesystem
+from widetable.storage.remote.storage_options import StorageOptions, checked_storage_options
 
 _METHODS: Final = tuple(name for name in vars(FileIO) if not name.startswith("_"))
 # A disk, whoever asks it.

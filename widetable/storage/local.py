@@ -28,8 +28,8 @@ import pyarrow as pa
 
 from widetable.errors import InvalidError, NotFoundError, StorageError
 from widetable.storage.file_io import FileStatus
-from widetable.storage.local_turn import turn
-from widetable.storage.replace_in_steps import put, replace_in_steps
+from widetable.storage.lock_queue import turn
+from widetable.storage.remote.replace_in_steps import put, replace_in_steps
 
 T = TypeVar("T")
 # What says that there is no such file; every other error says nothing of it.

@@ -21,15 +21,15 @@ from urllib.parse import unquote, urlsplit
 from widetable.arguments import path as checked
 from widetable.arguments import refused
 from widetable.errors import NotFoundError, UnsupportedError
-from widetable.storage.bucket import SCHEMES, bucket_of
 from widetable.storage.file_io import FileIO
-from widetable.storage.fsspec_store import FsspecFileIO
-from widetable.storage.hdfs import HdfsFileIO
-from widetable.storage.hdfs_client import SCHEME as HDFS
-from widetable.storage.hdfs_client import root_of
 from widetable.storage.local import LocalFileIO
-from widetable.storage.object_store import ObjectStoreFileIO
-from widetable.storage.storage_options import StorageOptions
+from widetable.storage.remote.bucket import SCHEMES, bucket_of
+from widetable.storage.remote.fsspec_store import FsspecFileIO
+from widetable.storage.remote.hdfs import HdfsFileIO
+from widetable.storage.remote.hdfs_client import SCHEME as HDFS
+from widetable.storage.remote.hdfs_client import root_of
+from widetable.storage.remote.object_store import ObjectStoreFileIO
+from widetable.storage.remote.storage_options import StorageOptions
 
 _WHY_NOT: Final = {"oss": ", whose puts know no If-None-Match"}
 _SCHEME: Final = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:")

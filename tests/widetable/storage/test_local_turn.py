@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from tests.forked import in_a_child
-from widetable.storage import local_turn
-from widetable.storage.local_turn import turn
+from widetable.storage import lock_queue as local_turn
+from widetable.storage.lock_queue import turn
 
 PATIENCE_SECONDS = 600.0
 # Without our code: a process that starts fast.

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from widetable.storage import read_ahead
-from widetable.storage.ranged_input import RangedFile, RangedInput
-from widetable.storage.read_ahead import Range, ReadAhead, Room, parts_of
+from widetable.storage.remote import read_ahead
+from widetable.storage.remote.ranged_input import RangedFile, RangedInput
+from widetable.storage.remote.read_ahead import Range, ReadAhead, Room, parts_of
 
 FILE = np.random.default_rng(5).bytes(4000)
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from widetable.storage.said_by_client import said_without_secrets
+from widetable.storage.remote.redacted_errors import said_without_secrets
 
 SECRET = "my+secret/word"
 

@@ -14,7 +14,7 @@ import widetable as wt
 from tests.command_line import run
 from widetable import warmup
 from widetable.kernels.jit import Kernel
-from widetable.storage.local_turn import turn_of_name
+from widetable.storage.lock_queue import turn_of_name
 from widetable.write.spill_space import SpillSpace
 
 PACKAGES = Path(wt.__file__).parents[1]

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 from widetable.errors import InvalidError, NotFoundError, UnsupportedError
-from widetable.storage.local_turn import turn_of_name
+from widetable.storage.lock_queue import turn_of_name
 
 
 def no_object(path: str) -> NotFoundError:

@@ -24,7 +24,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from widetable.storage.read_ahead import Range, RangeOf, ReadAhead
+from widetable.storage.remote.read_ahead import Range, RangeOf, ReadAhead
 
 _TAIL_BYTES: Final = 1 << 20
 _AHEAD_BYTES: Final = 1 << 20

@@ -38,13 +38,13 @@ from typing import Any, Final, TypeVar
 import pyarrow as pa
 
 from widetable.errors import InvalidError, NotFoundError, StorageError, WidetableError
-from widetable.storage.far_output import FarOutput
 from widetable.storage.file_io import FileStatus
-from widetable.storage.hdfs_client import hdfs_client, root_of
 from widetable.storage.leftover import delete_leftover
-from widetable.storage.local_turn import turn_of_name
-from widetable.storage.ranged_input import file_of_size
-from widetable.storage.replace_in_steps import holds, replace_in_steps
+from widetable.storage.lock_queue import turn_of_name
+from widetable.storage.remote.hdfs_client import hdfs_client, root_of
+from widetable.storage.remote.ranged_input import file_of_size
+from widetable.storage.remote.remote_output import FarOutput
+from widetable.storage.remote.replace_in_steps import holds, replace_in_steps
 
 T = TypeVar("T")
 

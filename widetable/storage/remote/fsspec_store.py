@@ -35,15 +35,15 @@ from widetable.errors import (
     UnsupportedError,
     WidetableError,
 )
-from widetable.storage.far_output import FarOutput
 from widetable.storage.file_io import FileStatus
-from widetable.storage.flat_keys import FlatKeys, check_exclusive, no_object, taken_key
 from widetable.storage.path_below import path_below
-from widetable.storage.ranged_input import file_of_size
-from widetable.storage.replace_in_steps import put, replace_in_steps
-from widetable.storage.said_by_client import said_without_secrets
-from widetable.storage.served_filesystem import ServedFilesystem, place_on
-from widetable.storage.store_client import check_not_forked
+from widetable.storage.remote.flat_keys import FlatKeys, check_exclusive, no_object, taken_key
+from widetable.storage.remote.ranged_input import file_of_size
+from widetable.storage.remote.redacted_errors import said_without_secrets
+from widetable.storage.remote.remote_output import FarOutput
+from widetable.storage.remote.replace_in_steps import put, replace_in_steps
+from widetable.storage.remote.served_filesystem import ServedFilesystem, place_on
+from widetable.storage.remote.store_client import check_not_forked
 from widetable.worker_thread import in_threads
 
 T = TypeVar("T")

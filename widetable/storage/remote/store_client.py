@@ -20,10 +20,10 @@ from typing import Any, Final
 import pyarrow as pa
 
 from widetable.errors import StorageError, UnsupportedError
-from widetable.storage.bucket import StoreBucket, open_store
-from widetable.storage.flat_keys import no_object, taken_key
-from widetable.storage.said_by_client import said_without_secrets
-from widetable.storage.storage_options import StorageOptions
+from widetable.storage.remote.bucket import StoreBucket, open_store
+from widetable.storage.remote.flat_keys import no_object, taken_key
+from widetable.storage.remote.redacted_errors import said_without_secrets
+from widetable.storage.remote.storage_options import StorageOptions
 
 # Of an answer that a retry will not change: any 4xx but 408 (too slow) and 429 (too many requests).
 _FINAL_STATUS: Final = re.compile(r"status code: 4(?!08|29)\d\d")

@@ -22,7 +22,7 @@ from typing import Any, Final, TypeVar
 
 from widetable.errors import InvalidError, NotFoundError, StorageError, UnsupportedError
 from widetable.storage.path_below import path_below
-from widetable.storage.store_client import check_not_forked
+from widetable.storage.remote.store_client import check_not_forked
 from widetable.worker_thread import Task
 
 T = TypeVar("T")

@@ -16,7 +16,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from widetable.errors import InvalidError
-from widetable.storage.storage_options import AZURE, GCS, S3, StorageOptions
+from widetable.storage.remote.storage_options import AZURE, GCS, S3, StorageOptions
 
 _STORES: Final = {
     "s3": S3,

@@ -36,15 +36,15 @@ from typing import Any, Final, TypeVar, cast
 import pyarrow as pa
 
 from widetable.errors import InvalidError, NotFoundError, StorageError
-from widetable.storage.bucket import SCHEMES, bucket_of
-from widetable.storage.far_output import FarOutput
 from widetable.storage.file_io import FileStatus
-from widetable.storage.flat_keys import FlatKeys, check_exclusive, taken_key
 from widetable.storage.path_below import path_below
-from widetable.storage.ranged_input import RangedFile, RangedInput
-from widetable.storage.replace_in_steps import holds
-from widetable.storage.storage_options import AZURE, StorageOptions, options_of_the_file
-from widetable.storage.store_client import store_client
+from widetable.storage.remote.bucket import SCHEMES, bucket_of
+from widetable.storage.remote.flat_keys import FlatKeys, check_exclusive, taken_key
+from widetable.storage.remote.ranged_input import RangedFile, RangedInput
+from widetable.storage.remote.remote_output import FarOutput
+from widetable.storage.remote.replace_in_steps import holds
+from widetable.storage.remote.storage_options import AZURE, StorageOptions, options_of_the_file
+from widetable.storage.remote.store_client import store_client
 
 T = TypeVar("T")
 

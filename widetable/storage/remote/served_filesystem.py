@@ -23,8 +23,8 @@ from typing import Any, Final
 
 from widetable.arguments import path as checked
 from widetable.errors import InvalidError, UnsupportedError
-from widetable.storage.bucket import with_plain_host
-from widetable.storage.said_by_client import said_without_secrets
+from widetable.storage.remote.bucket import with_plain_host
+from widetable.storage.remote.redacted_errors import said_without_secrets
 
 _S3: Final = ("s3", "s3a")
 _GCS: Final = ("gs", "gcs")
