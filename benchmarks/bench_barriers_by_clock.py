@@ -16,7 +16,7 @@ import numpy as np
 import widetable as wt
 from benchmarks.bench_barriers import COLUMNS, make_table, rows_of_append
 from benchmarks.harness import Row, Size, paired, scratch
-from widetable.worker_thread import in_threads
+from widetable.runtime.worker_thread import in_threads
 
 # rows of an append, seconds of a round, intervals in seconds, rounds
 SHAPES: Final = {

@@ -15,9 +15,9 @@ import pyarrow as pa
 from benchmarks.harness import Row, Size, paired, timed
 from widetable.merge.engine import engine_of
 from widetable.merge.sorted_merge import merge_runs
-from widetable.new_schema import new_schema
-from widetable.row_kind import INSERT
-from widetable.schema import SEQUENCE_NUMBER, VALUE_KIND
+from widetable.schema.new_schema import new_schema
+from widetable.schema.row_kind import INSERT
+from widetable.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND
 
 COLUMNS, RUNS = 10, 4
 ROUNDS = {Size.FULL: 9, Size.SHORT: 3, Size.TINY: 1}

@@ -21,8 +21,8 @@ from benchmarks.harness import Row, child_json, scratch
 from widetable.format.binary_row import encode_row
 from widetable.format.column_stats import Stats
 from widetable.format.data_file_meta import DataFileMeta
-from widetable.paths import new_file_name
-from widetable.types import parse_type
+from widetable.schema.types import parse_type
+from widetable.storage.paths import new_file_name
 
 BUCKETS, FILES_OF_BUCKET, ROUNDS = 100, 1_000, 5
 COLD_SECONDS, WARM_SECONDS, FRAME_SECONDS = 2.0, 0.2, 1.0

@@ -12,7 +12,7 @@ from decimal import ROUND_HALF_UP, Context, Decimal, localcontext
 from typing import Any, Final
 
 from tests.plain_rows import plain
-from widetable.types import DataType
+from widetable.schema.types import DataType
 
 Value = Any
 Options = Mapping[str, str]

@@ -13,7 +13,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from tests.aggregate_model import TAKE_BACK
-from widetable.schema import TableSchema
+from widetable.schema.table_schema import TableSchema
 
 _ROW: Final = pa.struct([("id", pa.int32()), ("s", pa.int64()), ("v", pa.string())])
 ROWS: Final = pa.list_(pa.field("element", _ROW))

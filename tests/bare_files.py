@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from widetable.format.manifest_file import read_manifest, write_manifest
 from widetable.format.manifest_list import read_manifest_list, write_manifest_list
-from widetable.paths import new_file_name
+from widetable.storage.paths import new_file_name
 
 
 def bare_copy(source: Path, table: Path, names: Collection[str]) -> None:

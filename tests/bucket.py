@@ -17,8 +17,8 @@ from widetable.format.row_batch import in_schema_order, project, row_batch_schem
 from widetable.format.row_budget import BATCH_BYTES, pieces
 from widetable.merge.engine import PartialMerge, engine_of
 from widetable.merge.sorted_merge import collapse, merge_runs
-from widetable.row_kind import TEXTS, is_retraction, parse_texts
-from widetable.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
+from widetable.schema.row_kind import TEXTS, is_retraction, parse_texts
+from widetable.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 
 Run = list[pa.RecordBatch]
 

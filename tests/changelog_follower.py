@@ -13,7 +13,7 @@ from typing import Any
 import widetable as wt
 from tests.model import Key, Record, Row, ordered
 from tests.plain_rows import plain, python_rows
-from widetable.schema import TableSchema
+from widetable.schema.table_schema import TableSchema
 
 ROW_KIND = "_row_kind"
 

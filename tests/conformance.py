@@ -38,8 +38,8 @@ from tests.conformance_values import (
     plain_value,
     rows_of,
 )
-from widetable.field_options import FIELD_OPTION
-from widetable.option_checks import is_known
+from widetable.schema.field_options import FIELD_OPTION
+from widetable.schema.option_checks import is_known
 
 PASSED, FAILED = "passed", "failed"
 

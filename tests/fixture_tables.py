@@ -11,7 +11,7 @@ from typing import Any
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.manifest_file import read_manifest
-from widetable.schema import TableSchema, schema_from_json
+from widetable.schema.table_schema import TableSchema, schema_from_json
 
 ROOT = Path(__file__).resolve().parent / "fixtures"
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from tests.plain_rows import python_values
 from widetable.kernels.key_lanes import key_lanes
 from widetable.kernels.sort_order import group_starts, sort_order
-from widetable.schema import TableSchema
+from widetable.schema.table_schema import TableSchema
 
 
 def key_batch(schema: TableSchema, keys: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:

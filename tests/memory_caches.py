@@ -10,7 +10,7 @@ from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.row_budget import pieces
 from widetable.kernels.key_match import match_keys
 from widetable.lsm.file_rows import CachedFile, CacheWriter, Found
-from widetable.schema import TableSchema
+from widetable.schema.table_schema import TableSchema
 from widetable.write.table_state import TableState
 
 

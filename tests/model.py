@@ -30,7 +30,7 @@ from typing import Any
 
 from tests.aggregate_model import ColumnFold, MeaninglessRetraction
 from tests.plain_rows import plain
-from widetable.schema import SequenceGroup, TableSchema
+from widetable.schema.table_schema import SequenceGroup, TableSchema
 
 Row = dict[str, Any]
 Record = tuple[str, Row]

@@ -29,11 +29,11 @@ from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.data_file_reader import open_data_file
 from widetable.format.snapshot import Snapshot
 from widetable.lsm.sorted_run import key_types, sort_key
-from widetable.new_schema import new_schema
-from widetable.paths import TablePaths
-from widetable.row_kind import TEXTS
-from widetable.schema import ROW_KIND_COLUMN, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
+from widetable.schema.new_schema import new_schema
+from widetable.schema.row_kind import TEXTS
+from widetable.schema.table_schema import ROW_KIND_COLUMN, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from widetable.storage.local import LocalFileIO
+from widetable.storage.paths import TablePaths
 from widetable.write.bucket_split import split_by_bucket
 from widetable.write.commit_message import CommitMessage
 from widetable.write.table_state import TableState

@@ -9,7 +9,7 @@ from typing import Any
 
 from widetable.format.binary_row import encode_row
 from widetable.format.plain_value import PlainValue
-from widetable.types import DataType
+from widetable.schema.types import DataType
 
 
 def plain_value(value: Any, kind: DataType) -> PlainValue:

@@ -24,8 +24,8 @@ from tests.aggregates import (
     takes_back,
 )
 from tests.model import Record
-from widetable.new_schema import new_schema
-from widetable.schema import TableSchema
+from widetable.schema.new_schema import new_schema
+from widetable.schema.table_schema import TableSchema
 
 _TEXTS = ("", "a", "A", "a\x00", "aa", "ä", "€", "𝄞", "z" * 20, "z" * 20 + "y")
 

@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from tests.model import Record, Row, ordered
 from tests.plain_rows import python_rows, python_values
-from widetable import options as opt
 from widetable.format.binary_row import encode_rows, with_arity
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
@@ -24,11 +23,12 @@ from widetable.format.row_batch import in_schema_order, project
 from widetable.format.row_budget import BATCH_BYTES
 from widetable.lsm.sorted_run import key_types, sections, sort_key
 from widetable.merge.sorted_merge import merge_runs
-from widetable.paths import TablePaths
-from widetable.row_kind import is_retraction
-from widetable.schema import ROW_KIND_COLUMN, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
+from widetable.schema import options as opt
+from widetable.schema.row_kind import is_retraction
+from widetable.schema.table_schema import ROW_KIND_COLUMN, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from widetable.storage.file_io import FileIO
 from widetable.storage.local import LocalFileIO
+from widetable.storage.paths import TablePaths
 from widetable.write.commit_message import CommitMessage
 from widetable.write.sequence import SequenceAllocator
 from widetable.write.table_state import TableState

@@ -7,7 +7,7 @@ import pytest
 from tests.changelog_follower import Follower, change_texts
 from tests.model import Model, Record
 from tests.vectors_file import Case, cases
-from widetable.schema import TableSchema
+from widetable.schema.table_schema import TableSchema
 
 CASES = [
     case

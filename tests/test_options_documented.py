@@ -1,4 +1,4 @@
-"""docs/options.md is what the declarations in widetable/options.py say, and they say enough."""
+"""docs/options.md is what the declarations in widetable/schema/options.py say, and they say enough."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from widetable.option import Option
-from widetable.options import OPTIONS
-from widetable.options_doc import main, render
+from widetable.schema.option import Option
+from widetable.schema.options import OPTIONS
+from widetable.schema.options_doc import main, render
 
 PAGE = Path(__file__).resolve().parent.parent / "docs/options.md"
 

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pytest
 
 from widetable.errors import InvalidError, UnsupportedError
-from widetable.new_schema import new_schema
 from widetable.operations.handle.supported import check_readable, check_writable
-from widetable.option import parse_value
-from widetable.options import BY_KEY, OPTIONS, WRITTEN_OUT
-from widetable.schema import TableSchema
+from widetable.schema.new_schema import new_schema
+from widetable.schema.option import parse_value
+from widetable.schema.options import BY_KEY, OPTIONS, WRITTEN_OUT
+from widetable.schema.table_schema import TableSchema
 
 PAGE = Path(__file__).resolve().parent.parent / "docs/facts/paimon-options.md"
 ROW = re.compile(

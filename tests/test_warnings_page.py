@@ -13,12 +13,12 @@ import pytest
 from tests.pages import ROOT
 from tests.parsed_source import parsed
 from tests.test_style import PACKAGES, sources
-from widetable import warnings_doc
-from widetable.warning_code import RECORD_KEY, WarningCode, coded, warn
+from widetable.messages import warnings_doc
+from widetable.messages.warning_code import RECORD_KEY, WarningCode, coded, warn
 
 PAGE = ROOT / "docs/warnings.md"
 # What alone calls a logger's own methods of these names.
-_SAYING = Path("widetable/warning_code.py")
+_SAYING = Path("widetable/messages/warning_code.py")
 _LOUD = {"warn", "warning", "error", "exception", "critical"}
 _LOGGERS = {"_log", "LOGGER", "logger", "logging", "warnings"}
 

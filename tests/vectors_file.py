@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from tests.model import Record, Row
 from tests.plain_rows import python_values
-from widetable.schema import TableSchema
-from widetable.type_text import type_from_text
-from widetable.types import DataField, DataType, arrow_field, arrow_type
+from widetable.schema.table_schema import TableSchema
+from widetable.schema.type_text import type_from_text
+from widetable.schema.types import DataField, DataType, arrow_field, arrow_type
 
 FOLDER = Path(__file__).resolve().parent / "vectors"
 

@@ -16,16 +16,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from widetable import options as opt
 from widetable.arguments import flag, mapping, names, one_of, text, whole_number
-from widetable.barrier_options import BARRIER_INTERVAL
 from widetable.commit.barriers.barrier_table import check_barriers
 from widetable.commit.notes.copy_place import begun_copy
 from widetable.commit.snapshots.lost_snapshots import rest_of_table
 from widetable.commit.snapshots.schema_store import SchemaStore
 from widetable.derive.upkeep.derived_alteration import alter_table
 from widetable.derive.widening.widen_schema import widened_columns
-from widetable.derived_options import check_derived
 from widetable.errors import InvalidError, NotFoundError
 from widetable.format.partition_value import check_partition_types
 from widetable.merge.engine import engine_of
@@ -37,8 +34,6 @@ from widetable.meta.job_claim import WriterClaim
 from widetable.meta.meta_service import linked
 from widetable.meta.revision import RevisionResult, revise
 from widetable.meta.topology import SCOPES, TABLES, TOPOLOGY, Topology
-from widetable.moment import Moment
-from widetable.new_schema import arrow_schema, changed_types, new_schema
 from widetable.operations.barriers.barrier_listing import ShownBarriers
 from widetable.operations.barriers.barrier_writer import BarrierWriter
 from widetable.operations.barriers.session import (
@@ -52,9 +47,16 @@ from widetable.operations.handle.compaction_threads import wait_for_compactions
 from widetable.operations.handle.supported import check_changelog_producer
 from widetable.operations.history.branches import branch_names
 from widetable.operations.maintenance.table_copy import copy_table
-from widetable.option_checks import check_honoured, check_used, option_texts
-from widetable.options import TableOptions
-from widetable.paths import (
+from widetable.runtime.moment import Moment
+from widetable.schema import options as opt
+from widetable.schema.barrier_options import BARRIER_INTERVAL
+from widetable.schema.derived_options import check_derived
+from widetable.schema.new_schema import arrow_schema, changed_types, new_schema
+from widetable.schema.option_checks import check_honoured, check_used, option_texts
+from widetable.schema.options import TableOptions
+from widetable.schema.table_schema import TableSchema
+from widetable.storage.given_storage import given_storage
+from widetable.storage.paths import (
     DATABASE_SUFFIX,
     TablePaths,
     branch_root,
@@ -63,8 +65,6 @@ from widetable.paths import (
     is_bucket,
     table_root,
 )
-from widetable.schema import TableSchema
-from widetable.storage.given_storage import given_storage
 from widetable.table import Table
 
 

@@ -52,23 +52,19 @@ from widetable.commit.holds.lookup_pin import PinnedBatch, check_join, hold_for_
 from widetable.commit.holds.pin_file import LookupPin
 from widetable.commit.holds.read_lease import ReadLease
 from widetable.commit.transaction.committer import Committer
-from widetable.counted import counted
 from widetable.derive.lookups.join_plan import JoinArguments
 from widetable.derive.lookups.joined_tables import LookupJoin, new_lookup_join
 from widetable.derive.lookups.late_rows import LateJoin
 from widetable.derive.lookups.pinned_join import KeptJoin, PinnedJoin, keep_join
-from widetable.derived_value import derived_value
-from widetable.forked_child import SharedByThreads
 from widetable.format.human_units import duration_text, last_seen_text, time_text
 from widetable.format.row_budget import BATCH_BYTES, pieces
-from widetable.job_names import job_name
 from widetable.lsm.bucket_plan import Scope
-from widetable.machine_clock import now_millis
+from widetable.messages.counted import counted
+from widetable.messages.near_word import did_you_mean
+from widetable.messages.warning_code import WarningCode, warn
 from widetable.meta.barrier_standings import barrier_standings
 from widetable.meta.job_claim import WriterClaim
 from widetable.meta.service_lease import ServiceLease
-from widetable.moment import epoch_millis
-from widetable.near_word import did_you_mean
 from widetable.operations.barriers.aligned_source import AlignedSource, revised
 from widetable.operations.barriers.job_writer import JobBatch, JobWriter
 from widetable.operations.barriers.session import check_published, held_leases
@@ -91,9 +87,6 @@ from widetable.operations.queries.follow import start_stream
 from widetable.operations.queries.stream_progress import StreamProgress
 from widetable.operations.queries.warm_lookups import warm_lookups
 from widetable.operations.writes.table_write import check_write_columns, new_writer
-from widetable.option import Option, parse_value
-from widetable.options import LOOKUP_WAIT, MERGE_ENGINE
-from widetable.paths import table_name
 from widetable.read.change_read import StreamRead, change_schema
 from widetable.read.commit_columns import (
     FORMS,
@@ -115,16 +108,23 @@ from widetable.read.stream_plan import (
     pieces_between,
     start_of,
 )
-from widetable.schema import ROW_KIND_COLUMN, TableSchema
+from widetable.runtime.derived_value import derived_value
+from widetable.runtime.forked_child import SharedByThreads
+from widetable.runtime.machine_clock import now_millis
+from widetable.runtime.moment import epoch_millis
+from widetable.runtime.worker_thread import Task, WorkerThread
+from widetable.schema.option import Option, parse_value
+from widetable.schema.options import LOOKUP_WAIT, MERGE_ENGINE
+from widetable.schema.table_schema import ROW_KIND_COLUMN, TableSchema
+from widetable.storage.job_names import job_name
 from widetable.storage.locate import local_path, locate
+from widetable.storage.paths import table_name
 from widetable.storage.remote.storage_options import (
     StorageOptions,
     checked_storage_options,
     split_storage_options,
 )
 from widetable.storage.temporary_directory import temporary_directory
-from widetable.warning_code import WarningCode, warn
-from widetable.worker_thread import Task, WorkerThread
 from widetable.write.named_columns import NamedColumns, check_names_column
 from widetable.write.table_state import TableState
 

@@ -19,8 +19,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from widetable import join_options
-from widetable import options as opt
 from widetable.arguments import instance, names, refused, text, whole_number
 from widetable.catalog import Catalog
 from widetable.derive.indexes.index_table import buckets_of_derived
@@ -34,9 +32,11 @@ from widetable.derive.joins.joined_plan import (
     join_plan,
 )
 from widetable.errors import InvalidError
-from widetable.new_schema import new_schema
-from widetable.option_checks import option_texts
-from widetable.schema import TableSchema
+from widetable.schema import join_options
+from widetable.schema import options as opt
+from widetable.schema.new_schema import new_schema
+from widetable.schema.option_checks import option_texts
+from widetable.schema.table_schema import TableSchema
 from widetable.table import Table
 
 

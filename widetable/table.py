@@ -15,7 +15,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from widetable import options as opt
 from widetable.derive.indexes.index_lookup import lookup_index
 from widetable.derive.upkeep.derived_alteration import alter_options
 from widetable.derive.upkeep.derived_audit import audit
@@ -70,6 +69,7 @@ from widetable.operations.writes.table_write import (
     sequence_base,
     write,
 )
+from widetable.schema import options as opt
 from widetable.storage.given_storage import GivenStorage, given_storage
 
 

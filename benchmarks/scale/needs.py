@@ -17,8 +17,8 @@ from typing import Final
 from benchmarks.scale.costs import Requests, UnitCosts
 from benchmarks.scale.prices import CLOUD, DAYS_OF_MONTH, GB, HOURS_OF_MONTH, Cloud
 from benchmarks.scale.simulated_bucket import BucketLoad, SimulatedHistory, drawn, history
-from widetable import options as opt
 from widetable.operations.compaction.compaction_job import _GROUP_BUCKETS
+from widetable.schema import options as opt
 from widetable.storage.remote.object_store import _PART_BYTES
 
 DAY_S: Final = 86_400

@@ -22,8 +22,8 @@ from widetable.format.data_file_meta import DataFileMeta, upgrade
 from widetable.lsm.bucket_plan import Merge, Plan, Scope, plan_bucket
 from widetable.lsm.levels import levels_of
 from widetable.merge.engine import MergeEngine, engine_of
-from widetable.new_schema import new_schema
-from widetable.schema import TableSchema
+from widetable.schema.new_schema import new_schema
+from widetable.schema.table_schema import TableSchema
 
 # Sequence numbers of level 0 lie above those of full rows, as those of a clock do.
 _FIRST_NUMBER: Final = 1 << 60

@@ -37,7 +37,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from widetable import InvalidError
-from widetable.machine_clock import now_millis
+from widetable.runtime.machine_clock import now_millis
 from widetable_lookup.cache_fault import CacheFault
 from widetable_lookup.cache_manifest import read_manifest
 from widetable_lookup.cache_paths import (

@@ -13,9 +13,9 @@ from typing import Final
 import pyarrow as pa
 
 from widetable import WidetableError
-from widetable import options as opt
 from widetable.format.data_file_meta import DataFileMeta
-from widetable.warning_code import WarningCode, warn
+from widetable.messages.warning_code import WarningCode, warn
+from widetable.schema import options as opt
 from widetable.write.table_state import TableState
 from widetable_lookup.cache_fault import LOGGER, CacheFault
 from widetable_lookup.cache_manifest import CachedSource, seal

@@ -15,7 +15,7 @@ from widetable import DamagedError
 from widetable.format.row_batch import SYSTEM_FIELDS, row_batch_schema
 from widetable.format.row_budget import pieces
 from widetable.lsm.file_rows import Found
-from widetable.schema import TableSchema
+from widetable.schema.table_schema import TableSchema
 from widetable_lookup.cache_fault import CacheFault
 from widetable_lookup.opened_cache import OpenedCache
 

@@ -26,12 +26,12 @@ from typing import Final, NamedTuple
 
 from rocksdict import Cache
 
-from widetable import options as opt
-from widetable.forked_child import SharedByThreads
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.lsm.file_rows import CachedFile, Caches
-from widetable.options import TableOptions
-from widetable.warning_code import WarningCode, warn
+from widetable.messages.warning_code import WarningCode, warn
+from widetable.runtime.forked_child import SharedByThreads
+from widetable.schema import options as opt
+from widetable.schema.options import TableOptions
 from widetable.write.cache_writer import CacheWriter
 from widetable.write.table_state import TableState
 from widetable_lookup.cache_fault import LOGGER, CacheFault, NoCache

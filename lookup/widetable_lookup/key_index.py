@@ -42,7 +42,7 @@ from rocksdict import (
     SstFileWriter,
 )
 
-from widetable.forked_child import BEFORE_FORK, UNFORKABLE
+from widetable.runtime.forked_child import BEFORE_FORK, UNFORKABLE
 from widetable_lookup.cache_fault import CacheFault
 
 KEYS: Final = "keys"

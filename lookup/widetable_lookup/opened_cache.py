@@ -22,7 +22,7 @@ from rocksdict import Cache
 
 from widetable import WidetableError
 from widetable.format.data_file_meta import DataFileMeta
-from widetable.schema import TableSchema
+from widetable.schema.table_schema import TableSchema
 from widetable_lookup.cache_fault import CacheFault
 from widetable_lookup.cache_manifest import CacheManifest, read_manifest
 from widetable_lookup.key_columns import KeyColumns, is_number_key

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from widetable.format.row_batch import SYSTEM_FIELDS, row_batch_schema
 from widetable.kernels.arrow_buffers import fixed_values
-from widetable.schema import TableSchema
+from widetable.schema.table_schema import TableSchema
 from widetable_lookup.cache_fault import CacheFault
 from widetable_lookup.key_columns import fences_between, is_number_key
 from widetable_lookup.key_fences import FENCES

@@ -20,8 +20,8 @@ from tests.plain_rows import row_texts
 from widetable.commit.holds.read_lease import hold
 from widetable.commit.holds.retired_snapshots import RetiredSnapshots
 from widetable.commit.snapshots.manifest_cache import MANIFEST_CACHE
-from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
+from widetable.storage.paths import TablePaths
 
 IO: Final = LocalFileIO(fsync=False)
 OPTIONS: Final = {

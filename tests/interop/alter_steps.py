@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from widetable.operations.ddl.column_path import parsed
-from widetable.types import type_from_arrow, type_to_json
+from widetable.schema.types import type_from_arrow, type_to_json
 
 
 def alter_steps(change: Mapping[str, Any], columns: Collection[str]) -> list[list[Any]]:

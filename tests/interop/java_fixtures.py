@@ -21,9 +21,9 @@ from tests.fixture_tables import ROOT
 from tests.interop.java_process import JavaProcess, JavaTable
 from tests.interop.test_pypaimon import ALL_TYPES
 from tests.plain_rows import plain, python_rows
-from widetable.schema import ROW_KIND_COLUMN
-from widetable.type_text import type_from_text
-from widetable.types import type_from_arrow, type_to_json
+from widetable.schema.table_schema import ROW_KIND_COLUMN
+from widetable.schema.type_text import type_from_text
+from widetable.schema.types import type_from_arrow, type_to_json
 
 WAREHOUSE: Final = ROOT / "wh_others"
 _DATABASE: Final = WAREHOUSE / "others.db"

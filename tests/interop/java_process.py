@@ -15,7 +15,7 @@ from tests.interop.alter_steps import alter_steps
 from tests.interop.java_values import arrow_rows, json_rows
 from tests.patience import PATIENCE_SECONDS
 from tests.plain_rows import python_rows
-from widetable.types import (
+from widetable.schema.types import (
     DataField,
     arrow_field,
     assign_field_ids,

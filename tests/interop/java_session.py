@@ -16,7 +16,7 @@ from tests.interop.java_process import JavaProcess, JavaRefused, JavaTable
 from tests.interop.random_histories import OtherClient, clamped
 from tests.model import Row
 from tests.plain_rows import plain, python_rows, row_texts
-from widetable.schema import TableSchema
+from widetable.schema.table_schema import TableSchema
 
 NEEDS_JAVA: Final = pytest.mark.skipif(
     not os.environ.get("WIDETABLE_INTEROP_JAVA"), reason="needs Paimon's jar: make interop-java"

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from widetable.schema import ROW_KIND_COLUMN
-from widetable.types import DataField, DataType, arrow_type, timestamp_unit
+from widetable.schema.table_schema import ROW_KIND_COLUMN
+from widetable.schema.types import DataField, DataType, arrow_type, timestamp_unit
 
 _BITS: Final = {"FLOAT": ("<f", "<i"), "DOUBLE": ("<d", "<q")}
 _NANOSECONDS: Final = {"ms": 10**6, "us": 10**3, "ns": 1}

@@ -35,8 +35,8 @@ from tests.random_table import (
 )
 from tests.strategies import Commit
 from widetable.operations.handle.compaction_threads import wait_for_compactions
-from widetable.paths import table_root
-from widetable.schema import ROW_KIND_COLUMN, TableSchema
+from widetable.schema.table_schema import ROW_KIND_COLUMN, TableSchema
+from widetable.storage.paths import table_root
 
 TheirWrite = Callable[[wt.Table, pa.Table], None]
 TheirCompact = Callable[[wt.Table, bool], None]

@@ -23,7 +23,7 @@ from tests.interop.random_histories import (
 from tests.model import Row
 from tests.plain_rows import row_texts
 from tests.random_table import TableSpec, table_specs
-from widetable.schema import TableSchema
+from widetable.schema.table_schema import TableSchema
 
 pytestmark = pytest.mark.interop
 

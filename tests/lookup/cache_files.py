@@ -13,9 +13,9 @@ from widetable.format.column_stats import EMPTY_STATS
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.row_batch import SYSTEM_FIELDS
 from widetable.lsm.file_rows import Caches
-from widetable.new_schema import new_schema
-from widetable.paths import TablePaths
+from widetable.schema.new_schema import new_schema
 from widetable.storage.local import LocalFileIO
+from widetable.storage.paths import TablePaths
 from widetable.write.table_state import TableState
 from widetable_lookup.cache_paths import is_table_folder, temporary_state
 

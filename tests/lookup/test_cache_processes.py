@@ -25,7 +25,7 @@ from tests.lookup.cache_files import (
     table_at,
     temporaries_on_disk,
 )
-from widetable import options as opt
+from widetable.schema import options as opt
 from widetable_lookup import cache_space, process_caches
 
 _LOOK_UP = """

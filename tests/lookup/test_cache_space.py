@@ -28,7 +28,7 @@ from tests.lookup.cache_files import (
     temporaries_on_disk,
     text_keys,
 )
-from widetable import options as opt
+from widetable.schema import options as opt
 from widetable.write.table_state import TableState
 from widetable_lookup import (
     cache_space,

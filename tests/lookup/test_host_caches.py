@@ -26,7 +26,7 @@ from tests.lookup.cache_files import (
     temporaries_on_disk,
     text_keys,
 )
-from widetable import options as opt
+from widetable.schema import options as opt
 from widetable.storage.remote import store_client
 from widetable_lookup import cache_statistics, complete_caches, host_caches, process_caches
 from widetable_lookup.cache_paths import REMOVED, temporary_name

@@ -28,9 +28,9 @@ from tests.widetable.format.data_files import IO, write
 from tests.widetable.format.foreign_files import write_avro, write_orc
 from widetable.format.data_file_reader import open_data_file
 from widetable.format.row_batch import row_batch_schema
-from widetable.new_schema import changed_types, new_schema
 from widetable.operations.ddl.schema_change import SchemaChange, changed_schema
-from widetable.types import DataType
+from widetable.schema.new_schema import changed_types, new_schema
+from widetable.schema.types import DataType
 
 SYSTEM = {
     "_SEQUENCE_NUMBER": DataType("BIGINT", nullable=False),

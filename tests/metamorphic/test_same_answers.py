@@ -24,7 +24,7 @@ from tests.random_table import (
     texts,
 )
 from tests.strategies import Commit
-from widetable.schema import TableSchema
+from widetable.schema.table_schema import TableSchema
 
 
 @dataclass(frozen=True)

@@ -39,9 +39,9 @@ from tests.object_stores.test_tables import (
 )
 from widetable.commit.notes.lease import try_lease
 from widetable.errors import InvalidError, NotFoundError, UnsupportedError
-from widetable.paths import TablePaths
 from widetable.storage.file_io import FileIO
 from widetable.storage.locate import locate
+from widetable.storage.paths import TablePaths
 from widetable.storage.remote import store_client
 from widetable.storage.remote.storage_options import FILE_VARIABLE, checked_storage_options
 

@@ -17,8 +17,8 @@ from tests.object_stores.faulty_proxy import Fault, FaultyProxy
 from tests.object_stores.s3_server import BUCKET
 from widetable.commit.notes.lease import try_lease
 from widetable.errors import InvalidError, NotFoundError, StorageError, UnsupportedError
-from widetable.paths import TablePaths
 from widetable.storage.locate import locate
+from widetable.storage.paths import TablePaths
 from widetable.storage.remote.object_store import ObjectStoreFileIO
 
 

@@ -21,7 +21,7 @@ from widetable.operations.handle import snapshot_choice
 from widetable.operations.history.named_files import NamedFiles
 from widetable.read import scan_plan
 from widetable.read.barrier_view import BarrierViews
-from widetable.row_kind import DELETE, INSERT
+from widetable.schema.row_kind import DELETE, INSERT
 from widetable.write import write_batch
 from widetable.write.dynamic_buckets import PartitionBuckets
 

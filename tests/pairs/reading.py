@@ -18,7 +18,7 @@ import widetable as wt
 from tests.command_line import run
 from tests.plain_rows import python_rows
 from tests.random_table import texts
-from widetable.schema import TableSchema
+from widetable.schema.table_schema import TableSchema
 
 CONDITION: Final = "k = 1 and p >= 1"
 

@@ -11,8 +11,8 @@ import pytest
 
 from widetable.commit.barriers.barrier_plan import BarrierPlans
 from widetable.connector import AlignedSource, Limits
-from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
+from widetable.storage.paths import TablePaths
 from widetable_spark import barrier_position
 from widetable_spark.asked_first import AskedFirst
 from widetable_spark.barrier_position import BarrierPosition

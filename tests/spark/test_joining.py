@@ -21,8 +21,8 @@ from tests.hostile_values import hostile_values
 from tests.spark.joined_query import Query, Rows, drop, fail_once, pins, put, tuples
 from widetable.arguments import shown
 from widetable.commit.holds.read_lease import held_snapshots
-from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
+from widetable.storage.paths import TablePaths
 from widetable_spark import joining, lookup_join
 
 

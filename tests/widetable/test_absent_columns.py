@@ -22,7 +22,7 @@ from tests.table_files import TableFiles
 from widetable.format import data_file_writer
 from widetable.format.bucket_id import BucketId
 from widetable.format.parquet_layout import ROW_GROUP_BYTES, row_group_bytes
-from widetable.new_schema import new_schema
+from widetable.schema.new_schema import new_schema
 from widetable.write.rolling_writer import RollingWriter
 
 ENGINES = ["deduplicate", "partial-update", "aggregation", "first-row"]

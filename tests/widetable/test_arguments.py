@@ -15,7 +15,7 @@ import pytest
 
 import widetable as wt
 from widetable.arguments import text, whole_number
-from widetable.near_word import did_you_mean
+from widetable.messages.near_word import did_you_mean
 
 NO_NUMBERS = [
     True,

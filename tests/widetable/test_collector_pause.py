@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.patience import PATIENCE_SECONDS
-from widetable.collector_pause import collector_paused
+from widetable.runtime.collector_pause import collector_paused
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -49,7 +49,7 @@ def test_it_runs_when_the_last_of_many_threads_has_left() -> None:
 
 _CHILD = """
 import gc, os, signal, sys, threading
-from widetable.collector_pause import collector_paused
+from widetable.runtime.collector_pause import collector_paused
 
 def fork():
     child = os.fork()

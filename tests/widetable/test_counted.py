@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from widetable.counted import counted
+from widetable.messages.counted import counted
 
 
 @pytest.mark.parametrize(

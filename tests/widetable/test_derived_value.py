@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 import pytest
 
 from tests.patience import PATIENCE_SECONDS
-from widetable.derived_value import derived_value, once_per_object
 from widetable.merge.engine import engine_of
-from widetable.schema import TableSchema
-from widetable.types import DataField, DataType
+from widetable.runtime.derived_value import derived_value, once_per_object
+from widetable.schema.table_schema import TableSchema
+from widetable.schema.types import DataField, DataType
 
 
 @dataclass(frozen=True)

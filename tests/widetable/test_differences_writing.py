@@ -16,9 +16,9 @@ import pytest
 
 import widetable as wt
 from widetable.lsm.levels import levels_of
-from widetable.new_schema import new_schema
-from widetable.paths import TablePaths
+from widetable.schema.new_schema import new_schema
 from widetable.storage.local import LocalFileIO
+from widetable.storage.paths import TablePaths
 
 COLUMNS = {"k": "BIGINT", "a": "BIGINT", "b": "BIGINT"}
 

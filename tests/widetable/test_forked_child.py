@@ -23,8 +23,8 @@ import widetable_spark
 from tests.forked import in_a_child
 from tests.patience import PATIENCE_SECONDS
 from widetable.commit.snapshots.manifest_cache import MANIFEST_CACHE, DecodedList
-from widetable.forked_child import UNFORKABLE, ForkGate, SharedByThreads
 from widetable.lsm.scan_history import SCAN_HISTORY
+from widetable.runtime.forked_child import UNFORKABLE, ForkGate, SharedByThreads
 
 ROOT = Path(__file__).resolve().parents[2]
 LOCKS = (

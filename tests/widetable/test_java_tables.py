@@ -18,8 +18,8 @@ from tests.fixture_tables import ROOT
 from tests.plain_rows import plain, python_rows
 from tests.random_table import live_files
 from widetable.commit.transaction.committer import Committer
-from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
+from widetable.storage.paths import TablePaths
 
 WAREHOUSE = ROOT / "wh_others/others.db"
 TABLES: dict[str, dict[str, Any]] = {

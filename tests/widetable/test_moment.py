@@ -14,7 +14,7 @@ import widetable as wt
 from tests.command_line import run
 from tests.dated_snapshots import DatedTable, dated_table
 from widetable.format.human_units import time_text
-from widetable.moment import epoch_millis
+from widetable.runtime.moment import epoch_millis
 
 TEN = datetime(2026, 11, 27, 10, tzinfo=timezone.utc)
 MILLIS = int(TEN.timestamp() * 1000)

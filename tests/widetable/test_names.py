@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
-from widetable.paths import check_name
+from widetable.storage.paths import check_name
 
 WRONG = ["", " ", ".", "..", "...", "a/b", "a\\b", "a\0b", "a\n", " a", "a ", "\ud800", "ü" * 150]
 COLUMNS = pa.schema([("k", pa.int64()), ("p", pa.string())])

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
-from widetable.barrier_options import BARRIER_INTERVAL
 from widetable.errors import InvalidError
-from widetable.join_options import JOIN_OPTIONS
-from widetable.option import Option, parse_value
-from widetable.option_checks import check_alter
-from widetable.options import (
+from widetable.schema.barrier_options import BARRIER_INTERVAL
+from widetable.schema.join_options import JOIN_OPTIONS
+from widetable.schema.option import Option, parse_value
+from widetable.schema.option_checks import check_alter
+from widetable.schema.options import (
     BY_KEY,
     IGNORE_DELETE,
     IGNORE_UPDATE_BEFORE,
@@ -23,7 +23,7 @@ from widetable.options import (
     OPTIONS,
     WRITTEN_OUT,
 )
-from widetable.retention_options import RECORD_LEVEL_EXPIRE_TIME
+from widetable.schema.retention_options import RECORD_LEVEL_EXPIRE_TIME
 
 SCHEMA = pa.schema([("k", pa.int32()), ("v", pa.int32())])
 NUMBERS = [option for option in OPTIONS if option.range is not None]
@@ -165,7 +165,7 @@ def test_an_older_name_gives_way_to_the_option_itself() -> None:
 
 
 def wt_schema(options: dict[str, str]) -> Any:
-    from widetable.new_schema import new_schema
+    from widetable.schema.new_schema import new_schema
 
     return new_schema(SCHEMA, primary_key=["k"], options=options)
 

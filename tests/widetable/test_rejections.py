@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
-from widetable.field_options import FIELD_WORDS
 from widetable.merge.aggregate_function import COLUMN_OPTIONS
+from widetable.schema.field_options import FIELD_WORDS
 
 COLUMNS: dict[str, Any] = {
     "k": "BIGINT",

@@ -14,7 +14,7 @@ import pytest
 import widetable as wt
 from widetable.operations.queries.lookup_view import KEY_NUMBER
 from widetable.read.commit_columns import KIND_FIELD
-from widetable.schema import ROW_KIND_COLUMN
+from widetable.schema.table_schema import ROW_KIND_COLUMN
 
 OPTIONS = {"bucket": "1", "widetable.fsync": "false"}
 RESERVED = [

@@ -17,8 +17,8 @@ import widetable as wt
 from tests.faults import Fault, FaultyFileIO
 from tests.plain_rows import row_texts
 from widetable.commit.notes.lease import try_lease
-from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
+from widetable.storage.paths import TablePaths
 
 KEY = pa.field("k", pa.int64(), nullable=False)
 COLUMNS = [KEY, pa.field("a", pa.int64()), pa.field("b", pa.string())]

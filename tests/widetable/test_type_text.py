@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
-from widetable.type_text import text_of, type_from_text
-from widetable.types import MOST_NESTED, arrow_type, parse_type, type_from_arrow
+from widetable.schema.type_text import text_of, type_from_text
+from widetable.schema.types import MOST_NESTED, arrow_type, parse_type, type_from_arrow
 
 NESTED = [
     ("array<string>", pa.list_(pa.string())),

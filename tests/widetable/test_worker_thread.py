@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.patience import PATIENCE_SECONDS, wait_for
-from widetable.worker_thread import Task, WorkerThread, in_threads
+from widetable.runtime.worker_thread import Task, WorkerThread, in_threads
 
 ROOT = Path(__file__).resolve().parents[2]
 # No stack is so large: the system refuses every thread from then on.

@@ -38,7 +38,7 @@ from widetable.cli.output.console import (
 from widetable.cli.output.log_output import HeldWarnings
 from widetable.cli.output.progress import progress
 from widetable.errors import InvalidError, StorageError
-from widetable.near_word import did_you_mean
+from widetable.messages.near_word import did_you_mean
 
 # As shells have them: 128 and the number of SIGINT, of SIGPIPE.
 _INTERRUPTED: Final = 130

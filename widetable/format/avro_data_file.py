@@ -27,7 +27,7 @@ from widetable.format.key_range import KeyRange
 from widetable.format.row_budget import RowBudget, rows_within
 from widetable.format.stored_file import FileToOpen
 from widetable.kernels.arrow_buffers import frozen
-from widetable.types import DataField
+from widetable.schema.types import DataField
 
 _HEADER_BYTES: Final = 1 << 16
 # A schema of 40,000 columns takes less.

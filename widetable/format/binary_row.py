@@ -34,7 +34,7 @@ from widetable.errors import InvalidError, UnsupportedError
 from widetable.format.damaged_file import damaged_bytes
 from widetable.format.plain_value import PlainValue, plain_column
 from widetable.kernels.binary_rows import BinaryRows, Layout, encode_binary_rows
-from widetable.types import DataType, timestamp_unit
+from widetable.schema.types import DataType, timestamp_unit
 
 # On disk: never change. Arity 0 and the header: also the partition of unpartitioned tables.
 EMPTY_ROW: Final = bytes(12)

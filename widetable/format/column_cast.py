@@ -32,7 +32,7 @@ from widetable.errors import DamagedError, UnsupportedError
 from widetable.format.damaged_file import damaged_bytes
 from widetable.format.printed_value import printed
 from widetable.kernels.arrow_buffers import is_bytes
-from widetable.types import MAX_LENGTH, DataField, DataType, arrow_type
+from widetable.schema.types import MAX_LENGTH, DataField, DataType, arrow_type
 
 Step: TypeAlias = Callable[[pa.Array], pa.Array]
 

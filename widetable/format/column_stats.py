@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from widetable.format.binary_row import EMPTY_ROW, encode_rows, null_row, with_arity
-from widetable.types import DataType, arrow_type
+from widetable.schema.types import DataType, arrow_type
 
 
 class Stats(NamedTuple):

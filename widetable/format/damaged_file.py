@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from widetable.errors import DamagedError
-from widetable.paths import TablePaths
+from widetable.storage.paths import TablePaths
 
 ACTION: Final = (
     "Restore the file from a copy of the table. Without one, Table.doctor (widetable doctor --deep) names the snapshot "

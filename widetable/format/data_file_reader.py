@@ -30,7 +30,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from widetable.counted import counted
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.format.avro_data_file import AvroDataFile
 from widetable.format.binary_row import decode_row
@@ -47,10 +46,11 @@ from widetable.format.plain_value import plain_column
 from widetable.format.row_batch import SYSTEM_FIELDS, in_schema_order, row_batch_schema
 from widetable.format.row_budget import BATCH_BYTES, RowBudget
 from widetable.format.stored_file import FileToOpen, StoredFile
-from widetable.row_kind import DELETE, INSERT
-from widetable.schema import VALUE_KIND, TableSchema, file_column
+from widetable.messages.counted import counted
+from widetable.schema.row_kind import DELETE, INSERT
+from widetable.schema.table_schema import VALUE_KIND, TableSchema, file_column
+from widetable.schema.types import DataField
 from widetable.storage.kept_inputs import Inputs
-from widetable.types import DataField
 
 # By the ending of the file's name: a table may have files of several formats.
 _OPENERS: Final[Mapping[str, Callable[[FileToOpen], StoredFile]]] = {

@@ -37,8 +37,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from widetable import options as opt
-from widetable.counted import counted
 from widetable.errors import InvalidError, StorageError
 from widetable.format.arrow_version import LATER_OPTIONS, check_times
 from widetable.format.binary_row import encode_rows, with_arity
@@ -61,10 +59,12 @@ from widetable.format.row_batch import column_or_nulls, in_schema_order, row_bat
 from widetable.format.row_budget import row_bytes, rows_within
 from widetable.kernels.hidden_nulls import without_hidden_nulls
 from widetable.kernels.key_lanes import key_lanes
-from widetable.machine_clock import now_millis
-from widetable.options import TableOptions
-from widetable.row_kind import is_retraction
-from widetable.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
+from widetable.messages.counted import counted
+from widetable.runtime.machine_clock import now_millis
+from widetable.schema import options as opt
+from widetable.schema.options import TableOptions
+from widetable.schema.row_kind import is_retraction
+from widetable.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from widetable.storage.file_io import FileIO
 from widetable.storage.leftover import delete_leftover
 

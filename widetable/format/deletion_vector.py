@@ -28,9 +28,9 @@ import numpy as np
 import numpy.typing as npt
 from pyroaring import BitMap, BitMap64
 
-from widetable.counted import counted
 from widetable.errors import DamagedError
 from widetable.format.decoding_errors import mapped_errors
+from widetable.messages.counted import counted
 from widetable.storage.kept_inputs import Inputs
 
 # Numbers of rows, ascending, each once.

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from widetable.counted import counted
 from widetable.errors import DamagedError
 from widetable.kernels.bucket_hash import Hashes
+from widetable.messages.counted import counted
 
 
 def write_hash_index(hashes: Hashes) -> bytes:

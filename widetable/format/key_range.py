@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from widetable.format.plain_value import FLOATS, PlainValue
-from widetable.schema import TableSchema, file_column
-from widetable.types import DataField
+from widetable.schema.table_schema import TableSchema, file_column
+from widetable.schema.types import DataField
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from itertools import starmap
 from typing import Any, Final
 
-from widetable.collector_pause import collector_paused
 from widetable.format.avro_file import Columns, Record, read_avro, write_avro
 from widetable.format.avro_nodes import Schema
 from widetable.format.avro_schema import array, field, nullable
@@ -20,6 +19,7 @@ from widetable.format.column_stats import Stats
 from widetable.format.damaged_file import damaged_bytes
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ADD, DELETE, ENTRY_VERSION, ManifestEntry
+from widetable.runtime.collector_pause import collector_paused
 
 _NAMESPACE: Final = "org.apache.paimon.avro.generated"
 

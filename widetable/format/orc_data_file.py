@@ -35,9 +35,9 @@ from widetable.format.parquet_data_file import times_beyond
 from widetable.format.row_budget import RowBudget, pieces
 from widetable.format.stored_file import FileToOpen
 from widetable.format.zone_offsets import unknown_zone
-from widetable.options import ORC_LEGACY_INSTANTS
+from widetable.schema.options import ORC_LEGACY_INSTANTS
+from widetable.schema.types import DataField
 from widetable.storage.remote.ranged_input import PositionedInput
-from widetable.types import DataField
 
 # What ORC's C++ says where it has no file for the writer's zone.
 _NO_ZONE: Final = "Time zone file"

@@ -26,10 +26,10 @@ from widetable.format.row_budget import RowBudget, row_bytes, rows_within
 from widetable.format.row_group_width import Leaf, group_bytes, leaves_of
 from widetable.format.stored_file import FileToOpen
 from widetable.kernels.arrow_buffers import one_array
-from widetable.schema import TableSchema, file_column
+from widetable.schema.table_schema import TableSchema, file_column
+from widetable.schema.types import DataField, timestamp_unit
 from widetable.storage.remote.ranged_input import RangedFile
 from widetable.storage.remote.read_ahead import Range
-from widetable.types import DataField, timestamp_unit
 
 _ARROW: Final = "parquet-cpp-arrow"
 # What Arrow holds for a column that it reads on and on: the chunk, a page of it, decoders, buffers. A chunk that

@@ -22,8 +22,14 @@ import pyarrow.compute as pc
 
 from widetable.format.int96 import leaf_paths
 from widetable.format.row_batch import SYSTEM_FIELDS
-from widetable.schema import KEY_PREFIX, SEQUENCE_NUMBER, SYSTEM_FIELD_ID, VALUE_KIND, TableSchema
-from widetable.types import DataField, DataType, arrow_type
+from widetable.schema.table_schema import (
+    KEY_PREFIX,
+    SEQUENCE_NUMBER,
+    SYSTEM_FIELD_ID,
+    VALUE_KIND,
+    TableSchema,
+)
+from widetable.schema.types import DataField, DataType, arrow_type
 
 FIELD_ID: Final = b"PARQUET:field_id"
 # Of the footer: how much memory the rows of the largest row group take when they are decoded, in bytes. Ours alone.

@@ -17,8 +17,8 @@ from widetable.format.key_range import KeyRange, is_bounded
 from widetable.format.parquet_leaves import stored_leaves
 from widetable.format.plain_value import PlainValue
 from widetable.format.stored_file import FileToOpen
-from widetable.schema import TableSchema, file_column
-from widetable.types import DataField, DataType, arrow_type
+from widetable.schema.table_schema import TableSchema, file_column
+from widetable.schema.types import DataField, DataType, arrow_type
 
 
 def row_group_key_ranges(

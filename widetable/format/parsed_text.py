@@ -37,7 +37,7 @@ import pyarrow.compute as pc
 from widetable.arguments import shown
 from widetable.errors import InvalidError
 from widetable.format.civil_date import days_of
-from widetable.types import DataType, arrow_type, timestamp_unit
+from widetable.schema.types import DataType, arrow_type, timestamp_unit
 
 _Ints: TypeAlias = npt.NDArray[np.int64]
 _Flags: TypeAlias = npt.NDArray[np.bool_]

@@ -22,7 +22,7 @@ import pyarrow as pa
 from widetable.arguments import shown
 from widetable.errors import InvalidError
 from widetable.format.parsed_text import parsed_texts
-from widetable.types import DataType, arrow_type
+from widetable.schema.types import DataType, arrow_type
 
 
 class JsonNumber(str):

@@ -28,14 +28,14 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any, Final
 
-from widetable import options as opt
-from widetable.derived_value import once_per_object
 from widetable.errors import UnsupportedError
 from widetable.format.binary_row import decode_row
 from widetable.format.civil_date import civil, signed_year
 from widetable.format.plain_value import TEXTS
-from widetable.schema import TableSchema
-from widetable.types import DataField, DataType, timestamp_unit
+from widetable.runtime.derived_value import once_per_object
+from widetable.schema import options as opt
+from widetable.schema.table_schema import TableSchema
+from widetable.schema.types import DataField, DataType, timestamp_unit
 
 _NANOS_PER: Final = {"ms": 1_000_000, "us": 1_000, "ns": 1}
 _DAY_SECONDS: Final = 86_400

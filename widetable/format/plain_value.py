@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from widetable.errors import InvalidError
 from widetable.kernels.float_order import order_bits
-from widetable.types import DataType, arrow_type
+from widetable.schema.types import DataType, arrow_type
 
 PlainValue: TypeAlias = bool | int | float | bytes | None
 RowOrder: TypeAlias = Callable[[Sequence[PlainValue]], tuple[Any, ...]]

@@ -13,7 +13,7 @@ from typing import Final
 import pyarrow as pa
 
 from widetable.kernels.hidden_nulls import nulls
-from widetable.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
+from widetable.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 
 SYSTEM_FIELDS: Final = (
     pa.field(SEQUENCE_NUMBER, pa.int64(), nullable=False),

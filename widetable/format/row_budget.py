@@ -15,8 +15,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from widetable.counted import counted
 from widetable.errors import InvalidError
+from widetable.messages.counted import counted
 
 # What a reader gives at once, unless it shares the memory with others.
 BATCH_BYTES: Final = 16 << 20

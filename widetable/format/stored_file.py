@@ -14,7 +14,6 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from widetable.counted import counted
 from widetable.errors import DamagedError
 from widetable.format.binary_row import decode_row
 from widetable.format.damaged_file import damaged_file
@@ -22,8 +21,9 @@ from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.footer_seal import Seal
 from widetable.format.key_range import KeyRange, is_bounded
 from widetable.format.row_budget import RowBudget
-from widetable.schema import TableSchema
-from widetable.types import DataField
+from widetable.messages.counted import counted
+from widetable.schema.table_schema import TableSchema
+from widetable.schema.types import DataField
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from widetable.errors import UnsupportedError
-from widetable.time_zone import zone_of
+from widetable.schema.time_zone import zone_of
 
 Seconds: TypeAlias = npt.NDArray[np.int64]
 

@@ -26,9 +26,9 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 from weakref import WeakSet
 
-from widetable.forked_child import SharedByThreads
 from widetable.kernels.read_only_cache import is_read_only, read_only_cache
-from widetable.warning_code import WarningCode, warn
+from widetable.messages.warning_code import WarningCode, warn
+from widetable.runtime.forked_child import SharedByThreads
 
 Dispatcher: TypeAlias = Any  # of numba: called like the function; its cache has no public name
 # _nrt: without numba's counts of references, which it has no public name for (jit.py says what that asks of kernels).

@@ -35,9 +35,9 @@ from typing import Any, ClassVar, Final, TypeVar, cast
 
 import numpy as np
 
-from widetable.derived_value import derived_value
-from widetable.forked_child import UNFORKABLE
 from widetable.kernels.compiler import COMPILER, Dispatcher
+from widetable.runtime.derived_value import derived_value
+from widetable.runtime.forked_child import UNFORKABLE
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
 

@@ -20,10 +20,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from widetable.derived_value import derived_value
 from widetable.kernels.arrow_buffers import ArrowArray, bitmap, fixed_values, valid_of
 from widetable.kernels.gather import contiguous, is_plain_fixed_width, take, words_of
 from widetable.kernels.jit import kernel
+from widetable.runtime.derived_value import derived_value
 
 Rows: TypeAlias = npt.NDArray[np.int64]
 Items: TypeAlias = npt.NDArray[Any]  # of one unsigned type in each call

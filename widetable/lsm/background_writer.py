@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from widetable.format.data_file_meta import DataFileMeta
-from widetable.worker_thread import Task, WorkerThread
+from widetable.runtime.worker_thread import Task, WorkerThread
 from widetable.write.rolling_writer import RollingWriter
 
 T = TypeVar("T")

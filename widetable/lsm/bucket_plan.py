@@ -42,7 +42,6 @@ from enum import Enum
 from itertools import pairwise
 from typing import Final, TypeAlias
 
-from widetable import options as opt
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.lsm.fan_in import taken_at_once
 from widetable.lsm.levels import Levels, division_of, levels_of, looks_up
@@ -57,8 +56,9 @@ from widetable.lsm.universal_compaction import (
 )
 from widetable.merge.engine import MergeEngine, PartialMerge
 from widetable.merge.record_expiry import expires_records
-from widetable.options import TableOptions
-from widetable.schema import TableSchema
+from widetable.schema import options as opt
+from widetable.schema.options import TableOptions
+from widetable.schema.table_schema import TableSchema
 
 # On disk: never change (docs/decisions/0008). Above what counting writers reach, below nanoseconds of any clock.
 FULL_ROW_NUMBER: Final = 1 << 40

@@ -39,7 +39,6 @@ from typing import Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from widetable import options as opt
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import (
     FILE_SOURCE_APPEND,
@@ -56,12 +55,13 @@ from widetable.lsm.key_lookup import find_rows
 from widetable.lsm.marked_rows import marked_files
 from widetable.lsm.rows_opener import RowsOpener
 from widetable.lsm.sorted_run import Section, SortedRun, read_shares, row_width, sections
-from widetable.machine_clock import now_millis
 from widetable.merge.engine import ENGINES
 from widetable.merge.record_expiry import record_expiry
 from widetable.merge.sorted_merge import Merged, merge_runs, merge_with_changes
-from widetable.options import TableOptions
-from widetable.schema import SEQUENCE_NUMBER, file_column
+from widetable.runtime.machine_clock import now_millis
+from widetable.schema import options as opt
+from widetable.schema.options import TableOptions
+from widetable.schema.table_schema import SEQUENCE_NUMBER, file_column
 from widetable.storage.memory_pool import prefer_system_pool
 from widetable.write.commit_message import CommitMessage
 from widetable.write.discard import discard_files

@@ -23,11 +23,11 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Final
 
-from widetable import options as opt
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.parquet_layout import ROW_GROUP_BYTES
 from widetable.lsm.sorted_run import level0_age
-from widetable.options import TableOptions
+from widetable.schema import options as opt
+from widetable.schema.options import TableOptions
 from widetable.write.sequence import BLOCK_BITS
 
 # Of a byte of a file, as long as it is read as one row group: stored, decoded, and in a batch.

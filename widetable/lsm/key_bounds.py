@@ -24,8 +24,8 @@ from widetable.format.key_range import KeyRange
 from widetable.format.plain_value import PlainValue, plain_column
 from widetable.kernels.key_match import slices_in_ranges
 from widetable.lsm.sorted_run import key_types
-from widetable.schema import TableSchema
-from widetable.types import DataType
+from widetable.schema.table_schema import TableSchema
+from widetable.schema.types import DataType
 
 
 class Share(NamedTuple):

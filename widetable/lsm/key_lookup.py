@@ -33,7 +33,7 @@ from widetable.lsm.parquet_rows import joined
 from widetable.lsm.rows_opener import RowsOpener
 from widetable.lsm.run_rows import RunRows
 from widetable.lsm.sorted_run import SortedRun
-from widetable.schema import TableSchema
+from widetable.schema.table_schema import TableSchema
 from widetable.write.table_state import TableState
 
 # The first piece of keys shows how wide their rows are.

@@ -26,10 +26,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from widetable import options as opt
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.lsm.sorted_run import SortedRun, level0_age
-from widetable.options import TableOptions
+from widetable.schema import options as opt
+from widetable.schema.options import TableOptions
 
 # So many commits fit beside a rewriting of the old levels. Paimon too lets writers go on for three runs above the
 # trigger (`num-sorted-run.stop-trigger`).

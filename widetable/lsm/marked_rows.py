@@ -20,13 +20,13 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from widetable import options as opt
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.deletion_vector import RowNumbers, deleted_rows, encode_vector
 from widetable.lsm.key_bounds import bounds_of_files
 from widetable.lsm.parquet_rows import ParquetRows
 from widetable.lsm.sorted_run import SortedRun, sections
+from widetable.schema import options as opt
 from widetable.write.table_state import TableState
 
 # Makes the keys anew, for each run: batches that ascend, each key once.

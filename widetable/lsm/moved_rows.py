@@ -21,7 +21,6 @@ from typing import Final, TypeAlias
 
 import pyarrow as pa
 
-from widetable import options as opt
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import (
     FILE_SOURCE_APPEND,
@@ -34,6 +33,7 @@ from widetable.lsm.rows_opener import RowsOpener
 from widetable.merge.engine import ENGINES, MergeEngine
 from widetable.merge.every_record import EveryRecord
 from widetable.merge.sorted_merge import merge_runs
+from widetable.schema import options as opt
 from widetable.write.bucket_split import split_by_bucket
 from widetable.write.commit_message import CommitMessage
 from widetable.write.discard import discard_files

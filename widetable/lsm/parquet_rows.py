@@ -16,7 +16,6 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from widetable.counted import counted
 from widetable.errors import DamagedError
 from widetable.format.bucket_id import BucketId
 from widetable.format.damaged_file import damaged_file
@@ -25,6 +24,7 @@ from widetable.format.data_file_reader import DataFile
 from widetable.kernels.key_match import Positions, RowsOutOfOrder, match_keys
 from widetable.lsm.file_rows import Found
 from widetable.lsm.key_bounds import bounds_of_row_groups
+from widetable.messages.counted import counted
 from widetable.storage.kept_inputs import KeptInputs
 from widetable.write.table_state import TableState
 

@@ -26,7 +26,6 @@ from typing import Final
 
 import pyarrow as pa
 
-from widetable import options as opt
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.row_budget import BATCH_BYTES
@@ -41,8 +40,9 @@ from widetable.lsm.lookup_cost import (
 )
 from widetable.lsm.parquet_rows import ParquetRows
 from widetable.lsm.scan_history import SCAN_HISTORY
+from widetable.messages.warning_code import WarningCode, warn
+from widetable.schema import options as opt
 from widetable.storage.kept_inputs import is_far
-from widetable.warning_code import WarningCode, warn
 from widetable.write.cache_writer import CacheWriter
 from widetable.write.table_state import TableState
 

@@ -22,8 +22,8 @@ from widetable.lsm.file_rows import FileRows, Found
 from widetable.lsm.key_bounds import Share, bounds_of_files
 from widetable.lsm.open_files import OpenFiles
 from widetable.lsm.sorted_run import SortedRun, sections
-from widetable.schema import TableSchema
-from widetable.worker_thread import in_threads
+from widetable.runtime.worker_thread import in_threads
+from widetable.schema.table_schema import TableSchema
 
 
 class _Part(NamedTuple):

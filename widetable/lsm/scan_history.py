@@ -10,7 +10,7 @@ import threading
 from collections import OrderedDict
 from typing import Final
 
-from widetable.forked_child import SharedByThreads
+from widetable.runtime.forked_child import SharedByThreads
 
 _MAX_FILES: Final = 4096
 

@@ -29,8 +29,8 @@ from widetable.errors import DamagedError
 from widetable.format.binary_row import decode_row
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.plain_value import row_order
-from widetable.schema import TableSchema
-from widetable.types import DataType
+from widetable.schema.table_schema import TableSchema
+from widetable.schema.types import DataType
 
 
 @dataclass(frozen=True)

@@ -27,11 +27,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from widetable import options as opt
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.lsm.levels import Levels
 from widetable.lsm.sorted_run import SortedRun
-from widetable.options import TableOptions
+from widetable.schema import options as opt
+from widetable.schema.options import TableOptions
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ from widetable.merge.aggregate_functions import LAST_NON_NULL_VALUE, takes_back
 from widetable.merge.fold import Mask
 from widetable.merge.value_codes import offsets_of
 from widetable.merge.window import Window
-from widetable.row_kind import is_retraction
+from widetable.schema.row_kind import is_retraction
 
 # A retraction of a value is no add of another one: division, and removal of entries or rows.
 _APART: Final = ("product", "merge_map", "nested_update")

@@ -17,9 +17,9 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar
 from widetable.errors import InvalidError
 from widetable.merge.fold import Fold, Rows
 from widetable.merge.plan import Computed
-from widetable.option import Option, parse_value
-from widetable.schema import TableSchema
-from widetable.types import DataField
+from widetable.schema.option import Option, parse_value
+from widetable.schema.table_schema import TableSchema
+from widetable.schema.types import DataField
 
 T = TypeVar("T")
 

@@ -14,8 +14,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from widetable import options as opt
-from widetable.derived_value import once_per_object
 from widetable.merge.aggregate_function import IGNORE_RETRACT, Aggregate, AggregateColumn, Grouping
 from widetable.merge.aggregate_rules import aggregate_column
 from widetable.merge.choosing_functions import (
@@ -36,7 +34,9 @@ from widetable.merge.element_functions import (
 )
 from widetable.merge.number_functions import PRODUCT, SUM
 from widetable.merge.text_functions import ListAgg
-from widetable.schema import SequenceGroup, TableSchema
+from widetable.runtime.derived_value import once_per_object
+from widetable.schema import options as opt
+from widetable.schema.table_schema import SequenceGroup, TableSchema
 
 LAST_NON_NULL_VALUE: Final = "last_non_null_value"
 

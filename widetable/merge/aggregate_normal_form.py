@@ -29,8 +29,8 @@ from widetable.merge.normal_form import clear
 from widetable.merge.plan import Computed, SourceList
 from widetable.merge.printed_key import printed_key_of
 from widetable.merge.window import Window
-from widetable.row_kind import TEXTS, is_retraction
-from widetable.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
+from widetable.schema.row_kind import TEXTS, is_retraction
+from widetable.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 
 
 def aggregate_normal_form(

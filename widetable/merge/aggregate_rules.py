@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from widetable.derived_value import once_per_object
 from widetable.errors import InvalidError, UnsupportedError
-from widetable.field_options import DEFAULT_FUNCTION_KEY
 from widetable.merge.aggregate_function import (
     NESTED_KEY,
     NESTED_SEQUENCE,
@@ -18,8 +16,10 @@ from widetable.merge.aggregate_function import (
     nested_fields,
     time_field,
 )
-from widetable.schema import TableSchema
-from widetable.types import MAX_LENGTH, DataType
+from widetable.runtime.derived_value import once_per_object
+from widetable.schema.field_options import DEFAULT_FUNCTION_KEY
+from widetable.schema.table_schema import TableSchema
+from widetable.schema.types import MAX_LENGTH, DataType
 
 _Test: TypeAlias = Callable[[DataType], bool]
 

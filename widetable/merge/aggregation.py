@@ -24,8 +24,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from widetable import options as opt
-from widetable.derived_value import once_per_object
 from widetable.kernels.aggregate import ADD, RETRACT, SKIP
 from widetable.kernels.arrow_buffers import fixed_values
 from widetable.kernels.partial_update import last_marked
@@ -51,8 +49,10 @@ from widetable.merge.partial_merge import PartialMerge
 from widetable.merge.plan import MergePlan, SourceList
 from widetable.merge.window import Window
 from widetable.merge.written_columns import missing_columns
-from widetable.row_kind import DELETE, INSERT, is_retraction
-from widetable.schema import VALUE_KIND, TableSchema
+from widetable.runtime.derived_value import once_per_object
+from widetable.schema import options as opt
+from widetable.schema.row_kind import DELETE, INSERT, is_retraction
+from widetable.schema.table_schema import VALUE_KIND, TableSchema
 
 # Functions for which null is a value like any other.
 _NULL_COUNTS = ("last_value", "first_value")

@@ -16,7 +16,7 @@ from widetable.kernels.partial_update import last_marked
 from widetable.merge.fold import Mask
 from widetable.merge.key_order import lanes_of_sequence
 from widetable.merge.window import Window
-from widetable.row_kind import DELETE, is_retraction
+from widetable.schema.row_kind import DELETE, is_retraction
 
 
 def kept(window: Window, barriers: Mask) -> Mask | None:

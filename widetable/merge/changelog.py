@@ -31,7 +31,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from widetable import options as opt
 from widetable.kernels.gather import take
 from widetable.merge.engine import MergeEngine, plan_of
 from widetable.merge.fold import Mask
@@ -39,8 +38,9 @@ from widetable.merge.gather import gather
 from widetable.merge.plan import Computed, MergePlan, Pick, Source, SourceList
 from widetable.merge.row_equality import equal_values
 from widetable.merge.window import Window
-from widetable.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, is_retraction
-from widetable.schema import TableSchema
+from widetable.schema import options as opt
+from widetable.schema.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, is_retraction
+from widetable.schema.table_schema import TableSchema
 
 _Rows = npt.NDArray[np.int64]
 # Of a key range, that are gathered one after the other. A changed row is there before and after, so that one of them is

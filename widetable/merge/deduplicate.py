@@ -11,14 +11,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from widetable import options as opt
 from widetable.kernels.partial_update import last_marked
 from widetable.merge.merge_engine import MergeEngine
 from widetable.merge.partial_merge import PartialMerge
 from widetable.merge.plan import MergePlan, unmerged
 from widetable.merge.window import Window
-from widetable.row_kind import is_retraction
-from widetable.schema import TableSchema
+from widetable.schema import options as opt
+from widetable.schema.row_kind import is_retraction
+from widetable.schema.table_schema import TableSchema
 
 
 class Deduplicate(MergeEngine):

@@ -22,8 +22,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from widetable import options as opt
-from widetable.derived_value import once_per_object
 from widetable.errors import UnsupportedError
 from widetable.merge.aggregation import Aggregation
 from widetable.merge.deduplicate import Deduplicate
@@ -34,8 +32,10 @@ from widetable.merge.partial_merge import PartialMerge
 from widetable.merge.partial_update import PartialUpdate
 from widetable.merge.plan import MergePlan, unmerged
 from widetable.merge.window import Window
-from widetable.row_kind import is_retraction
-from widetable.schema import TableSchema
+from widetable.runtime.derived_value import once_per_object
+from widetable.schema import options as opt
+from widetable.schema.row_kind import is_retraction
+from widetable.schema.table_schema import TableSchema
 
 __all__ = ["ENGINES", "MergeEngine", "PartialMerge", "engine_of"]
 

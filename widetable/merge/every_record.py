@@ -13,7 +13,7 @@ import numpy.typing as npt
 from widetable.merge.deduplicate import Deduplicate
 from widetable.merge.partial_merge import PartialMerge
 from widetable.merge.window import Window
-from widetable.schema import TableSchema
+from widetable.schema.table_schema import TableSchema
 
 
 class EveryRecord(Deduplicate):

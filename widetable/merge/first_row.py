@@ -13,15 +13,15 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from widetable import options as opt
 from widetable.errors import InvalidError
 from widetable.kernels.aggregate import first_values
 from widetable.merge.deduplicate import Deduplicate
 from widetable.merge.normal_form import first_retraction
 from widetable.merge.plan import MergePlan, unmerged
 from widetable.merge.window import Window
-from widetable.row_kind import TEXTS, is_retraction
-from widetable.schema import TableSchema
+from widetable.schema import options as opt
+from widetable.schema.row_kind import TEXTS, is_retraction
+from widetable.schema.table_schema import TableSchema
 
 
 class FirstRow(Deduplicate):

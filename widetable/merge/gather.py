@@ -19,7 +19,7 @@ from widetable.format.row_batch import project, row_batch_schema
 from widetable.kernels.patched_take import PatchChoice
 from widetable.merge.plan import MergePlan, Pick
 from widetable.merge.window import Window
-from widetable.schema import SEQUENCE_NUMBER, VALUE_KIND
+from widetable.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND
 
 
 def gather(window: Window, plan: MergePlan, columns: Sequence[str]) -> pa.RecordBatch:

@@ -16,13 +16,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from widetable import options as opt
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.format.row_batch import column_or_nulls
 from widetable.kernels.key_lanes import key_lanes
-from widetable.row_kind import is_retraction
-from widetable.schema import TableSchema
-from widetable.types import DataType
+from widetable.schema import options as opt
+from widetable.schema.row_kind import is_retraction
+from widetable.schema.table_schema import TableSchema
+from widetable.schema.types import DataType
 
 Lanes: TypeAlias = npt.NDArray[np.uint64]
 

@@ -17,7 +17,7 @@ from widetable.merge.partial_merge import PartialMerge
 from widetable.merge.plan import MergePlan
 from widetable.merge.window import Window
 from widetable.merge.written_columns import check_required
-from widetable.schema import TableSchema
+from widetable.schema.table_schema import TableSchema
 
 
 class MergeEngine(ABC):

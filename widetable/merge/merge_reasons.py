@@ -21,9 +21,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from widetable import options as opt
 from widetable.merge.aggregate_functions import columns_of_aggregation, columns_of_groups
-from widetable.schema import SequenceGroup, TableSchema
+from widetable.schema import options as opt
+from widetable.schema.table_schema import SequenceGroup, TableSchema
 
 TAKES: Final = "takes"
 CLEARS: Final = "clears"

@@ -25,7 +25,7 @@ from widetable.merge.engine import MergeEngine, plan_of
 from widetable.merge.gather import gather
 from widetable.merge.plan import MergePlan, Pick
 from widetable.merge.window import Window
-from widetable.row_kind import is_retraction
+from widetable.schema.row_kind import is_retraction
 
 
 class MergeStep(NamedTuple):

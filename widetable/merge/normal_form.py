@@ -18,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from widetable import options as opt
 from widetable.errors import InvalidError
 from widetable.kernels.arrow_buffers import fixed_values, validity
 from widetable.kernels.gather import take
@@ -26,8 +25,9 @@ from widetable.merge.aggregate_function import IGNORE_RETRACT
 from widetable.merge.aggregate_functions import columns_of_group
 from widetable.merge.fold import Mask
 from widetable.merge.printed_key import printed_key_of
-from widetable.row_kind import DELETE, is_retraction
-from widetable.schema import VALUE_KIND, TableSchema
+from widetable.schema import options as opt
+from widetable.schema.row_kind import DELETE, is_retraction
+from widetable.schema.table_schema import VALUE_KIND, TableSchema
 
 
 def cleared_of_partial_update(schema: TableSchema, row_batch: pa.RecordBatch) -> dict[str, Mask]:

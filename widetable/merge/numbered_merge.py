@@ -25,8 +25,8 @@ from widetable.kernels.key_lanes import key_lanes
 from widetable.merge.engine import MergeEngine, plan_of
 from widetable.merge.gather import gather
 from widetable.merge.window import window_of_runs
-from widetable.row_kind import is_retraction
-from widetable.schema import VALUE_KIND, TableSchema
+from widetable.schema.row_kind import is_retraction
+from widetable.schema.table_schema import VALUE_KIND, TableSchema
 
 
 class NumberedRows(NamedTuple):

@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from widetable import options as opt
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.merge.aggregate_function import IGNORE_RETRACT
 from widetable.merge.aggregate_functions import LAST_NON_NULL_VALUE, columns_of_aggregation
@@ -26,8 +25,9 @@ from widetable.merge.aggregate_rules import (
     functions_are_known,
     functions_take_their_columns,
 )
-from widetable.option import Option
-from widetable.schema import SequenceGroup, TableSchema
+from widetable.schema import options as opt
+from widetable.schema.option import Option
+from widetable.schema.table_schema import SequenceGroup, TableSchema
 
 Rule = Callable[[TableSchema], None]
 

@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from widetable.derived_value import once_per_object
 from widetable.merge.engine import engine_of
-from widetable.schema import TableSchema
+from widetable.runtime.derived_value import once_per_object
+from widetable.schema.table_schema import TableSchema
 
 
 class Values(NamedTuple):

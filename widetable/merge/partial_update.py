@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from widetable import options as opt
 from widetable.kernels.arrow_buffers import fixed_values
 from widetable.merge.aggregate_function import AggregateColumn, Grouping
 from widetable.merge.aggregate_functions import AGGREGATES, columns_of_groups, commutes
@@ -40,8 +39,9 @@ from widetable.merge.partial_update_plan import (
 from widetable.merge.plan import MergePlan
 from widetable.merge.window import Window
 from widetable.merge.written_columns import missing_columns
-from widetable.row_kind import DELETE, is_retraction
-from widetable.schema import VALUE_KIND, TableSchema
+from widetable.schema import options as opt
+from widetable.schema.row_kind import DELETE, is_retraction
+from widetable.schema.table_schema import VALUE_KIND, TableSchema
 
 
 class PartialUpdate(MergeEngine):

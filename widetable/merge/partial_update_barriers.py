@@ -19,7 +19,6 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from widetable import options as opt
 from widetable.kernels.arrow_buffers import valid_of
 from widetable.merge.aggregate_barriers import aggregate_barriers, goes_by_order
 from widetable.merge.aggregate_function import AggregateColumn
@@ -27,7 +26,8 @@ from widetable.merge.aggregate_functions import columns_of_group, columns_of_gro
 from widetable.merge.barriers import behind_last_delete, between_sequences, kept
 from widetable.merge.partial_update_plan import removing_groups, sequences_of
 from widetable.merge.window import Window
-from widetable.row_kind import DELETE, is_retraction
+from widetable.schema import options as opt
+from widetable.schema.row_kind import DELETE, is_retraction
 
 
 def partial_update_barriers(window: Window) -> npt.NDArray[np.bool_] | None:

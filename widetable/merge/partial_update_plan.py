@@ -19,8 +19,6 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from widetable import options as opt
-from widetable.derived_value import derived_value, once_per_object
 from widetable.errors import InvalidError
 from widetable.kernels.aggregate import SKIP
 from widetable.kernels.key_lanes import key_lanes
@@ -39,8 +37,10 @@ from widetable.merge.key_order import Lanes, check_order
 from widetable.merge.normal_form import has_sequence
 from widetable.merge.plan import MergePlan, SourceList
 from widetable.merge.window import Window
-from widetable.row_kind import DELETE, INSERT, TEXTS, UPDATE_BEFORE, is_retraction
-from widetable.schema import SequenceGroup, TableSchema
+from widetable.runtime.derived_value import derived_value, once_per_object
+from widetable.schema import options as opt
+from widetable.schema.row_kind import DELETE, INSERT, TEXTS, UPDATE_BEFORE, is_retraction
+from widetable.schema.table_schema import SequenceGroup, TableSchema
 
 # Records are looked at apart where they are at most one in so many: it costs a sort of them.
 _FEW_RECORDS: Final = 8

@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from widetable.kernels.gather import take
 from widetable.merge.window import Window
-from widetable.row_kind import DELETE, is_retraction
+from widetable.schema.row_kind import DELETE, is_retraction
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from widetable.format.printed_value import printed
-from widetable.schema import TableSchema
+from widetable.schema.table_schema import TableSchema
 
 
 def printed_key(schema: TableSchema, value_of: Callable[[str], pa.Array]) -> str:

@@ -23,17 +23,17 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from widetable import join_options
-from widetable import options as opt
-from widetable import retention_options as retention
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.kernels.arrow_buffers import fixed_values
 from widetable.merge.engine import PartialMerge, engine_of
 from widetable.merge.fold import Mask
 from widetable.merge.plan import MergePlan, Pick
 from widetable.merge.window import Window
-from widetable.row_kind import is_retraction
-from widetable.schema import TableSchema
+from widetable.schema import join_options
+from widetable.schema import options as opt
+from widetable.schema import retention_options as retention
+from widetable.schema.row_kind import is_retraction
+from widetable.schema.table_schema import TableSchema
 
 # On disk: never change. A BIGINT from here on counts milliseconds: September 2001.
 _LEAST_MILLIS: Final = 1_000_000_000_000

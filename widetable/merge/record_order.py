@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from widetable import options as opt
-from widetable.derived_value import once_per_object
 from widetable.merge.aggregate_function import NESTED_SEQUENCE, nested_fields
 from widetable.merge.aggregate_rules import aggregate_columns
 from widetable.merge.key_order import check_order
-from widetable.schema import TableSchema
-from widetable.types import DataType
+from widetable.runtime.derived_value import once_per_object
+from widetable.schema import options as opt
+from widetable.schema.table_schema import TableSchema
+from widetable.schema.types import DataType
 
 
 @once_per_object

@@ -39,7 +39,7 @@ from widetable.format.row_budget import MOST_ROWS, check_row, row_bytes, rows_wi
 from widetable.kernels.run_cut import first_disorder, rows_before_cut, rows_reached
 from widetable.merge.key_order import lanes_of_keys
 from widetable.merge.window import Window, window_of_runs
-from widetable.schema import TableSchema
+from widetable.schema.table_schema import TableSchema
 
 _SMALLEST_HEAD_ROWS: Final = 1024
 # So few runs are all awake from the start.

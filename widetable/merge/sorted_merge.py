@@ -38,7 +38,7 @@ from widetable.merge.plan import MergePlan, unmerged
 from widetable.merge.record_expiry import RecordExpiry
 from widetable.merge.run_windows import windows
 from widetable.merge.window import Window, window_of_arrivals
-from widetable.schema import TableSchema
+from widetable.schema.table_schema import TableSchema
 
 _NO_KEYS: Final = np.empty(0, np.int64)
 # Of a key range, that are gathered one after the other.

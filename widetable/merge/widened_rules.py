@@ -18,11 +18,11 @@ from __future__ import annotations
 
 from itertools import chain
 
-from widetable.barrier_options import BARRIER_INTERVAL
-from widetable.derived_options import WidenOption, widen_options
 from widetable.errors import InvalidError
 from widetable.merge.aggregate_rules import aggregate_column
-from widetable.schema import TableSchema
+from widetable.schema.barrier_options import BARRIER_INTERVAL
+from widetable.schema.derived_options import WidenOption, widen_options
+from widetable.schema.table_schema import TableSchema
 
 _REPLACES = "last_value"
 

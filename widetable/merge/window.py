@@ -39,7 +39,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from widetable.derived_value import derived_value
 from widetable.format.row_batch import in_schema_order
 from widetable.kernels.arrow_buffers import fixed_values
 from widetable.kernels.merge_order import merge_order
@@ -48,7 +47,8 @@ from widetable.kernels.sort_order import group_starts, sort_order
 from widetable.kernels.wide_offsets import joinable
 from widetable.merge.key_order import Lanes, arrival_keys, lanes_of_keys, lanes_of_sequence
 from widetable.merge.printed_key import printed_key
-from widetable.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
+from widetable.runtime.derived_value import derived_value
+from widetable.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 
 Value = TypeVar("Value", bound=np.generic)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from widetable.errors import InvalidError
-from widetable.schema import TableSchema
+from widetable.schema.table_schema import TableSchema
 
 
 def check_required(schema: TableSchema, columns: Collection[str]) -> None:

@@ -23,13 +23,13 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from widetable.arguments import refused
-from widetable.barrier_options import BARRIERS_KEPT
 from widetable.commit.notes.consumer_store import ConsumerStore
 from widetable.operations.barriers.common_barrier import common_barrier
 from widetable.operations.handle.barrier_scan import barrier_views
 from widetable.operations.handle.open_table import OpenTable
-from widetable.paths import CONSUMER_PREFIX, TEMPORARY_BYTES, check_name
-from widetable.retention_options import CONSUMER_EXPIRATION_TIME
+from widetable.schema.barrier_options import BARRIERS_KEPT
+from widetable.schema.retention_options import CONSUMER_EXPIRATION_TIME
+from widetable.storage.paths import CONSUMER_PREFIX, TEMPORARY_BYTES, check_name
 
 CONSUMER: Final = "widetable-barriers"
 

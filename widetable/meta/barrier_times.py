@@ -29,7 +29,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from widetable import options as opt
 from widetable.commit.barriers.barrier_state import (
     BARRIER_BEGIN,
     WRITER,
@@ -44,6 +43,7 @@ from widetable.operations.handle.barrier_scan import barrier_views
 from widetable.operations.handle.open_table import OpenTable
 from widetable.read.barrier_changes import BY_COMPACTION, is_past
 from widetable.read.exact_barriers import ExactBarriers
+from widetable.schema import options as opt
 
 
 class _Kept(NamedTuple):

@@ -25,10 +25,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from widetable import options as opt
 from widetable.commit.barriers.writer_registration import Job
 from widetable.errors import ConflictError
-from widetable.schema import TableSchema
+from widetable.schema import options as opt
+from widetable.schema.table_schema import TableSchema
 
 _ROW_ENGINES: Final = ("deduplicate", "first-row")
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from widetable.commit.barriers.barrier_table import interval_of, one_interval
 from widetable.errors import InvalidError
 from widetable.operations.handle.open_table import OpenTable
-from widetable.paths import table_name
+from widetable.storage.paths import table_name
 
 
 def check_alike(job: str, tables: Mapping[str, OpenTable]) -> None:

@@ -33,9 +33,9 @@ from widetable.commit.barriers.writer_registration import (
 from widetable.commit.notes.clock import Clock
 from widetable.commit.notes.lease import holder
 from widetable.commit.notes.lease_term import Force
-from widetable.derived_options import WIDENER_RUN, WidenOption, widen_options
 from widetable.operations.handle.barrier_scan import barrier_views
 from widetable.operations.handle.open_table import OpenTable
+from widetable.schema.derived_options import WIDENER_RUN, WidenOption, widen_options
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ from typing import Final
 from widetable.commit.notes.clock import Clock
 from widetable.commit.notes.lease import Lease, holder, try_lease
 from widetable.commit.notes.lease_renewal import LEASE_RENEWAL
-from widetable.paths import META_DATABASE, TablePaths, database_dir, leading_lease
 from widetable.storage.file_io import FileIO
+from widetable.storage.paths import META_DATABASE, TablePaths, database_dir, leading_lease
 
 # The longest time without a leader, but for looks; renewed six times in it.
 LEASE_MILLIS: Final = 10_000

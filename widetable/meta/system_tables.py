@@ -35,7 +35,6 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from widetable.barrier_options import BARRIER_OPTIONS
 from widetable.commit.barriers.barrier_state import BarrierState
 from widetable.commit.barriers.writer_registration import RUNNING, Job
 from widetable.commit.notes.revision_notes import RevisionNote
@@ -56,9 +55,10 @@ from widetable.meta.warehouse import Warehouse
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.queries.table_read import scan
 from widetable.operations.writes.table_write import write
-from widetable.options import TableOptions
-from widetable.paths import META_DATABASE
-from widetable.schema import ROW_KIND_COLUMN
+from widetable.schema.barrier_options import BARRIER_OPTIONS
+from widetable.schema.options import TableOptions
+from widetable.schema.table_schema import ROW_KIND_COLUMN
+from widetable.storage.paths import META_DATABASE
 
 DATABASE: Final = META_DATABASE
 SOURCES: Final = f"{DATABASE}.__META_ETL_SOURCE"

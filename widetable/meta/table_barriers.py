@@ -21,13 +21,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from widetable import options as opt
 from widetable.commit.barriers.barrier_state import BarrierState
 from widetable.errors import NotFoundError
 from widetable.operations.handle.barrier_scan import barrier_changes, barrier_views
 from widetable.operations.handle.open_table import OpenTable
 from widetable.read.barrier_changes import BY_COMPACTION, BarrierChanges
 from widetable.read.barrier_view import BarrierView, BarrierViews
+from widetable.schema import options as opt
 
 
 @dataclass(frozen=True)

@@ -39,9 +39,7 @@ from widetable.commit.barriers.writer_registration import (
 from widetable.commit.notes.clock import Clock, SystemClock
 from widetable.commit.notes.lease_term import Force
 from widetable.commit.notes.revision_notes import notes_of
-from widetable.derived_options import WIDENER_OF
 from widetable.errors import NotFoundError
-from widetable.job_names import job_name
 from widetable.meta.barrier_floor import check_consumer, keep_common_barriers, renew_consumer
 from widetable.meta.barrier_times import KeptBarriers
 from widetable.meta.column_claims import check_columns
@@ -70,6 +68,8 @@ from widetable.meta.warehouse import Warehouse, tables_under_barriers
 from widetable.operations.barriers.common_barrier import common_barrier
 from widetable.operations.handle.barrier_scan import barrier_views
 from widetable.operations.handle.open_table import OpenTable
+from widetable.schema.derived_options import WIDENER_OF
+from widetable.storage.job_names import job_name
 
 # What a session's barrier is complete in.
 TABLES: Final = "tables"

@@ -7,8 +7,8 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from widetable.barrier_options import BARRIER_INTERVAL
 from widetable.operations.handle.open_table import OpenTable
+from widetable.schema.barrier_options import BARRIER_INTERVAL
 
 
 class Warehouse(Protocol):

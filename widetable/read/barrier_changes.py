@@ -26,11 +26,11 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import Final
 
-from widetable import options as opt
 from widetable.commit.barriers.barrier_state import BarrierState
 from widetable.errors import InvalidError, NotFoundError
 from widetable.read.barrier_view import BarrierViews
 from widetable.read.next_barrier import Available
+from widetable.schema import options as opt
 from widetable.write.table_state import TableState
 
 BY_COMPACTION: Final = "lookup"

@@ -50,12 +50,12 @@ from widetable.commit.barriers.barrier_state import (
 from widetable.commit.barriers.barrier_table import interval_of
 from widetable.commit.barriers.level0_labels import Level0Labels
 from widetable.commit.snapshots.live_files import LiveFiles
-from widetable.derived_options import WIDENER_OF
 from widetable.errors import NotFoundError
 from widetable.format.manifest_entry import ADD, Identity, ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_APPEND, Snapshot
 from widetable.read.exact_barriers import ExactBarriers
-from widetable.schema import TableSchema
+from widetable.schema.derived_options import WIDENER_OF
+from widetable.schema.table_schema import TableSchema
 
 
 def waiting_for(writers: Iterable[str]) -> str:

@@ -36,7 +36,7 @@ from widetable.lsm.levels import levels_of
 from widetable.lsm.sorted_run import overlapping, sections
 from widetable.read.scan_plan import bucket_order, placed
 from widetable.read.split import Split, needs_merge
-from widetable.schema import TableSchema
+from widetable.schema.table_schema import TableSchema
 
 
 @dataclass(frozen=True)

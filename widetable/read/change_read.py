@@ -16,8 +16,6 @@ from typing import Final
 
 import pyarrow as pa
 
-from widetable.collector_pause import collector_paused
-from widetable.derived_value import once_per_object
 from widetable.errors import InvalidError
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.row_budget import BATCH_BYTES
@@ -27,8 +25,10 @@ from widetable.read.change_plan import ChangeSplit
 from widetable.read.commit_columns import KIND_FIELD
 from widetable.read.expired import files_of
 from widetable.read.split import Split, SplitRead
-from widetable.row_kind import inserts, to_texts
-from widetable.schema import ROW_KIND_COLUMN, VALUE_KIND, TableSchema
+from widetable.runtime.collector_pause import collector_paused
+from widetable.runtime.derived_value import once_per_object
+from widetable.schema.row_kind import inserts, to_texts
+from widetable.schema.table_schema import ROW_KIND_COLUMN, VALUE_KIND, TableSchema
 from widetable.write.table_state import TableState
 
 # Sets of held columns whose layout is kept.

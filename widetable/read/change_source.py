@@ -21,7 +21,6 @@ from typing import Final
 
 import pyarrow as pa
 
-from widetable import options as opt
 from widetable.commit.barriers.barrier_state import BARRIER
 from widetable.commit.notes.skipped_files import if_there
 from widetable.commit.snapshots.committed import WENT_BACK_TO
@@ -43,8 +42,9 @@ from widetable.read.stream_plan import (
     check_offset,
     went_back,
 )
-from widetable.schema import TableSchema, file_column
-from widetable.types import without_comments
+from widetable.schema import options as opt
+from widetable.schema.table_schema import TableSchema, file_column
+from widetable.schema.types import without_comments
 from widetable.write.table_state import TableState
 
 # Plans of snapshots that are kept: a batch is planned, counted and read, at different times.

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from widetable.commit.snapshots.snapshot_store import SnapshotStore
 from widetable.errors import InvalidError
-from widetable.schema import ROW_KIND_COLUMN
+from widetable.schema.table_schema import ROW_KIND_COLUMN
 from widetable.write.table_state import TableState
 
 KIND, COMMIT, STANDARD = "kind", "commit", "standard"

@@ -24,8 +24,8 @@ from widetable.commit.snapshots.table_identity import check_identity
 from widetable.errors import InvalidError, NotFoundError
 from widetable.format.damaged_file import missing_file
 from widetable.format.snapshot import Snapshot
-from widetable.paths import TablePaths, tag_name
 from widetable.storage.file_io import FileIO
+from widetable.storage.paths import TablePaths, tag_name
 from widetable.write.table_state import TableState
 
 

@@ -44,8 +44,8 @@ from widetable.read.predicate import (
     Truth,
     unknown_column,
 )
-from widetable.schema import TableSchema
-from widetable.types import DataField, arrow_type
+from widetable.schema.table_schema import TableSchema
+from widetable.schema.types import DataField, arrow_type
 
 # Arrow has no room on the stack of a thread of 8 MB for a chain of 10,000.
 _DEEPEST: Final = 1_000

@@ -24,9 +24,9 @@ from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
 
-from widetable.counted import counted
 from widetable.errors import InvalidError
 from widetable.format.plain_value import TEXTS
+from widetable.messages.counted import counted
 from widetable.read.literal import TimestampText, clock_of, day_of, literal
 from widetable.read.predicate import (
     MIRRORED,
@@ -41,8 +41,8 @@ from widetable.read.predicate import (
     Truth,
     unknown_column,
 )
-from widetable.schema import TableSchema
-from widetable.types import DataField
+from widetable.schema.table_schema import TableSchema
+from widetable.schema.types import DataField
 
 # What walks a condition goes as deep as its stack; a chain of AND or OR is no nesting: it is one node of many parts.
 _MOST_NESTED: Final = 50

@@ -15,10 +15,10 @@ import pyarrow.compute as pc
 
 from widetable.arguments import refused, text
 from widetable.errors import InvalidError
-from widetable.forked_child import UNFORKABLE
 from widetable.read.filter_expression import parse_expression
 from widetable.read.predicate import Predicate, columns_of, to_expression
-from widetable.schema import TableSchema
+from widetable.runtime.forked_child import UNFORKABLE
+from widetable.schema.table_schema import TableSchema
 
 _SHALLOW: Final = "a condition that is not nested as deep"
 

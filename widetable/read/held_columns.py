@@ -16,13 +16,13 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Final
 
-from widetable.forked_child import SharedByThreads
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.data_file_reader import open_data_file
 from widetable.read.expired import files_of
 from widetable.read.split import SplitRead
-from widetable.worker_thread import in_threads
+from widetable.runtime.forked_child import SharedByThreads
+from widetable.runtime.worker_thread import in_threads
 from widetable.write.table_state import TableState
 
 # Footers are requests to an object store, which answers many at once.

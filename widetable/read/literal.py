@@ -37,7 +37,7 @@ import pyarrow as pa
 
 from widetable.errors import InvalidError
 from widetable.format.plain_value import FLOATS, TEXTS, plain_column
-from widetable.types import DataField, DataType, timestamp_unit
+from widetable.schema.types import DataField, DataType, timestamp_unit
 
 # What Python's operators compare; the types are those of the module's docstring.
 Comparable: TypeAlias = Any

@@ -34,7 +34,7 @@ from widetable.read.predicate import (
     Truth,
     to_expression,
 )
-from widetable.types import DataField, timestamp_unit
+from widetable.schema.types import DataField, timestamp_unit
 
 _DAYS: Final = 2
 _STEPS_PER_DAY: Final = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400 * 10**9}

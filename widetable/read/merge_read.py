@@ -34,9 +34,9 @@ from widetable.lsm.sorted_run import Section, SortedRun, read_shares, sections
 from widetable.merge.sorted_merge import merge_runs
 from widetable.read.literal import comparable_of
 from widetable.read.predicate import Bound, Predicate
-from widetable.row_kind import is_retraction
-from widetable.schema import VALUE_KIND
-from widetable.types import DataField
+from widetable.schema.row_kind import is_retraction
+from widetable.schema.table_schema import VALUE_KIND
+from widetable.schema.types import DataField
 from widetable.write.table_state import TableState
 
 

@@ -30,8 +30,8 @@ import pyarrow.compute as pc
 from widetable.errors import InvalidError
 from widetable.format.plain_value import FLOATS, plain_column
 from widetable.read.literal import Comparable, grid_range, holds, is_grid, scalar_of
-from widetable.schema import TableSchema
-from widetable.types import DataField
+from widetable.schema.table_schema import TableSchema
+from widetable.schema.types import DataField
 
 # Not pa.scalar: its first call imports pandas, half of the time that importing this package takes.
 _NULL: Final = pa.nulls(1, pa.bool_())[0]

@@ -17,11 +17,10 @@ import pyarrow as pa
 
 from widetable.arguments import whole_number
 from widetable.commit.snapshots.live_files import LiveFiles
-from widetable.counted import counted
-from widetable.derived_value import derived_value
 from widetable.errors import WidetableError
 from widetable.format.html_facts import html_facts, html_rows
 from widetable.format.snapshot import Snapshot
+from widetable.messages.counted import counted
 from widetable.read.arrow_rows import ArrowRows, limited
 from widetable.read.barrier_view import BarrierView
 from widetable.read.expired import of_one_life
@@ -29,7 +28,8 @@ from widetable.read.loosened import loosened
 from widetable.read.predicate import Predicate
 from widetable.read.scan_plan import plan
 from widetable.read.split import Split, SplitRead
-from widetable.worker_thread import in_threads
+from widetable.runtime.derived_value import derived_value
+from widetable.runtime.worker_thread import in_threads
 from widetable.write.table_state import TableState
 
 # Splits that are read at once, each with batches of its own in memory.

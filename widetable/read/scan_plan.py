@@ -36,13 +36,13 @@ from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.manifest_file import ManifestFileMeta
 from widetable.format.plain_value import FLOATS, plain_column, row_order
 from widetable.format.snapshot import Snapshot
-from widetable.paths import POSTPONED
 from widetable.read.barrier_view import BarrierView
 from widetable.read.literal import Comparable, comparable_of, holds
 from widetable.read.predicate import Bound, Predicate
 from widetable.read.split import Split, needs_merge
-from widetable.schema import TableSchema
-from widetable.types import DataField, DataType
+from widetable.schema.table_schema import TableSchema
+from widetable.schema.types import DataField, DataType
+from widetable.storage.paths import POSTPONED
 from widetable.write.places import with_buckets
 
 # A filter that names more keys than this is not turned into buckets: the lists of several columns

@@ -18,7 +18,7 @@ from typing import Final, Protocol
 
 import pyarrow as pa
 
-from widetable.forked_child import SharedByThreads
+from widetable.runtime.forked_child import SharedByThreads
 
 _MOST_BYTES: Final = 64 << 20
 _LARGE_BYTES: Final = 8 << 20

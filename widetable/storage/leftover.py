@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 
 from widetable.errors import WidetableError
+from widetable.messages.warning_code import WarningCode, warn
 from widetable.storage.file_io import FileIO
-from widetable.warning_code import WarningCode, warn
 
 _log = logging.getLogger("widetable")
 

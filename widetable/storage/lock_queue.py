@@ -34,7 +34,7 @@ from contextlib import AbstractContextManager
 from typing import Final
 
 from widetable.errors import StorageError
-from widetable.forked_child import SharedByThreads
+from widetable.runtime.forked_child import SharedByThreads
 from widetable.storage.temporary_directory import temporary_directory
 
 # What is done in a turn takes milliseconds, a compaction seconds: who keeps one for so long may stand still.

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from widetable.format.bucket_hash import bucket_ids
 from widetable.format.bucket_id import BucketId
-from widetable.schema import TableSchema
+from widetable.schema.table_schema import TableSchema
 from widetable.write.partition_rows import partition_numbers, partition_of
 from widetable.write.places import Places
 

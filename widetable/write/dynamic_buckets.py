@@ -24,14 +24,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from widetable import options as opt
-from widetable.counted import counted
 from widetable.errors import InvalidError
 from widetable.format.bucket_hash import key_hashes
 from widetable.format.bucket_id import MOST_DYNAMIC_BUCKETS, BucketId
 from widetable.kernels.bucket_hash import Hashes
-from widetable.options import TableOptions
-from widetable.schema import TableSchema
+from widetable.messages.counted import counted
+from widetable.schema import options as opt
+from widetable.schema.options import TableOptions
+from widetable.schema.table_schema import TableSchema
 from widetable.write.partition_rows import rows_by_partition
 
 Buckets: TypeAlias = npt.NDArray[np.int32]

@@ -24,8 +24,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from widetable.errors import InvalidError
-from widetable.near_word import did_you_mean
-from widetable.schema import TableSchema
+from widetable.messages.near_word import did_you_mean
+from widetable.schema.table_schema import TableSchema
 from widetable.write.row_columns import RowColumns
 from widetable.write.safe_cast import is_text
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from widetable.format.binary_row import EMPTY_ROW, encode_rows, with_arity
 from widetable.merge.value_codes import ranks
-from widetable.schema import TableSchema
+from widetable.schema.table_schema import TableSchema
 
 
 def partition_numbers(row_batch: pa.RecordBatch, schema: TableSchema) -> npt.NDArray[np.int64]:

@@ -15,11 +15,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from widetable import options as opt
 from widetable.format.bucket_hash import bucket_ids
 from widetable.format.bucket_id import BucketId
 from widetable.kernels.bucket_hash import Hashes
-from widetable.schema import TableSchema
+from widetable.schema import options as opt
+from widetable.schema.table_schema import TableSchema
 from widetable.write.partition_rows import rows_by_partition
 
 

@@ -26,7 +26,7 @@ import pyarrow as pa
 from widetable.arguments import shown
 from widetable.errors import InvalidError
 from widetable.format.parsed_value import list_offsets, null_mask
-from widetable.types import DataField, DataType, arrow_type
+from widetable.schema.types import DataField, DataType, arrow_type
 from widetable.write.safe_cast import python_cast
 
 # What Arrow raises for values that make no array.

@@ -19,13 +19,13 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from widetable import options as opt
 from widetable.errors import InvalidError
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import FILE_SOURCE_APPEND, DataFileMeta
 from widetable.format.data_file_writer import DataFileWriter
-from widetable.paths import new_file_name
-from widetable.schema import SEQUENCE_NUMBER
+from widetable.schema import options as opt
+from widetable.schema.table_schema import SEQUENCE_NUMBER
+from widetable.storage.paths import new_file_name
 from widetable.write.commit_message import CommitMessage
 from widetable.write.discard import discard_files
 from widetable.write.sequence import LARGEST

@@ -14,14 +14,14 @@ from typing import Final
 
 import pyarrow as pa
 
-from widetable import options as opt
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import FILE_SOURCE_APPEND, DataFileMeta
 from widetable.format.data_file_writer import DataFileWriter
 from widetable.format.parquet_layout import WIDE_COLUMNS, page_bytes
 from widetable.format.row_budget import memory_bytes, pieces
-from widetable.paths import new_file_name
+from widetable.schema import options as opt
 from widetable.storage.memory_pool import release_unused_memory
+from widetable.storage.paths import new_file_name
 from widetable.write.cache_writer import CacheWriter, CacheWriters
 from widetable.write.discard import discard_files
 from widetable.write.table_state import TableState

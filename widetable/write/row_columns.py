@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from widetable.errors import InvalidError
 from widetable.merge.engine import engine_of
 from widetable.merge.written_columns import check_required
-from widetable.schema import TableSchema
+from widetable.schema.table_schema import TableSchema
 from widetable.write.row_source import RowSource
 
 

@@ -30,8 +30,8 @@ import pyarrow as pa
 from widetable.arguments import refused, shown, text
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.format.row_budget import BATCH_BYTES, pieces
-from widetable.schema import TableSchema
-from widetable.types import MOST_NESTED, DataField
+from widetable.schema.table_schema import TableSchema
+from widetable.schema.types import MOST_NESTED, DataField
 from widetable.write.python_array import NO_ARRAY, python_array
 from widetable.write.safe_cast import python_cast
 

@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from widetable import options as opt
 from widetable.errors import InvalidError
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.data_file_reader import DataFile, open_data_file
 from widetable.format.partition_value import partition_texts
 from widetable.merge.engine import MergeEngine, engine_of
-from widetable.options import TableOptions
-from widetable.paths import TablePaths
-from widetable.schema import TableSchema
+from widetable.schema import options as opt
+from widetable.schema.options import TableOptions
+from widetable.schema.table_schema import TableSchema
 from widetable.storage.file_io import FileIO
 from widetable.storage.kept_inputs import Inputs
+from widetable.storage.paths import TablePaths
 
 
 @dataclass(frozen=True)

@@ -25,13 +25,13 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from widetable import options as opt
 from widetable.errors import InvalidError
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import FILE_SOURCE_APPEND, DataFileMeta
 from widetable.format.hash_index import write_hash_index
 from widetable.format.row_budget import LEAST_BYTES, pieces
-from widetable.schema import ROW_KIND_COLUMN, TableSchema
+from widetable.schema import options as opt
+from widetable.schema.table_schema import ROW_KIND_COLUMN, TableSchema
 from widetable.storage.memory_pool import prefer_system_pool
 from widetable.write.bucket_split import split_by_bucket
 from widetable.write.commit_message import CommitMessage

@@ -20,15 +20,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from widetable import options as opt
-from widetable.counted import counted
-from widetable.derived_value import once_per_object
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.format.row_batch import in_schema_order, row_batch_schema
 from widetable.merge.engine import engine_of
-from widetable.row_kind import INSERT, TEXTS, UPDATE_BEFORE, is_retraction, parse_texts
-from widetable.schema import ROW_KIND_COLUMN, TableSchema
-from widetable.types import DataField
+from widetable.messages.counted import counted
+from widetable.runtime.derived_value import once_per_object
+from widetable.schema import options as opt
+from widetable.schema.row_kind import INSERT, TEXTS, UPDATE_BEFORE, is_retraction, parse_texts
+from widetable.schema.table_schema import ROW_KIND_COLUMN, TableSchema
+from widetable.schema.types import DataField
 from widetable.write.safe_cast import check_values, is_text, key_cast, safe_cast
 from widetable.write.sequence import SequenceAllocator
 

@@ -36,8 +36,8 @@ from widetable.format.row_budget import LEAST_BYTES, check_row, row_bytes, rows_
 from widetable.kernels.arrow_buffers import fixed_values
 from widetable.merge.engine import MergeEngine, PartialMerge
 from widetable.merge.sorted_merge import collapse, merge_runs
-from widetable.row_kind import is_retraction
-from widetable.schema import VALUE_KIND, TableSchema
+from widetable.schema.row_kind import is_retraction
+from widetable.schema.table_schema import VALUE_KIND, TableSchema
 from widetable.write.spill_space import SpilledRun, SpillFile, SpillSpace
 
 _PARTS_OF_BUDGET: Final = 3

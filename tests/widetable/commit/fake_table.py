@@ -20,12 +20,12 @@ from widetable.format.binary_row import EMPTY_ROW
 from widetable.format.column_stats import EMPTY_STATS, Stats
 from widetable.format.data_file_meta import FILE_SOURCE_APPEND, DataFileMeta
 from widetable.format.manifest_entry import ADD, DELETE, ManifestEntry
-from widetable.new_schema import new_schema
-from widetable.paths import TablePaths
-from widetable.schema import TableSchema
+from widetable.schema.new_schema import new_schema
+from widetable.schema.table_schema import TableSchema
+from widetable.schema.types import DataType
 from widetable.storage.file_io import FileIO
 from widetable.storage.local import LocalFileIO
-from widetable.types import DataType
+from widetable.storage.paths import TablePaths
 from widetable.write.commit_message import CommitMessage
 
 KEY_TYPES = [DataType("BIGINT", nullable=False)]

@@ -27,8 +27,8 @@ from widetable.commit.transaction.commit_result import CommitResult
 from widetable.commit.transaction.committer import Committer
 from widetable.errors import ConflictError, StorageError
 from widetable.format.data_file_meta import DataFileMeta
-from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
+from widetable.storage.paths import TablePaths
 
 IO = LocalFileIO(fsync=False)
 

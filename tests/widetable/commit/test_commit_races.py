@@ -31,8 +31,8 @@ from widetable.commit.transaction.committer import Committer
 from widetable.commit.transaction.plan_base import planned_from
 from widetable.errors import ConflictError, NotFoundError
 from widetable.format.data_file_meta import DataFileMeta, upgrade
-from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
+from widetable.storage.paths import TablePaths
 
 IO = LocalFileIO(fsync=False)
 

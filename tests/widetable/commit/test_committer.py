@@ -28,8 +28,8 @@ from widetable.errors import ConflictError, DamagedError, InvalidError, NotFound
 from widetable.format.data_file_meta import upgrade
 from widetable.format.index_manifest import write_index_manifest
 from widetable.format.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
-from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
+from widetable.storage.paths import TablePaths
 from widetable.write.commit_message import CommitMessage
 
 IO = LocalFileIO(fsync=False)

@@ -13,8 +13,8 @@ import pytest
 from tests.torn_bytes import GARBAGE
 from widetable.commit.notes.clock import SystemClock
 from widetable.commit.notes.compaction_requests import CompactionWishes
-from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
+from widetable.storage.paths import TablePaths
 
 IO = LocalFileIO(fsync=False)
 

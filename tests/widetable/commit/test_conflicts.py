@@ -16,7 +16,7 @@ from tests.widetable.commit.fake_table import KEY_TYPES, added, data_file, regio
 from widetable.commit.transaction.conflicts import check
 from widetable.errors import DamagedError
 from widetable.format.manifest_entry import ADD, DELETE, ManifestEntry
-from widetable.types import parse_type
+from widetable.schema.types import parse_type
 
 SCRIPT = Path(__file__).parents[2] / "testdata/conflicts/check.txt"
 KINDS = {"live": ADD, "add": ADD, "delete": DELETE}

@@ -12,8 +12,8 @@ from tests.torn_bytes import torn
 from widetable.commit.notes import skipped_files as passed_over
 from widetable.commit.notes.consumer_store import ConsumerStore
 from widetable.errors import DamagedError, InvalidError
-from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
+from widetable.storage.paths import TablePaths
 
 IO = LocalFileIO(fsync=False)
 

@@ -16,8 +16,8 @@ from widetable.commit.snapshots.last_commits import LastCommits
 from widetable.commit.snapshots.snapshot_store import SnapshotStore
 from widetable.commit.transaction.committer import Committer
 from widetable.errors import NotFoundError
-from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
+from widetable.storage.paths import TablePaths
 
 IO = LocalFileIO(fsync=False)
 

@@ -15,8 +15,8 @@ from tests.forked import in_a_child
 from tests.torn_bytes import torn
 from widetable.commit.notes.lease import LONGEST_MILLIS, Lease, damaged_leases, holder, try_lease
 from widetable.commit.notes.process_identity import this_process
-from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
+from widetable.storage.paths import TablePaths
 
 IO = LocalFileIO(fsync=False)
 

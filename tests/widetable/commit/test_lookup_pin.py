@@ -28,8 +28,8 @@ from widetable.commit.holds.read_lease import ReadLease, held_snapshots, hold
 from widetable.commit.holds.snapshot_holds import kept_snapshots
 from widetable.commit.notes.clock import SystemClock
 from widetable.commit.snapshots.manifest_cache import MANIFEST_CACHE
-from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
+from widetable.storage.paths import TablePaths
 
 IO = LocalFileIO(fsync=False)
 QUERY = "7ba1f9c6-5a2c-4f0c-9f1c-0d7ab1f0a001"

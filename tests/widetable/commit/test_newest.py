@@ -21,8 +21,8 @@ from widetable.commit.snapshots.manifest_cache import MANIFEST_CACHE
 from widetable.commit.transaction.commit_identity import Identity
 from widetable.commit.transaction.committer import Committer
 from widetable.errors import InvalidError, NotFoundError
-from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
+from widetable.storage.paths import TablePaths
 
 IO = LocalFileIO(fsync=False)
 

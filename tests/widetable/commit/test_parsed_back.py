@@ -18,7 +18,7 @@ from widetable.commit.transaction.commit_identity import Identity
 from widetable.commit.transaction.commit_request import request
 from widetable.errors import InvalidError
 from widetable.format.snapshot import COMMIT_KIND_APPEND, Snapshot, snapshot_from_json
-from widetable.schema import schema_from_json
+from widetable.schema.table_schema import schema_from_json
 from widetable.storage.local import LocalFileIO
 
 IO = LocalFileIO(fsync=False)

@@ -28,8 +28,8 @@ from widetable.commit.holds.read_lease import (
 )
 from widetable.commit.notes.process_identity import this_process
 from widetable.errors import InvalidError, NotFoundError
-from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
+from widetable.storage.paths import TablePaths
 
 IO = LocalFileIO(fsync=False)
 
@@ -240,7 +240,7 @@ def test_it_renews_itself_for_as_long_as_somebody_has_it(paths: TablePaths) -> N
 def test_it_ends_with_its_process(paths: TablePaths) -> None:
     code = f"""
 from widetable.commit.holds.read_lease import hold
-from widetable.paths import TablePaths
+from widetable.storage.paths import TablePaths
 from widetable.storage.local import LocalFileIO
 import os
 lease = hold(LocalFileIO(), TablePaths({paths.root!r}), 4)

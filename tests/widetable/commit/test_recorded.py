@@ -22,8 +22,8 @@ from widetable.commit.snapshots.manifest_cache import ManifestCache
 from widetable.commit.transaction.committer import Committer
 from widetable.format.manifest_file import ManifestFileMeta, read_manifest, write_manifest
 from widetable.format.manifest_list import write_manifest_list
-from widetable.paths import TablePaths, content_name, is_named_after, new_file_name
 from widetable.storage.local import LocalFileIO
+from widetable.storage.paths import TablePaths, content_name, is_named_after, new_file_name
 
 IO = LocalFileIO(fsync=False)
 JAVA = next(table for table in TABLES if table.id == "wh_java.cl_lookup")

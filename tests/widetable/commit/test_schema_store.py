@@ -12,8 +12,8 @@ from tests.faults import Fault, FaultyFileIO
 from tests.widetable.commit.fake_table import make_table
 from widetable.commit.snapshots.schema_store import SchemaStore
 from widetable.errors import DamagedError, NotFoundError, StorageError
-from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
+from widetable.storage.paths import TablePaths
 
 IO = LocalFileIO(fsync=False)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from widetable.commit.notes.rate_limited_log import Seldom
-from widetable.warning_code import WarningCode
+from widetable.messages.warning_code import WarningCode
 
 
 def test_the_same_is_said_once_in_a_while(

@@ -12,8 +12,8 @@ from tests.widetable.commit.fake_table import committer, make_table, written
 from widetable.commit.snapshots.snapshot_store import SnapshotStore
 from widetable.errors import DamagedError, NotFoundError
 from widetable.format.snapshot import Snapshot, Tag
-from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
+from widetable.storage.paths import TablePaths
 
 IO = LocalFileIO(fsync=False)
 

@@ -12,8 +12,8 @@ import pytest
 import widetable as wt
 from tests.fixture_tables import TABLES, FixtureTable
 from widetable.commit.snapshots.table_identity import check_identity, table_identity
-from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
+from widetable.storage.paths import TablePaths
 
 IO = LocalFileIO(fsync=False)
 COLUMNS = pa.schema([pa.field("k", pa.int64(), nullable=False)])

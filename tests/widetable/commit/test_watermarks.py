@@ -15,8 +15,8 @@ from tests.dated_snapshots import DatedTable, dated_table
 from widetable.commit.snapshots.snapshot_store import SnapshotStore
 from widetable.commit.snapshots.watermarks import first_at_watermark
 from widetable.format.snapshot import Snapshot
-from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
+from widetable.storage.paths import TablePaths
 
 NONE = -(2**63)
 WATERMARKS = {"tag.automatic-creation": "watermark", "sink.watermark-time-zone": "UTC"}

@@ -12,7 +12,7 @@ import widetable as wt
 from widetable.commit.transaction.commit_identity import Identity
 from widetable.operations.writes.table_commit import overwrite_by
 from widetable.operations.writes.table_write import any_writer
-from widetable.schema import ROW_KIND_COLUMN
+from widetable.schema.table_schema import ROW_KIND_COLUMN
 
 DIM = pa.schema([("k", pa.int64()), ("name", pa.string()), ("city", pa.string())])
 

@@ -15,9 +15,9 @@ import widetable as wt
 from tests.widetable.derive.indexed import DIM, by_city, dim, disturb, maintained, write
 from widetable.commit.holds.read_lease import held_snapshots
 from widetable.derive.indexes.index_table import SOURCE, feed_index
-from widetable.derived_options import index_options
-from widetable.paths import TablePaths
+from widetable.schema.derived_options import index_options
 from widetable.storage.local import LocalFileIO
+from widetable.storage.paths import TablePaths
 
 
 def test_case_11_an_index_gives_all_rows_of_a_value(tmp_path: Path) -> None:

@@ -24,8 +24,8 @@ from widetable.derive.lookups.join_plan import JoinArguments
 from widetable.derive.lookups.joined_tables import INDEX, LookupJoin, new_lookup_join
 from widetable.derive.lookups.pinned_join import PinnedJoin
 from widetable.operations.handle.open_table import OpenTable
-from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
+from widetable.storage.paths import TablePaths
 
 IO = LocalFileIO(fsync=False)
 DAY = 86_400_000

@@ -21,8 +21,8 @@ from widetable.derive.lookups import pinned_join as module
 from widetable.derive.lookups.join_plan import JoinArguments
 from widetable.derive.lookups.joined_tables import LookupJoin, new_lookup_join
 from widetable.derive.lookups.pinned_join import PinnedJoin
-from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
+from widetable.storage.paths import TablePaths
 
 COLUMNS = {"k": pa.int64(), "name": pa.string(), "city": pa.string()}
 Dim = dict[Any, dict[str, Any]]

@@ -17,9 +17,9 @@ from widetable.commit.transaction.commit_identity import Identity
 from widetable.derive.changes import touched_rows
 from widetable.derive.widening import widen_candidates, widening
 from widetable.derive.widening.widening import DIM, FACT, widen_round
-from widetable.derived_options import widen_options
 from widetable.operations.writes.table_commit import append_messages
 from widetable.operations.writes.table_write import any_writer
+from widetable.schema.derived_options import widen_options
 
 
 @pytest.fixture

@@ -23,11 +23,11 @@ from widetable.derive.changes import touched_rows
 from widetable.derive.upkeep.upkeep import maintainer
 from widetable.derive.widening import widen_candidates
 from widetable.derive.widening.widen_at_barrier import next_widened
-from widetable.derived_options import widen_options
 from widetable.errors import ConflictError, InvalidError, NotFoundError, StorageError
 from widetable.operations.handle.barrier_scan import barrier_views
 from widetable.operations.writes.table_commit import append_messages
 from widetable.read.next_barrier import Available
+from widetable.schema.derived_options import widen_options
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ from widetable.format.data_file_meta import FILE_SOURCE_APPEND, DataFileMeta
 from widetable.format.data_file_reader import open_data_file
 from widetable.format.data_file_writer import DataFileWriter
 from widetable.format.row_batch import row_batch_schema
-from widetable.schema import TableSchema
+from widetable.schema.table_schema import TableSchema
+from widetable.schema.types import DataField, DataType, assign_field_ids, parse_type
 from widetable.storage.local import LocalFileIO
-from widetable.types import DataField, DataType, assign_field_ids, parse_type
 
 IO = LocalFileIO(fsync=False)
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyarrow import orc
 
 from widetable.format.data_file_meta import DataFileMeta
-from widetable.types import DataField, DataType
+from widetable.schema.types import DataField, DataType
 
 
 def write_orc(path: Path, rows: pa.Table, meta: DataFileMeta, **how: Any) -> DataFileMeta:

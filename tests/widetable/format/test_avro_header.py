@@ -16,7 +16,7 @@ from widetable.errors import DamagedError, UnsupportedError
 from widetable.format.avro_data_file import AvroDataFile
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.stored_file import FileToOpen
-from widetable.schema import TableSchema
+from widetable.schema.table_schema import TableSchema
 
 
 def made(folder: Path, columns: int, value_bytes: int) -> tuple[Path, DataFileMeta, TableSchema]:

@@ -26,7 +26,7 @@ from widetable.format.binary_row import (
     null_row,
     with_arity,
 )
-from widetable.types import DataType, arrow_type, parse_type
+from widetable.schema.types import DataType, arrow_type, parse_type
 
 FILE = Path(__file__).parents[2] / "vectors" / "bucket_vectors.jsonl"
 VECTORS = [json.loads(line) for line in FILE.read_text("utf-8").splitlines()]

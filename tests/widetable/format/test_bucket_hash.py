@@ -12,9 +12,9 @@ from tests.fixture_tables import TABLES, FixtureTable
 from tests.widetable.format.test_binary_row import python_value
 from widetable.format.bucket_hash import bucket_ids
 from widetable.format.data_file_reader import open_data_file
-from widetable.new_schema import new_schema
+from widetable.schema.new_schema import new_schema
+from widetable.schema.types import DataField, arrow_field, arrow_type, parse_type
 from widetable.storage.local import LocalFileIO
-from widetable.types import DataField, arrow_field, arrow_type, parse_type
 
 FILE = Path(__file__).parents[2] / "vectors" / "bucket_vectors.jsonl"
 VECTORS = [json.loads(line) for line in FILE.read_text("utf-8").splitlines()]

@@ -18,8 +18,8 @@ from widetable.errors import DamagedError, UnsupportedError
 from widetable.format.column_cast import column_cast
 from widetable.format.data_file_reader import open_data_file
 from widetable.format.deletion_vector import DeletedRows, encode_vector, recorded_length
-from widetable.schema import TableSchema
-from widetable.types import DataField, arrow_type, parse_type
+from widetable.schema.table_schema import TableSchema
+from widetable.schema.types import DataField, arrow_type, parse_type
 
 LTZ = "TIMESTAMP(3) WITH LOCAL TIME ZONE"
 

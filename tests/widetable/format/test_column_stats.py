@@ -17,7 +17,7 @@ from widetable.format.column_stats import (
     unknown_stats,
     value_stats,
 )
-from widetable.types import DataType, arrow_type, parse_type
+from widetable.schema.types import DataType, arrow_type, parse_type
 
 
 def stats_of(kind: DataType, *batches: list[object]) -> tuple[object, object, int | None]:

@@ -18,7 +18,7 @@ from widetable.format.binary_row import encode_rows, with_arity
 from widetable.format.column_stats import KeyStats
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.data_file_reader import DataFile, open_data_file
-from widetable.row_kind import is_retraction
+from widetable.schema.row_kind import is_retraction
 from widetable.storage.local import LocalFileIO
 
 

@@ -26,8 +26,8 @@ from widetable.errors import DamagedError, InvalidError, UnsupportedError
 from widetable.format import data_file_writer
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.data_file_reader import open_data_file
-from widetable.new_schema import new_schema
-from widetable.schema import TableSchema
+from widetable.schema.new_schema import new_schema
+from widetable.schema.table_schema import TableSchema
 
 
 @pytest.fixture

@@ -22,8 +22,8 @@ from tests.widetable.format.data_files import (
 from widetable.format import data_file_writer
 from widetable.format.binary_row import decode_row
 from widetable.format.data_file_reader import open_data_file
-from widetable.schema import TableSchema
-from widetable.types import DataType, parse_type
+from widetable.schema.table_schema import TableSchema
+from widetable.schema.types import DataType, parse_type
 
 COLUMN_TYPES: list[Any] = [
     "BOOLEAN",

@@ -30,8 +30,8 @@ from widetable.format.data_file_meta import FILE_SOURCE_COMPACT
 from widetable.format.data_file_reader import open_data_file
 from widetable.format.data_file_writer import DataFileWriter
 from widetable.format.parquet_layout import ROW_GROUP_BYTES, ROW_GROUP_ROWS
+from widetable.schema.types import parse_type
 from widetable.storage.local import LocalFileIO
-from widetable.types import parse_type
 
 
 def test_meta_counts_what_was_written(path: Path) -> None:

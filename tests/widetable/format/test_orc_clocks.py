@@ -15,7 +15,7 @@ from tests.widetable.format.data_files import batch_of, read, table_schema, writ
 from tests.widetable.format.foreign_files import write_orc
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.format.data_file_meta import DataFileMeta
-from widetable.schema import TableSchema
+from widetable.schema.table_schema import TableSchema
 
 OPTION = "orc.timestamp-ltz.legacy.type"
 STORED = [0, 1_000_000_000_000_000]

@@ -17,8 +17,8 @@ from widetable.errors import UnsupportedError
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.data_file_reader import open_data_file
 from widetable.format.row_batch import row_batch_schema
-from widetable.schema import TableSchema
-from widetable.types import DataField, DataType, assign_field_ids, type_from_arrow
+from widetable.schema.table_schema import TableSchema
+from widetable.schema.types import DataField, DataType, assign_field_ids, type_from_arrow
 
 SYSTEM = {
     "_SEQUENCE_NUMBER": DataType("BIGINT", nullable=False),

@@ -10,7 +10,7 @@ import pytest
 
 from widetable.errors import InvalidError
 from widetable.format.parsed_text import parsed_texts
-from widetable.types import DataType
+from widetable.schema.types import DataType
 
 TEXTS = 4000
 EXPONENTS = [0, 1, -1, 5, -5, 30, -30, 37, 38, -38, 60, 100, -100, 300, -300, 999]

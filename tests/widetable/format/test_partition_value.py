@@ -14,10 +14,10 @@ from tests.fixture_tables import TABLES
 from tests.row_values import row_of
 from widetable.errors import UnsupportedError
 from widetable.format.partition_value import partition_texts
-from widetable.new_schema import new_schema
-from widetable.paths import TablePaths
-from widetable.schema import TableSchema
-from widetable.types import DataField, parse_type
+from widetable.schema.new_schema import new_schema
+from widetable.schema.table_schema import TableSchema
+from widetable.schema.types import DataField, parse_type
+from widetable.storage.paths import TablePaths
 
 
 def schema_of(kind: str, options: dict[str, str] | None = None) -> TableSchema:

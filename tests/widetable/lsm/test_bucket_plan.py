@@ -28,8 +28,8 @@ from widetable.lsm.bucket_plan import (
     rewrites_much,
 )
 from widetable.merge.engine import engine_of
-from widetable.new_schema import new_schema
-from widetable.schema import TableSchema
+from widetable.schema.new_schema import new_schema
+from widetable.schema.table_schema import TableSchema
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "testdata/bucket_plan"
 PARTIAL = {"merge-engine": "partial-update"}

@@ -26,8 +26,8 @@ from widetable.lsm.bucket_plan import Expiry, Merge, Move, Plan, Scope, plan_buc
 from widetable.lsm.compaction import compact_bucket
 from widetable.lsm.levels import Levels, levels_of
 from widetable.merge.engine import PartialMerge
-from widetable.new_schema import new_schema
-from widetable.schema import TableSchema
+from widetable.schema.new_schema import new_schema
+from widetable.schema.table_schema import TableSchema
 from widetable.storage.local import LocalFileIO
 from widetable.write.discard import discard
 

@@ -17,7 +17,6 @@ from widetable.errors import ConflictError, StorageError
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.lsm.bucket_plan import Plan, Scope, plan_bucket
-from widetable.new_schema import new_schema
 from widetable.operations.compaction import compaction_job
 from widetable.operations.compaction.compaction_job import (
     BucketWork,
@@ -26,6 +25,7 @@ from widetable.operations.compaction.compaction_job import (
     RunWorks,
     one_by_one,
 )
+from widetable.schema.new_schema import new_schema
 from widetable.write.commit_message import CommitMessage
 from widetable.write.discard import discard
 

@@ -13,8 +13,8 @@ from tests.table_files import TableFiles
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.lsm import fan_in
 from widetable.lsm.fan_in import taken_at_once
-from widetable.new_schema import new_schema
-from widetable.options import TableOptions
+from widetable.schema.new_schema import new_schema
+from widetable.schema.options import TableOptions
 
 MIB = 1 << 20
 SECOND = 1_000_000_000

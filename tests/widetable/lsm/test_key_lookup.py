@@ -30,7 +30,7 @@ from widetable.lsm.file_rows import Caches
 from widetable.lsm.key_lookup import find_rows, key_pieces
 from widetable.lsm.levels import levels_of
 from widetable.lsm.sorted_run import SortedRun
-from widetable.new_schema import new_schema
+from widetable.schema.new_schema import new_schema
 
 PIECE_BYTES = 1 << 20
 STRATEGY = "widetable.lookup-strategy"

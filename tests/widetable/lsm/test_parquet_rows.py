@@ -24,8 +24,8 @@ from tests.widetable.lsm.test_compaction import directory, partitioned
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.data_file_reader import DataFile
 from widetable.lsm.parquet_rows import ParquetRows
-from widetable.new_schema import new_schema
-from widetable.schema import TableSchema
+from widetable.schema.new_schema import new_schema
+from widetable.schema.table_schema import TableSchema
 
 _GROUP_ROWS = "widetable.format.data_file_writer.ROW_GROUP_ROWS"
 _BATCH_BYTES = "widetable.lsm.parquet_rows._BATCH_BYTES"

@@ -17,8 +17,8 @@ from widetable.errors import DamagedError
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.kernels.key_lanes import key_lanes
 from widetable.lsm.sorted_run import key_types, sections, sort_key
-from widetable.new_schema import new_schema
-from widetable.schema import TableSchema
+from widetable.schema.new_schema import new_schema
+from widetable.schema.table_schema import TableSchema
 
 INT_KEY = new_schema(pa.schema([("k", pa.int32()), ("v", pa.int32())]), primary_key=["k"])
 ORDERED: dict[pa.DataType, list[Any]] = {

@@ -20,9 +20,9 @@ from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.lsm.levels import Levels, levels_of
 from widetable.lsm.universal_compaction import RunPick, extend, pick_all, pick_due
-from widetable.options import TableOptions
-from widetable.paths import TablePaths
+from widetable.schema.options import TableOptions
 from widetable.storage.local import LocalFileIO
+from widetable.storage.paths import TablePaths
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "testdata/universal_compaction"
 _RUN = re.compile(r"L(\d+) (\d+)")

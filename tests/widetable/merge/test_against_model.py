@@ -22,8 +22,8 @@ from tests.model import Model, Record
 from tests.plain_rows import plain
 from tests.strategies import commits, keys_of, tables
 from widetable.format.row_budget import BATCH_BYTES
-from widetable.new_schema import new_schema
-from widetable.schema import TableSchema
+from widetable.schema.new_schema import new_schema
+from widetable.schema.table_schema import TableSchema
 
 ENGINES = ["deduplicate", "partial-update", "aggregation", "first-row"]
 

@@ -16,9 +16,9 @@ from tests.model import Model, Record
 from widetable.format.row_budget import BATCH_BYTES
 from widetable.merge.engine import engine_of
 from widetable.merge.sorted_merge import merge_with_changes
-from widetable.new_schema import new_schema
-from widetable.row_kind import TEXTS
-from widetable.schema import TableSchema
+from widetable.schema.new_schema import new_schema
+from widetable.schema.row_kind import TEXTS
+from widetable.schema.table_schema import TableSchema
 
 COLUMNS = pa.schema([("k", pa.int64()), ("g", pa.int64()), ("a", pa.int64()), ("b", pa.string())])
 DEDUPLICATE = {"merge-engine": "deduplicate"}

@@ -11,7 +11,7 @@ from tests.widetable.merge.test_normal_form import record
 from widetable.merge.engine import engine_of
 from widetable.merge.gather import gather
 from widetable.merge.window import window_of_arrivals
-from widetable.new_schema import new_schema
+from widetable.schema.new_schema import new_schema
 
 COLUMNS = [(kind, function) for kind, of in FUNCTIONS.items() for function in sorted(set(of))]
 

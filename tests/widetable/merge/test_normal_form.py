@@ -13,8 +13,8 @@ from tests.plain_rows import plain, python_rows
 from tests.strategies import commits, keys_of, tables
 from widetable.errors import InvalidError
 from widetable.merge.engine import engine_of
-from widetable.new_schema import new_schema
-from widetable.schema import TableSchema
+from widetable.schema.new_schema import new_schema
+from widetable.schema.table_schema import TableSchema
 
 LONG = pa.int64()
 

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from widetable.merge.order_dependence import Values, depends_on_order, ordered_ids
-from widetable.new_schema import new_schema
-from widetable.schema import TableSchema
+from widetable.schema.new_schema import new_schema
+from widetable.schema.table_schema import TableSchema
 
 COLUMNS = pa.schema(
     [

@@ -24,8 +24,8 @@ from tests.bucket import Bucket, records_of
 from tests.model import Model, Record, Row
 from tests.scripts import check_script
 from widetable.errors import WidetableError
-from widetable.new_schema import new_schema
-from widetable.schema import TableSchema
+from widetable.schema.new_schema import new_schema
+from widetable.schema.table_schema import TableSchema
 
 FOLDER = Path(__file__).resolve().parents[2] / "testdata/merging"
 

@@ -18,8 +18,8 @@ from widetable.format.row_budget import BATCH_BYTES
 from widetable.merge.engine import engine_of
 from widetable.merge.key_order import lanes_of_keys
 from widetable.merge.sorted_merge import collapse, merge_runs
-from widetable.new_schema import new_schema
-from widetable.schema import TableSchema
+from widetable.schema.new_schema import new_schema
+from widetable.schema.table_schema import TableSchema
 
 PLAIN = new_schema(
     pa.schema([("k", pa.int64()), ("a", pa.int64()), ("b", pa.string())]), primary_key=["k"]

@@ -24,9 +24,9 @@ from widetable.format.manifest_entry import ADD, ManifestEntry
 from widetable.format.manifest_file import ManifestFileMeta, read_manifest, write_manifest
 from widetable.format.manifest_list import read_manifest_list, write_manifest_list
 from widetable.lsm.sorted_run import key_types
-from widetable.paths import is_named_after
-from widetable.row_kind import is_retraction
-from widetable.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema, schema_from_json
+from widetable.schema.row_kind import is_retraction
+from widetable.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema, schema_from_json
+from widetable.storage.paths import is_named_after
 
 Entries = list[ManifestEntry]
 

@@ -22,7 +22,7 @@ from tests.widetable.operations.table_surgery import (
 )
 from widetable.format.manifest_entry import ADD
 from widetable.operations.health.audit_report import AuditReport
-from widetable.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
+from widetable.schema.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 
 LOOKUP = ROOT / "wh_java/fx.db/cl_lookup"
 FULL_COMPACTION = ROOT / "wh_java/fx.db/cl_full_compaction"

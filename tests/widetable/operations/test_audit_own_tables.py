@@ -15,7 +15,7 @@ import pytest
 import widetable as wt
 from tests.widetable.operations.table_surgery import Surgery, with_values
 from widetable.operations.health.audit_report import AuditReport
-from widetable.row_kind import UPDATE_AFTER
+from widetable.schema.row_kind import UPDATE_AFTER
 
 NAME = "db.t"
 KEY = pa.field("k", pa.int64(), nullable=False)

@@ -16,7 +16,7 @@ import pytest
 
 import widetable as wt
 from tests.dated_snapshots import dated_table
-from widetable.new_schema import new_schema
+from widetable.schema.new_schema import new_schema
 
 DAY = datetime(2024, 3, 9)
 HOUR = timedelta(hours=1)

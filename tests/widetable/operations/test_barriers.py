@@ -22,10 +22,10 @@ from tests.barrier_tables import (
 )
 from tests.command_line import run
 from widetable.arguments import LARGEST
-from widetable.barrier_options import BARRIER_INTERVAL
 from widetable.errors import ConflictError, InvalidError, NotFoundError, UnsupportedError
 from widetable.operations.barriers.barrier_writer import BarrierWriter
-from widetable.worker_thread import in_threads
+from widetable.runtime.worker_thread import in_threads
+from widetable.schema.barrier_options import BARRIER_INTERVAL
 
 
 def test_a_barrier_is_read_with_files_of_later_snapshots(tmp_path: Path) -> None:

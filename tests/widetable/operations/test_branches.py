@@ -14,8 +14,8 @@ import widetable as wt
 from tests.branched import create, expire_all, opened, put, rows_of
 from tests.faults import Fault, FaultyFileIO
 from widetable.commit.snapshots.manifest_cache import MANIFEST_CACHE
-from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
+from widetable.storage.paths import TablePaths
 
 IO = LocalFileIO(fsync=False)
 

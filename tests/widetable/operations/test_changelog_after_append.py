@@ -22,8 +22,8 @@ from widetable.commit.transaction.committer import Committer
 from widetable.format.bucket_id import BucketId
 from widetable.operations.compaction import compaction_after_commit
 from widetable.operations.compaction.compaction import Newest, newest_entries
-from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
+from widetable.storage.paths import TablePaths
 
 COLUMNS = pa.schema([pa.field("k", pa.int64(), nullable=False), ("a", pa.int64())])
 LOOKUP = {

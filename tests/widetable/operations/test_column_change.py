@@ -11,8 +11,8 @@ import pytest
 
 import widetable as wt
 from widetable.operations.ddl.column_path import parsed, printed
-from widetable.type_text import text_of
-from widetable.types import DataType
+from widetable.schema.type_text import text_of
+from widetable.schema.types import DataType
 
 COLUMNS = {
     "k": "INT NOT NULL",

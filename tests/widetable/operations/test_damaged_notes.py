@@ -12,7 +12,7 @@ import widetable as wt
 from tests.kept_rows import batch, expire_all, leftovers, lived_in_table, rows, write
 from tests.torn_bytes import GARBAGE
 from widetable.commit.notes import skipped_files as passed_over
-from widetable.paths import TablePaths
+from widetable.storage.paths import TablePaths
 
 NOTES: dict[str, Callable[[TablePaths], str]] = {
     "latest hint": lambda paths: paths.latest_hint,

@@ -17,7 +17,7 @@ import widetable as wt
 from tests.plain_rows import plain, python_rows, row_texts
 from tests.random_table import data_of, make, stamped_commits, table_specs
 from widetable.operations.writes import delete
-from widetable.schema import TableSchema
+from widetable.schema.table_schema import TableSchema
 from widetable.write.table_writer import TableWriter
 
 COLUMNS = {"p": "INT", "k": "BIGINT", "v": "BIGINT", "g": "BIGINT", "s": "STRING", "t": "BIGINT"}

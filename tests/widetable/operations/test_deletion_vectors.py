@@ -29,8 +29,8 @@ from widetable.lsm.bucket_plan import Scope
 from widetable.lsm.compaction import compact_bucket
 from widetable.operations.compaction.compaction import due_plans, newest_entries
 from widetable.operations.maintenance.partition_move import PartitionMove
-from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
+from widetable.storage.paths import TablePaths
 from widetable.write.commit_message import CommitMessage
 
 OPTIONS = {

@@ -33,8 +33,8 @@ from widetable.commit.snapshots.manifest_cache import MANIFEST_CACHE
 from widetable.operations.handle.supported import check_writable
 from widetable.operations.history.expiry import expire
 from widetable.operations.history.expiry_choice import Retention
-from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
+from widetable.storage.paths import TablePaths
 
 IO = LocalFileIO(fsync=False)
 

@@ -18,7 +18,7 @@ from widetable.operations.history.expiry_choice import (
     retention_of,
     unread_files,
 )
-from widetable.options import TableOptions
+from widetable.schema.options import TableOptions
 
 NOW = 100_000
 NO_LIMIT = 2**31 - 1

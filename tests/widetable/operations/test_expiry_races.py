@@ -34,8 +34,8 @@ from tests.kept_rows import (
 from widetable.commit.holds.read_lease import ReadLease, hold
 from widetable.commit.holds.retired_snapshots import RetiredSnapshots
 from widetable.commit.snapshots.manifest_cache import MANIFEST_CACHE
-from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
+from widetable.storage.paths import TablePaths
 
 IO = LocalFileIO(fsync=False)
 POINTS = int(os.environ.get("WIDETABLE_POINTS", "2"))

@@ -14,8 +14,8 @@ import widetable as wt
 from tests.kept_rows import expire_all, leftovers, lived_in_table, rows
 from widetable.commit.holds.read_lease import hold
 from widetable.commit.snapshots.manifest_cache import MANIFEST_CACHE
-from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
+from widetable.storage.paths import TablePaths
 
 IO = LocalFileIO(fsync=False)
 

@@ -18,7 +18,7 @@ import widetable as wt
 from tests.model import compare
 from tests.random_table import data_of, make, stamped_commits, table_specs
 from widetable.format.printed_value import printed_rows
-from widetable.schema import TableSchema
+from widetable.schema.table_schema import TableSchema
 
 SCHEMA = pa.schema(
     [pa.field("k", pa.int64(), False)]

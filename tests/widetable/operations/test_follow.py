@@ -21,8 +21,8 @@ from tests.plain_rows import row_texts
 from widetable.commit.holds.read_lease import held_snapshots
 from widetable.commit.transaction.commit_identity import Identity
 from widetable.operations.queries.follow import ChangeFollower
-from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
+from widetable.storage.paths import TablePaths
 
 FIXTURES = Path(__file__).resolve().parent.parent.parent / "fixtures"
 KEY = pa.field("k", pa.int64(), nullable=False)

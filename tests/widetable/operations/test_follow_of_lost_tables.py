@@ -11,8 +11,8 @@ import pytest
 
 import widetable as wt
 from tests.faults import FaultyFileIO
-from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
+from widetable.storage.paths import TablePaths
 
 
 def create(folder: Path, options: Mapping[str, str] | None = None) -> wt.Table:

@@ -18,8 +18,8 @@ from tests.small_disk import fill, free_bytes, is_full, small_disk
 from widetable.commit.holds.read_lease import hold
 from widetable.format.human_units import size_text
 from widetable.operations.maintenance.maintenance_result import MaintenanceResult
-from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
+from widetable.storage.paths import TablePaths
 
 __all__ = ["small_disk"]  # a fixture
 

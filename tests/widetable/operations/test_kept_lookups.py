@@ -14,8 +14,8 @@ from tests.counting_file_io import CountingFileIO
 from tests.forked import in_a_child
 from widetable.commit.holds.read_lease import held_snapshots
 from widetable.operations.queries.kept_lookups import KeptLookups, PinnedSnapshot
-from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
+from widetable.storage.paths import TablePaths
 
 KEYS = pa.table({"k": range(40)})
 

@@ -24,8 +24,8 @@ from widetable.commit.holds.read_lease import held_snapshots
 from widetable.operations.queries import lookup_view
 from widetable.operations.queries.lookup_call import LookupCall, answer
 from widetable.operations.queries.lookup_keys import key_rows
-from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
+from widetable.storage.paths import TablePaths
 
 STRATEGY = "widetable.lookup-strategy"
 SCHEMA = pa.schema([pa.field("k", pa.int64(), False), ("a", pa.int64()), ("b", pa.string())])

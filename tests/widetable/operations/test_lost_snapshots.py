@@ -24,8 +24,8 @@ from widetable.commit.snapshots.manifest_cache import MANIFEST_CACHE
 from widetable.commit.snapshots.snapshot_store import SnapshotStore
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.history.lost_snapshots import accept_lost_snapshots
-from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
+from widetable.storage.paths import TablePaths
 
 IO = LocalFileIO(fsync=False)
 

@@ -28,8 +28,8 @@ from widetable.commit.holds.read_lease import hold
 from widetable.commit.snapshots.manifest_cache import MANIFEST_CACHE
 from widetable.commit.transaction.committer import Committer
 from widetable.format.snapshot import Snapshot, snapshot_from_json
-from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
+from widetable.storage.paths import TablePaths
 
 IO = LocalFileIO(fsync=False)
 DAY_SECONDS = 86_400

@@ -15,7 +15,7 @@ from widetable.cli.app import main
 from widetable.errors import InvalidError
 from widetable.operations.health import restored_files
 from widetable.operations.maintenance import partition_expiry
-from widetable.partition_time import check_pattern, partition_time, time_form
+from widetable.schema.partition_time import check_pattern, partition_time, time_form
 
 NOW = datetime.now()
 

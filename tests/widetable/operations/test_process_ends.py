@@ -13,8 +13,8 @@ import widetable as wt
 from tests.ending_process import KEYS, KILLED, WAYS, WORK, path_of, rows
 from tests.patience import PATIENCE_SECONDS
 from widetable.commit.notes.compaction_requests import CompactionWishes
-from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
+from widetable.storage.paths import TablePaths
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -24,8 +24,8 @@ from widetable.errors import (
 from widetable.lsm.bucket_plan import Scope
 from widetable.operations.barriers.job_writer import JobBatch, JobWriter
 from widetable.operations.compaction.compaction import compact_all
+from widetable.runtime.worker_thread import in_threads
 from widetable.storage.local import LocalFileIO
-from widetable.worker_thread import in_threads
 
 IO = LocalFileIO(fsync=False)
 _WRITERS = 4

@@ -13,9 +13,9 @@ import widetable as wt
 from widetable.commit.notes.consumer_store import ConsumerStore
 from widetable.commit.snapshots.snapshot_mark import mark_of
 from widetable.commit.snapshots.snapshot_store import SnapshotStore
-from widetable.paths import TablePaths
 from widetable.read.stream_plan import Limits, Offset, advance, offset_from_json
 from widetable.storage.local import LocalFileIO
+from widetable.storage.paths import TablePaths
 
 Restore = Callable[[], wt.Table]
 

@@ -21,9 +21,9 @@ from tests.forked import in_a_child
 from tests.kill.killing_file_io import KillingFileIO
 from widetable.commit.barriers.staged_commit import staged_commits
 from widetable.errors import ConflictError, DamagedError, InvalidError, StorageError
-from widetable.job_names import is_staged
+from widetable.runtime.worker_thread import in_threads
+from widetable.storage.job_names import is_staged
 from widetable.storage.local import LocalFileIO
-from widetable.worker_thread import in_threads
 
 STAGED = {"widetable__barrier_stage": "true"}
 OTHER = "shop.others"

@@ -22,7 +22,7 @@ from widetable.commit.snapshots.uncompacted import (
 from widetable.format.snapshot import Snapshot
 from widetable.operations.compaction.unattended import Waiting, unattended_warning
 from widetable.operations.handle.held_lease import held_lease
-from widetable.options import TableOptions
+from widetable.schema.options import TableOptions
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.string())])
 LOOKUP = {"changelog-producer": "lookup", "write-only": "true"}

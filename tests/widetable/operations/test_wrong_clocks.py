@@ -15,8 +15,8 @@ import widetable as wt
 from tests.turned_clock import MINUTE_MILLIS, YEAR_MILLIS, TurnedClock
 from widetable.commit.notes.clock import SystemClock
 from widetable.commit.transaction.committer import Committer
-from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
+from widetable.storage.paths import TablePaths
 
 IO = LocalFileIO(fsync=False)
 

@@ -9,9 +9,9 @@ import pytest
 
 from widetable.commit.transaction.committer import Committer
 from widetable.format.snapshot import COMMIT_KIND_OVERWRITE
-from widetable.paths import TablePaths
 from widetable.read.change_plan import plan_changes, plan_rows
 from widetable.storage.local import LocalFileIO
+from widetable.storage.paths import TablePaths
 
 JAVA = Path(__file__).resolve().parent.parent.parent / "fixtures/wh_java/fx.db"
 

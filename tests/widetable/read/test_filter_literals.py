@@ -16,9 +16,9 @@ import widetable as wt
 from tests.bit_patterns import FLAT, draw_column
 from tests.widetable.read.test_filters import bounds_of
 from widetable.errors import InvalidError
-from widetable.new_schema import new_schema
 from widetable.read.filters import parse
-from widetable.schema import TableSchema
+from widetable.schema.new_schema import new_schema
+from widetable.schema.table_schema import TableSchema
 
 _OPERATORS = ("__lt__", "__le__", "__gt__", "__ge__", "__eq__", "__ne__")
 _LITERALS = (

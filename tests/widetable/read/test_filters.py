@@ -15,12 +15,12 @@ import pyarrow.compute as pc
 import pytest
 
 from widetable.errors import InvalidError
-from widetable.new_schema import new_schema
 from widetable.read.filters import parse
 from widetable.read.literal import literal, scalar_comparable, scalar_of
 from widetable.read.predicate import Bound, Opaque, Predicate
-from widetable.schema import TableSchema
-from widetable.types import arrow_type
+from widetable.schema.new_schema import new_schema
+from widetable.schema.table_schema import TableSchema
+from widetable.schema.types import arrow_type
 
 COLUMNS: dict[str, tuple[pa.DataType, list[Any]]] = {
     "i": (pa.int32(), [-(2**31), -3, 0, 1, 2, 7, 2**31 - 1]),

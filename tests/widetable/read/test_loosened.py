@@ -13,7 +13,7 @@ import pytest
 import widetable as wt
 from widetable.read.filters import parse
 from widetable.read.loosened import loosened
-from widetable.schema import TableSchema
+from widetable.schema.table_schema import TableSchema
 
 START = dt.datetime(2024, 1, 1)
 HOURS = [*range(-120, 121, 2)]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from widetable.errors import InvalidError
 from widetable.format import bucket_id
-from widetable.options import TableOptions
+from widetable.schema.options import TableOptions
 from widetable.write import dynamic_buckets
 from widetable.write.dynamic_buckets import PartitionBuckets
 

@@ -11,7 +11,7 @@ import pytest
 import widetable as wt
 from tests.faults import Fault, FaultyFileIO
 from widetable.errors import InvalidError, StorageError
-from widetable.schema import SEQUENCE_NUMBER
+from widetable.schema.table_schema import SEQUENCE_NUMBER
 from widetable.storage.local import LocalFileIO
 from widetable.write.commit_message import CommitMessage
 from widetable.write.renumbering import renumbered

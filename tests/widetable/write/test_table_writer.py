@@ -19,8 +19,8 @@ from widetable.errors import InvalidError, StorageError, UnsupportedError
 from widetable.format.binary_row import EMPTY_ROW, decode_row
 from widetable.format.bucket_hash import bucket_ids
 from widetable.format.data_file_meta import FILE_SOURCE_APPEND
-from widetable.new_schema import new_schema
-from widetable.schema import SEQUENCE_NUMBER
+from widetable.schema.new_schema import new_schema
+from widetable.schema.table_schema import SEQUENCE_NUMBER
 from widetable.storage.local import LocalFileIO
 from widetable.write import commit_message
 from widetable.write.commit_message import CommitMessage

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 from widetable.errors import InvalidError, UnsupportedError, WidetableError
-from widetable.new_schema import new_schema
-from widetable.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
-from widetable.types import DataField, arrow_type, parse_type
+from widetable.schema.new_schema import new_schema
+from widetable.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
+from widetable.schema.types import DataField, arrow_type, parse_type
 from widetable.write.safe_cast import safe_cast
 from widetable.write.sequence import SequenceAllocator
 from widetable.write.write_batch import BatchNormalizer, write_columns

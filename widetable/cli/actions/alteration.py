@@ -11,8 +11,8 @@ from widetable.cli.input.option_words import once, options_of, pairs_of, typed_n
 from widetable.cli.output.console import write_result
 from widetable.derive.upkeep.derived_alteration import alter_table
 from widetable.errors import InvalidError
-from widetable.new_schema import arrow_schema, changed_types
 from widetable.operations.ddl.schema_change import SchemaChange
+from widetable.schema.new_schema import arrow_schema, changed_types
 from widetable.table import Table
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from widetable.cli.command import DONE
 from widetable.cli.output.console import write_result
-from widetable.counted import counted
+from widetable.messages.counted import counted
 from widetable.warmup import warm_up
 
 

@@ -14,7 +14,6 @@ import threading
 from dataclasses import asdict
 from typing import Any
 
-from widetable import join_options
 from widetable.catalog import Catalog
 from widetable.cli.actions.tables import place_of
 from widetable.cli.command import DONE
@@ -23,12 +22,13 @@ from widetable.cli.input.option_words import equal_names_of, options_of
 from widetable.cli.output.console import write_result
 from widetable.cli.output.log_output import logged
 from widetable.cli.output.stop_signals import stop_on_signals
-from widetable.counted import counted
 from widetable.delta_join import DeltaJoin
 from widetable.derive.joins.delta_join import JoinRound, join_round
 from widetable.errors import InvalidError, StorageError
+from widetable.messages.counted import counted
+from widetable.messages.warning_code import WarningCode, warn
+from widetable.schema import join_options
 from widetable.table import Table
-from widetable.warning_code import WarningCode, warn
 
 _log = logging.getLogger("widetable")
 

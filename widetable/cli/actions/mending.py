@@ -15,8 +15,8 @@ from widetable.cli.actions.warehouse import table_paths
 from widetable.cli.command import DONE, FOUND
 from widetable.cli.output.console import write_lines
 from widetable.cli.output.damage_text import doctor_lines, repair_lines, rollback_lines
-from widetable.counted import counted
 from widetable.errors import InvalidError, WidetableError
+from widetable.messages.counted import counted
 from widetable.operations.health.doctor_report import DoctorFinding, DoctorReport
 from widetable.table import Table
 

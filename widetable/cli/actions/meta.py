@@ -23,9 +23,9 @@ from widetable.cli.input.option_words import names_of
 from widetable.cli.output.console import write_result
 from widetable.cli.output.frame_text import frame_lines
 from widetable.commit.barriers.writer_registration import Job
-from widetable.counted import counted
 from widetable.errors import InvalidError
 from widetable.format.human_units import last_seen_text
+from widetable.messages.counted import counted
 from widetable.meta.meta_service import MetaAnswers, ServiceSession, meta_package, service_client
 from widetable.meta.revision import RevisionResult
 from widetable.meta.table_progress import TableProgress, barrier_without

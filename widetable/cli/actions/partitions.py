@@ -8,9 +8,9 @@ from widetable.cli.actions.past import check_only
 from widetable.cli.command import DONE
 from widetable.cli.input.key_words import partition_of_words
 from widetable.cli.output.console import write_result
-from widetable.counted import counted
 from widetable.errors import InvalidError
 from widetable.format.human_units import size_text
+from widetable.messages.counted import counted
 from widetable.table import Table
 
 

@@ -22,16 +22,16 @@ from widetable.cli.output.console import write_json, write_line, write_lines, wr
 from widetable.cli.output.frame_text import frame_lines
 from widetable.cli.output.inspection_text import inspection_lines, warning_lines
 from widetable.cli.output.space_text import space_lines
-from widetable.counted import counted
 from widetable.errors import InvalidError, WidetableError
 from widetable.format.printed_value import printed_rows
+from widetable.messages.counted import counted
+from widetable.messages.warning_code import WarningCode, coded
 from widetable.operations.compaction.backlog import commits_without_changelog
 from widetable.operations.health.doctor_report import command_line
 from widetable.operations.history.expiry import table_space
 from widetable.operations.inspection.inspected_names import OF_A_SNAPSHOT
 from widetable.operations.queries.changes import change_schema
 from widetable.table import Table
-from widetable.warning_code import WarningCode, coded
 
 
 def inspect(path: str, what: str | None, snapshot: int | None, tag: str | None, format: str) -> int:

@@ -20,9 +20,9 @@ from widetable.cli.input.option_words import names_of
 from widetable.cli.input.row_files import row_batches
 from widetable.cli.output.changes_output import write_rows
 from widetable.cli.output.console import write_result
-from widetable.counted import counted
 from widetable.errors import InvalidError
-from widetable.schema import ROW_KIND_COLUMN
+from widetable.messages.counted import counted
+from widetable.schema.table_schema import ROW_KIND_COLUMN
 from widetable.table import Table
 
 

@@ -15,14 +15,14 @@ from widetable.catalog import Catalog
 from widetable.cli.command import DONE
 from widetable.cli.input.option_words import names_of, options_of, typed_names_of
 from widetable.cli.output.console import write_json, write_line, write_result
-from widetable.counted import counted
 from widetable.errors import InvalidError, NotFoundError
 from widetable.format.human_units import size_text
+from widetable.messages.counted import counted
 from widetable.operations.maintenance.table_copy import copy_table
-from widetable.paths import DATABASE_SUFFIX, table_name, table_root
+from widetable.schema.type_text import text_of
 from widetable.storage.locate import locate
+from widetable.storage.paths import DATABASE_SUFFIX, table_name, table_root
 from widetable.table import Table
-from widetable.type_text import text_of
 
 
 def place_of(path: str, what: str = "PATH") -> tuple[str, str]:

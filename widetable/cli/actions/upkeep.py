@@ -17,9 +17,9 @@ from widetable.cli.output.console import write_result
 from widetable.cli.output.log_output import logged
 from widetable.cli.output.space_text import holder_lines
 from widetable.cli.output.stop_signals import stop_on_signals
-from widetable.counted import counted
 from widetable.errors import InvalidError
 from widetable.format.human_units import size_text
+from widetable.messages.counted import counted
 from widetable.operations.history.expiry import ExpiryResult
 from widetable.operations.maintenance.maintenance_result import MaintenanceResult
 from widetable.table import Table

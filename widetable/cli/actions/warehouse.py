@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from widetable.commit.snapshots.schema_store import SchemaStore
 from widetable.errors import WidetableError
-from widetable.paths import DATABASE_SUFFIX, TablePaths
 from widetable.storage.file_io import FileIO
 from widetable.storage.locate import locate
+from widetable.storage.paths import DATABASE_SUFFIX, TablePaths
 
 
 def table_paths(path: str) -> list[str] | None:

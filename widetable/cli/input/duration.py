@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import overload
 
-from widetable.option import Option, parse_value
+from widetable.schema.option import Option, parse_value
 
 
 @overload

@@ -21,7 +21,7 @@ from widetable.arguments import text
 from widetable.errors import InvalidError
 from widetable.format.parsed_text import parsed_texts
 from widetable.operations.handle.supported import check_has_key
-from widetable.schema import TableSchema
+from widetable.schema.table_schema import TableSchema
 
 
 def key_of_words(words: Sequence[str], schema: TableSchema) -> pa.Table:

@@ -31,10 +31,10 @@ import pyarrow as pa
 from widetable.cli.input.refused_file import storage_errors
 from widetable.cli.input.row_inputs import INPUTS, Check, RowInput
 from widetable.errors import InvalidError
-from widetable.schema import ROW_KIND_COLUMN, TableSchema
+from widetable.schema.table_schema import ROW_KIND_COLUMN, TableSchema
+from widetable.schema.types import MAX_LENGTH, DataType, arrow_type
 from widetable.storage.locate import local_path
 from widetable.storage.temporary_directory import temporary_directory
-from widetable.types import MAX_LENGTH, DataType, arrow_type
 from widetable.write.row_columns import RowColumns
 from widetable.write.write_batch import write_columns
 

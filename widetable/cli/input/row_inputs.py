@@ -35,7 +35,7 @@ from widetable.cli.input.text_encoding import check_encoding, decoded
 from widetable.errors import InvalidError
 from widetable.format.parsed_text import first_refused, parsed_texts
 from widetable.format.parsed_value import JsonNumber, parsed
-from widetable.types import DataType
+from widetable.schema.types import DataType
 
 # A batch ends at whichever comes first, lines or bytes.
 _LINES_AT_ONCE: Final = 65_536

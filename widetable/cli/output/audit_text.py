@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from widetable.counted import counted
+from widetable.messages.counted import counted
 from widetable.operations.health.audit_report import LAWS, AuditReport
 
 

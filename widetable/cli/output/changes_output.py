@@ -38,9 +38,9 @@ import pyarrow.parquet as pq
 from widetable.cli.input.refused_file import RefusingFile, output_errors, storage_errors
 from widetable.cli.output.console import without_controls, write_line
 from widetable.cli.output.frame_text import NOTHING, aligned
-from widetable.counted import counted
 from widetable.errors import InvalidError
 from widetable.format.printed_value import printed, printed_rows
+from widetable.messages.counted import counted
 from widetable.storage.locate import local_path
 
 STANDARD_OUTPUT: Final = "-"

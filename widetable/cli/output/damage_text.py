@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from widetable.counted import counted
+from widetable.messages.counted import counted
 from widetable.operations.handle.file_origins import Origin
 from widetable.operations.health.doctor_report import DoctorReport, command_line
 from widetable.operations.health.repair import RepairedFile, RepairResult

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from widetable.counted import counted
 from widetable.format.human_units import duration_text, size_text, time_text
+from widetable.messages.counted import counted
 from widetable.operations.inspection.inspection import DerivedState, Inspection
 
 

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from widetable.cli.output.inspection_text import fact_line
-from widetable.counted import counted
 from widetable.format.human_units import size_text
+from widetable.messages.counted import counted
 from widetable.operations.history import table_space
 from widetable.operations.history.snapshot_holders import BARRIERS, CONSUMER
 from widetable.operations.history.table_space import HeldBytes

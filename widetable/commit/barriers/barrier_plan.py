@@ -22,9 +22,9 @@ from __future__ import annotations
 from typing import Final
 
 from widetable.commit.notes.json_note import JsonNote, is_id
-from widetable.job_names import plan_name, plan_of
-from widetable.paths import TablePaths
 from widetable.storage.file_io import FileIO
+from widetable.storage.job_names import plan_name, plan_of
+from widetable.storage.paths import TablePaths
 
 _NOTE: Final = JsonNote(
     "plan of a job", {"barrier": is_id}, "Delete it: the job then chooses a barrier anew."

@@ -57,8 +57,8 @@ from widetable.commit.barriers.barrier_state import (
     check_barrier,
 )
 from widetable.commit.snapshots.snapshot_times import is_ahead
-from widetable.derived_options import WIDENER_OF, WIDENER_RUN
 from widetable.errors import ConflictError, InvalidError
+from widetable.schema.derived_options import WIDENER_OF, WIDENER_RUN
 
 # Each snapshot of the table holds the state of all of them.
 MOST_WRITERS: Final = 1024

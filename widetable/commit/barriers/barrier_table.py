@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from widetable import join_options
-from widetable import options as opt
-from widetable import retention_options as retention
-from widetable.barrier_options import BARRIER_INTERVAL, BARRIER_STAGE
 from widetable.errors import InvalidError, UnsupportedError
-from widetable.option import Option
-from widetable.schema import TableSchema
+from widetable.schema import join_options
+from widetable.schema import options as opt
+from widetable.schema import retention_options as retention
+from widetable.schema.barrier_options import BARRIER_INTERVAL, BARRIER_STAGE
+from widetable.schema.option import Option
+from widetable.schema.table_schema import TableSchema
 
 # What takes rows away, makes rows without a writer, or finds rows by what changes without a
 # commit of a writer. Asked by truth: an option that is given and says no, as

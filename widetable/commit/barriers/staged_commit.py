@@ -26,9 +26,9 @@ from widetable.commit.notes.json_note import JsonNote, is_id, is_text, is_whole,
 from widetable.errors import DamagedError
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.manifest_file import read_manifest, write_manifest
-from widetable.job_names import is_staged, staged_name
-from widetable.paths import TablePaths
 from widetable.storage.file_io import FileIO
+from widetable.storage.job_names import is_staged, staged_name
+from widetable.storage.paths import TablePaths
 
 _NOTE: Final = JsonNote(
     "staged commit",

@@ -39,9 +39,9 @@ from widetable.commit.notes.lease_term import Force, LeaseTerm, from_now
 from widetable.commit.notes.process_identity import this_process
 from widetable.commit.notes.skipped_files import pass_over
 from widetable.errors import DamagedError, NotFoundError
-from widetable.job_names import is_registration, registration_name
-from widetable.paths import TablePaths
 from widetable.storage.file_io import FileIO
+from widetable.storage.job_names import is_registration, registration_name
+from widetable.storage.paths import TablePaths
 
 PENDING: Final = "pending"
 RUNNING: Final = "running"

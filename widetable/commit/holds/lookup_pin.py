@@ -49,12 +49,12 @@ from widetable.commit.notes.clock import Clock, SystemClock
 from widetable.commit.snapshots.snapshot_store import SnapshotStore
 from widetable.errors import InvalidError, NotFoundError
 from widetable.format.snapshot import Snapshot
-from widetable.paths import (
+from widetable.storage.file_io import FileIO
+from widetable.storage.paths import (
     TEMPORARY_BYTES,
     TablePaths,
     check_name,
 )
-from widetable.storage.file_io import FileIO
 from widetable.storage.write_access import needs_write_access
 
 # How often a snapshot is chosen anew because an expiry was about to take it: newer ones have come then.

@@ -25,9 +25,9 @@ from widetable.commit.notes.clock import Clock, SystemClock
 from widetable.commit.notes.json_note import JsonNote, is_id, is_text, is_whole
 from widetable.commit.notes.lease_term import Force, Held, NotedLease, held
 from widetable.errors import DamagedError
-from widetable.paths import TablePaths, lookup_pin_of
-from widetable.retention_options import LOOKUP_PIN_RETENTION
+from widetable.schema.retention_options import LOOKUP_PIN_RETENTION
 from widetable.storage.file_io import FileIO
+from widetable.storage.paths import TablePaths, lookup_pin_of
 from widetable.write.table_state import TableState
 
 # For how long a pin whose time is up stays as a mark.

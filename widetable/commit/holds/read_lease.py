@@ -30,8 +30,8 @@ from widetable.commit.notes.lease_renewal import LEASE_RENEWAL
 from widetable.commit.notes.lease_term import Force, Held, NotedLease, from_now, held
 from widetable.commit.snapshots.snapshot_store import SnapshotStore
 from widetable.errors import DamagedError, InvalidError, NotFoundError, StorageError
-from widetable.paths import TablePaths
 from widetable.storage.file_io import FileIO
+from widetable.storage.paths import TablePaths
 
 # A lease that says that it runs for twice as long is not believed.
 LONGEST_MILLIS: Final = 3_600_000

@@ -18,12 +18,12 @@ from collections.abc import Iterable
 from typing import Final
 
 from widetable.commit.snapshots.snapshot_store import SnapshotStore
-from widetable.derived_value import derived_value
 from widetable.errors import DamagedError, NotFoundError, StorageError
 from widetable.format.snapshot import Snapshot, snapshot_from_json
-from widetable.paths import TablePaths, retired_snapshot_id
+from widetable.messages.warning_code import WarningCode, warn
+from widetable.runtime.derived_value import derived_value
 from widetable.storage.file_io import FileIO, FileStatus
-from widetable.warning_code import WarningCode, warn
+from widetable.storage.paths import TablePaths, retired_snapshot_id
 
 _log = logging.getLogger("widetable")
 

@@ -19,8 +19,8 @@ from widetable.arguments import refused, text
 from widetable.commit.notes.skipped_files import pass_over, readable
 from widetable.errors import DamagedError, InvalidError, NotFoundError
 from widetable.format.snapshot import Snapshot, Tag, tag_from_json
-from widetable.paths import TAG_PREFIX, TEMPORARY_BYTES, TablePaths, check_name, tag_name
 from widetable.storage.file_io import FileIO
+from widetable.storage.paths import TAG_PREFIX, TEMPORARY_BYTES, TablePaths, check_name, tag_name
 
 
 class TagStore:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Protocol
 
-from widetable.machine_clock import now_nanos
+from widetable.runtime.machine_clock import now_nanos
 
 
 class Clock(Protocol):

@@ -21,8 +21,8 @@ from widetable.commit.notes.clock import Clock, SystemClock
 from widetable.commit.notes.json_note import JsonNote, is_anything
 from widetable.commit.notes.process_identity import has_ended, this_process, would_be_seen
 from widetable.errors import DamagedError
-from widetable.paths import TablePaths
 from widetable.storage.file_io import FileIO, FileStatus
+from widetable.storage.paths import TablePaths
 
 _NAME: Final = "widetable-compaction-wanted"
 _NOTE: Final = JsonNote("note", {"process": is_anything}, "Nothing: it is taken for one of nobody.")

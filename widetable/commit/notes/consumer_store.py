@@ -18,14 +18,14 @@ from typing import Final, NamedTuple
 from widetable.commit.notes.json_note import JsonNote, is_id, is_text
 from widetable.commit.notes.skipped_files import pass_over, readable
 from widetable.errors import DamagedError
-from widetable.paths import (
+from widetable.storage.file_io import FileIO
+from widetable.storage.paths import (
     CONSUMER_PREFIX,
     TEMPORARY_BYTES,
     TablePaths,
     check_name,
     consumer_name,
 )
-from widetable.storage.file_io import FileIO
 from widetable.storage.write_access import needs_write_access
 
 _LAST_READ: Final = "widetable.last-read"

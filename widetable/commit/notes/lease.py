@@ -27,8 +27,8 @@ from widetable.commit.notes.lease_file import LeaseFile
 from widetable.commit.notes.lease_term import Force, LeaseTerm, NotedLease, from_now
 from widetable.commit.notes.skipped_files import if_there, pass_over
 from widetable.errors import DamagedError
-from widetable.paths import TablePaths
 from widetable.storage.file_io import FileIO
+from widetable.storage.paths import TablePaths
 
 # A lease that says that it runs for twice as long is not believed.
 LONGEST_MILLIS: Final = 60_000

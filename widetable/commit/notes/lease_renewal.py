@@ -17,8 +17,8 @@ from math import inf
 from queue import Empty, SimpleQueue
 from typing import Final, Protocol
 
-from widetable.forked_child import SharedByThreads
-from widetable.warning_code import WarningCode, warn
+from widetable.messages.warning_code import WarningCode, warn
+from widetable.runtime.forked_child import SharedByThreads
 
 # So four in a row may fail.
 _RENEWALS_PER_LEASE: Final = 6

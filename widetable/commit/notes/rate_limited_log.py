@@ -6,7 +6,7 @@ import logging
 import time
 from typing import Final
 
-from widetable.warning_code import WarningCode, warn
+from widetable.messages.warning_code import WarningCode, warn
 
 _SILENT_SECONDS: Final = 300.0
 _log = logging.getLogger("widetable")

@@ -21,8 +21,8 @@ from typing import Final
 
 from widetable.commit.notes.json_note import JsonNote, is_pairs, is_text, is_texts, is_whole
 from widetable.errors import ConflictError
-from widetable.paths import TablePaths, revision_dir, revision_note, revision_of, table_name
 from widetable.storage.file_io import FileIO
+from widetable.storage.paths import TablePaths, revision_dir, revision_note, revision_of, table_name
 
 _ACTION: Final = "Restore the file: until then nobody knows how the tables belong together."
 _NOTE: Final = JsonNote(

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
 from widetable.errors import DamagedError, NotFoundError
-from widetable.warning_code import WarningCode, warn
+from widetable.messages.warning_code import WarningCode, warn
 
 K = TypeVar("K")
 T = TypeVar("T")

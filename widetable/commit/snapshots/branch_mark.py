@@ -18,9 +18,9 @@ from contextlib import suppress
 from typing import Final
 
 from widetable.errors import NotFoundError, StorageError
-from widetable.paths import BRANCHES, TablePaths
+from widetable.messages.warning_code import WarningCode, warn
 from widetable.storage.file_io import FileIO
-from widetable.warning_code import WarningCode, warn
+from widetable.storage.paths import BRANCHES, TablePaths
 
 _MAKING: Final = b"making "
 _log = logging.getLogger("widetable")

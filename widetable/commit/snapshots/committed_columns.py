@@ -17,9 +17,9 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 from widetable.commit.snapshots.committed import COLUMNS, damaged_property
-from widetable.derived_value import once_per_object
 from widetable.format.snapshot import Snapshot
-from widetable.schema import TableSchema
+from widetable.runtime.derived_value import once_per_object
+from widetable.schema.table_schema import TableSchema
 
 # Ids of Paimon's system fields begin far above; a range beyond it is no range of columns.
 _MOST_IDS: Final = 1 << 20

@@ -25,7 +25,7 @@ from widetable.format.deletion_vector import (
     vector_bytes,
 )
 from widetable.format.index_manifest import DELETION_VECTORS, IndexEntry, VectorRange
-from widetable.paths import TablePaths
+from widetable.storage.paths import TablePaths
 from widetable.write.commit_message import CommitMessage
 
 

@@ -13,12 +13,12 @@ from collections.abc import Iterable
 from typing import Final
 
 from widetable.commit.snapshots.manifest_cache import DecodedList, DecodedManifest
-from widetable.counted import counted
 from widetable.errors import DamagedError
 from widetable.format.manifest_entry import ADD, ManifestEntry
 from widetable.format.manifest_file import ManifestFileMeta
 from widetable.format.snapshot import Snapshot
-from widetable.paths import is_named_after
+from widetable.messages.counted import counted
+from widetable.storage.paths import is_named_after
 
 _ACTION: Final = "Restore the file, or go back to an older snapshot."
 

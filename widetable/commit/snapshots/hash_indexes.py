@@ -22,15 +22,15 @@ from typing import Final
 import numpy as np
 
 from widetable.commit.snapshots.manifest_writer import ManifestWriter
-from widetable.counted import counted
 from widetable.errors import ConflictError, DamagedError, NotFoundError
 from widetable.format.bucket_id import BucketId
 from widetable.format.hash_index import read_hash_index, write_hash_index
 from widetable.format.index_manifest import HASH, IndexEntry
 from widetable.kernels.bucket_hash import Hashes
-from widetable.paths import TablePaths
+from widetable.messages.counted import counted
+from widetable.messages.warning_code import WarningCode, warn
 from widetable.storage.file_io import FileIO
-from widetable.warning_code import WarningCode, warn
+from widetable.storage.paths import TablePaths
 from widetable.write.commit_message import CommitMessage
 
 # Of index files that are kept in memory from commit to commit. What does not fit is read again.

@@ -27,8 +27,8 @@ from widetable.commit.snapshots.committed import remembers
 from widetable.commit.snapshots.snapshot_store import SnapshotStore
 from widetable.errors import NotFoundError
 from widetable.format.snapshot import Snapshot, snapshot_from_json
-from widetable.paths import TablePaths
 from widetable.storage.file_io import FileIO
+from widetable.storage.paths import TablePaths
 
 
 class LastCommits:

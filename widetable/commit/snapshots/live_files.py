@@ -43,9 +43,9 @@ from widetable.format.manifest_file import ManifestFileMeta, read_manifest
 from widetable.format.manifest_list import read_manifest_list
 from widetable.format.plain_value import value_order
 from widetable.format.snapshot import Snapshot
-from widetable.paths import TablePaths
+from widetable.schema.types import DataType
 from widetable.storage.file_io import FileIO
-from widetable.types import DataType
+from widetable.storage.paths import TablePaths
 
 D = TypeVar("D", DecodedIndex, DecodedList, DecodedManifest)
 Partitions = frozenset[bytes]

@@ -21,8 +21,14 @@ from widetable.commit.snapshots.branch_mark import had_branches
 from widetable.commit.snapshots.table_identity import table_identity
 from widetable.errors import DamagedError, NotFoundError
 from widetable.format.manifest_list import read_manifest_list
-from widetable.paths import TablePaths, changelog_id, retired_snapshot_id, snapshot_id, tag_name
 from widetable.storage.file_io import FileIO
+from widetable.storage.paths import (
+    TablePaths,
+    changelog_id,
+    retired_snapshot_id,
+    snapshot_id,
+    tag_name,
+)
 
 
 def trace_of_snapshots(file_io: FileIO, paths: TablePaths) -> str | None:

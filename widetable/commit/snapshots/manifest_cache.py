@@ -13,14 +13,14 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
-from widetable.derived_value import derived_value
-from widetable.forked_child import SharedByThreads
 from widetable.format.bucket_id import BucketId, by_bucket
 from widetable.format.deletion_vector import DeletedRows
 from widetable.format.index_manifest import IndexEntry
 from widetable.format.manifest_entry import ADD, ManifestEntry
 from widetable.format.manifest_file import ManifestFileMeta
-from widetable.paths import TablePaths
+from widetable.runtime.derived_value import derived_value
+from widetable.runtime.forked_child import SharedByThreads
+from widetable.storage.paths import TablePaths
 
 DEFAULT_BUDGET_BYTES: Final = 256 << 20
 MOST_HELD: Final = 2048

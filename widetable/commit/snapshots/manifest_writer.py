@@ -25,10 +25,10 @@ from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.manifest_file import ManifestFileMeta, write_manifest
 from widetable.format.manifest_list import write_manifest_list
 from widetable.format.plain_value import value_order
-from widetable.paths import TablePaths, content_name, new_file_name
+from widetable.schema.types import DataType
 from widetable.storage.file_io import FileIO
 from widetable.storage.leftover import delete_leftover
-from widetable.types import DataType
+from widetable.storage.paths import TablePaths, content_name, new_file_name
 
 
 @dataclass(frozen=True, eq=False)

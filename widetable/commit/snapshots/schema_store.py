@@ -8,13 +8,13 @@ table: make a new one when the table was dropped and made again.
 
 from __future__ import annotations
 
-from widetable import options as opt
 from widetable.commit.notes.skipped_files import if_there
 from widetable.commit.snapshots.read_back import parsed_back
 from widetable.errors import DamagedError, NotFoundError, StorageError
-from widetable.paths import DATABASE_SUFFIX, TablePaths, schema_id
-from widetable.schema import TableSchema, schema_from_json
+from widetable.schema import options as opt
+from widetable.schema.table_schema import TableSchema, schema_from_json
 from widetable.storage.file_io import FileIO
+from widetable.storage.paths import DATABASE_SUFFIX, TablePaths, schema_id
 
 
 class SchemaStore:

@@ -21,8 +21,8 @@ from widetable.commit.snapshots.watermarks import carried_watermark, first_at_wa
 from widetable.errors import DamagedError, NotFoundError
 from widetable.format.human_units import exact_time_text
 from widetable.format.snapshot import Snapshot, snapshot_from_json, tag_from_json
-from widetable.paths import TablePaths, snapshot_id
 from widetable.storage.file_io import FileIO
+from widetable.storage.paths import TablePaths, snapshot_id
 
 # How often `latest` looks again when the snapshot that it found has been expired before it was read, and
 # `latest_id` when what it found contradicts itself.

@@ -17,9 +17,9 @@ from functools import lru_cache
 from widetable.commit.snapshots.branch_mark import branch_life
 from widetable.commit.snapshots.schema_store import SchemaStore
 from widetable.errors import DamagedError, InvalidError, NotFoundError
-from widetable.paths import MAIN_BRANCH, TablePaths
-from widetable.schema import UUID_KEY
+from widetable.schema.table_schema import UUID_KEY
 from widetable.storage.file_io import FileIO
+from widetable.storage.paths import MAIN_BRANCH, TablePaths
 
 
 def table_identity(file_io: FileIO, paths: TablePaths) -> str:

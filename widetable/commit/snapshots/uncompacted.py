@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from widetable import options as opt
 from widetable.commit.snapshots.committed import UNCOMPACTED, Load, before, remembers
 from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
-from widetable.options import TableOptions
+from widetable.schema import options as opt
+from widetable.schema.options import TableOptions
 
 # Which changelogs come of compactions, and what moves their level-0 files up.
 MADE_BY_COMPACTION: Final = ("lookup", "full-compaction")

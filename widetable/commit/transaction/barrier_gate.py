@@ -8,7 +8,6 @@ is no revision (`barrier_table`); ConflictError for a compaction that is not cut
 
 from __future__ import annotations
 
-from widetable.barrier_options import BARRIER_INTERVAL
 from widetable.commit.barriers.barrier_state import BARRIERS
 from widetable.commit.barriers.barrier_step import Act, properties_after
 from widetable.commit.barriers.barrier_table import check_rows_stay, interval_of, no_writer
@@ -16,6 +15,7 @@ from widetable.commit.barriers.level0_labels import Level0Labels
 from widetable.commit.transaction.commit_request import CommitRequest
 from widetable.commit.transaction.table_head import Look
 from widetable.format.snapshot import COMMIT_KIND_COMPACT, COMMIT_KIND_OVERWRITE
+from widetable.schema.barrier_options import BARRIER_INTERVAL
 
 
 def barrier_properties(

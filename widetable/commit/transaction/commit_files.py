@@ -19,14 +19,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from widetable import options as opt
 from widetable.commit.snapshots.live_files import LiveFiles
 from widetable.commit.snapshots.manifest_merge import choose_fold, folded, split_evenly
 from widetable.commit.snapshots.manifest_writer import ManifestWriter
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.manifest_file import ManifestFileMeta
 from widetable.format.snapshot import Snapshot
-from widetable.options import TableOptions
+from widetable.schema import options as opt
+from widetable.schema.options import TableOptions
 
 
 @dataclass(frozen=True)

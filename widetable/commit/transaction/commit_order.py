@@ -20,7 +20,7 @@ from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.lsm.sorted_run import sort_key
 from widetable.merge.order_dependence import Values, depends_on_order
-from widetable.types import DataType
+from widetable.schema.types import DataType
 from widetable.write.commit_message import CommitMessage
 
 

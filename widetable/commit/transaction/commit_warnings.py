@@ -7,10 +7,10 @@ from typing import Final
 from widetable.commit.notes.rate_limited_log import Seldom
 from widetable.commit.snapshots.committed import MANY_USERS, MAX_USERS
 from widetable.commit.snapshots.snapshot_times import is_ahead
-from widetable.counted import counted
 from widetable.format.snapshot import Snapshot
-from widetable.retention_options import COMMIT_USER_RETENTION
-from widetable.warning_code import WarningCode
+from widetable.messages.counted import counted
+from widetable.messages.warning_code import WarningCode
+from widetable.schema.retention_options import COMMIT_USER_RETENTION
 
 # Apart from each other, so that one warning of a table does not silence the other.
 _MANY_WARNINGS: Final = Seldom()

@@ -75,10 +75,10 @@ from widetable.format.snapshot import (
     snapshot_from_json,
 )
 from widetable.kernels.jit import compiled_afterwards
-from widetable.paths import TablePaths
-from widetable.schema import TableSchema
+from widetable.messages.warning_code import WarningCode, warn
+from widetable.schema.table_schema import TableSchema
 from widetable.storage.file_io import FileIO
-from widetable.warning_code import WarningCode, warn
+from widetable.storage.paths import TablePaths
 from widetable.write.commit_message import CommitMessage
 from widetable.write.discard import discard
 from widetable.write.sequence import START_SPREAD, first_number

@@ -29,12 +29,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from widetable.counted import counted
 from widetable.format.binary_row import decode_row
 from widetable.format.bucket_id import BucketId
 from widetable.format.manifest_entry import ADD, DELETE, ManifestEntry
 from widetable.format.plain_value import row_order
-from widetable.types import DataType
+from widetable.messages.counted import counted
+from widetable.schema.types import DataType
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from widetable import options as opt
 from widetable.commit.transaction.attempts import Attempts
 from widetable.errors import ConflictError
 from widetable.format.snapshot import COMMIT_KIND_OVERWRITE
-from widetable.options import TableOptions
+from widetable.schema import options as opt
+from widetable.schema.options import TableOptions
 
 _FIRST_WAIT_MILLIS: Final = 1.0
 LONGEST_WAIT_MILLIS: Final = 100.0  # the first wait doubles with each lost race, up to this

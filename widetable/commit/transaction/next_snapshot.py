@@ -41,7 +41,7 @@ from widetable.commit.transaction.commit_request import CommitRequest
 from widetable.commit.transaction.table_head import Look
 from widetable.format.manifest_entry import ADD, ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_APPEND, COMMIT_KIND_COMPACT, Snapshot
-from widetable.retention_options import COMMIT_USER_RETENTION
+from widetable.schema.retention_options import COMMIT_USER_RETENTION
 
 WRITER_VERSION: Final = "widetable"
 

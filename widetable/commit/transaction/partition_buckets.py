@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from widetable import options as opt
 from widetable.commit.snapshots.hash_indexes import HashIndexes
 from widetable.commit.snapshots.live_files import LiveFiles
 from widetable.commit.transaction.touched_keys import key_batches
@@ -18,6 +17,7 @@ from widetable.format.bucket_id import BucketId, by_bucket
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.snapshot import Snapshot
 from widetable.kernels.bucket_hash import Hashes
+from widetable.schema import options as opt
 from widetable.write.dynamic_buckets import PartitionBuckets
 from widetable.write.table_state import TableState
 

@@ -18,7 +18,7 @@ from widetable.commit.snapshots.published_files import PublishedFile
 from widetable.commit.transaction.commit_order import first_number, overtaken_buckets
 from widetable.lsm.sorted_run import key_types
 from widetable.merge.order_dependence import Values, ordered_ids
-from widetable.schema import TableSchema
+from widetable.schema.table_schema import TableSchema
 from widetable.write.commit_message import CommitMessage
 
 

@@ -30,9 +30,9 @@ from widetable.commit.snapshots.snapshot_store import SnapshotStore
 from widetable.commit.snapshots.table_identity import check_identity, table_identity
 from widetable.errors import DamagedError, NotFoundError
 from widetable.format.snapshot import Snapshot
-from widetable.paths import MAIN_BRANCH, TablePaths
-from widetable.schema import TableSchema
+from widetable.schema.table_schema import TableSchema
 from widetable.storage.file_io import FileIO
+from widetable.storage.paths import MAIN_BRANCH, TablePaths
 
 
 @dataclass(frozen=True)

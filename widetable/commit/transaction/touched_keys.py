@@ -30,7 +30,6 @@ from widetable.commit.snapshots.live_files import LiveFiles
 from widetable.commit.snapshots.schema_store import SchemaStore
 from widetable.commit.snapshots.snapshot_store import SnapshotStore
 from widetable.commit.transaction.commit_request import CommitRequest
-from widetable.counted import counted
 from widetable.errors import ConflictError, InvalidError
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
@@ -40,8 +39,9 @@ from widetable.kernels.key_match import match_keys
 from widetable.kernels.sort_order import group_starts, sort_order
 from widetable.lsm.key_bounds import bounds_of_files
 from widetable.merge.record_expiry import expires_records
-from widetable.row_kind import is_retraction
-from widetable.schema import VALUE_KIND
+from widetable.messages.counted import counted
+from widetable.schema.row_kind import is_retraction
+from widetable.schema.table_schema import VALUE_KIND
 from widetable.write.table_state import TableState
 
 TouchedFiles: TypeAlias = Mapping[BucketId, Sequence[DataFileMeta]]

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from widetable.arguments import whole_number
-from widetable.counted import counted
-from widetable.derived_value import derived_value
 from widetable.errors import WidetableError
+from widetable.messages.counted import counted
 from widetable.read.arrow_rows import ArrowRows, limited
 from widetable.read.change_plan import ChangeSplit
+from widetable.runtime.derived_value import derived_value
 
 Read = Callable[[], Iterator[pa.RecordBatch]]
 

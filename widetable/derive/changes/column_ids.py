@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
-from widetable.schema import TableSchema
-from widetable.types import DataField, DataType
+from widetable.schema.table_schema import TableSchema
+from widetable.schema.types import DataField, DataType
 
 # The field id; with fields within: [id, [[name, ids], ...]]. None for a column that is not there.
 FieldIds: TypeAlias = int | list[Any] | None

@@ -21,8 +21,8 @@ from widetable.arguments import text
 from widetable.errors import InvalidError
 from widetable.format.binary_row import decode_row, encode_rows, with_arity
 from widetable.format.plain_value import plain_column, row_order
-from widetable.schema import TableSchema
-from widetable.types import DataField, arrow_type
+from widetable.schema.table_schema import TableSchema
+from widetable.schema.types import DataField, arrow_type
 
 _NEWEST: Final = {"max_pt()": 1, "max_two_pt()": 2}
 _WORDS: Final = "max_pt(), max_two_pt(), or partitions as in a=1,b=2;a=2,b=3"

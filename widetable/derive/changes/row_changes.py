@@ -26,7 +26,7 @@ from widetable.derive.changes.join_partitions import partition_values
 from widetable.format.bucket_id import BucketId
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.queries.table_at import scan_at, view_at
-from widetable.schema import TableSchema
+from widetable.schema.table_schema import TableSchema
 
 _KEYS_AT_ONCE: Final = 1 << 16
 

@@ -23,7 +23,6 @@ from widetable.commit.holds.lookup_pin import TakeLease
 from widetable.commit.holds.read_lease import ReadLease, hold_if_taken
 from widetable.derive.indexes.index_progress import index_progress
 from widetable.derive.indexes.index_table import find_index
-from widetable.derived_options import IndexOption, index_options
 from widetable.errors import NotFoundError
 from widetable.format.snapshot import Snapshot
 from widetable.operations.handle.neighbour import name_of
@@ -31,6 +30,7 @@ from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.queries.lookup_keys import rows_of
 from widetable.operations.queries.lookup_view import KEY_NUMBER
 from widetable.operations.queries.table_at import view_at
+from widetable.schema.derived_options import IndexOption, index_options
 
 # Each failure takes a feeder and an expiry between two requests.
 _TRIES: Final = 5

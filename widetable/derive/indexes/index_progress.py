@@ -23,12 +23,12 @@ from widetable.commit.snapshots.committed import last_of, users_of
 from widetable.commit.transaction.touched_keys import touches_rows
 from widetable.derive.changes.column_ids import column_ids
 from widetable.derive.changes.fingerprint import fingerprint_of, snapshot_facts
-from widetable.derived_options import IndexOption
 from widetable.errors import InvalidError, NotFoundError
 from widetable.format.snapshot import Snapshot
 from widetable.operations.handle.neighbour import name_of
 from widetable.operations.handle.open_table import OpenTable
-from widetable.schema import TableSchema
+from widetable.schema.derived_options import IndexOption
+from widetable.schema.table_schema import TableSchema
 
 _FIELDS: Final = 4
 

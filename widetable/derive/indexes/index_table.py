@@ -28,9 +28,6 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from widetable import join_options
-from widetable import options as opt
-from widetable import retention_options as retention
 from widetable.commit.snapshots.schema_store import SchemaStore
 from widetable.commit.transaction.commit_identity import Identity
 from widetable.commit.transaction.commit_result import CommitResult
@@ -43,18 +40,21 @@ from widetable.derive.indexes.index_progress import (
     index_progress,
     user_of,
 )
-from widetable.derived_options import IndexOption
 from widetable.errors import ConflictError, DamagedError, InvalidError, NotFoundError
-from widetable.new_schema import new_schema
+from widetable.messages.warning_code import WarningCode, warn
 from widetable.operations.handle.held_lease import held_lease
 from widetable.operations.handle.neighbour import name_of, path_of
 from widetable.operations.handle.newest_snapshot import held
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.writes.table_commit import append_messages, discard, overwrite_by
 from widetable.operations.writes.table_write import any_writer
-from widetable.paths import TablePaths
-from widetable.schema import ROW_KIND_COLUMN, TableSchema
-from widetable.warning_code import WarningCode, warn
+from widetable.schema import join_options
+from widetable.schema import options as opt
+from widetable.schema import retention_options as retention
+from widetable.schema.derived_options import IndexOption
+from widetable.schema.new_schema import new_schema
+from widetable.schema.table_schema import ROW_KIND_COLUMN, TableSchema
+from widetable.storage.paths import TablePaths
 from widetable.write.commit_message import CommitMessage
 
 _BUCKETS_OF_DYNAMIC: Final = 8

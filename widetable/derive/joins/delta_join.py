@@ -35,7 +35,6 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from widetable import join_options
 from widetable.commit.transaction.commit_identity import Identity
 from widetable.derive.indexes.index_lookup import IndexView, index_for
 from widetable.derive.indexes.index_table import feed_index
@@ -60,15 +59,16 @@ from widetable.derive.joins.joined_plan import (
 )
 from widetable.errors import ConflictError, DamagedError, InvalidError, NotFoundError
 from widetable.format.snapshot import Snapshot
+from widetable.messages.warning_code import WarningCode, warn
 from widetable.operations.handle.held_lease import held_lease
 from widetable.operations.handle.neighbour import neighbour
 from widetable.operations.handle.newest_snapshot import held, held_newest
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.writes.table_commit import append_messages, discard
 from widetable.operations.writes.table_write import any_writer
-from widetable.row_kind import TEXTS, UPDATE_BEFORE
-from widetable.schema import ROW_KIND_COLUMN
-from widetable.warning_code import WarningCode, warn
+from widetable.schema import join_options
+from widetable.schema.row_kind import TEXTS, UPDATE_BEFORE
+from widetable.schema.table_schema import ROW_KIND_COLUMN
 from widetable.write.commit_message import CommitMessage
 
 LEFT_PROPERTY: Final = "join.left"

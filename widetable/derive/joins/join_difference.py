@@ -25,7 +25,6 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from widetable import options as opt
 from widetable.derive.changes.equal_keys import distinct_rows, rows_without
 from widetable.derive.changes.row_difference import row_difference
 from widetable.derive.indexes.index_lookup import IndexView
@@ -34,6 +33,7 @@ from widetable.derive.joins.joined_plan import JoinedPlan, KeyWay
 from widetable.derive.joins.joined_rows import all_matches, one_match
 from widetable.lsm.key_lookup import key_pieces
 from widetable.operations.handle.open_table import OpenTable
+from widetable.schema import options as opt
 
 # Keys are made distinct when so many have come.
 _KEYS_AT_ONCE: Final = 1 << 20

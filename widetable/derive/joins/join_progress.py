@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple, TypeAlias
 
-from widetable import join_options
 from widetable.commit.snapshots.committed import last_of, users_of
 from widetable.commit.transaction.touched_keys import touches_rows
 from widetable.derive.changes.column_ids import FieldIds, column_ids
@@ -31,7 +30,8 @@ from widetable.errors import NotFoundError
 from widetable.format.snapshot import Snapshot
 from widetable.operations.handle.neighbour import name_of
 from widetable.operations.handle.open_table import OpenTable
-from widetable.schema import TableSchema
+from widetable.schema import join_options
+from widetable.schema.table_schema import TableSchema
 from widetable.write.table_state import TableState
 
 JOIN_USER: Final = "join"

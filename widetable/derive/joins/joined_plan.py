@@ -17,11 +17,11 @@ from enum import Enum
 
 import pyarrow as pa
 
-from widetable import join_options
-from widetable import options as opt
-from widetable.derived_options import index_options
 from widetable.errors import InvalidError, UnsupportedError
-from widetable.schema import TableSchema
+from widetable.schema import join_options
+from widetable.schema import options as opt
+from widetable.schema.derived_options import index_options
+from widetable.schema.table_schema import TableSchema
 
 LEFT = "left"
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from widetable import join_options
-from widetable.counted import counted
 from widetable.derive.changes.equal_keys import Numbers, rows_at
 from widetable.derive.joins.joined_plan import JoinedPlan
 from widetable.errors import InvalidError
+from widetable.messages.counted import counted
+from widetable.schema import join_options
 
 
 def one_match(plan: JoinedPlan, left: pa.Table, right: pa.Table) -> pa.Table:

@@ -29,10 +29,10 @@ import pyarrow as pa
 from widetable.arguments import mapping, names, refused, text
 from widetable.derive.changes.join_partitions import JoinPartitions, parse_partitions
 from widetable.derive.joins.joined_plan import key_prefixes
-from widetable.derived_options import IndexOption, index_options
 from widetable.errors import InvalidError, NotFoundError
-from widetable.schema import ROW_KIND_COLUMN, TableSchema
-from widetable.types import DataField, arrow_field, arrow_type
+from widetable.schema.derived_options import IndexOption, index_options
+from widetable.schema.table_schema import ROW_KIND_COLUMN, TableSchema
+from widetable.schema.types import DataField, arrow_field, arrow_type
 from widetable.write.safe_cast import key_cast
 
 LEFT, INNER = "left", "inner"

@@ -14,8 +14,6 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from widetable import options as opt
-from widetable import retention_options as retention
 from widetable.arguments import path
 from widetable.commit.holds.lookup_pin import (
     Moment,
@@ -39,6 +37,8 @@ from widetable.derive.lookups.late_table import LateTable, late_table
 from widetable.errors import InvalidError
 from widetable.format.snapshot import Snapshot
 from widetable.operations.handle.open_table import OpenTable
+from widetable.schema import options as opt
+from widetable.schema import retention_options as retention
 from widetable.storage.locate import locate
 
 # What an index is to a join.

@@ -46,7 +46,7 @@ from widetable.errors import InvalidError
 from widetable.format.row_budget import memory_bytes
 from widetable.operations.queries.table_at import scan_at, view_at
 from widetable.read.filters import parse
-from widetable.schema import ROW_KIND_COLUMN
+from widetable.schema.table_schema import ROW_KIND_COLUMN
 
 _Mask: TypeAlias = npt.NDArray[np.bool_]
 

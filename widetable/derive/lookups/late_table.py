@@ -15,19 +15,19 @@ from typing import Final
 
 import pyarrow as pa
 
-from widetable import options as opt
 from widetable.arguments import path, text, whole_number
 from widetable.commit.snapshots.schema_store import SchemaStore
 from widetable.commit.transaction.commit_identity import Identity
 from widetable.derive.lookups.join_plan import JoinArguments
 from widetable.errors import InvalidError, NotFoundError
-from widetable.new_schema import new_schema
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.writes.table_commit import append_messages
-from widetable.paths import TablePaths
-from widetable.schema import TableSchema
+from widetable.schema import options as opt
+from widetable.schema.new_schema import new_schema
+from widetable.schema.table_schema import TableSchema
 from widetable.storage.file_io import FileIO
 from widetable.storage.locate import locate_beside
+from widetable.storage.paths import TablePaths
 
 JOIN: Final = "_lookup_join"
 BATCH: Final = "_lookup_batch"

@@ -41,9 +41,9 @@ from widetable.kernels.take_capacity import check_capacity_of_rows
 from widetable.operations.queries.kept_lookups import KeptLookups, PinnedSnapshot
 from widetable.operations.queries.lookup_view import Matches
 from widetable.operations.queries.row_gather import TooManyBytesError
-from widetable.row_kind import is_retraction
-from widetable.schema import TableSchema
-from widetable.types import arrow_type
+from widetable.schema.row_kind import is_retraction
+from widetable.schema.table_schema import TableSchema
+from widetable.schema.types import arrow_type
 from widetable.write.write_batch import row_kinds
 
 _Mask: TypeAlias = npt.NDArray[np.bool_]

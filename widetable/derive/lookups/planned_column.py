@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from widetable.errors import NotFoundError
 from widetable.format.column_cast import column_cast
-from widetable.types import DataField, DataType, arrow_type
+from widetable.schema.types import DataField, DataType, arrow_type
 from widetable.write.safe_cast import safe_cast
 
 

@@ -13,18 +13,18 @@ from dataclasses import replace
 import pyarrow as pa
 
 from widetable.arguments import names
-from widetable.barrier_options import BARRIER_INTERVAL
 from widetable.derive.widening.widen_at_barrier import let_wideners_leave
 from widetable.derive.widening.widen_schema import check_one_interval, widened_columns
-from widetable.derived_options import widen_options
 from widetable.operations.ddl.alteration import alter
 from widetable.operations.ddl.barrier_beginning import begin_barriers
 from widetable.operations.ddl.column_path import quoted
 from widetable.operations.ddl.schema_change import SchemaChange
 from widetable.operations.handle.neighbour import name_of, neighbour
 from widetable.operations.handle.open_table import OpenTable
-from widetable.option_checks import option_texts
-from widetable.options import TableOptions
+from widetable.schema.barrier_options import BARRIER_INTERVAL
+from widetable.schema.derived_options import widen_options
+from widetable.schema.option_checks import option_texts
+from widetable.schema.options import TableOptions
 
 
 def alter_options(

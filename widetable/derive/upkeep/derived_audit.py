@@ -25,9 +25,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from widetable.barrier_options import BARRIER_INTERVAL
 from widetable.commit.snapshots.committed import DIGEST
-from widetable.counted import counted
 from widetable.derive.changes.row_difference import equal_rows
 from widetable.derive.changes.touched_rows import untouched_rows
 from widetable.derive.indexes.index_progress import index_columns, index_progress
@@ -40,10 +38,10 @@ from widetable.derive.widening.widen_changes import lookup_as_of, not_deleted
 from widetable.derive.widening.widen_progress import last_round as last_widened
 from widetable.derive.widening.widen_progress import user_of, widening_of
 from widetable.derive.widening.widening import DIM, FACT
-from widetable.derived_options import IndexOption, WidenOption, index_options, widen_options
 from widetable.errors import DamagedError, InvalidError, NotFoundError, UnsupportedError
 from widetable.format.printed_value import printed_rows
 from widetable.kernels.arrow_buffers import one_array
+from widetable.messages.counted import counted
 from widetable.operations.handle.barrier_scan import barrier_views, scan_of_view
 from widetable.operations.handle.neighbour import name_of, neighbour
 from widetable.operations.handle.newest_snapshot import held
@@ -57,6 +55,8 @@ from widetable.operations.health.audit_report import (
 )
 from widetable.operations.queries.lookup_view import LookupView
 from widetable.operations.queries.table_at import scan_at, view_at
+from widetable.schema.barrier_options import BARRIER_INTERVAL
+from widetable.schema.derived_options import IndexOption, WidenOption, index_options, widen_options
 
 
 def audit(

@@ -12,7 +12,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from widetable import join_options
 from widetable.commit.snapshots.committed import last_of, users_of
 from widetable.derive.indexes.index_progress import index_progress
 from widetable.derive.indexes.index_table import find_index
@@ -21,15 +20,16 @@ from widetable.derive.joins.joined_plan import JoinDefinition, definition_of
 from widetable.derive.widening.widen_commits import MILLIS, ROWS
 from widetable.derive.widening.widen_progress import PIECES, last_round, user_of, widening_of
 from widetable.derive.widening.widen_schema import check_one_interval, wanted_columns
-from widetable.derived_options import IndexOption, WidenOption, index_options, widen_options
 from widetable.errors import InvalidError, NotFoundError, UnsupportedError, WidetableError
 from widetable.format.snapshot import COMMIT_KIND_COMPACT
+from widetable.messages.warning_code import WarningCode, coded
 from widetable.operations.handle.neighbour import name_of, neighbour
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.health.doctor import doctor as doctor_of_table
 from widetable.operations.health.doctor_report import DoctorReport, of_error
 from widetable.operations.inspection.inspection import DerivedState, Inspection, inspect_table
-from widetable.warning_code import WarningCode, coded
+from widetable.schema import join_options
+from widetable.schema.derived_options import IndexOption, WidenOption, index_options, widen_options
 
 _NOT_MADE: Final = (InvalidError, UnsupportedError, NotFoundError)
 

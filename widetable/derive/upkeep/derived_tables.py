@@ -21,14 +21,11 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
-from widetable import join_options
-from widetable.barrier_options import BARRIER_INTERVAL
 from widetable.derive.indexes.index_table import IndexRound, feed_index
 from widetable.derive.joins.delta_join import JoinRound, join_round
 from widetable.derive.widening.widen_at_barrier import let_wideners_leave, widen_to_barrier
 from widetable.derive.widening.widen_commits import WidenRound
 from widetable.derive.widening.widening import widen_round
-from widetable.derived_options import index_options, widen_options
 from widetable.errors import (
     ConflictError,
     InvalidError,
@@ -38,12 +35,15 @@ from widetable.errors import (
     WidetableError,
 )
 from widetable.format.human_units import duration_text
+from widetable.messages.warning_code import WarningCode, warn
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.maintenance.maintenance import INTERVAL_MILLIS, Derived
 from widetable.operations.maintenance.maintenance_result import MaintenanceResult
 from widetable.operations.maintenance.maintenance_rule import wait_millis
-from widetable.schema import TableSchema
-from widetable.warning_code import WarningCode, warn
+from widetable.schema import join_options
+from widetable.schema.barrier_options import BARRIER_INTERVAL
+from widetable.schema.derived_options import index_options, widen_options
+from widetable.schema.table_schema import TableSchema
 
 # Options may be altered without a new snapshot.
 _LOOK_AGAIN_SECONDS: Final = 10.0

@@ -33,7 +33,6 @@ from functools import partial
 import pyarrow as pa
 
 from widetable.arguments import LARGEST
-from widetable.barrier_options import BARRIER_INTERVAL
 from widetable.commit.barriers.barrier_state import BarrierState
 from widetable.commit.barriers.barrier_step import Act, BarrierStep
 from widetable.commit.transaction.commit_identity import Identity
@@ -56,7 +55,6 @@ from widetable.derive.widening.widen_progress import (
 )
 from widetable.derive.widening.widen_rows import asked_columns, differing
 from widetable.derive.widening.widen_schema import check_one_interval, wanted_columns
-from widetable.derived_options import WIDENER_RUN, WidenOption, widen_options
 from widetable.operations.barriers.barrier_writer import let_leave
 from widetable.operations.handle.barrier_scan import active_revision, barrier_views
 from widetable.operations.handle.held_lease import held_lease
@@ -66,7 +64,9 @@ from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.writes.table_commit import append_messages
 from widetable.read.barrier_view import BarrierViews
 from widetable.read.next_barrier import Available, next_barrier
-from widetable.schema import TableSchema
+from widetable.schema.barrier_options import BARRIER_INTERVAL
+from widetable.schema.derived_options import WIDENER_RUN, WidenOption, widen_options
+from widetable.schema.table_schema import TableSchema
 
 
 def let_wideners_leave(fact: OpenTable) -> None:

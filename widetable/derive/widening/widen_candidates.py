@@ -40,7 +40,6 @@ from widetable.derive.indexes.index_table import find_index
 from widetable.derive.joins.join_side import present
 from widetable.derive.widening.widen_commits import NumberedRound
 from widetable.derive.widening.widen_progress import Pair, round_of, user_of
-from widetable.derived_options import WidenOption, index_options
 from widetable.errors import NotFoundError
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
@@ -49,6 +48,7 @@ from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.queries.lookup_view import LookupView
 from widetable.operations.queries.table_at import scan_at, view_at
 from widetable.read.arrow_rows import ArrowRows
+from widetable.schema.derived_options import WidenOption, index_options
 from widetable.write.safe_cast import key_cast
 
 _KEYS_AT_ONCE: Final = 1 << 16

@@ -23,7 +23,6 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from widetable import options as opt
 from widetable.commit.barriers.barrier_state import is_foreign_commit
 from widetable.commit.transaction.touched_keys import TouchedFiles
 from widetable.derive.changes.touched_rows import are_in
@@ -35,7 +34,6 @@ from widetable.derive.widening.widen_candidates import (
     rows_of_keys,
 )
 from widetable.derive.widening.widen_commits import NumberedRound
-from widetable.derived_options import WidenOption
 from widetable.errors import NotFoundError
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
@@ -47,6 +45,8 @@ from widetable.operations.queries.lookup_view import LookupView
 from widetable.operations.queries.table_at import view_at
 from widetable.read.barrier_changes import BarrierChanges
 from widetable.read.barrier_view import BarrierView, BarrierViews
+from widetable.schema import options as opt
+from widetable.schema.derived_options import WidenOption
 
 
 class DoneBarrier(NamedTuple):

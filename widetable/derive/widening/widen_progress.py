@@ -29,11 +29,11 @@ from typing import Final, NamedTuple
 from widetable.commit.snapshots.committed import last_of, users_of
 from widetable.derive.changes.column_ids import column_ids
 from widetable.derive.changes.fingerprint import fingerprint_of, snapshot_facts
-from widetable.derived_options import WidenOption
 from widetable.errors import NotFoundError
 from widetable.format.snapshot import Snapshot
 from widetable.operations.handle.neighbour import name_of
 from widetable.operations.handle.open_table import OpenTable
+from widetable.schema.derived_options import WidenOption
 
 # Commits of one round at most, so that rounds have numbers of their own: never change.
 PIECES: Final = 1 << 20

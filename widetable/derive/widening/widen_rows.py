@@ -11,14 +11,14 @@ from collections.abc import Iterable, Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from widetable import options as opt
 from widetable.derive.changes.row_difference import equal_rows
-from widetable.derived_options import WidenOption
 from widetable.kernels.arrow_buffers import one_array
 from widetable.merge.widened_rules import carried_columns
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.queries.lookup_view import LookupView
-from widetable.schema import TableSchema
+from widetable.schema import options as opt
+from widetable.schema.derived_options import WidenOption
+from widetable.schema.table_schema import TableSchema
 
 
 def asked_columns(schema: TableSchema, option: WidenOption) -> list[str]:

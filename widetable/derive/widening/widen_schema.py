@@ -13,12 +13,12 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from widetable.barrier_options import BARRIER_INTERVAL
 from widetable.commit.barriers.barrier_table import one_interval
-from widetable.derived_options import WidenOption, widen_options
 from widetable.errors import InvalidError, NotFoundError
-from widetable.options import TableOptions
-from widetable.schema import TableSchema
+from widetable.schema.barrier_options import BARRIER_INTERVAL
+from widetable.schema.derived_options import WidenOption, widen_options
+from widetable.schema.options import TableOptions
+from widetable.schema.table_schema import TableSchema
 
 # The newest schema of a table by `db.name`. Raises NotFoundError.
 SchemaOf: TypeAlias = Callable[[str], TableSchema]

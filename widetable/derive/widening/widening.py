@@ -51,14 +51,14 @@ from widetable.derive.widening.widen_progress import (
 )
 from widetable.derive.widening.widen_rows import asked_columns, differing
 from widetable.derive.widening.widen_schema import wanted_columns
-from widetable.derived_options import WidenOption
 from widetable.errors import ConflictError, DamagedError, InvalidError
+from widetable.messages.warning_code import WarningCode, warn
 from widetable.operations.handle.held_lease import held_lease
 from widetable.operations.handle.neighbour import neighbour
 from widetable.operations.handle.newest_snapshot import held
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.queries.table_at import view_at
-from widetable.warning_code import WarningCode, warn
+from widetable.schema.derived_options import WidenOption
 
 FACT, DIM = "widen.fact", "widen.dim"
 _log = logging.getLogger("widetable")

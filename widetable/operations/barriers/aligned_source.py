@@ -28,7 +28,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from widetable.barrier_options import BARRIER_INTERVAL
 from widetable.commit.barriers.barrier_plan import BarrierPlans
 from widetable.commit.barriers.barrier_table import one_interval
 from widetable.commit.notes.consumer_store import ConsumerStore
@@ -47,6 +46,7 @@ from widetable.operations.queries.changes import change_source
 from widetable.read.change_read import StreamRead
 from widetable.read.next_barrier import next_barrier
 from widetable.read.stream_plan import Piece
+from widetable.schema.barrier_options import BARRIER_INTERVAL
 
 
 class AlignedSource:

@@ -41,17 +41,17 @@ from widetable.commit.barriers.writer_registration import WriterRegistration
 from widetable.commit.snapshots.committed import last_of, users_of
 from widetable.commit.transaction.commit_identity import Identity
 from widetable.commit.transaction.commit_result import CommitResult
-from widetable.derived_options import check_not_derived
 from widetable.errors import ConflictError, InvalidError, NotFoundError
 from widetable.format.snapshot import COMMIT_KIND_APPEND
-from widetable.job_names import job_name
-from widetable.machine_clock import now_millis
-from widetable.not_pickled import not_pickled
 from widetable.operations.handle.barrier_scan import barrier_views, newest_revision
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.writes.table_commit import append_messages
 from widetable.operations.writes.table_write import write_by
-from widetable.schema import ROW_KIND_COLUMN, TableSchema
+from widetable.runtime.machine_clock import now_millis
+from widetable.runtime.not_pickled import not_pickled
+from widetable.schema.derived_options import check_not_derived
+from widetable.schema.table_schema import ROW_KIND_COLUMN, TableSchema
+from widetable.storage.job_names import job_name
 from widetable.write.commit_message import CommitMessage
 
 # The next barriers after it are whole numbers of the format, too: a table goes on, its newest rows are seen.

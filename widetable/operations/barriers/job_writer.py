@@ -29,12 +29,12 @@ from widetable.commit.barriers.barrier_table import interval_of
 from widetable.commit.transaction.commit_identity import Identity
 from widetable.commit.transaction.commit_result import CommitResult
 from widetable.errors import ConflictError
-from widetable.machine_clock import now_millis
 from widetable.operations.barriers.barrier_writer import committed_or_back, last_identifier
 from widetable.operations.handle.barrier_scan import barrier_views, newest_revision
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.queries.double_count import warn_of_new_query
 from widetable.operations.writes.table_commit import append_messages
+from widetable.runtime.machine_clock import now_millis
 from widetable.write.commit_message import CommitMessage
 
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from widetable import options as opt
 from widetable.commit.barriers.barrier_state import DERIVED
 from widetable.commit.barriers.barrier_step import Act, BarrierStep
 from widetable.commit.transaction.commit_identity import Identity
@@ -27,6 +26,7 @@ from widetable.operations.handle.supported import check_writable
 from widetable.operations.health.restored_files import check_restorable, linked
 from widetable.read.barrier_changes import BY_COMPACTION
 from widetable.read.barrier_view import BarrierViews
+from widetable.schema import options as opt
 from widetable.write.discard import discard
 
 # Who commits; its identifier is the revision.

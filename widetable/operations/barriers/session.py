@@ -28,15 +28,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from widetable.arguments import text
-from widetable.barrier_options import BARRIER_INTERVAL, BARRIER_STAGE
 from widetable.commit.barriers.barrier_table import one_interval
 from widetable.commit.barriers.staged_commit import StagedCommit, in_force, staged_commits
 from widetable.commit.holds.read_lease import ReadLease, hold_if_taken
 from widetable.commit.snapshots.published_files import PublishedFile, PublishedFiles
 from widetable.commit.transaction.staged_order import in_order
-from widetable.counted import counted
 from widetable.errors import InvalidError, NotFoundError, UnsupportedError
-from widetable.not_pickled import not_pickled
+from widetable.messages.counted import counted
 from widetable.operations.barriers.common_barrier import common_barrier
 from widetable.operations.handle.barrier_scan import (
     active_revision,
@@ -51,6 +49,8 @@ from widetable.operations.queries.lookup_view import LookupView
 from widetable.read.barrier_view import BarrierViews, waiting_for
 from widetable.read.scan import TableScan
 from widetable.read.staged_view import StagedBarriers, newest_staged
+from widetable.runtime.not_pickled import not_pickled
+from widetable.schema.barrier_options import BARRIER_INTERVAL, BARRIER_STAGE
 
 REPEATABLE_READ: Final = "RepeatableRead"
 READ_COMMITTED: Final = "ReadCommitted"

@@ -19,18 +19,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from widetable import options as opt
-from widetable import retention_options as retention
 from widetable.commit.notes.consumer_store import ConsumerStore
 from widetable.commit.snapshots.uncompacted import MADE_BY_COMPACTION
 from widetable.commit.transaction.committer import Committer
 from widetable.errors import NotFoundError
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_APPEND, COMMIT_KIND_COMPACT, Snapshot
-from widetable.machine_clock import now_millis
 from widetable.operations.compaction.unattended import Waiting, unattended_warning
 from widetable.operations.handle.open_table import OpenTable
-from widetable.options import TableOptions
+from widetable.runtime.machine_clock import now_millis
+from widetable.schema import options as opt
+from widetable.schema import retention_options as retention
+from widetable.schema.options import TableOptions
 from widetable.write.table_state import TableState
 
 # Level-0 files of one bucket, in terms of the compaction trigger, that make reads slow.

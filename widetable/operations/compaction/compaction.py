@@ -52,7 +52,7 @@ from widetable.operations.handle.lookup_caches import caches_of
 from widetable.operations.handle.newest_snapshot import newest_files
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.handle.supported import check_writable
-from widetable.paths import POSTPONED
+from widetable.storage.paths import POSTPONED
 from widetable.write.commit_message import CommitMessage
 from widetable.write.table_state import TableState
 

@@ -32,8 +32,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from widetable import options as opt
-from widetable.barrier_options import BARRIER_INTERVAL
 from widetable.commit.notes.compaction_requests import CompactionWishes
 from widetable.commit.transaction.committer import Committer
 from widetable.errors import ConflictError, StorageError, WidetableError
@@ -41,6 +39,7 @@ from widetable.format.bucket_id import BucketId
 from widetable.lsm.bucket_plan import Plan, Scope, new_rows, rewrites_much, takes_much
 from widetable.lsm.compaction import RowsDone
 from widetable.lsm.levels import looks_up
+from widetable.messages.warning_code import WarningCode, warn
 from widetable.operations.compaction.compaction import (
     Newest,
     answered,
@@ -51,7 +50,8 @@ from widetable.operations.compaction.compaction import (
 from widetable.operations.compaction.compaction_cut import last_cut, waiting_buckets
 from widetable.operations.handle.compaction_threads import CHANGELOGS, OLD_LEVELS
 from widetable.operations.handle.held_lease import held_lease
-from widetable.warning_code import WarningCode, warn
+from widetable.schema import options as opt
+from widetable.schema.barrier_options import BARRIER_INTERVAL
 from widetable.write.commit_message import CommitMessage
 from widetable.write.table_state import TableState
 

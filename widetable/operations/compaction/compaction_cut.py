@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from widetable.barrier_options import BARRIER_INTERVAL
 from widetable.commit.barriers.barrier_cut import cuts
 from widetable.commit.transaction.committer import Committer
 from widetable.format.bucket_id import BucketId
@@ -20,6 +19,7 @@ from widetable.format.snapshot import Snapshot
 from widetable.lsm.bucket_plan import Scope
 from widetable.lsm.levels import looks_up
 from widetable.merge.order_dependence import ordered_ids
+from widetable.schema.barrier_options import BARRIER_INTERVAL
 from widetable.write.table_state import TableState
 
 # No label is as low: level 0 stays as it is.

@@ -36,13 +36,13 @@ from widetable.lsm.bucket_plan import Plan, Scope, names_of, plan_bucket
 from widetable.lsm.compaction import RowsDone, compact_bucket
 from widetable.lsm.fan_in import taken_at_once
 from widetable.lsm.file_rows import Caches
+from widetable.messages.warning_code import WarningCode, warn
 from widetable.operations.compaction.quarantined_buckets import (
     SICK_BUCKETS,
     BucketError,
     SickBucket,
     is_of_bucket,
 )
-from widetable.warning_code import WarningCode, warn
 from widetable.write.commit_message import CommitMessage
 from widetable.write.discard import discard
 from widetable.write.table_state import TableState

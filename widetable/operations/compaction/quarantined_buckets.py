@@ -22,11 +22,11 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from widetable.errors import DamagedError, InvalidError, NotFoundError
-from widetable.forked_child import SharedByThreads
 from widetable.format.bucket_id import BucketId
 from widetable.lsm.bucket_plan import Plan, names_of
+from widetable.messages.warning_code import WarningCode, warn
+from widetable.runtime.forked_child import SharedByThreads
 from widetable.storage.file_io import FileStatus
-from widetable.warning_code import WarningCode, warn
 from widetable.write.table_state import TableState
 
 # A damage that was not one (a storage that gave wrong bytes once) is over after so long.

@@ -19,16 +19,16 @@ import shlex
 from dataclasses import dataclass
 from typing import Final
 
-from widetable import options as opt
 from widetable.commit.notes.lease import holder
 from widetable.commit.notes.rate_limited_log import Seldom
 from widetable.commit.snapshots.uncompacted import needs_a_maintainer, uncompacted
 from widetable.commit.transaction.committer import Committer
-from widetable.counted import counted
 from widetable.errors import WidetableError
 from widetable.format.snapshot import Snapshot
-from widetable.options import TableOptions
-from widetable.warning_code import WarningCode, warn
+from widetable.messages.counted import counted
+from widetable.messages.warning_code import WarningCode, warn
+from widetable.schema import options as opt
+from widetable.schema.options import TableOptions
 from widetable.write.table_state import TableState
 
 # So many commits, or so much time, without a compaction are what a maintainer lets pass at most.

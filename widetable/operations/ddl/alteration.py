@@ -16,15 +16,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from widetable import options as opt
 from widetable.commit.barriers.barrier_table import check_rows_stay
 from widetable.commit.snapshots.schema_store import SchemaStore
 from widetable.operations.ddl.bucket_mending import mended_options
 from widetable.operations.ddl.schema_change import SchemaChange, changed_schema
 from widetable.operations.handle.supported import check_changelog_producer
-from widetable.paths import TablePaths
-from widetable.schema import TableSchema
+from widetable.schema import options as opt
+from widetable.schema.table_schema import TableSchema
 from widetable.storage.file_io import FileIO
+from widetable.storage.paths import TablePaths
 
 # Options that decide together whether a table can have its changelog. Others may be altered where it cannot.
 _OF_CHANGELOGS: Final = frozenset(

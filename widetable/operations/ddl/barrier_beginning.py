@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from widetable.barrier_options import BARRIER_INTERVAL
 from widetable.commit.barriers.barrier_step import Act, BarrierStep
 from widetable.commit.transaction.commit_identity import Identity
 from widetable.operations.handle.open_table import OpenTable
+from widetable.schema.barrier_options import BARRIER_INTERVAL
 
 # The commit user of that snapshot.
 BEGINNER: Final = "widetable-barriers"

@@ -11,7 +11,6 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, TypeVar
 
-from widetable import options as opt
 from widetable.commit.holds.tag_store import TagStore
 from widetable.commit.transaction.committer import Committer
 from widetable.commit.transaction.next_snapshot import WRITER_VERSION
@@ -19,9 +18,10 @@ from widetable.errors import NotFoundError
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.snapshot import Snapshot
 from widetable.operations.handle.newest_snapshot import newest_files
-from widetable.paths import TablePaths
-from widetable.schema import TableSchema
+from widetable.schema import options as opt
+from widetable.schema.table_schema import TableSchema
 from widetable.storage.file_io import FileIO
+from widetable.storage.paths import TablePaths
 
 _ONE: Final = "1"
 

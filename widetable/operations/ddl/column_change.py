@@ -27,13 +27,13 @@ import pyarrow as pa
 
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.format.column_cast import column_cast
-from widetable.new_schema import column_type
 from widetable.operations.ddl.column_move import Entry, moved
 from widetable.operations.ddl.column_path import ELEMENT, VALUE, Path, is_field, printed, type_at
-from widetable.options import NULL_TO_NOT_NULL_DISABLED
-from widetable.schema import TableSchema
-from widetable.type_text import text_of
-from widetable.types import (
+from widetable.schema.new_schema import column_type
+from widetable.schema.options import NULL_TO_NOT_NULL_DISABLED
+from widetable.schema.table_schema import TableSchema
+from widetable.schema.type_text import text_of
+from widetable.schema.types import (
     DataField,
     DataType,
     arrow_type,

@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 
 from widetable.errors import InvalidError, NotFoundError
 from widetable.operations.ddl.column_path import Path, parsed, printed
-from widetable.types import DataField
+from widetable.schema.types import DataField
 
 _PLACE: Final = re.compile(r"\s*(?:(first|last)|(after|before)\s+(\S.*?))\s*", re.I | re.DOTALL)
 # The name before the change, and the field after it.

@@ -20,9 +20,9 @@ from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 from widetable.errors import InvalidError, NotFoundError
-from widetable.schema import TableSchema
-from widetable.type_text import text_of
-from widetable.types import DataType
+from widetable.schema.table_schema import TableSchema
+from widetable.schema.type_text import text_of
+from widetable.schema.types import DataType
 
 Path: TypeAlias = tuple[str, ...]
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from widetable import options as opt
 from widetable.errors import InvalidError, WidetableError
 from widetable.merge.aggregate_function import (
     COLUMN_OPTIONS,
@@ -31,7 +30,8 @@ from widetable.merge.aggregate_function import (
 from widetable.merge.aggregate_functions import columns_of_aggregation, columns_of_groups
 from widetable.merge.engine import engine_of
 from widetable.operations.ddl.value_order import keeps_apart, keeps_order
-from widetable.schema import TableSchema
+from widetable.schema import options as opt
+from widetable.schema.table_schema import TableSchema
 
 _NAMING: Final = (NESTED_KEY, NESTED_SEQUENCE, TS_FIELD)
 

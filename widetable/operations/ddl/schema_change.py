@@ -22,12 +22,8 @@ from typing import Final, TypeVar
 
 import pyarrow as pa
 
-from widetable import options as opt
 from widetable.commit.barriers.barrier_table import check_barriers
-from widetable.derived_options import check_derived, index_options, widen_options
 from widetable.errors import InvalidError, WidetableError
-from widetable.field_options import FIELD_OPTION
-from widetable.machine_clock import now_millis
 from widetable.merge.engine import engine_of
 from widetable.merge.record_expiry import check_record_expiry
 from widetable.merge.record_order import check_ordered
@@ -36,10 +32,14 @@ from widetable.operations.ddl.column_change import ColumnChange, changed_columns
 from widetable.operations.ddl.column_path import Path, parsed, path_of, printed
 from widetable.operations.ddl.function_change import check_functions
 from widetable.operations.ddl.value_order import keeps_order
-from widetable.option_checks import check_alter, check_honoured, check_used
-from widetable.retention_options import RECORD_LEVEL_TIME_FIELD
-from widetable.schema import TableSchema
-from widetable.schema_rules import check_schema
+from widetable.runtime.machine_clock import now_millis
+from widetable.schema import options as opt
+from widetable.schema.derived_options import check_derived, index_options, widen_options
+from widetable.schema.field_options import FIELD_OPTION
+from widetable.schema.option_checks import check_alter, check_honoured, check_used
+from widetable.schema.retention_options import RECORD_LEVEL_TIME_FIELD
+from widetable.schema.schema_rules import check_schema
+from widetable.schema.table_schema import TableSchema
 
 T = TypeVar("T")
 

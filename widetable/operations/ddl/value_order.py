@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from widetable.types import DataType
+from widetable.schema.types import DataType
 
 _INTEGERS: Final = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 _FLOATS: Final = ("FLOAT", "DOUBLE")

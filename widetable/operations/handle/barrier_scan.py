@@ -22,7 +22,6 @@ from typing import Final, TypeVar
 
 import pyarrow.compute as pc
 
-from widetable.barrier_options import BARRIER_INTERVAL, BARRIERS_KEPT
 from widetable.commit.barriers.barrier_state import state_at
 from widetable.commit.barriers.barrier_table import interval_of
 from widetable.commit.notes.revision_notes import notes_of
@@ -32,11 +31,12 @@ from widetable.operations.handle.chosen_state import ChosenState, scan_of
 from widetable.operations.handle.compaction_threads import wait_for_changelogs
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.handle.supported import check_readable
-from widetable.paths import table_name
 from widetable.read.barrier_changes import BarrierChanges
 from widetable.read.barrier_view import BarrierView, BarrierViews
 from widetable.read.scan import TableScan
-from widetable.schema import TableSchema
+from widetable.schema.barrier_options import BARRIER_INTERVAL, BARRIERS_KEPT
+from widetable.schema.table_schema import TableSchema
+from widetable.storage.paths import table_name
 from widetable.write.table_state import TableState
 
 Found = TypeVar("Found")

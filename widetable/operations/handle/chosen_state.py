@@ -12,13 +12,13 @@ from typing import NamedTuple
 import pyarrow.compute as pc
 
 from widetable.format.snapshot import Snapshot
-from widetable.moment import Moment
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.handle.snapshot_choice import choose_snapshot
 from widetable.operations.handle.supported import check_readable
 from widetable.read.barrier_view import BarrierView
 from widetable.read.filters import parse
 from widetable.read.scan import TableScan
+from widetable.runtime.moment import Moment
 from widetable.write.table_state import TableState
 
 

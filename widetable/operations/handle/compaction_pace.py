@@ -30,7 +30,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from widetable.warning_code import WarningCode, warn
+from widetable.messages.warning_code import WarningCode, warn
 
 _log = logging.getLogger("widetable")
 

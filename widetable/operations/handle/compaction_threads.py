@@ -16,10 +16,10 @@ import threading
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from widetable.forked_child import SharedByThreads
+from widetable.messages.warning_code import WarningCode, warn
 from widetable.operations.handle.compaction_pace import Pace
-from widetable.warning_code import WarningCode, warn
-from widetable.worker_thread import Task, WorkerThread
+from widetable.runtime.forked_child import SharedByThreads
+from widetable.runtime.worker_thread import Task, WorkerThread
 
 _log = logging.getLogger("widetable")
 _LOW_PRIORITY: Final = 10

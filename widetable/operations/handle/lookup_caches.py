@@ -10,12 +10,12 @@ import importlib
 import logging
 from typing import Any, Final, cast
 
-from widetable import options as opt
 from widetable.errors import WidetableError
-from widetable.forked_child import UNFORKABLE
 from widetable.lsm.file_rows import Caches
 from widetable.lsm.lookup_cost import SCAN_STRATEGY
-from widetable.warning_code import WarningCode, warn
+from widetable.messages.warning_code import WarningCode, warn
+from widetable.runtime.forked_child import UNFORKABLE
+from widetable.schema import options as opt
 from widetable.write.table_state import TableState
 
 _PACKAGE: Final = "widetable_lookup"

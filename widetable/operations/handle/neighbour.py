@@ -11,7 +11,7 @@ from __future__ import annotations
 from widetable.commit.snapshots.schema_store import SchemaStore
 from widetable.errors import InvalidError, NotFoundError, UnsupportedError
 from widetable.operations.handle.open_table import OpenTable
-from widetable.paths import MAIN_BRANCH, TablePaths, table_name, table_root
+from widetable.storage.paths import MAIN_BRANCH, TablePaths, table_name, table_root
 
 
 def name_of(table: OpenTable) -> str:

@@ -13,11 +13,11 @@ from widetable.commit.holds.tag_store import TagStore
 from widetable.commit.notes.consumer_store import ConsumerStore
 from widetable.commit.snapshots.table_identity import check_identity
 from widetable.commit.transaction.committer import Committer
-from widetable.derived_value import derived_value
 from widetable.errors import NotFoundError
-from widetable.paths import TablePaths
-from widetable.schema import TableSchema
+from widetable.runtime.derived_value import derived_value
+from widetable.schema.table_schema import TableSchema
 from widetable.storage.file_io import FileIO
+from widetable.storage.paths import TablePaths
 from widetable.write.table_state import TableState
 
 

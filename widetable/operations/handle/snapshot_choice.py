@@ -17,7 +17,7 @@ from widetable.commit.holds.tag_store import TagStore
 from widetable.commit.snapshots.snapshot_store import SnapshotStore
 from widetable.errors import InvalidError, NotFoundError
 from widetable.format.snapshot import Snapshot
-from widetable.moment import Moment, epoch_millis
+from widetable.runtime.moment import Moment, epoch_millis
 
 
 def choose_snapshot(

@@ -16,19 +16,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from widetable import join_options
-from widetable import options as opt
 from widetable.commit.barriers.barrier_table import check_barriers
-from widetable.derived_value import once_per_object
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.merge.engine import PartialMerge, engine_of
 from widetable.merge.record_expiry import check_record_expiry
 from widetable.merge.record_order import check_ordered
-from widetable.option import Option
-from widetable.option_checks import check_honoured, check_values
-from widetable.paths import POSTPONED
-from widetable.schema import TableSchema
-from widetable.schema_rules import check_fixed_buckets
+from widetable.runtime.derived_value import once_per_object
+from widetable.schema import join_options
+from widetable.schema import options as opt
+from widetable.schema.option import Option
+from widetable.schema.option_checks import check_honoured, check_values
+from widetable.schema.schema_rules import check_fixed_buckets
+from widetable.schema.table_schema import TableSchema
+from widetable.storage.paths import POSTPONED
 
 # Options of Paimon that change which rows a reader sees, or where they lie, and the value that is
 # harmless. To pass one over would give wrong rows, so a reader refuses the table.

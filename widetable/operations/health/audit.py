@@ -33,7 +33,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from widetable import options as opt
 from widetable.arguments import whole_number
 from widetable.commit.barriers.level0_labels import Level0Labels
 from widetable.commit.holds.retired_snapshots import RetiredSnapshots
@@ -54,7 +53,8 @@ from widetable.operations.health.file_audit import FileAudit
 from widetable.operations.health.hash_index_audit import audit_hash_indexes
 from widetable.operations.health.snapshot_audit import SnapshotAudit
 from widetable.operations.health.vector_audit import audit_vectors
-from widetable.schema import TableSchema
+from widetable.schema import options as opt
+from widetable.schema.table_schema import TableSchema
 from widetable.write.table_state import TableState
 
 # Rows that may be read to fold whole buckets (`changelog_audit`), by default.

@@ -28,8 +28,8 @@ from typing import Final
 
 from widetable.commit.barriers.barrier_state import BarrierState, Member
 from widetable.commit.snapshots.snapshot_times import is_ahead
-from widetable.derived_options import WIDENER_RUN
 from widetable.format.human_units import duration_text, last_seen_text
+from widetable.schema.derived_options import WIDENER_RUN
 
 # Longer than a restart of a job takes, or a pause of its machine.
 HELD_MILLIS: Final = 600_000

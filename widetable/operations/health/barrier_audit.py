@@ -22,7 +22,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from widetable.barrier_options import BARRIER_INTERVAL
 from widetable.commit.barriers.barrier_state import (
     BARRIERS,
     UNKNOWN,
@@ -35,7 +34,8 @@ from widetable.commit.barriers.level0_labels import Level0Labels
 from widetable.errors import DamagedError, NotFoundError
 from widetable.format.snapshot import COMMIT_KIND_COMPACT, COMMIT_KIND_OVERWRITE, Snapshot
 from widetable.operations.health.audit_report import Finding, Findings
-from widetable.schema import TableSchema
+from widetable.schema.barrier_options import BARRIER_INTERVAL
+from widetable.schema.table_schema import TableSchema
 
 _LAW: Final = "barriers"
 

@@ -27,9 +27,9 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final, NamedTuple
 
-from widetable.counted import counted
 from widetable.format.bucket_id import BucketId
 from widetable.format.human_units import size_text
+from widetable.messages.counted import counted
 
 # Twice what Paimon advises at most; and what is advised then.
 LARGE_BYTES: Final = 2 << 30

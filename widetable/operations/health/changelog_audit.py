@@ -29,7 +29,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from widetable import options as opt
 from widetable.errors import DamagedError, NotFoundError
 from widetable.format.binary_row import encode_rows
 from widetable.format.bucket_id import BucketId
@@ -51,8 +50,9 @@ from widetable.operations.health.changelog_timeline import (
 from widetable.operations.health.snapshot_audit import partition_text
 from widetable.read.merge_read import read_bucket
 from widetable.read.split import needs_merge
-from widetable.row_kind import INSERT, TEXTS
-from widetable.schema import VALUE_KIND
+from widetable.schema import options as opt
+from widetable.schema.row_kind import INSERT, TEXTS
+from widetable.schema.table_schema import VALUE_KIND
 from widetable.write.table_state import TableState
 
 # A guess for the memory of compressed bytes when they are decoded.

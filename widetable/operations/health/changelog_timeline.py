@@ -35,12 +35,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from widetable.derived_value import derived_value
 from widetable.kernels.arrow_buffers import one_array
 from widetable.kernels.key_lanes import key_lanes
 from widetable.kernels.sort_order import group_starts, sort_order
 from widetable.merge.row_equality import equal_values
-from widetable.row_kind import INSERT, UPDATE_AFTER, UPDATE_BEFORE, is_retraction
+from widetable.runtime.derived_value import derived_value
+from widetable.schema.row_kind import INSERT, UPDATE_AFTER, UPDATE_BEFORE, is_retraction
 
 Rows: TypeAlias = npt.NDArray[np.int64]
 Kinds: TypeAlias = npt.NDArray[np.int8]

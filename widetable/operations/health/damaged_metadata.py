@@ -14,8 +14,8 @@ from widetable.commit.notes.consumer_store import ConsumerStore
 from widetable.commit.notes.lease import damaged_leases
 from widetable.commit.snapshots.snapshot_store import SnapshotStore
 from widetable.errors import DamagedError
-from widetable.paths import TablePaths
 from widetable.storage.file_io import FileIO
+from widetable.storage.paths import TablePaths
 
 
 def damaged_notes(file_io: FileIO, paths: TablePaths) -> list[DamagedError]:

@@ -27,20 +27,17 @@ from dataclasses import dataclass, field
 from itertools import chain, pairwise, repeat
 from typing import Final
 
-from widetable import options as opt
 from widetable.arguments import flag
 from widetable.commit.snapshots.committed import MANY_USERS, MAX_USERS, users_of
 from widetable.commit.snapshots.live_files import LiveFiles
 from widetable.commit.snapshots.snapshot_times import ahead
 from widetable.commit.transaction.committer import Committer
-from widetable.counted import counted
-from widetable.derived_value import derived_value
 from widetable.errors import InvalidError, NotFoundError, WidetableError
 from widetable.format.damaged_file import CHANGELOG_ACTION
 from widetable.format.human_units import size_text
 from widetable.format.manifest_entry import DELETE, ManifestEntry
 from widetable.format.snapshot import Snapshot
-from widetable.machine_clock import now_millis
+from widetable.messages.counted import counted
 from widetable.operations.handle.newest_snapshot import held_newest
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.handle.supported import check_readable, check_writable
@@ -59,10 +56,13 @@ from widetable.operations.health.whole_snapshot import NOT_WHOLE, SAME_ROWS, who
 from widetable.operations.history.branches import branch_names
 from widetable.operations.history.named_files import NamedFiles
 from widetable.operations.history.orphans import DAY_MILLIS, remove_orphans
-from widetable.paths import MAIN_BRANCH
 from widetable.read.expired import is_kept
 from widetable.read.scan_plan import plan
 from widetable.read.split import SplitRead
+from widetable.runtime.derived_value import derived_value
+from widetable.runtime.machine_clock import now_millis
+from widetable.schema import options as opt
+from widetable.storage.paths import MAIN_BRANCH
 from widetable.write.table_state import TableState
 
 # Of a branch, these checks would say what they say of main.

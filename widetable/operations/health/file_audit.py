@@ -22,8 +22,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from widetable import options as opt
-from widetable.counted import counted
 from widetable.errors import DamagedError, InvalidError, NotFoundError, UnsupportedError
 from widetable.format.binary_row import encode_rows, with_arity
 from widetable.format.bucket_hash import bucket_ids
@@ -34,11 +32,13 @@ from widetable.format.printed_value import printed_rows
 from widetable.kernels.arrow_buffers import fixed_values
 from widetable.kernels.key_lanes import key_lanes
 from widetable.lsm.sorted_run import key_types
+from widetable.messages.counted import counted
 from widetable.operations.health.audit_report import Finding, Findings
 from widetable.operations.health.snapshot_audit import partition_text
 from widetable.read.expired import files_of
-from widetable.row_kind import is_retraction
-from widetable.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
+from widetable.schema import options as opt
+from widetable.schema.row_kind import is_retraction
+from widetable.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from widetable.write.table_state import TableState
 
 # How a finding begins that says only that a file's deletes are counted wrong, as pypaimon does.

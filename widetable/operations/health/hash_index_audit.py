@@ -20,12 +20,12 @@ import numpy as np
 from widetable.commit.snapshots.hash_indexes import read_index
 from widetable.commit.snapshots.live_files import LiveFiles
 from widetable.commit.transaction.partition_buckets import hashes_of_files
-from widetable.counted import counted
 from widetable.errors import DamagedError, NotFoundError
 from widetable.format.bucket_id import by_bucket
 from widetable.format.index_manifest import HASH, IndexEntry
 from widetable.format.snapshot import Snapshot
 from widetable.kernels.bucket_hash import Hashes
+from widetable.messages.counted import counted
 from widetable.operations.health.audit_report import Finding, Findings
 from widetable.operations.health.doctor_report import DoctorFinding
 from widetable.operations.health.snapshot_audit import partition_text

@@ -22,8 +22,9 @@ from typing import Any, Final
 from widetable.arguments import flag
 from widetable.commit.barriers.barrier_table import check_rows_stay
 from widetable.commit.transaction.committer import Committer
-from widetable.counted import counted
 from widetable.errors import ConflictError, InvalidError, UnsupportedError
+from widetable.messages.counted import counted
+from widetable.messages.warning_code import WarningCode, warn
 from widetable.operations.handle.compaction_threads import wait_for_compactions
 from widetable.operations.handle.file_origins import Origin, origins
 from widetable.operations.handle.newest_snapshot import held_newest
@@ -32,7 +33,6 @@ from widetable.operations.handle.supported import check_writable
 from widetable.operations.health.file_damage import Damage, DamagedFile, damaged_files
 from widetable.operations.health.salvage import LostRows, Salvaged, salvage
 from widetable.operations.health.whole_snapshot import whole_snapshot
-from widetable.warning_code import WarningCode, warn
 from widetable.write.commit_message import CommitMessage
 from widetable.write.discard import discard
 from widetable.write.table_state import TableState

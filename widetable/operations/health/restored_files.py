@@ -17,7 +17,6 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from widetable.commit.transaction.commit_result import CommitResult
-from widetable.counted import counted
 from widetable.errors import (
     ConflictError,
     DamagedError,
@@ -29,10 +28,11 @@ from widetable.format.bucket_id import by_bucket
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.deletion_vector import vector_bytes
 from widetable.format.manifest_entry import ManifestEntry
+from widetable.messages.counted import counted
 from widetable.operations.health.file_damage import damaged_files
-from widetable.paths import new_file_name
 from widetable.read.expired import files_of
 from widetable.storage.file_io import FileIO
+from widetable.storage.paths import new_file_name
 from widetable.write.commit_message import CommitMessage
 from widetable.write.discard import discard
 from widetable.write.table_state import TableState

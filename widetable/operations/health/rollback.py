@@ -27,7 +27,6 @@ from widetable.errors import (
 )
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
-from widetable.moment import Moment
 from widetable.operations.handle.compaction_threads import wait_for_compactions
 from widetable.operations.handle.file_origins import WritingCommit
 from widetable.operations.handle.newest_snapshot import held, held_newest
@@ -36,6 +35,7 @@ from widetable.operations.handle.snapshot_choice import named_snapshot
 from widetable.operations.handle.supported import check_writable
 from widetable.operations.health.restored_files import check_whole, committed_links, has_other_rows
 from widetable.read.expired import files_of
+from widetable.runtime.moment import Moment
 from widetable.write.commit_message import CommitMessage
 from widetable.write.table_state import TableState
 

@@ -25,7 +25,6 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from widetable import options as opt
 from widetable.errors import DamagedError, NotFoundError
 from widetable.format.binary_row import decode_row
 from widetable.format.bucket_hash import bucket_ids
@@ -40,8 +39,9 @@ from widetable.kernels.arrow_buffers import fixed_values
 from widetable.kernels.key_lanes import key_lanes
 from widetable.lsm.sorted_run import key_types, sort_key
 from widetable.operations.health.file_audit import ascends, key_row
-from widetable.schema import SEQUENCE_NUMBER
-from widetable.types import DataType
+from widetable.schema import options as opt
+from widetable.schema.table_schema import SEQUENCE_NUMBER
+from widetable.schema.types import DataType
 from widetable.write.rolling_writer import RollingWriter
 from widetable.write.table_state import TableState
 

@@ -22,7 +22,6 @@ from itertools import pairwise
 from typing import Final
 
 from widetable.commit.snapshots.live_files import LiveFiles, live
-from widetable.counted import counted
 from widetable.errors import DamagedError, UnsupportedError
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
@@ -31,8 +30,9 @@ from widetable.format.manifest_file import ManifestFileMeta
 from widetable.format.partition_value import shown_texts
 from widetable.format.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from widetable.lsm.sorted_run import key_types, sort_key
+from widetable.messages.counted import counted
 from widetable.operations.health.audit_report import Finding, Findings
-from widetable.schema import TableSchema
+from widetable.schema.table_schema import TableSchema
 
 
 def partition_text(partition: bytes, schema: TableSchema) -> str:

@@ -13,18 +13,15 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 
-from widetable import options as opt
-from widetable.barrier_options import BARRIER_INTERVAL
 from widetable.commit.barriers.barrier_state import BarrierState, state_at
 from widetable.commit.barriers.writer_registration import registrations, silent_jobs
 from widetable.commit.notes.lease import holder
 from widetable.commit.transaction.committer import Committer
-from widetable.counted import counted
 from widetable.errors import DamagedError, NotFoundError
 from widetable.format.bucket_id import by_bucket
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.snapshot import Snapshot
-from widetable.machine_clock import now_millis
+from widetable.messages.counted import counted
 from widetable.operations.compaction.backlog import (
     Backlog,
     ConsumerLag,
@@ -50,7 +47,10 @@ from widetable.operations.health.bucket_advice import BucketSize, bucket_advice
 from widetable.operations.health.doctor_report import DoctorFinding, command_line
 from widetable.operations.health.snapshot_audit import partition_text
 from widetable.operations.queries.requested_partitions import partition_words
-from widetable.paths import table_name
+from widetable.runtime.machine_clock import now_millis
+from widetable.schema import options as opt
+from widetable.schema.barrier_options import BARRIER_INTERVAL
+from widetable.storage.paths import table_name
 from widetable.write.table_state import TableState
 
 

@@ -18,9 +18,7 @@ from typing import Final
 
 import numpy as np
 
-from widetable import options as opt
 from widetable.commit.snapshots.live_files import LiveFiles
-from widetable.counted import counted
 from widetable.errors import DamagedError, NotFoundError
 from widetable.format.bucket_id import BucketId, by_bucket
 from widetable.format.data_file_meta import DataFileMeta
@@ -28,11 +26,13 @@ from widetable.format.row_budget import BATCH_BYTES
 from widetable.format.snapshot import Snapshot
 from widetable.kernels.arrow_buffers import fixed_values
 from widetable.lsm.rows_opener import RowsOpener
+from widetable.messages.counted import counted
 from widetable.operations.health.audit_report import Finding, Findings
 from widetable.operations.health.snapshot_audit import partition_text
 from widetable.read.merge_read import read_bucket
-from widetable.row_kind import is_retraction
-from widetable.schema import VALUE_KIND
+from widetable.schema import options as opt
+from widetable.schema.row_kind import is_retraction
+from widetable.schema.table_schema import VALUE_KIND
 from widetable.write.table_state import TableState
 
 LAW: Final = "vectors"

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from widetable.commit.snapshots.live_files import LiveFiles
-from widetable.counted import counted
 from widetable.errors import WidetableError
 from widetable.format.deletion_vector import deleted_rows
 from widetable.format.index_manifest import DELETION_VECTORS
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.snapshot import Snapshot
+from widetable.messages.counted import counted
 from widetable.operations.health.doctor_report import DoctorFinding
 from widetable.write.table_state import TableState
 

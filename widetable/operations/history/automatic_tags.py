@@ -30,10 +30,10 @@ from widetable.commit.snapshots.snapshot_store import SnapshotStore
 from widetable.commit.snapshots.snapshot_times import is_ahead
 from widetable.errors import NotFoundError, StorageError
 from widetable.format.snapshot import Snapshot, Tag
-from widetable.machine_clock import now_millis
-from widetable.tag_options import TAG_DEFAULT_TIME_RETAINED
-from widetable.tag_rule import TagRule, tag_rule
-from widetable.warning_code import WarningCode, warn
+from widetable.messages.warning_code import WarningCode, warn
+from widetable.runtime.machine_clock import now_millis
+from widetable.schema.tag_options import TAG_DEFAULT_TIME_RETAINED
+from widetable.schema.tag_rule import TagRule, tag_rule
 from widetable.write.table_state import TableState
 
 _log = logging.getLogger("widetable")

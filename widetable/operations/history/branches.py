@@ -34,14 +34,14 @@ from widetable.commit.snapshots.lost_snapshots import mark_snapshots
 from widetable.commit.snapshots.read_back import parsed_back
 from widetable.commit.snapshots.schema_store import SchemaStore
 from widetable.errors import InvalidError, NotFoundError, StorageError, UnsupportedError
-from widetable.field_options import DERIVED_OPTION
 from widetable.format.snapshot import Snapshot, snapshot_from_json
-from widetable.join_options import INDEX_OF, LEFT
 from widetable.operations.handle.compaction_threads import wait_for_compactions
 from widetable.operations.handle.open_table import OpenTable
-from widetable.paths import MAIN_BRANCH, TablePaths, branch_name, check_branch
-from widetable.schema import TableSchema
+from widetable.schema.field_options import DERIVED_OPTION
+from widetable.schema.join_options import INDEX_OF, LEFT
+from widetable.schema.table_schema import TableSchema
 from widetable.storage.file_io import FileIO
+from widetable.storage.paths import MAIN_BRANCH, TablePaths, branch_name, check_branch
 
 
 def create_branch(table: OpenTable, name: str, *, tag: str | None = None) -> None:

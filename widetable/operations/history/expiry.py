@@ -24,7 +24,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from widetable import retention_options as retention
 from widetable.arguments import LARGEST, flag
 from widetable.commit.holds.retired_snapshots import RetiredSnapshots
 from widetable.commit.holds.snapshot_holds import forget_holds
@@ -34,6 +33,7 @@ from widetable.commit.notes.consumer_store import ConsumerStore
 from widetable.commit.snapshots.snapshot_times import Times
 from widetable.commit.transaction.committer import Committer
 from widetable.errors import NotFoundError, StorageError, UnsupportedError
+from widetable.messages.warning_code import WarningCode, warn
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.handle.supported import check_writable
 from widetable.operations.history.automatic_tags import create_due_tags
@@ -42,9 +42,9 @@ from widetable.operations.history.expiry_sweep import ExpirySweep
 from widetable.operations.history.orphans import stored_files
 from widetable.operations.history.snapshot_holders import Holder, holders
 from widetable.operations.history.table_space import EXPIRY, HeldBytes, Keeping, held_bytes
-from widetable.schema import TableSchema
-from widetable.tag_options import TAG_TIME_EXPIRE_ENABLED
-from widetable.warning_code import WarningCode, warn
+from widetable.schema import retention_options as retention
+from widetable.schema.table_schema import TableSchema
+from widetable.schema.tag_options import TAG_TIME_EXPIRE_ENABLED
 from widetable.write.table_state import TableState
 
 # A note of a snapshot that stays is withdrawn when it is so old that no expiry is still about to act on it.

@@ -22,13 +22,13 @@ from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from widetable import retention_options as retention
 from widetable.arguments import whole_number
 from widetable.commit.snapshots.snapshot_times import TimeOf, following, is_ahead
 from widetable.format.manifest_entry import DELETE, ManifestEntry
-from widetable.option import Option
-from widetable.option_checks import check_retained
-from widetable.options import TableOptions
+from widetable.schema import retention_options as retention
+from widetable.schema.option import Option
+from widetable.schema.option_checks import check_retained
+from widetable.schema.options import TableOptions
 
 
 @dataclass(frozen=True)

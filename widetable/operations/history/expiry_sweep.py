@@ -24,9 +24,9 @@ from widetable.commit.transaction.committer import Committer
 from widetable.errors import NotFoundError
 from widetable.format.manifest_entry import DELETE, ManifestEntry
 from widetable.format.snapshot import Snapshot
+from widetable.messages.warning_code import WarningCode, warn
 from widetable.operations.history.expiry_choice import unread_files
 from widetable.operations.history.named_files import NamedFiles, Sizes, data_sizes
-from widetable.warning_code import WarningCode, warn
 from widetable.write.table_state import TableState
 
 # How often the snapshots are looked at again because another expiry removed the earliest one.

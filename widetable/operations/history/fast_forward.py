@@ -47,8 +47,8 @@ from widetable.operations.handle.newest_snapshot import held
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.handle.supported import check_writable
 from widetable.operations.history.branches import check_stands_alone, check_there, first_snapshot
-from widetable.paths import TablePaths, check_branch
 from widetable.storage.file_io import FileIO
+from widetable.storage.paths import TablePaths, check_branch
 
 _NAMED: Final = 10
 

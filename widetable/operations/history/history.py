@@ -11,10 +11,10 @@ import contextlib
 from widetable.arguments import flag, whole_number
 from widetable.errors import NotFoundError
 from widetable.format.snapshot import Snapshot, Tag
-from widetable.machine_clock import now_millis
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.handle.snapshot_choice import load_snapshot
-from widetable.tag_options import TAG_DEFAULT_TIME_RETAINED
+from widetable.runtime.machine_clock import now_millis
+from widetable.schema.tag_options import TAG_DEFAULT_TIME_RETAINED
 
 
 def snapshots(table: OpenTable) -> list[Snapshot]:

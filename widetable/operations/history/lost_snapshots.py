@@ -20,10 +20,10 @@ from widetable.commit.notes.consumer_store import ConsumerStore
 from widetable.commit.snapshots.lost_snapshots import no_snapshot
 from widetable.commit.snapshots.snapshot_store import SnapshotStore
 from widetable.errors import InvalidError
+from widetable.messages.warning_code import WarningCode, warn
 from widetable.operations.handle.open_table import OpenTable
-from widetable.paths import TablePaths
 from widetable.storage.file_io import FileIO
-from widetable.warning_code import WarningCode, warn
+from widetable.storage.paths import TablePaths
 
 _log = logging.getLogger("widetable")
 

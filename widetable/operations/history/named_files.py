@@ -29,8 +29,8 @@ from widetable.format.index_manifest import index_file_sizes
 from widetable.format.manifest_entry import ADD, ManifestEntry
 from widetable.format.snapshot import Snapshot, snapshot_from_json
 from widetable.operations.history.branches import is_whole
-from widetable.paths import MAIN_BRANCH, TablePaths, branch_name, changelog_id
 from widetable.storage.file_io import FileIO
+from widetable.storage.paths import MAIN_BRANCH, TablePaths, branch_name, changelog_id
 
 # How often the look at all branches is taken again because one of them, or a tag, went.
 _LOOKS: Final = 10

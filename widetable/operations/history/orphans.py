@@ -46,8 +46,8 @@ from widetable.format.snapshot import Snapshot
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.handle.supported import check_writable
 from widetable.operations.history.named_files import NamedFiles, Sizes
-from widetable.paths import MAIN_BRANCH, is_bucket
 from widetable.storage.file_io import FileStatus
+from widetable.storage.paths import MAIN_BRANCH, is_bucket
 from widetable.write.table_state import TableState
 
 _TEMPORARY: Final = re.compile(r"^\..+\.tmp$")

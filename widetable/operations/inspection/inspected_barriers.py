@@ -13,10 +13,10 @@ from typing import Final
 
 import pyarrow as pa
 
-from widetable.barrier_options import BARRIER_INTERVAL
 from widetable.operations.handle.barrier_scan import barrier_views
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.inspection.inspected_frame import frame_of_rows, frame_schema
+from widetable.schema.barrier_options import BARRIER_INTERVAL
 
 BARRIERS: Final = frame_schema(
     "writer string, kind string, complete_barrier int64, last_barrier int64, table_barrier int64, is_slowest bool, "

@@ -43,8 +43,8 @@ from widetable.operations.inspection.inspected_frame import (
     frame_schema,
 )
 from widetable.operations.inspection.table_measures import sorted_runs
-from widetable.paths import partition_directory
-from widetable.schema import TableSchema
+from widetable.schema.table_schema import TableSchema
+from widetable.storage.paths import partition_directory
 
 _SOURCES: Final[dict[int | None, str]] = {
     FILE_SOURCE_APPEND: "append",

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from widetable import options as opt
 from widetable.commit.notes.skipped_files import pass_over, readable
 from widetable.commit.transaction.committer import Committer
 from widetable.format.snapshot import Snapshot, Tag
@@ -20,9 +19,10 @@ from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.history.branches import branches as branch_names
 from widetable.operations.history.history import snapshots as kept_snapshots
 from widetable.operations.inspection.inspected_frame import frame_of_rows, frame_schema
-from widetable.option_checks import is_known
-from widetable.options_doc import default_text
-from widetable.type_text import text_of
+from widetable.schema import options as opt
+from widetable.schema.option_checks import is_known
+from widetable.schema.options_doc import default_text
+from widetable.schema.type_text import text_of
 
 SNAPSHOTS: Final = frame_schema(
     "snapshot_id int64, schema_id int64, commit_kind string, commit_user string, commit_identifier int64, "

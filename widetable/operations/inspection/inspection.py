@@ -20,11 +20,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from widetable import options as opt
 from widetable.commit.holds.snapshot_holds import kept_snapshots
 from widetable.commit.holds.tag_store import TagStore
-from widetable.counted import counted
 from widetable.format.manifest_entry import ManifestEntry
+from widetable.messages.counted import counted
+from widetable.messages.warning_code import WarningCode, coded
 from widetable.operations.compaction.backlog import (
     Backlog,
     ConsumerLag,
@@ -40,7 +40,7 @@ from widetable.operations.health.damaged_metadata import damaged_notes
 from widetable.operations.health.file_damage import DamagedFile, damaged_files
 from widetable.operations.health.upkeep_check import barriers_at
 from widetable.operations.inspection.table_measures import measured
-from widetable.warning_code import WarningCode, coded
+from widetable.schema import options as opt
 from widetable.write.table_state import TableState
 
 # So many damaged files have a sentence of their own.

@@ -19,7 +19,6 @@ from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.snapshot import Snapshot
 from widetable.lsm.levels import levels_of
-from widetable.machine_clock import now_millis
 from widetable.operations.compaction.backlog import (
     Backlog,
     ConsumerLag,
@@ -33,7 +32,8 @@ from widetable.operations.handle.held_lease import LEASE_MILLIS
 from widetable.operations.handle.newest_snapshot import newest_files
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.history.named_files import NamedFiles
-from widetable.schema import TableSchema
+from widetable.runtime.machine_clock import now_millis
+from widetable.schema.table_schema import TableSchema
 
 # So many commits a monitoring looks back for the last compaction: a table that nobody compacts has any number.
 LOOKS_BACK: Final = 100

@@ -21,17 +21,17 @@ from typing import Final
 
 from widetable.commit.notes.clock import Clock
 from widetable.commit.transaction.committer import Committer
-from widetable.counted import counted
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.format.human_units import size_text
+from widetable.messages.counted import counted
+from widetable.messages.warning_code import WarningCode, warn
 from widetable.operations.history.automatic_tags import create_due_tags
 from widetable.operations.history.expiry import expire
 from widetable.operations.history.expiry_choice import retention_of
 from widetable.operations.history.orphans import remove_orphans
 from widetable.operations.maintenance.maintenance_result import MaintenanceResult
 from widetable.operations.maintenance.partition_expiry import expire_old
-from widetable.retention_options import PARTITION_EXPIRATION_CHECK_INTERVAL
-from widetable.warning_code import WarningCode, warn
+from widetable.schema.retention_options import PARTITION_EXPIRATION_CHECK_INTERVAL
 from widetable.write.table_state import TableState
 
 # A look reads some directories; commits may come many times a second.

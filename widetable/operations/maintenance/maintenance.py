@@ -27,7 +27,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, TypeAlias
 
-from widetable import options as opt
 from widetable.arguments import LONGEST_MILLIS, flag, whole_number
 from widetable.commit.notes.clock import Clock, SystemClock
 from widetable.commit.notes.compaction_requests import CompactionWishes
@@ -38,7 +37,7 @@ from widetable.errors import NotFoundError, StorageError, WidetableError
 from widetable.format.human_units import duration_text
 from widetable.lsm.bucket_plan import Scope
 from widetable.merge.record_expiry import look_interval_millis
-from widetable.not_pickled import not_pickled
+from widetable.messages.warning_code import WarningCode, warn
 from widetable.operations.compaction.compaction import Compacted, compact_all
 from widetable.operations.compaction.locked_partition import resting_partition
 from widetable.operations.compaction.quarantined_buckets import BucketError
@@ -55,7 +54,8 @@ from widetable.operations.maintenance.maintenance_rule import (
     due_compaction,
     wait_millis,
 )
-from widetable.warning_code import WarningCode, warn
+from widetable.runtime.not_pickled import not_pickled
+from widetable.schema import options as opt
 from widetable.write.table_state import TableState
 
 INTERVAL_MILLIS: Final = 1000

@@ -20,21 +20,21 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Final
 
-from widetable import retention_options as retention
 from widetable.arguments import flag
 from widetable.commit.transaction.committer import Committer
-from widetable.counted import counted
 from widetable.errors import ConflictError, UnsupportedError
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.partition_value import partition_texts, readable
-from widetable.machine_clock import now_millis
+from widetable.messages.counted import counted
+from widetable.messages.warning_code import WarningCode, warn
 from widetable.operations.handle.newest_snapshot import newest_files
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.handle.supported import check_given_rows, check_writable
 from widetable.operations.health.restored_files import removing
 from widetable.operations.health.snapshot_audit import partition_text
-from widetable.partition_time import partition_time, time_form
-from widetable.warning_code import WarningCode, warn
+from widetable.runtime.machine_clock import now_millis
+from widetable.schema import retention_options as retention
+from widetable.schema.partition_time import partition_time, time_form
 from widetable.write.table_state import TableState
 
 _ROUNDS: Final = 5

@@ -26,7 +26,6 @@ from widetable.format.deletion_vector import DeletedRows
 from widetable.format.manifest_entry import Identity as FileIdentity
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.snapshot import Snapshot
-from widetable.moment import Moment
 from widetable.operations.handle.compaction_threads import wait_for_compactions
 from widetable.operations.handle.newest_snapshot import held, held_newest
 from widetable.operations.handle.open_table import OpenTable
@@ -41,6 +40,7 @@ from widetable.operations.health.restored_files import (
 from widetable.operations.health.snapshot_audit import partition_text
 from widetable.operations.queries.requested_partitions import asked_partitions
 from widetable.read.expired import files_of
+from widetable.runtime.moment import Moment
 from widetable.write.commit_message import CommitMessage
 from widetable.write.table_state import TableState
 

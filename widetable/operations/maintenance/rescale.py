@@ -31,9 +31,9 @@ from widetable.arguments import whole_number
 from widetable.commit.barriers.barrier_table import check_rows_stay
 from widetable.commit.transaction.commit_result import CommitResult
 from widetable.commit.transaction.committer import Committer
-from widetable.counted import counted
 from widetable.errors import ConflictError, UnsupportedError
 from widetable.format.snapshot import Snapshot
+from widetable.messages.counted import counted
 from widetable.operations.compaction.locked_partition import resting
 from widetable.operations.ddl.alteration import rescaled
 from widetable.operations.handle.compaction_threads import wait_for_compactions
@@ -43,7 +43,7 @@ from widetable.operations.handle.supported import check_takes_rows, check_writab
 from widetable.operations.maintenance.partition_move import PartitionMove
 from widetable.operations.queries.requested_partitions import asked_partitions
 from widetable.operations.writes.table_commit import finish_replayed
-from widetable.schema_rules import check_fixed_buckets
+from widetable.schema.schema_rules import check_fixed_buckets
 
 _MOST_TRIES: Final = 10
 # Rounds behind the bulk, each with what came in the one before. What is left to the commit's own turn, in which others

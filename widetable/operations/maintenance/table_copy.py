@@ -40,7 +40,6 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from widetable import options as opt
 from widetable.commit.barriers.barrier_table import check_rows_stay
 from widetable.commit.notes.copy_place import begun_copy, copies_beside, copy_place
 from widetable.commit.snapshots.hash_indexes import read_index
@@ -59,7 +58,7 @@ from widetable.errors import (
 from widetable.format.hash_index import write_hash_index
 from widetable.format.index_manifest import DELETION_VECTORS, HASH, IndexEntry
 from widetable.format.manifest_entry import ManifestEntry
-from widetable.moment import Moment
+from widetable.messages.warning_code import WarningCode, warn
 from widetable.operations.handle.chosen_state import chosen_state
 from widetable.operations.handle.held_lease import held_lease
 from widetable.operations.handle.newest_snapshot import held, held_newest
@@ -67,12 +66,13 @@ from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.health.restored_files import restoring, vector_of
 from widetable.operations.history.branches import check_stands_alone
 from widetable.operations.history.named_files import file_names
-from widetable.paths import TablePaths
 from widetable.read.expired import files_of
-from widetable.schema import UUID_KEY
+from widetable.runtime.moment import Moment
+from widetable.schema import options as opt
+from widetable.schema.table_schema import UUID_KEY
 from widetable.storage.file_io import FileIO
 from widetable.storage.locate import locate_beside
-from widetable.warning_code import WarningCode, warn
+from widetable.storage.paths import TablePaths
 from widetable.write.commit_message import CommitMessage
 from widetable.write.table_state import TableState
 

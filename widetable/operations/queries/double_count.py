@@ -22,8 +22,8 @@ from widetable.commit.notes.skipped_files import if_there
 from widetable.commit.snapshots.committed import last_of, users_of
 from widetable.commit.snapshots.committed_columns import columns_of
 from widetable.merge.aggregate_functions import columns_that_count
+from widetable.messages.warning_code import WarningCode, warn
 from widetable.operations.handle.open_table import OpenTable
-from widetable.warning_code import WarningCode, warn
 
 # The last commits of at most so many users are read.
 _MOST_USERS: Final = 20

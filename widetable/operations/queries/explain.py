@@ -25,8 +25,6 @@ import numpy as np
 import pyarrow as pa
 
 from widetable.commit.snapshots.committed import EXPIRED_ROWS
-from widetable.counted import counted
-from widetable.derived_options import widen_options
 from widetable.errors import DamagedError, InvalidError, NotFoundError
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import DELETE
@@ -42,6 +40,7 @@ from widetable.merge.merge_reasons import (
 )
 from widetable.merge.merge_steps import MergeStep, merge_steps
 from widetable.merge.window import window_of_runs
+from widetable.messages.counted import counted
 from widetable.operations.handle.chosen_state import ChosenState, chosen_state
 from widetable.operations.handle.file_origins import Origin, WritingCommit, origins
 from widetable.operations.handle.open_table import OpenTable
@@ -58,8 +57,9 @@ from widetable.operations.queries.lookup_keys import key_rows
 from widetable.operations.queries.missing_dimension import why_null
 from widetable.operations.queries.requested_keys import asked_keys
 from widetable.read.expired import files_of
-from widetable.row_kind import TEXTS
-from widetable.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
+from widetable.schema.derived_options import widen_options
+from widetable.schema.row_kind import TEXTS
+from widetable.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from widetable.write.partition_rows import partition_of
 
 _SYSTEM = frozenset({SEQUENCE_NUMBER, VALUE_KIND})

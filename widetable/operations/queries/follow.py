@@ -31,8 +31,6 @@ import pyarrow as pa
 from widetable.arguments import seconds
 from widetable.commit.notes.clock import Clock, SystemClock
 from widetable.errors import NotFoundError
-from widetable.moment import Moment, epoch_millis
-from widetable.not_pickled import not_pickled
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.queries.changes import change_source
 from widetable.operations.queries.stream_progress import StreamProgress
@@ -51,6 +49,8 @@ from widetable.read.stream_plan import (
     first_offset,
     start_of,
 )
+from widetable.runtime.moment import Moment, epoch_millis
+from widetable.runtime.not_pickled import not_pickled
 
 SNAPSHOT_ID_KEY: Final = "widetable.snapshot-id"
 IS_FULL_KEY: Final = "widetable.is-full"

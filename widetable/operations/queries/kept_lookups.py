@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from widetable.forked_child import SharedByThreads
 from widetable.operations.handle.chosen_state import chosen_state
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.queries.lookup_view import LookupView, Matches
+from widetable.runtime.forked_child import SharedByThreads
 
 
 class PinnedSnapshot(NamedTuple):

@@ -25,8 +25,8 @@ import pyarrow as pa
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.kernels.arrow_buffers import one_array
 from widetable.operations.handle.supported import check_key_has_partition
-from widetable.schema import TableSchema
-from widetable.types import DataField, arrow_type
+from widetable.schema.table_schema import TableSchema
+from widetable.schema.types import DataField, arrow_type
 from widetable.write.row_source import RowSource, row_source
 from widetable.write.safe_cast import check_values, key_cast
 

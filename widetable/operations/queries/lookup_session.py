@@ -26,14 +26,14 @@ import pyarrow as pa
 from widetable.arguments import names, whole_number
 from widetable.commit.holds.read_lease import ReadLease
 from widetable.errors import InvalidError, NotFoundError
-from widetable.forked_child import SharedByThreads
-from widetable.not_pickled import not_pickled
 from widetable.operations.handle.chosen_state import chosen_state
 from widetable.operations.handle.newest_snapshot import lease_on
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.queries.lookup_call import LookupCall, answer, taken_along
 from widetable.operations.queries.lookup_keys import key_rows
 from widetable.operations.queries.lookup_view import LookupView
+from widetable.runtime.forked_child import SharedByThreads
+from widetable.runtime.not_pickled import not_pickled
 from widetable.write.table_state import TableState
 
 

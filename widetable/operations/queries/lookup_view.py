@@ -31,7 +31,6 @@ import numpy as np
 import pyarrow as pa
 
 from widetable.commit.snapshots.live_files import LiveFiles
-from widetable.counted import counted
 from widetable.errors import InvalidError
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
@@ -41,6 +40,7 @@ from widetable.kernels.gather import is_plain_fixed_width
 from widetable.kernels.hidden_nulls import has_required_parts
 from widetable.lsm.file_rows import Found
 from widetable.merge.numbered_merge import NumberedRows, merge_numbered
+from widetable.messages.counted import counted
 from widetable.operations.handle.chosen_state import ChosenState
 from widetable.operations.handle.lookup_caches import caches_of
 from widetable.operations.queries.bucket_choice import bucket_choice
@@ -50,8 +50,8 @@ from widetable.operations.queries.requested_keys import AskedKeys, Numbers, aske
 from widetable.operations.queries.row_gather import taken_column, taken_rows
 from widetable.read.expired import files_of, of_one_life
 from widetable.read.scan_plan import placed
-from widetable.schema import TableSchema
-from widetable.worker_thread import in_threads
+from widetable.runtime.worker_thread import in_threads
+from widetable.schema.table_schema import TableSchema
 
 _THREADS: Final = 2
 # For fewer keys in a piece, a thread costs more than it saves.

@@ -14,13 +14,13 @@ from datetime import datetime, timezone
 
 import pyarrow as pa
 
-from widetable.derived_options import WidenOption
 from widetable.errors import WidetableError
 from widetable.format.printed_value import printed
 from widetable.operations.handle.chosen_state import ChosenState, chosen_state
 from widetable.operations.handle.neighbour import neighbour
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.queries.lookup_view import LookupView
+from widetable.schema.derived_options import WidenOption
 
 
 def why_null(

@@ -27,7 +27,7 @@ import pyarrow as pa
 from widetable.format.bucket_id import BucketId
 from widetable.kernels.key_lanes import key_lanes
 from widetable.kernels.sort_order import group_starts, sort_order
-from widetable.schema import TableSchema
+from widetable.schema.table_schema import TableSchema
 from widetable.write.bucket_split import MOST_BUCKETS, bucket_numbers, bucket_of
 from widetable.write.partition_rows import partition_numbers, partition_of
 

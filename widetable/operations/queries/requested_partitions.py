@@ -12,7 +12,7 @@ from widetable.format.binary_row import decode_row
 from widetable.format.plain_value import plain_column
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.queries.lookup_keys import rows_of
-from widetable.schema import TableSchema
+from widetable.schema.table_schema import TableSchema
 from widetable.write.partition_rows import partition_of
 
 

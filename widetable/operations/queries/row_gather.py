@@ -13,10 +13,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from widetable.counted import counted
 from widetable.errors import InvalidError
 from widetable.kernels.gather import take
 from widetable.kernels.take_capacity import check_capacity_of_rows
+from widetable.messages.counted import counted
 
 Numbers = npt.NDArray[np.int64]
 

@@ -39,7 +39,7 @@ from widetable.kernels.key_match import match_keys
 from widetable.lsm.key_bounds import bounds_of_files
 from widetable.operations.handle.newest_snapshot import held
 from widetable.operations.handle.open_table import OpenTable
-from widetable.schema import TableSchema
+from widetable.schema.table_schema import TableSchema
 from widetable.write.commit_message import CommitMessage
 from widetable.write.discard import discard
 from widetable.write.partition_rows import rows_by_partition

@@ -23,9 +23,9 @@ from widetable.commit.holds.read_lease import LONGEST_MILLIS, ReadLease, hold
 from widetable.commit.notes.clock import Clock, SystemClock
 from widetable.commit.notes.consumer_store import ConsumerStore
 from widetable.errors import NotFoundError, StorageError
+from widetable.messages.warning_code import WarningCode, warn
 from widetable.read.expired import expired
 from widetable.read.stream_plan import Offset
-from widetable.warning_code import WarningCode, warn
 from widetable.write.table_state import TableState
 
 _log = logging.getLogger("widetable")

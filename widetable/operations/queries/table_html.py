@@ -10,7 +10,7 @@ from typing import Any
 from widetable.errors import WidetableError
 from widetable.format.html_facts import html_facts, html_rows
 from widetable.operations.handle.open_table import OpenTable
-from widetable.type_text import text_of
+from widetable.schema.type_text import text_of
 
 
 def table_html(table: OpenTable) -> str:

@@ -18,13 +18,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from widetable.arguments import whole_number
-from widetable.moment import Moment
 from widetable.operations.handle.barrier_scan import barrier_scan
 from widetable.operations.handle.chosen_state import chosen_state, scan_of
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.handle.snapshot_choice import check_one_choice
 from widetable.operations.queries.lookup_view import LookupView
 from widetable.read.scan import TableScan
+from widetable.runtime.moment import Moment
 
 
 def scan(

@@ -19,10 +19,10 @@ from widetable.kernels.jit import Kernel
 from widetable.kernels.key_match import match_keys
 from widetable.merge.engine import engine_of
 from widetable.merge.numbered_merge import NumberedRows, merge_numbered
-from widetable.new_schema import new_schema
 from widetable.operations.queries.lookup_keys import key_rows
 from widetable.operations.queries.requested_keys import asked_keys
-from widetable.schema import TableSchema
+from widetable.schema.new_schema import new_schema
+from widetable.schema.table_schema import TableSchema
 
 _ROWS = 64
 

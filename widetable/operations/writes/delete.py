@@ -29,12 +29,10 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from widetable import options as opt
 from widetable.arguments import flag
 from widetable.commit.barriers.barrier_table import check_needs_no_writer, check_rows_stay
 from widetable.commit.transaction.commit_identity import Identity
 from widetable.commit.transaction.commit_result import CommitResult
-from widetable.derived_options import derived_columns
 from widetable.errors import ConflictError, InvalidError, NotFoundError, UnsupportedError
 from widetable.format.snapshot import COMMIT_KIND_APPEND, COMMIT_KIND_OVERWRITE
 from widetable.merge.normal_form import has_sequence
@@ -49,10 +47,12 @@ from widetable.operations.queries.row_removal import remove_rows
 from widetable.operations.queries.table_at import scan_at, view_at
 from widetable.operations.writes.table_commit import append_messages, discard
 from widetable.operations.writes.table_write import new_writer
-from widetable.option import Option
 from widetable.read.filters import parse
-from widetable.row_kind import DELETE, TEXTS
-from widetable.schema import ROW_KIND_COLUMN, TableSchema
+from widetable.schema import options as opt
+from widetable.schema.derived_options import derived_columns
+from widetable.schema.option import Option
+from widetable.schema.row_kind import DELETE, TEXTS
+from widetable.schema.table_schema import ROW_KIND_COLUMN, TableSchema
 
 _MOST_TRIES: Final = 10
 # Keys of one lookup, whose rows are held at once.

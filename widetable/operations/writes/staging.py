@@ -19,7 +19,6 @@ import logging
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from widetable.barrier_options import BARRIER_STAGE
 from widetable.commit.barriers.barrier_state import state_at
 from widetable.commit.barriers.barrier_step import Act, BarrierStep, completed_by
 from widetable.commit.barriers.barrier_table import interval_of
@@ -28,8 +27,9 @@ from widetable.commit.snapshots.committed_columns import union
 from widetable.commit.transaction.commit_identity import Identity
 from widetable.errors import StorageError
 from widetable.format.manifest_entry import ADD, ManifestEntry
+from widetable.messages.warning_code import WarningCode, warn
 from widetable.operations.handle.open_table import OpenTable
-from widetable.warning_code import WarningCode, warn
+from widetable.schema.barrier_options import BARRIER_STAGE
 from widetable.write.commit_message import CommitMessage
 
 # Of a writer that begins or ends: what a process before it noted is void.

@@ -16,7 +16,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 
-from widetable import options as opt
 from widetable.arguments import flag, items
 from widetable.commit.barriers.barrier_step import BarrierStep
 from widetable.commit.transaction.commit_identity import Identity
@@ -28,7 +27,8 @@ from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.handle.supported import check_given_rows, check_writable
 from widetable.operations.writes.rebucketed_commit import committed_where_they_belong
 from widetable.operations.writes.staging import staging
-from widetable.schema import TableSchema
+from widetable.schema import options as opt
+from widetable.schema.table_schema import TableSchema
 from widetable.write.commit_message import CommitMessage
 from widetable.write.discard import discard as discard_all
 from widetable.write.discard import discard_files

@@ -23,7 +23,6 @@ from widetable.commit.barriers.barrier_table import check_needs_no_writer, check
 from widetable.commit.transaction.commit_identity import Identity
 from widetable.commit.transaction.commit_result import CommitResult
 from widetable.commit.transaction.table_head import Look
-from widetable.derived_options import check_not_derived
 from widetable.errors import ConflictError, InvalidError, UnsupportedError
 from widetable.format.snapshot import COMMIT_KIND_APPEND, COMMIT_KIND_OVERWRITE
 from widetable.operations.handle.open_table import OpenTable
@@ -35,7 +34,8 @@ from widetable.operations.writes.table_commit import (
     overwrite_by,
 )
 from widetable.operations.writes.writer_places import writer_places
-from widetable.schema import ROW_KIND_COLUMN, TableSchema
+from widetable.schema.derived_options import check_not_derived
+from widetable.schema.table_schema import ROW_KIND_COLUMN, TableSchema
 from widetable.write.commit_message import CommitMessage
 from widetable.write.row_columns import check_row_columns
 from widetable.write.row_source import RowSource, row_source

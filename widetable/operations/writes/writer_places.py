@@ -15,11 +15,11 @@ manifests and indexes raises.
 
 from __future__ import annotations
 
-from widetable import options as opt
 from widetable.commit.transaction.partition_buckets import partition_buckets
 from widetable.errors import UnsupportedError
 from widetable.operations.handle.open_table import OpenTable
-from widetable.schema import TableSchema
+from widetable.schema import options as opt
+from widetable.schema.table_schema import TableSchema
 from widetable.write.dynamic_buckets import DynamicBuckets, PartitionBuckets
 from widetable.write.places import CountedBuckets, Places
 

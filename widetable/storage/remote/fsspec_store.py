@@ -27,7 +27,6 @@ from weakref import WeakKeyDictionary
 import pyarrow as pa
 
 from widetable.arguments import refused
-from widetable.counted import counted
 from widetable.errors import (
     InvalidError,
     NotFoundError,
@@ -35,6 +34,8 @@ from widetable.errors import (
     UnsupportedError,
     WidetableError,
 )
+from widetable.messages.counted import counted
+from widetable.runtime.worker_thread import in_threads
 from widetable.storage.file_io import FileStatus
 from widetable.storage.path_below import path_below
 from widetable.storage.remote.flat_keys import FlatKeys, check_exclusive, no_object, taken_key
@@ -44,7 +45,6 @@ from widetable.storage.remote.remote_output import FarOutput
 from widetable.storage.remote.replace_in_steps import put, replace_in_steps
 from widetable.storage.remote.served_filesystem import ServedFilesystem, place_on
 from widetable.storage.remote.store_client import check_not_forked
-from widetable.worker_thread import in_threads
 
 T = TypeVar("T")
 

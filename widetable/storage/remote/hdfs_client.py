@@ -21,9 +21,9 @@ from importlib import import_module
 from typing import Any, Final, TypeVar
 
 from widetable.errors import InvalidError, NotFoundError, StorageError, UnsupportedError
+from widetable.runtime.worker_thread import Task
 from widetable.storage.path_below import path_below
 from widetable.storage.remote.store_client import check_not_forked
-from widetable.worker_thread import Task
 
 T = TypeVar("T")
 

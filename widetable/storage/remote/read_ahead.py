@@ -28,8 +28,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final, NamedTuple
 
-from widetable.forked_child import SharedByThreads
-from widetable.worker_thread import in_threads
+from widetable.runtime.forked_child import SharedByThreads
+from widetable.runtime.worker_thread import in_threads
 
 # A gap of so many bytes costs less than another request: about what a connection brings in the time of one (0055).
 _GAP_BYTES: Final = 1 << 20

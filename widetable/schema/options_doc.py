@@ -14,13 +14,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
-from widetable.option import Option
-from widetable.options import OPTIONS
+from widetable.schema.option import Option
+from widetable.schema.options import OPTIONS
 
 _HEAD: Final = """\
 # Table options
 
-<!-- Generated from widetable/options.py by `make docs`; do not edit. -->
+<!-- Generated from widetable/schema/options.py by `make docs`; do not edit. -->
 
 Options are given to `Catalog.create_table` and `Catalog.alter_table` as text. One that is not listed here,
 has a meaning in Paimon and is not honoured yet is refused by name, never ignored. *Immutable* options keep the

@@ -21,12 +21,17 @@ from typing import Any, Final
 import numpy as np
 
 from widetable.arguments import flag, mapping, text, whole_number
-from widetable.barrier_options import BARRIER_INTERVAL
 from widetable.errors import InvalidError, UnsupportedError
-from widetable.field_options import DEFAULT_FUNCTION_KEY, DERIVED_OPTION, FIELD_OPTION, FIELD_WORDS
-from widetable.join_options import check_join
-from widetable.near_word import did_you_mean
-from widetable.options import (
+from widetable.messages.near_word import did_you_mean
+from widetable.schema.barrier_options import BARRIER_INTERVAL
+from widetable.schema.field_options import (
+    DEFAULT_FUNCTION_KEY,
+    DERIVED_OPTION,
+    FIELD_OPTION,
+    FIELD_WORDS,
+)
+from widetable.schema.join_options import check_join
+from widetable.schema.options import (
     BUCKET,
     BY_KEY,
     IGNORE_DELETE,
@@ -36,8 +41,8 @@ from widetable.options import (
     OPTIONS,
     TableOptions,
 )
-from widetable.retention_options import SNAPSHOT_NUM_RETAINED_MAX, SNAPSHOT_NUM_RETAINED_MIN
-from widetable.tag_rule import tag_rule
+from widetable.schema.retention_options import SNAPSHOT_NUM_RETAINED_MAX, SNAPSHOT_NUM_RETAINED_MIN
+from widetable.schema.tag_rule import tag_rule
 
 # Options of Paimon that change what only *other* clients do or how fast, never which rows a table has:
 # they may stand in a schema and need nothing from us (docs/facts/paimon-options.md).

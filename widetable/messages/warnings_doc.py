@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from widetable.warning_code import Said, WarningCode
+from widetable.messages.warning_code import Said, WarningCode
 
 _HEAD: Final = """# Warnings
 

@@ -20,15 +20,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from widetable import options as opt
 from widetable.errors import InvalidError, UnsupportedError
-from widetable.field_options import field_option_columns
-from widetable.option_checks import check_values
-from widetable.partition_time import check_pattern, time_form
-from widetable.paths import partition_directory
-from widetable.retention_options import PARTITION_TIMESTAMP_FORMATTER, PARTITION_TIMESTAMP_PATTERN
-from widetable.schema import KEY_PREFIX, RESERVED_NAMES, TableSchema
-from widetable.tag_rule import check_zone
+from widetable.schema import options as opt
+from widetable.schema.field_options import field_option_columns
+from widetable.schema.option_checks import check_values
+from widetable.schema.partition_time import check_pattern, time_form
+from widetable.schema.retention_options import (
+    PARTITION_TIMESTAMP_FORMATTER,
+    PARTITION_TIMESTAMP_PATTERN,
+)
+from widetable.schema.table_schema import KEY_PREFIX, RESERVED_NAMES, TableSchema
+from widetable.schema.tag_rule import check_zone
+from widetable.storage.paths import partition_directory
 
 # Spark tells names apart without their case.
 _RESERVED: Final = frozenset(name.lower() for name in RESERVED_NAMES)

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from widetable.forked_child import SharedByThreads
+from widetable.runtime.forked_child import SharedByThreads
 
 
 class _Pauses(SharedByThreads):

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from widetable.errors import InvalidError
-from widetable.option import Option
+from widetable.schema.option import Option
 
 LEFT: Final = Option[str | None].text(
     "join.left",

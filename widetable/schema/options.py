@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, TypeVar
 
-from widetable.barrier_options import BARRIER_OPTIONS
-from widetable.join_options import OPTIONS_OF_MADE
-from widetable.option import Option, declared_in, parse_value
-from widetable.retention_options import RETENTION_OPTIONS
-from widetable.tag_options import TAG_OPTIONS
+from widetable.schema.barrier_options import BARRIER_OPTIONS
+from widetable.schema.join_options import OPTIONS_OF_MADE
+from widetable.schema.option import Option, declared_in, parse_value
+from widetable.schema.retention_options import RETENTION_OPTIONS
+from widetable.schema.tag_options import TAG_OPTIONS
 
 T = TypeVar("T")
 

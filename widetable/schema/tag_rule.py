@@ -28,10 +28,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from widetable import tag_options as tag
 from widetable.errors import InvalidError, UnsupportedError
-from widetable.options import TableOptions
-from widetable.time_zone import is_refuted, zone_of
+from widetable.schema import tag_options as tag
+from widetable.schema.options import TableOptions
+from widetable.schema.time_zone import is_refuted, zone_of
 
 _HOURS: Final = {"daily": 24, "hourly": 1, "two-hours": 2}
 # Periods are counted from here in local time without a zone: a day has 24 hours on any clock, and

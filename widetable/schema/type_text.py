@@ -20,7 +20,7 @@ import re
 from typing import Final
 
 from widetable.errors import InvalidError, UnsupportedError
-from widetable.types import DataField, DataType, check_depth, have_own_names, parse_type
+from widetable.schema.types import DataField, DataType, check_depth, have_own_names, parse_type
 
 # Greedy: the last ">" closes the type, so what is within may have brackets, and NOT NULL, itself.
 _NESTED: Final = re.compile(

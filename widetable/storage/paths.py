@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from widetable.arguments import has_control_characters, refused, text
-from widetable.derived_value import derived_value
 from widetable.errors import DamagedError, InvalidError
-from widetable.escaped_text import escape
+from widetable.runtime.derived_value import derived_value
+from widetable.storage.escaped_text import escape
 
 _NOT_IN_NAMES: Final = frozenset("/\\")
 # Not in names of databases and tables: they mean something in Paimon's own names.

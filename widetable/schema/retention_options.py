@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from widetable.option import Option, declared_in
+from widetable.schema.option import Option, declared_in
 
 SNAPSHOT_NUM_RETAINED_MIN: Final = Option[int](
     "snapshot.num-retained.min",

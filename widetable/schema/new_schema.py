@@ -22,15 +22,15 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from widetable import options as opt
 from widetable.arguments import names, refused, text
 from widetable.errors import InvalidError, UnsupportedError
-from widetable.machine_clock import now_millis
-from widetable.option_checks import option_texts
-from widetable.schema import TableSchema
-from widetable.schema_rules import check_schema
-from widetable.type_text import type_from_text
-from widetable.types import (
+from widetable.runtime.machine_clock import now_millis
+from widetable.schema import options as opt
+from widetable.schema.option_checks import option_texts
+from widetable.schema.schema_rules import check_schema
+from widetable.schema.table_schema import TableSchema
+from widetable.schema.type_text import type_from_text
+from widetable.schema.types import (
     DataField,
     DataType,
     arrow_type,

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from widetable.option import Option, declared_in
+from widetable.schema.option import Option, declared_in
 
 BARRIER_INTERVAL: Final = Option[int | None].duration(
     "widetable.barrier-interval",

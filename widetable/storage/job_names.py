@@ -22,7 +22,7 @@ import re
 from typing import Any, Final
 
 from widetable.arguments import label
-from widetable.escaped_text import escape
+from widetable.storage.escaped_text import escape
 
 _LONGEST_NAME_BYTES: Final = 200
 _WRITER: Final = "widetable-writer-"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from widetable.option import Option, declared_in
+from widetable.schema.option import Option, declared_in
 
 TAG_DEFAULT_TIME_RETAINED: Final = Option[int | None].duration(
     "tag.default-time-retained",

@@ -25,7 +25,10 @@ from datetime import datetime
 from typing import Final
 
 from widetable.errors import InvalidError
-from widetable.retention_options import PARTITION_TIMESTAMP_FORMATTER, PARTITION_TIMESTAMP_PATTERN
+from widetable.schema.retention_options import (
+    PARTITION_TIMESTAMP_FORMATTER,
+    PARTITION_TIMESTAMP_PATTERN,
+)
 
 # Letter -> argument of `datetime`. Java's other letters (a, E, S, ..) are refused, not guessed.
 _PARTS: Final = {"y": "year", "M": "month", "d": "day", "H": "hour", "m": "minute", "s": "second"}

@@ -27,14 +27,14 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from widetable import options as opt
 from widetable.arguments import names
-from widetable.collector_pause import collector_paused
-from widetable.derived_value import derived_value
 from widetable.errors import DamagedError, InvalidError, NotFoundError, UnsupportedError
-from widetable.field_options import sequence_group_options
-from widetable.options import TableOptions
-from widetable.types import (
+from widetable.runtime.collector_pause import collector_paused
+from widetable.runtime.derived_value import derived_value
+from widetable.schema import options as opt
+from widetable.schema.field_options import sequence_group_options
+from widetable.schema.options import TableOptions
+from widetable.schema.types import (
     DataField,
     arrow_field,
     field_from_json,

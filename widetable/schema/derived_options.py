@@ -22,9 +22,9 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from widetable.errors import InvalidError
-from widetable.field_options import DERIVED_OPTION
-from widetable.paths import check_name, table_root
-from widetable.schema import TableSchema
+from widetable.schema.field_options import DERIVED_OPTION
+from widetable.schema.table_schema import TableSchema
+from widetable.storage.paths import check_name, table_root
 
 # Before the foreign key's name: the sequence column. On disk: never change.
 WIDEN_SEQUENCE: Final = "_widen_"
