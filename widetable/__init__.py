@@ -33,12 +33,6 @@ if typing.TYPE_CHECKING:
         UnsupportedError,
         WidetableError,
     )
-    from widetable.meta.delays import Delays, JobDelay, TableDelay
-    from widetable.meta.noted_revision import NotedRevision
-    from widetable.meta.revision import RevisedTable, RevisionResult
-    from widetable.meta.table_barriers import TableBarrier
-    from widetable.meta.table_progress import TableProgress, WaitedWriter
-    from widetable.meta.topology import Topology
     from widetable.operations.barriers.barrier_writer import BarrierWriter
     from widetable.operations.barriers.session import Session, SessionTable
     from widetable.operations.handle.file_origins import WritingCommit
@@ -67,6 +61,12 @@ if typing.TYPE_CHECKING:
     from widetable.read.arrow_rows import ArrowRows
     from widetable.read.scan import TableScan
     from widetable.table import Table
+    from widetable.topology.delays import Delays, JobDelay, TableDelay
+    from widetable.topology.noted_revision import NotedRevision
+    from widetable.topology.revision import RevisedTable, RevisionResult
+    from widetable.topology.table_barriers import TableBarrier
+    from widetable.topology.table_progress import TableProgress, WaitedWriter
+    from widetable.topology.topology import Topology
     from widetable.version import __version__ as __version__
     from widetable.write.commit_message import CommitMessage
 else:

@@ -29,11 +29,6 @@ from widetable.merge.engine import engine_of
 from widetable.merge.record_expiry import check_record_expiry
 from widetable.merge.record_order import check_ordered
 from widetable.merge.widened_rules import check_widened
-from widetable.meta.asked_session import AskedSessions
-from widetable.meta.job_claim import WriterClaim
-from widetable.meta.meta_service import linked
-from widetable.meta.revision import RevisionResult, revise
-from widetable.meta.topology import SCOPES, TABLES, TOPOLOGY, Topology
 from widetable.operations.barriers.barrier_listing import ShownBarriers
 from widetable.operations.barriers.barrier_writer import BarrierWriter
 from widetable.operations.barriers.session import (
@@ -66,6 +61,11 @@ from widetable.storage.paths import (
     table_root,
 )
 from widetable.table import Table
+from widetable.topology.job_claim import WriterClaim
+from widetable.topology.meta_service import linked
+from widetable.topology.revision import RevisionResult, revise
+from widetable.topology.session_request import AskedSessions
+from widetable.topology.topology import SCOPES, TABLES, TOPOLOGY, Topology
 
 
 class Catalog:

@@ -62,9 +62,6 @@ from widetable.lsm.bucket_plan import Scope
 from widetable.messages.counted import counted
 from widetable.messages.near_word import did_you_mean
 from widetable.messages.warning_code import WarningCode, warn
-from widetable.meta.barrier_standings import barrier_standings
-from widetable.meta.job_claim import WriterClaim
-from widetable.meta.service_lease import ServiceLease
 from widetable.operations.barriers.aligned_source import AlignedSource, revised
 from widetable.operations.barriers.job_writer import JobBatch, JobWriter
 from widetable.operations.barriers.session import check_published, held_leases
@@ -125,6 +122,9 @@ from widetable.storage.remote.storage_options import (
     split_storage_options,
 )
 from widetable.storage.temporary_directory import temporary_directory
+from widetable.topology.barrier_standings import barrier_standings
+from widetable.topology.job_claim import WriterClaim
+from widetable.topology.service_lease import ServiceLease
 from widetable.write.named_columns import NamedColumns, check_names_column
 from widetable.write.table_state import TableState
 

@@ -32,7 +32,7 @@ _log = logging.getLogger("widetable.spark")
 
 class _Turn(SharedByThreads):
     """Of this process, for all of its jobs. Of two that are registered at once and are in each
-    other's way both may be refused (`meta/job_claim.py`), in turn one is let in. A forked child
+    other's way both may be refused (`topology/job_claim.py`), in turn one is let in. A forked child
     gets a lock of its own that nobody has.
     """
 

@@ -20,9 +20,9 @@ from tests.hostile_values import hostile_values
 from tests.meta.service_process import Service, end_patience, serving
 from tests.meta.test_failover import TABLES, Committing
 from tests.widetable.cli.test_meta import fill
-from widetable.meta.asked_session import AskedSessions
-from widetable.meta.meta_service import ServiceSession
 from widetable.operations.barriers.barrier_listing import ShownBarriers
+from widetable.topology.meta_service import ServiceSession
+from widetable.topology.session_request import AskedSessions
 from widetable_meta import MetaClient
 
 NOBODY = "http://127.0.0.1:1"

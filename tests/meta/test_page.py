@@ -18,8 +18,8 @@ from tests.meta.service_process import Service, serving
 from tests.meta.shop_warehouse import HOSTILE, LONG, shop
 from tests.patience import PATIENCE_SECONDS
 from tests.unheard_of import unheard_of
-from widetable.meta.service_lease import ServiceLease
 from widetable.storage.local import LocalFileIO
+from widetable.topology.service_lease import ServiceLease
 from widetable_meta.leadership import Leadership
 from widetable_meta.open_sessions import OpenSessions
 from widetable_meta.page import Page

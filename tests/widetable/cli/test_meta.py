@@ -16,7 +16,7 @@ from tests.hostile_values import TEXTS
 from tests.unheard_of import unheard_of
 from tests.widetable.meta.test_topology import catalog_of
 from widetable.cli.meta_command import ACTIONS
-from widetable.meta.topology import Topology
+from widetable.topology.topology import Topology
 
 NAMES = {
     "lineage": ["db.x"],

@@ -13,7 +13,7 @@ from tests.derived_job import sink_table, source_table
 from widetable.commit.barriers.barrier_state import ROOT
 from widetable.commit.barriers.writer_registration import DERIVED, RUNNING
 from widetable.errors import DamagedError, NotFoundError
-from widetable.meta.delays import BarrierTimes, JobCommit, delays_of
+from widetable.topology.delays import BarrierTimes, JobCommit, delays_of
 
 T = 10_000
 LAYERS = [["x"], ["y"], ["z"]]

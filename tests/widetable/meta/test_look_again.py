@@ -10,7 +10,7 @@ import pytest
 import widetable as wt
 from tests.widetable.meta.test_topology import HandClock, catalog_of
 from widetable.errors import NotFoundError
-from widetable.meta.topology import Topology
+from widetable.topology.topology import Topology
 
 
 class DropsAfterListing(wt.Catalog):

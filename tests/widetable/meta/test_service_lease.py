@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 from tests.widetable.meta.test_topology import HandClock
-from widetable.meta.service_lease import LEASE_MILLIS, ServiceLease
 from widetable.storage.local import LocalFileIO
+from widetable.topology.service_lease import LEASE_MILLIS, ServiceLease
 
 IO = LocalFileIO(fsync=False)
 

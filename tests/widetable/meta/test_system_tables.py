@@ -14,8 +14,8 @@ from tests.barrier_tables import NAME, new_table
 from tests.revised_chain import Chain
 from tests.widetable.meta.test_topology import catalog_of
 from widetable.errors import InvalidError
-from widetable.meta.barrier_history import MOST, BarrierRow, Reach, with_barriers_let_go
-from widetable.meta.system_tables import (
+from widetable.topology.barrier_history import MOST, BarrierRow, Reach, with_barriers_let_go
+from widetable.topology.system_tables import (
     BARRIERS,
     JOB_BARRIERS,
     JOBS,

@@ -10,9 +10,9 @@ import widetable as wt
 from tests.barrier_tables import NAME, new_table
 from tests.widetable.meta.test_topology import HandClock, catalog_of, files_of
 from widetable.errors import ConflictError, NotFoundError
-from widetable.meta.topology import Topology
 from widetable.operations.barriers.barrier_writer import BarrierWriter
 from widetable.operations.barriers.job_writer import JobBatch, JobWriter
+from widetable.topology.topology import Topology
 
 
 def test_case_2_a_barrier_with_extras_is_no_snapshot(tmp_path: Path) -> None:

@@ -15,9 +15,9 @@ import widetable as wt
 from tests.command_line import run
 from widetable.commit.barriers.writer_registration import PENDING_MILLIS, RUNNING_MILLIS
 from widetable.errors import ConflictError, InvalidError, NotFoundError
-from widetable.meta.topology import Topology
 from widetable.operations.barriers.barrier_writer import BarrierWriter, let_leave
 from widetable.operations.barriers.job_writer import JobBatch, JobWriter
+from widetable.topology.topology import Topology
 
 OPTIONS = {
     "bucket": "1",

@@ -26,13 +26,18 @@ from widetable.commit.barriers.writer_registration import Job
 from widetable.errors import InvalidError
 from widetable.format.human_units import last_seen_text
 from widetable.messages.counted import counted
-from widetable.meta.meta_service import MetaAnswers, ServiceSession, meta_package, service_client
-from widetable.meta.revision import RevisionResult
-from widetable.meta.table_progress import TableProgress, barrier_without
 from widetable.operations.barriers.session import REPEATABLE_READ, Session
 from widetable.operations.health.barrier_advice import is_lost
 from widetable.operations.health.doctor_report import command_line
 from widetable.operations.inspection.inspected_frame import frame_schema
+from widetable.topology.meta_service import (
+    MetaAnswers,
+    ServiceSession,
+    meta_package,
+    service_client,
+)
+from widetable.topology.revision import RevisionResult
+from widetable.topology.table_progress import TableProgress, barrier_without
 
 _Row = dict[str, Any]
 _HOST: Final = "127.0.0.1"

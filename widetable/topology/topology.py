@@ -40,36 +40,36 @@ from widetable.commit.notes.clock import Clock, SystemClock
 from widetable.commit.notes.lease_term import Force
 from widetable.commit.notes.revision_notes import notes_of
 from widetable.errors import NotFoundError
-from widetable.meta.barrier_floor import check_consumer, keep_common_barriers, renew_consumer
-from widetable.meta.barrier_times import KeptBarriers
-from widetable.meta.column_claims import check_columns
-from widetable.meta.delays import Delays, delays_of, newest_delays
-from widetable.meta.departure import (
+from widetable.operations.barriers.common_barrier import common_barrier
+from widetable.operations.handle.barrier_scan import barrier_views
+from widetable.operations.handle.open_table import OpenTable
+from widetable.schema.derived_options import WIDENER_OF
+from widetable.storage.job_names import job_name
+from widetable.topology.barrier_floor import check_consumer, keep_common_barriers, renew_consumer
+from widetable.topology.barrier_times import KeptBarriers
+from widetable.topology.column_claims import check_columns
+from widetable.topology.delays import Delays, delays_of, newest_delays
+from widetable.topology.departure import (
     check_agreed,
     check_ended,
     check_waited_for,
     forgotten,
     take_leave,
 )
-from widetable.meta.job_claim import check_unrevised, claim
-from widetable.meta.job_graph import JobGraph, check_flow
-from widetable.meta.job_tables import check_alike
-from widetable.meta.look_again import looked_again
-from widetable.meta.noted_revision import NotedRevision, noted_revisions
-from widetable.meta.registered_jobs import JobsOfTable, jobs_of, leads_of, merged
-from widetable.meta.system_tables import SystemTables
-from widetable.meta.table_barriers import TableBarrier, table_barriers
-from widetable.meta.table_progress import (
+from widetable.topology.job_claim import check_unrevised, claim
+from widetable.topology.job_graph import JobGraph, check_flow
+from widetable.topology.job_tables import check_alike
+from widetable.topology.noted_revision import NotedRevision, noted_revisions
+from widetable.topology.polling import looked_again
+from widetable.topology.registered_jobs import JobsOfTable, jobs_of, leads_of, merged
+from widetable.topology.system_tables import SystemTables
+from widetable.topology.table_barriers import TableBarrier, table_barriers
+from widetable.topology.table_progress import (
     FIRST_VERSION,
     TableProgress,
     progress_of,
 )
-from widetable.meta.warehouse import Warehouse, tables_under_barriers
-from widetable.operations.barriers.common_barrier import common_barrier
-from widetable.operations.handle.barrier_scan import barrier_views
-from widetable.operations.handle.open_table import OpenTable
-from widetable.schema.derived_options import WIDENER_OF
-from widetable.storage.job_names import job_name
+from widetable.topology.warehouse import Warehouse, tables_under_barriers
 
 # What a session's barrier is complete in.
 TABLES: Final = "tables"

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, TypeVar
 
-from widetable.meta.barrier_times import BarrierSnapshots, KeptBarriers
+from widetable.topology.barrier_times import BarrierSnapshots, KeptBarriers
 
 # At 10 s a day and four hours.
 MOST: Final = 10_000

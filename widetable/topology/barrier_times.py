@@ -38,12 +38,12 @@ from widetable.commit.barriers.barrier_state import (
 )
 from widetable.errors import DamagedError, NotFoundError
 from widetable.format.snapshot import COMMIT_KIND_APPEND, Snapshot
-from widetable.meta.delays import BarrierTimes, JobCommit
 from widetable.operations.handle.barrier_scan import barrier_views
 from widetable.operations.handle.open_table import OpenTable
 from widetable.read.barrier_changes import BY_COMPACTION, is_past
 from widetable.read.exact_barriers import ExactBarriers
 from widetable.schema import options as opt
+from widetable.topology.delays import BarrierTimes, JobCommit
 
 
 class _Kept(NamedTuple):

@@ -22,10 +22,10 @@ from widetable.commit.barriers.barrier_state import ROOT
 from widetable.commit.barriers.writer_registration import RUNNING
 from widetable.commit.notes.lease_term import Force
 from widetable.errors import ConflictError
-from widetable.meta.registered_jobs import JobsOfTable
 from widetable.operations.barriers.barrier_writer import let_leave, nobody_waits_for
 from widetable.operations.handle.open_table import OpenTable
 from widetable.storage.job_names import registration_name
+from widetable.topology.registered_jobs import JobsOfTable
 
 
 def check_waited_for(writer: str, table: JobsOfTable) -> None:

@@ -39,7 +39,14 @@ from widetable.commit.barriers.barrier_state import BarrierState
 from widetable.commit.barriers.writer_registration import RUNNING, Job
 from widetable.commit.notes.revision_notes import RevisionNote
 from widetable.errors import InvalidError
-from widetable.meta.barrier_history import (
+from widetable.operations.handle.open_table import OpenTable
+from widetable.operations.queries.table_read import scan
+from widetable.operations.writes.table_write import write
+from widetable.schema.barrier_options import BARRIER_OPTIONS
+from widetable.schema.options import TableOptions
+from widetable.schema.table_schema import ROW_KIND_COLUMN
+from widetable.storage.paths import META_DATABASE
+from widetable.topology.barrier_history import (
     BarrierRow,
     JobBarrierRow,
     barrier_rows,
@@ -48,17 +55,10 @@ from widetable.meta.barrier_history import (
     with_barriers_let_go,
     with_job_barriers_let_go,
 )
-from widetable.meta.barrier_times import KeptBarriers
-from widetable.meta.registered_jobs import JobsOfTable, leads_of, merged
-from widetable.meta.table_progress import TableProgress
-from widetable.meta.warehouse import Warehouse
-from widetable.operations.handle.open_table import OpenTable
-from widetable.operations.queries.table_read import scan
-from widetable.operations.writes.table_write import write
-from widetable.schema.barrier_options import BARRIER_OPTIONS
-from widetable.schema.options import TableOptions
-from widetable.schema.table_schema import ROW_KIND_COLUMN
-from widetable.storage.paths import META_DATABASE
+from widetable.topology.barrier_times import KeptBarriers
+from widetable.topology.registered_jobs import JobsOfTable, leads_of, merged
+from widetable.topology.table_progress import TableProgress
+from widetable.topology.warehouse import Warehouse
 
 DATABASE: Final = META_DATABASE
 SOURCES: Final = f"{DATABASE}.__META_ETL_SOURCE"

@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from widetable.errors import NotFoundError, WidetableError
-from widetable.meta.look_again import looked_again
-from widetable.meta.warehouse import Warehouse
 from widetable.operations.barriers.common_barrier import common_barrier
 from widetable.operations.handle.barrier_scan import barrier_views
 from widetable.read.barrier_view import BarrierViews
 from widetable.schema.barrier_options import BARRIER_INTERVAL
+from widetable.topology.polling import looked_again
+from widetable.topology.warehouse import Warehouse
 
 
 @dataclass(frozen=True)

@@ -28,12 +28,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from widetable.errors import InvalidError, NotFoundError, StorageError
-from widetable.meta.meta_service import MetaService, ServiceSession
 from widetable.operations.barriers.barrier_listing import ShownBarrier, ShownBarriers
 from widetable.operations.barriers.session import Session
 from widetable.operations.handle.open_table import OpenTable
 from widetable.storage.file_io import FileIO
 from widetable.storage.paths import TablePaths, branch_root
+from widetable.topology.meta_service import MetaService, ServiceSession
 
 # How many instances may end in the middle of it, one after the other.
 _TRIES: Final = 5

@@ -15,11 +15,11 @@ from typing import Any, Final, Protocol, cast
 from widetable.arguments import names
 from widetable.commit.barriers.writer_registration import Job
 from widetable.errors import UnsupportedError
-from widetable.meta.delays import Delays
-from widetable.meta.revision import RevisionResult
-from widetable.meta.table_barriers import TableBarrier
-from widetable.meta.table_progress import TableProgress
 from widetable.runtime.forked_child import UNFORKABLE, SharedByThreads
+from widetable.topology.delays import Delays
+from widetable.topology.revision import RevisionResult
+from widetable.topology.table_barriers import TableBarrier
+from widetable.topology.table_progress import TableProgress
 
 _CLIENT: Final = "widetable_meta.client"
 

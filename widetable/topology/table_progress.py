@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from widetable.commit.barriers.writer_registration import DERIVED, Job
-from widetable.meta.registered_jobs import JobsOfTable
+from widetable.topology.registered_jobs import JobsOfTable
 
 # Source: F22 of FLIP-276.
 ROOT_TABLE: Final = "Root"

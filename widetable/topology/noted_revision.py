@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from widetable.commit.notes.revision_notes import notes_of
-from widetable.meta.warehouse import Warehouse, tables_under_barriers
+from widetable.topology.warehouse import Warehouse, tables_under_barriers
 
 
 @dataclass(frozen=True)

@@ -40,10 +40,6 @@ from widetable.commit.barriers.writer_registration import DERIVED, Job
 from widetable.commit.holds.read_lease import hold
 from widetable.commit.notes.revision_notes import RevisionNote, RevisionNotes, notes_of, unfinished
 from widetable.errors import ConflictError, InvalidError, NotFoundError
-from widetable.meta.barrier_floor import keep_common_barriers
-from widetable.meta.job_graph import JobGraph
-from widetable.meta.topology import Topology
-from widetable.meta.warehouse import Warehouse, tables_under_barriers
 from widetable.operations.barriers.revision import barrier_to_go_to, came_to, go_back, lost_commits
 from widetable.operations.handle.barrier_scan import (
     barrier_changes,
@@ -52,6 +48,10 @@ from widetable.operations.handle.barrier_scan import (
     newest_revision,
 )
 from widetable.operations.handle.open_table import OpenTable
+from widetable.topology.barrier_floor import keep_common_barriers
+from widetable.topology.job_graph import JobGraph
+from widetable.topology.topology import Topology
+from widetable.topology.warehouse import Warehouse, tables_under_barriers
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ refused leaves everything as it was. Raises ConflictError for columns and cycles
     p: looks       p: says a      q: looks              q: says a             the other order: both would be in
 
 Who dies behind its word and before its look leaves a registration that runs out. The same order
-stands against a revision (`meta/revision.py`): it notes first, then looks at registrations.
+stands against a revision (`topology/revision.py`): it notes first, then looks at registrations.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from widetable.commit.notes.clock import Clock, SystemClock
 from widetable.commit.notes.lease_renewal import LEASE_RENEWAL
 from widetable.commit.notes.lease_term import Force
 from widetable.commit.notes.revision_notes import notes_of, unfinished
-from widetable.meta.column_claims import check_columns
-from widetable.meta.registered_jobs import jobs_of
 from widetable.operations.handle.open_table import OpenTable
+from widetable.topology.column_claims import check_columns
+from widetable.topology.registered_jobs import jobs_of
 
 
 def claim(
