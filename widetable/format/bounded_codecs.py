@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from widetable.format.protobuf import varint
+from widetable.format.orc.protobuf import varint
 from widetable.kernels.arrow_buffers import frozen
 from widetable.kernels.lz4_block import lz4_block
 

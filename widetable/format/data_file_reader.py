@@ -40,7 +40,7 @@ from widetable.format.decoding_errors import mapped_errors
 from widetable.format.deletion_vector import RowNumbers, deleted_rows
 from widetable.format.footer_seal import Seal
 from widetable.format.key_range import KeyRange
-from widetable.format.orc_data_file import OrcDataFile
+from widetable.format.orc.orc_data_file import OrcDataFile
 from widetable.format.parquet_data_file import ParquetDataFile
 from widetable.format.plain_value import plain_column
 from widetable.format.row_batch import SYSTEM_FIELDS, in_schema_order, row_batch_schema

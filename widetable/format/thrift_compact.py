@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from widetable.format.protobuf import varint, zigzag
+from widetable.format.orc.protobuf import varint, zigzag
 
 Struct: TypeAlias = dict[int, Any]
 

@@ -27,7 +27,7 @@ import pyarrow as pa
 from widetable.kernels.aggregate import ADD, RETRACT, SKIP
 from widetable.kernels.arrow_buffers import fixed_values
 from widetable.kernels.partial_update import last_marked
-from widetable.merge.aggregate_barriers import aggregate_barriers
+from widetable.merge.aggregate_boundaries import aggregate_barriers
 from widetable.merge.aggregate_function import IGNORE_RETRACT, Grouping
 from widetable.merge.aggregate_functions import (
     AGGREGATES,
@@ -41,7 +41,7 @@ from widetable.merge.aggregate_normal_form import (
     refuse_retractions,
 )
 from widetable.merge.aggregate_rules import functions_are_honoured
-from widetable.merge.barriers import between_sequences, first_behind, kept
+from widetable.merge.collapse_boundaries import between_sequences, first_behind, kept
 from widetable.merge.fold import Fold
 from widetable.merge.merge_engine import MergeEngine
 from widetable.merge.normal_form import first_empty_delete, without_effect

@@ -30,7 +30,7 @@ from widetable.merge.normal_form import (
 )
 from widetable.merge.option_rules import check_honoured_groups
 from widetable.merge.partial_merge import PartialMerge
-from widetable.merge.partial_update_barriers import partial_update_barriers
+from widetable.merge.partial_update_boundaries import partial_update_barriers
 from widetable.merge.partial_update_plan import (
     meaningless_retraction,
     partial_update_plan,

@@ -20,7 +20,7 @@ from widetable.errors import UnsupportedError
 from widetable.format.avro_file import read_avro
 from widetable.format.avro_schema import field
 from widetable.format.bounded_codecs import inflate, unlz4, unsnappy, unzstd
-from widetable.format.orc_tail import plain_chunks
+from widetable.format.orc.orc_tail import plain_chunks
 
 Codec = tuple[Callable[[bytes], bytes], Callable[[bytes, int], bytes]]
 SCHEMA = {"type": "record", "name": "r", "fields": [field("x", "string")]}

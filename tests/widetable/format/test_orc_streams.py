@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc
 
-from widetable.format.orc_streams import DATA, LENGTH, check_streams
-from widetable.format.orc_tail import read_tail
+from widetable.format.orc.orc_streams import DATA, LENGTH, check_streams
+from widetable.format.orc.orc_tail import read_tail
 
 ROWS = 600
 # A delta run: 512 times 0, in four bytes.

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pytest
 
 from widetable.errors import UnsupportedError
-from widetable.format.orc_tail import INSTANT, TIMESTAMP, OrcType
-from widetable.format.orc_values import Mending, far_times, mended_values
+from widetable.format.orc.orc_tail import INSTANT, TIMESTAMP, OrcType
+from widetable.format.orc.orc_values import Mending, far_times, mended_values
 from widetable.format.zone_offsets import zone_offsets
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)

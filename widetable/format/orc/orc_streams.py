@@ -22,7 +22,7 @@ from typing import Final
 
 import numpy as np
 
-from widetable.format.orc_tail import LIST, MAP, STRUCT, OrcTail, Read, StripeFooter
+from widetable.format.orc.orc_tail import LIST, MAP, STRUCT, OrcTail, Read, StripeFooter
 from widetable.kernels.arrow_buffers import frozen
 from widetable.kernels.orc_runs import Numbers, unsigned_runs
 

@@ -25,12 +25,12 @@ from typing import Final
 import pyarrow as pa
 from pyarrow import orc
 
-from widetable.format import orc_tail
 from widetable.format.footer_seal import Seal
 from widetable.format.key_range import KeyRange
-from widetable.format.orc_streams import DIRECT_V2, NANOS, check_streams, numbers_of
-from widetable.format.orc_tail import OrcTail, StripeFooter, read_tail
-from widetable.format.orc_values import Mending, far_times, mended_values
+from widetable.format.orc import orc_tail
+from widetable.format.orc.orc_streams import DIRECT_V2, NANOS, check_streams, numbers_of
+from widetable.format.orc.orc_tail import OrcTail, StripeFooter, read_tail
+from widetable.format.orc.orc_values import Mending, far_times, mended_values
 from widetable.format.parquet_data_file import times_beyond
 from widetable.format.row_budget import RowBudget, pieces
 from widetable.format.stored_file import FileToOpen

@@ -33,7 +33,7 @@ from typing import Final, TypeAlias
 
 from widetable.errors import UnsupportedError
 from widetable.format.bounded_codecs import inflate, unlz4, unsnappy, unzstd
-from widetable.format.protobuf import Message, encoded, message, zigzag
+from widetable.format.orc.protobuf import Message, encoded, message, zigzag
 
 # (position, count)
 Read: TypeAlias = Callable[[int, int], bytes]

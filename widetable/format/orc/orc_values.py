@@ -21,7 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from widetable.format.orc_tail import CHAR, INSTANT, LIST, MAP, STRUCT, OrcType
+from widetable.format.orc.orc_tail import CHAR, INSTANT, LIST, MAP, STRUCT, OrcType
 from widetable.format.parquet_data_file import times_beyond
 from widetable.format.zone_offsets import zone_offsets
 from widetable.kernels.arrow_buffers import bitmap, fixed_values, validity

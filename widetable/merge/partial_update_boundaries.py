@@ -20,10 +20,10 @@ import numpy as np
 import numpy.typing as npt
 
 from widetable.kernels.arrow_buffers import valid_of
-from widetable.merge.aggregate_barriers import aggregate_barriers, goes_by_order
+from widetable.merge.aggregate_boundaries import aggregate_barriers, goes_by_order
 from widetable.merge.aggregate_function import AggregateColumn
 from widetable.merge.aggregate_functions import columns_of_group, columns_of_groups, takes_back
-from widetable.merge.barriers import behind_last_delete, between_sequences, kept
+from widetable.merge.collapse_boundaries import behind_last_delete, between_sequences, kept
 from widetable.merge.partial_update_plan import removing_groups, sequences_of
 from widetable.merge.window import Window
 from widetable.schema import options as opt
