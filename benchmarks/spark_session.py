@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 
 import widetable_spark
-from widetable_spark.java_home import ensure
+from widetable_spark.startup.java_home import ensure
 
 
 def session() -> SparkSession:

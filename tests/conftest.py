@@ -117,7 +117,7 @@ def tally(record_property: Note) -> Note:
 @pytest.fixture(scope="session")
 def java_home() -> Iterator[str]:
     """JAVA_HOME for Spark, set for as long as the session lasts. Everything that starts Spark asks for it."""
-    home: str = _load_alone(ROOT / "spark/widetable_spark/java_home.py").find_java_home()
+    home: str = _load_alone(ROOT / "spark/widetable_spark/startup/java_home.py").find_java_home()
     with pytest.MonkeyPatch.context() as patch:
         for name, value in spark_home.variables(home).items():
             patch.setenv(name, value)

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 import widetable_spark
 from examples.flights.workspace import Workspace
-from widetable_spark.java_home import find_java_home
+from widetable_spark.startup.java_home import find_java_home
 
 CORES = 2
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties").resolve()

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from widetable_spark import driver_environment as driver_environment  # it acts when it is imported
-from widetable_spark.change_function import register_changes
-from widetable_spark.commit_progress import CommitProgress, CommitProgressListener
 from widetable_spark.data_source import WidetableDataSource
-from widetable_spark.etl import Etl, etl, signed_count, signed_sum
-from widetable_spark.inspecting import inspect
-from widetable_spark.joining import lookup_join
-from widetable_spark.local_checkpoints import local_checkpoints
-from widetable_spark.maintaining import maintain
-from widetable_spark.query_batch import write_batch
-from widetable_spark.reading import read
-from widetable_spark.sql_names import register_catalog
-from widetable_spark.views import SessionViews, session
-from widetable_spark.worker_heap import settle as settle  # it acts when all others are imported
+from widetable_spark.jobs.etl import Etl, etl, signed_count, signed_sum
+from widetable_spark.jobs.maintaining import maintain
+from widetable_spark.joining.joining import lookup_join
+from widetable_spark.queries.commit_progress import CommitProgress, CommitProgressListener
+from widetable_spark.reading.change_function import register_changes
+from widetable_spark.reading.inspecting import inspect
+from widetable_spark.reading.reading import read
+from widetable_spark.reading.sql_names import register_catalog
+from widetable_spark.reading.views import SessionViews, session
+from widetable_spark.startup import (
+    driver_environment as driver_environment,  # it acts when it is imported
+)
+from widetable_spark.startup.local_checkpoints import local_checkpoints
+from widetable_spark.startup.worker_heap import (
+    settle as settle,  # it acts when all others are imported
+)
+from widetable_spark.writing.query_batch import write_batch
 
 __all__ = [
     "CommitProgress",

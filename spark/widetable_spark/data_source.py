@@ -28,11 +28,9 @@ from pyspark.sql.types import StructType
 
 from widetable import NotFoundError, Table
 from widetable.connector import change_schema, schema_of_form
-from widetable_spark.batch_reader import BatchReader, scan_of
-from widetable_spark.batch_writer import BatchWriter
-from widetable_spark.column_path import check_unaltered, path_of, with_path
-from widetable_spark.created_table import created_path, is_created
-from widetable_spark.source_options import (
+from widetable_spark.frames.column_path import check_unaltered, path_of, with_path
+from widetable_spark.frames.created_table import created_path, is_created
+from widetable_spark.frames.source_options import (
     BARRIER,
     HOW_TO_NAME,
     PATH,
@@ -46,10 +44,12 @@ from widetable_spark.source_options import (
     check_read_columns,
     parse_options,
 )
-from widetable_spark.spark_types import spark_schema
-from widetable_spark.spark_version import StreamArrowWriter
-from widetable_spark.stream_reader import StreamReader
-from widetable_spark.stream_sink import StreamSink
+from widetable_spark.frames.spark_types import spark_schema
+from widetable_spark.reading.batch_reader import BatchReader, scan_of
+from widetable_spark.reading.stream_reader import StreamReader
+from widetable_spark.startup.spark_version import StreamArrowWriter
+from widetable_spark.writing.batch_writer import BatchWriter
+from widetable_spark.writing.stream_sink import StreamSink
 
 
 class WidetableDataSource(DataSource):

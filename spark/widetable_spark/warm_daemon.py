@@ -18,8 +18,8 @@ import logging
 from pyspark.daemon import manager
 
 from widetable.connector import WarningCode, warm_lookups, warn
-from widetable_spark import joining as joining  # what tasks unpickle
-from widetable_spark.worker_heap import settle
+from widetable_spark.joining import joining as joining  # what tasks unpickle
+from widetable_spark.startup.worker_heap import settle
 
 _log = logging.getLogger("widetable.spark")
 

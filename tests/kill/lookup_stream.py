@@ -26,7 +26,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.kill.killing_file_io import kill_now
 from widetable.storage.local import LocalFileIO
 from widetable_spark import local_checkpoints, lookup_join, warm_daemon
-from widetable_spark.joining import BATCH_ID_PROPERTY
+from widetable_spark.joining.joining import BATCH_ID_PROPERTY
 
 POINTS = tuple(
     f"{when}_{what}" for what in ("pin", "hold", "snapshot") for when in ("before", "after")

@@ -21,9 +21,9 @@ from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from widetable_spark import WidetableDataSource
-from widetable_spark.source_options import WRITE
-from widetable_spark.spark_version import StreamArrowWriter
-from widetable_spark.stream_sink import StreamSink
+from widetable_spark.frames.source_options import WRITE
+from widetable_spark.startup.spark_version import StreamArrowWriter
+from widetable_spark.writing.stream_sink import StreamSink
 
 DRIVER, MARKS = "WIDETABLE_KILL_DRIVER", "WIDETABLE_KILL_MARKS"
 KILLED_BATCHES = int(os.environ.get("WIDETABLE_SPARK_KILLS", "6"))

@@ -13,9 +13,9 @@ from widetable.commit.barriers.barrier_plan import BarrierPlans
 from widetable.connector import AlignedSource, Limits
 from widetable.storage.local import LocalFileIO
 from widetable.storage.paths import TablePaths
-from widetable_spark import barrier_position
-from widetable_spark.asked_first import AskedFirst
-from widetable_spark.barrier_position import BarrierPosition
+from widetable_spark.reading import barrier_position
+from widetable_spark.reading.barrier_position import BarrierPosition
+from widetable_spark.startup.source_order import AskedFirst
 
 STARTS = int(os.environ.get("WIDETABLE_STARTS", "1000"))
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from widetable_spark import batch_digest as module
-from widetable_spark.batch_digest import batch_digest
+from widetable_spark.queries import batch_digest as module
+from widetable_spark.queries.batch_digest import batch_digest
 
 
 @pytest.fixture

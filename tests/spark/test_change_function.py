@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 import widetable as wt
 import widetable_spark
-from widetable_spark.change_function import _changes_function
+from widetable_spark.reading.change_function import _changes_function
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.patience import PATIENCE_SECONDS
-from widetable_spark.driver_environment import complete
-from widetable_spark.java_home import settle_java
+from widetable_spark.startup.driver_environment import complete
+from widetable_spark.startup.java_home import settle_java
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from widetable import InvalidError
-from widetable_spark.event_time import check_event_time, largest_event_time
+from widetable_spark.frames.event_time import check_event_time, largest_event_time
 
 NOON = dt.datetime(2024, 2, 29, 12, 0, 0, 999_999)
 NOON_MILLIS = 1_709_208_000_999

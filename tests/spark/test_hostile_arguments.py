@@ -14,8 +14,8 @@ import widetable as wt
 import widetable_spark
 from tests.hostile_values import TEXTS, hostile_values
 from widetable.arguments import shown
-from widetable_spark.reading import _snapshot
-from widetable_spark.source_options import SOURCE_OPTIONS, parse_options
+from widetable_spark.frames.source_options import SOURCE_OPTIONS, parse_options
+from widetable_spark.reading.reading import _snapshot
 
 
 class Session:

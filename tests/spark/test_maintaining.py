@@ -22,7 +22,7 @@ from tests import patience
 from tests.patience import PATIENCE_SECONDS
 from tests.spark.conftest import GROUPS, WIDE
 from widetable.connector import Upkeep
-from widetable_spark.maintaining import _Executors
+from widetable_spark.jobs.maintaining import _Executors
 
 OPTIONS = {
     **GROUPS,

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import widetable as wt
 import widetable_spark
-from widetable_spark.spark_types import spark_schema
+from widetable_spark.frames.spark_types import spark_schema
 
 DECLARED = 120
 _STRUCT = pa.struct([pa.field("x", pa.int32(), nullable=False), ("y", pa.list_(pa.string()))])

@@ -15,9 +15,9 @@ from pyspark.sql.types import StructType
 
 import widetable as wt
 from widetable_spark import WidetableDataSource
-from widetable_spark.source_options import WRITE
-from widetable_spark.spark_version import StreamArrowWriter
-from widetable_spark.stream_sink import StreamSink
+from widetable_spark.frames.source_options import WRITE
+from widetable_spark.startup.spark_version import StreamArrowWriter
+from widetable_spark.writing.stream_sink import StreamSink
 
 DDL = "k long, a_seq long, a string"
 SIDE = pa.schema([("k", pa.int64()), ("a_seq", pa.int64()), ("a", pa.string())])

@@ -16,10 +16,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import WriterCommitMessage
 
 import widetable as wt
-from widetable_spark.source_options import parse_options
-from widetable_spark.spark_types import spark_schema
-from widetable_spark.stream_sink import StreamSink
-from widetable_spark.task_writer import TaskMessage
+from widetable_spark.frames.source_options import parse_options
+from widetable_spark.frames.spark_types import spark_schema
+from widetable_spark.writing.stream_sink import StreamSink
+from widetable_spark.writing.task_writer import TaskMessage
 
 ROWS = 300_000
 

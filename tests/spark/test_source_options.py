@@ -10,7 +10,7 @@ import pytest
 
 from widetable import InvalidError
 from widetable.read.stream_plan import Limits, Start
-from widetable_spark.source_options import (
+from widetable_spark.frames.source_options import (
     READ,
     SOURCE_OPTIONS,
     STREAM,

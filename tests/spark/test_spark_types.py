@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
-from widetable_spark.spark_types import cast_batch
+from widetable_spark.frames.spark_types import cast_batch
 
 
 @pytest.mark.parametrize(

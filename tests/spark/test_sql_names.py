@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 import widetable as wt
 import widetable_spark
 from tests.spark.conftest import GROUPS, WIDE
-from widetable_spark.spark_version import VERSION
+from widetable_spark.startup.spark_version import VERSION
 
 PLAIN = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.string())])
 

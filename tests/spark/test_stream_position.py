@@ -16,9 +16,9 @@ import pytest
 
 import widetable as wt
 from widetable.read.stream_plan import DEFAULT, Limits, start_of
-from widetable_spark import stream_position
-from widetable_spark.source_options import StreamOptions
-from widetable_spark.stream_position import StreamPosition
+from widetable_spark.frames.source_options import StreamOptions
+from widetable_spark.reading import stream_position
+from widetable_spark.reading.stream_position import StreamPosition
 
 Offset = dict[str, Any]
 

@@ -11,9 +11,9 @@ import pytest
 from pyspark import TaskContext
 
 import widetable as wt
-from widetable_spark.source_options import parse_options
-from widetable_spark.spark_types import spark_schema
-from widetable_spark.task_writer import TaskWriter, plan_writer
+from widetable_spark.frames.source_options import parse_options
+from widetable_spark.frames.spark_types import spark_schema
+from widetable_spark.writing.task_writer import TaskWriter, plan_writer
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.int64())])
 

@@ -9,9 +9,9 @@ import pytest
 
 import widetable as wt
 from tests.revised_chain import Chain
-from widetable_spark.batch_reader import scan_of
-from widetable_spark.source_options import parse_options
-from widetable_spark.views import SessionViews
+from widetable_spark.frames.source_options import parse_options
+from widetable_spark.reading.batch_reader import scan_of
+from widetable_spark.reading.views import SessionViews
 
 
 class Options(dict[str, str]):

@@ -15,14 +15,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 import widetable as wt
-from widetable_spark import reading
-from widetable_spark.spark_types import spark_schema
+from widetable_spark.frames.spark_types import spark_schema
+from widetable_spark.reading import reading
 
 _COUNT = """
 import gc
 before = gc.get_freeze_count()  # Python 3.12 begins with some
 import widetable_spark
-from widetable_spark.worker_heap import settle
+from widetable_spark.startup.worker_heap import settle
 print(gc.get_freeze_count() - before, len(gc.get_objects()))
 more = [[] for _ in range(50_000)]
 settle()

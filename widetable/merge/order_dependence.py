@@ -1,7 +1,7 @@
 """Whether the rows of a table depend on which of two files counts as the later one.
 
-Every rule of order asks here: a commit that was overtaken (`commit/transaction/commit_order`) and a compaction that leaves older
-files behind (`commit/barriers/barrier_cut`). The answer is a pure function of the schema and of what the two files hold. It may
+Every rule of order asks here: a commit that was overtaken (`commit_order`) and a compaction that leaves older
+files behind (`barrier_cut`). The answer is a pure function of the schema and of what the two files hold. It may
 be "yes" where the rows would be equal, never "no" where they would differ.
 
     files with            deduplicate, first-row    partial-update, aggregation

@@ -6,7 +6,7 @@
 
 The *position* of a barrier is the first snapshot where all above level 0 is the table as of it: complete up to it, with
 nothing of it at level 0 and nothing later above. A compaction that went on over a barrier at once leaves none: ours do
-so where they are behind (`commit/barriers/barrier_cut.py`), those of other clients as they like. Once a snapshot is past a
+so where they are behind (`barrier_cut.py`), those of other clients as they like. Once a snapshot is past a
 position all later ones are, so it is found by bisection. Source: rule R13 of docs/consistency.md. Raises NotFoundError
 for a barrier that is not complete or not exact, whose changes are not out, which has no position, or which has expired;
 InvalidError where the producer was altered in between.

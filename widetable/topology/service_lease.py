@@ -1,6 +1,6 @@
 """Which of the services of a warehouse leads: the one that has the lease (docs/decisions/0045).
 
-On disk, `__meta.db/service/widetable-meta-lease`, in the form of the lease on compacting a table (`commit/notes/lease`):
+On disk, `__meta.db/service/widetable-meta-lease`, in the form of the lease on compacting a table (`lease`):
 
     owner = URL of the service "#" a uuid of its life
 
@@ -52,7 +52,7 @@ class ServiceLease:
 
         One read of a small file where somebody leads. By the owner that is read back it is
         decided who leads, not by having taken it: on a disk two that take over at once may both
-        believe to have it (`commit/notes/lease`).
+        believe to have it (`lease`).
         """
         with self._lock:
             owner = self._holder()

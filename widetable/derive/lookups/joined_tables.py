@@ -3,7 +3,7 @@
     dim, by its key      its newest snapshot
     dim, by an index     the newest snapshot of the index, and the one of dim that it fits (`index_lookup`)
 
-The moment is chosen now, or by the first task of a micro-batch for all that it is ever run for (`commit/holds/lookup_pin`).
+The moment is chosen now, or by the first task of a micro-batch for all that it is ever run for (`lookup_pin`).
 Raises what `join_plan` and `index_lookup` raise, NotFoundError for a table that is not there or a pin that is gone.
 """
 

@@ -1,4 +1,4 @@
-"""What compactions of a table under barriers may take: level 0 up to a cut (`commit/barriers/barrier_cut.py`), but for what is
+"""What compactions of a table under barriers may take: level 0 up to a cut (`barrier_cut.py`), but for what is
 in order with later files, and all above it.
 
 In: the newest snapshot and its live entries. Out: the cuts, one after the other, and the entries that a compaction up

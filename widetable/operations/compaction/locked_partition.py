@@ -1,6 +1,6 @@
 """The partition that gets other buckets just now: compactions leave it alone meanwhile, so that only rows are added.
 
-On disk: a lease (commit/notes/lease) whose owner begins with the partition, `hex of its BinaryRow/`. It saves work that would
+On disk: a lease (`lease`) whose owner begins with the partition, `hex of its BinaryRow/`. It saves work that would
 be lost; safety does not depend on it: a compaction that began before, or that does not look,
 makes the commit of one of the two a conflict. One lease for the table, so one partition rests at
 a time. Raises StorageError.

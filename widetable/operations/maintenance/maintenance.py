@@ -9,7 +9,7 @@ mistake are safe: commits are optimistic. A round that fails is logged and done 
 is due to go goes all the same, because it may be what makes room for the rest.
 
 A bucket with a damaged data file, or with rows that cannot be merged, is passed by, logged, and looked at again later
-(`operations/compaction/quarantined_buckets`); so is what is made of the table and fails (`derive/upkeep/derived_tables`).
+(`quarantined_buckets`); so is what is made of the table and fails (`derived_tables`).
 
 Raises what only the user can mend: InvalidError, UnsupportedError, NotFoundError for a table that is gone, DamagedError
 of the same file again and again that is none of a bucket; and with `once` every error, in the end those of buckets and

@@ -43,10 +43,10 @@ from widetable.connector import (
     wait_for_changelogs,
     warn_of_new_query,
 )
-from widetable_spark.batch_digest import batch_digest
-from widetable_spark.source_options import SourceOptions
-from widetable_spark.spark_version import StreamArrowWriter
-from widetable_spark.task_writer import (
+from widetable_spark.frames.source_options import SourceOptions
+from widetable_spark.queries.batch_digest import batch_digest
+from widetable_spark.startup.spark_version import StreamArrowWriter
+from widetable_spark.writing.task_writer import (
     discard_failed,
     files_of,
     plan_writer,

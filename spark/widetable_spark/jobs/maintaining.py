@@ -8,8 +8,8 @@ of a bucket's files stay on one host. So tasks fetch their files themselves; not
     slot      partition of the RDD, of 1,024; of a bucket: (crc32 of its partition bytes + bucket) mod 1,024
     outcome   what a task sends back per bucket: a message to commit, or the error that its compaction met
 
-All but where this work is done is as in one process (`operations/compaction/compaction_job.py`): what is planned, what is committed, and
-what becomes of a bucket's error; the rules of the maintainer decide in the end (`operations/maintenance/maintenance_rule.py`).
+All but where this work is done is as in one process (`compaction_job.py`): what is planned, what is committed, and
+what becomes of a bucket's error; the rules of the maintainer decide in the end (`maintenance_rule.py`).
 
     tick (driver)     Maintainer.round: newest snapshot -> works, one per bucket that is due
     _run              works by slot -> one job of Spark over these partitions of the RDD
@@ -59,8 +59,8 @@ from widetable.connector import (
     whole_number,
 )
 from widetable.connector import path as checked_path
-from widetable_spark.spark_session import session_of
-from widetable_spark.worker_heap import settle
+from widetable_spark.startup.spark_session import session_of
+from widetable_spark.startup.worker_heap import settle
 
 if TYPE_CHECKING:
     from pyspark import RDD, SparkContext

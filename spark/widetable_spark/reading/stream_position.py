@@ -34,7 +34,7 @@ from widetable.connector import (
     pieces_between,
     start_stream,
 )
-from widetable_spark.source_options import StreamOptions
+from widetable_spark.frames.source_options import StreamOptions
 
 # Spark asks some 95 times a second; the newest snapshot is looked for so often at most.
 LOOK_SECONDS: Final = 0.1

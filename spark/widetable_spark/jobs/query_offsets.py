@@ -23,7 +23,7 @@ from typing import Any
 from pyspark.sql.streaming.query import StreamingQuery
 
 from widetable import ConflictError, InvalidError
-from widetable_spark.barrier_position import OFFSET_VERSION
+from widetable_spark.reading.barrier_position import OFFSET_VERSION
 
 
 class QueryOffsets:

@@ -19,10 +19,10 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from widetable import TableScan
-from widetable_spark.column_path import check_columns
-from widetable_spark.source_options import SourceOptions
-from widetable_spark.spark_types import arrow_schema, spark_batches
-from widetable_spark.worker_heap import settle
+from widetable_spark.frames.column_path import check_columns
+from widetable_spark.frames.source_options import SourceOptions
+from widetable_spark.frames.spark_types import arrow_schema, spark_batches
+from widetable_spark.startup.worker_heap import settle
 
 
 def scan_of(options: SourceOptions, columns: Sequence[str] | None = None) -> TableScan:

@@ -54,13 +54,13 @@ from widetable.connector import (
     refused,
     warn,
 )
-from widetable_spark.etl_job import EtlJob
-from widetable_spark.exact_names import plainly_named
-from widetable_spark.query_end import QueryEnd
-from widetable_spark.query_offsets import QueryOffsets
-from widetable_spark.query_state import has_state
-from widetable_spark.source_options import PATH, ROW_COLUMNS, parse_options
-from widetable_spark.task_writer import QUERY_ID_PROPERTY, TaskWriter, plan_writer
+from widetable_spark.frames.exact_names import plainly_named
+from widetable_spark.frames.source_options import PATH, ROW_COLUMNS, parse_options
+from widetable_spark.jobs.etl_job import EtlJob
+from widetable_spark.jobs.query_offsets import QueryOffsets
+from widetable_spark.queries.query_end import QueryEnd
+from widetable_spark.queries.query_state import has_state
+from widetable_spark.writing.task_writer import QUERY_ID_PROPERTY, TaskWriter, plan_writer
 
 # As Spark brings what tasks of its writers say.
 _PICKLER: Final[Any] = CPickleSerializer()

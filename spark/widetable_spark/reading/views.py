@@ -4,7 +4,7 @@
         s.create_views(["shop.user_item_amount", "shop.user_item_price"])
         spark.sql("SELECT .. FROM user_item_amount JOIN user_item_price USING (user, item)")
 
-The tables are pinned until it is closed (`widetable.operations.barriers.session`): what is planned before then finds its files.
+The tables are pinned until it is closed (`barriers/session.py`): what is planned before then finds its files.
 
 A view is read as `format("widetable")` of the snapshot that has just the session's rows. Spark
 plans it once, at its first use, and the plan names files; a query that still runs when the session
@@ -23,8 +23,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from widetable import Catalog, InvalidError, Session
 from widetable.connector import check_published, label, names, refused, text
-from widetable_spark.source_options import BARRIER, PATH, SNAPSHOT_ID
-from widetable_spark.spark_session import session_of
+from widetable_spark.frames.source_options import BARRIER, PATH, SNAPSHOT_ID
+from widetable_spark.startup.spark_session import session_of
 
 _LONGEST_NAME_BYTES: Final = 255
 

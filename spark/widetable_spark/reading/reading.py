@@ -38,11 +38,11 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from widetable import InvalidError, Table
 from widetable.connector import held_columns, hold_partition_columns, names, refused, text
-from widetable_spark.exact_names import column_of
-from widetable_spark.null_columns import can_be_widened, with_null_columns
-from widetable_spark.spark_session import session_of
-from widetable_spark.spark_types import arrow_schema, spark_batches, spark_schema
-from widetable_spark.worker_heap import settle
+from widetable_spark.frames.exact_names import column_of
+from widetable_spark.frames.null_columns import can_be_widened, with_null_columns
+from widetable_spark.frames.spark_types import arrow_schema, spark_batches, spark_schema
+from widetable_spark.startup.spark_session import session_of
+from widetable_spark.startup.worker_heap import settle
 
 if TYPE_CHECKING:
     from widetable.connector import SplitRead

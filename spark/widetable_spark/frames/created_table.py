@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from widetable import InvalidError
-from widetable_spark.source_options import HOW_TO_NAME, PATH
+from widetable_spark.frames.source_options import HOW_TO_NAME, PATH
 
 # What Spark gives of a CREATE TABLE, besides the table's own options, each once more with a prefix.
 _PROVIDER: Final = "provider"

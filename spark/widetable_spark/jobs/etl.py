@@ -7,7 +7,7 @@
 
 One micro-batch of a derived job is what came from one barrier of its sources to another, the same for all of them; its
 rows belong to that barrier in the tables that it writes. A job without `changes` is a root: its rows belong to the
-barrier that the clock is in. Rules R4 to R10 of docs/consistency.md; `widetable.operations.barriers.aligned_source` reads,
+barrier that the clock is in. Rules R4 to R10 of docs/consistency.md; `aligned_source` reads,
 `widetable.operations.barriers.job_writer` commits.
 
     etl(..)          the name; no table is looked at
@@ -48,11 +48,11 @@ from widetable.connector import (
     schema_of_form,
     text,
 )
-from widetable_spark.etl_job import EtlJob
-from widetable_spark.etl_sink import EtlSink, SinkTable
-from widetable_spark.source_options import BARRIER_JOB, PATH, READ_CHANGELOG
-from widetable_spark.spark_session import session_of
-from widetable_spark.spark_types import spark_schema
+from widetable_spark.frames.source_options import BARRIER_JOB, PATH, READ_CHANGELOG
+from widetable_spark.frames.spark_types import spark_schema
+from widetable_spark.jobs.etl_job import EtlJob
+from widetable_spark.jobs.etl_sink import EtlSink, SinkTable
+from widetable_spark.startup.spark_session import session_of
 
 _NO_DATA: Final = "spark.sql.streaming.noDataMicroBatches.enabled"
 Rows = Callable[[DataFrame], DataFrame]

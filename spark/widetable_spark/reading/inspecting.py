@@ -16,8 +16,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from widetable import Table
-from widetable_spark.spark_session import session_of
-from widetable_spark.spark_types import arrow_schema, cast_batch, spark_schema
+from widetable_spark.frames.spark_types import arrow_schema, cast_batch, spark_schema
+from widetable_spark.startup.spark_session import session_of
 
 
 def inspect(

@@ -21,8 +21,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from widetable import Catalog, InvalidError
-from widetable_spark.column_path import names_path, path_of
-from widetable_spark.spark_session import session_of
+from widetable_spark.frames.column_path import names_path, path_of
+from widetable_spark.startup.spark_session import session_of
 
 
 def register_catalog(spark: SparkSession, warehouse: str | os.PathLike[str]) -> list[str]:

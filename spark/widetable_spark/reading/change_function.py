@@ -21,8 +21,8 @@ from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult, UserDefinedTableFun
 
 from widetable import InvalidError, Table
 from widetable.connector import checked_storage_options, text
-from widetable_spark.spark_session import session_of
-from widetable_spark.spark_types import arrow_schema, spark_batches, spark_schema
+from widetable_spark.frames.spark_types import arrow_schema, spark_batches, spark_schema
+from widetable_spark.startup.spark_session import session_of
 
 CHANGES_FUNCTION = "widetable_changes"
 

@@ -19,9 +19,9 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from widetable_spark.inserted_nulls import check_left_out
-from widetable_spark.source_options import SourceOptions
-from widetable_spark.task_writer import (
+from widetable_spark.frames.source_options import SourceOptions
+from widetable_spark.writing.inserted_nulls import check_left_out
+from widetable_spark.writing.task_writer import (
     check_nulls,
     discard_failed,
     files_of,

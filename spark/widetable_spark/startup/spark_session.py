@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from widetable.connector import refused
-from widetable_spark.worker_python import check_worker_python
+from widetable_spark.startup.worker_python import check_worker_python
 
 
 def session_of(value: Any) -> SparkSession:

@@ -35,7 +35,7 @@ from pyspark.sql.types import (
 
 from widetable import InvalidError, UnsupportedError
 from widetable.connector import BATCH_BYTES, counted, pieces
-from widetable_spark.spark_version import HAS_TIME, IN_UTC, VERSION
+from widetable_spark.startup.spark_version import HAS_TIME, IN_UTC, VERSION
 
 # As of Spark's own Arrow batches (maxRecordsPerBatch); larger ones were slower where sinks take
 # them (spark.md section 6).

@@ -38,11 +38,12 @@ from widetable.connector import (
     in_form,
     names_of_form,
 )
-from widetable_spark.barrier_position import BarrierPosition
-from widetable_spark.column_path import check_columns
-from widetable_spark.source_options import SourceOptions, check_read_columns
-from widetable_spark.spark_types import arrow_schema, spark_batches
-from widetable_spark.spark_version import (
+from widetable_spark.frames.column_path import check_columns
+from widetable_spark.frames.source_options import SourceOptions, check_read_columns
+from widetable_spark.frames.spark_types import arrow_schema, spark_batches
+from widetable_spark.reading.barrier_position import BarrierPosition
+from widetable_spark.reading.stream_position import StreamPosition
+from widetable_spark.startup.spark_version import (
     HAS_LIMITS,
     VERSION,
     ReadAllAvailable,
@@ -52,8 +53,7 @@ from widetable_spark.spark_version import (
     ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
-from widetable_spark.stream_position import StreamPosition
-from widetable_spark.worker_heap import settle
+from widetable_spark.startup.worker_heap import settle
 
 # Stands for limits that Spark has no class for; those of the options count.
 _ANY_ROWS = 2**63 - 1

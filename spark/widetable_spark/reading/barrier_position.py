@@ -4,7 +4,7 @@
               tables, "table": the identity of the table}
 
 In: offsets as Spark keeps them (JSON dicts). Out: offsets, and what each task reads; rules and errors of
-widetable.operations.barriers.aligned_source. The state of a stream is its offset; which barriers come next is said once for all
+`aligned_source`. The state of a stream is its offset; which barriers come next is said once for all
 sources of the job (`asked_first`). Raises InvalidError for the offset of another table, and for a job that is not
 registered, ConflictError for an offset of before a revision.
 
@@ -28,10 +28,10 @@ from typing import Any, Final
 
 from widetable import Catalog, InvalidError, Table, UnsupportedError
 from widetable.connector import AlignedSource, Limits, StreamRead, revised, table_name
-from widetable_spark.asked_first import AskedFirst
-from widetable_spark.source_options import SourceOptions
-from widetable_spark.spark_version import HAS_LIMITS, VERSION
-from widetable_spark.stream_position import LOOK_SECONDS, packed
+from widetable_spark.frames.source_options import SourceOptions
+from widetable_spark.reading.stream_position import LOOK_SECONDS, packed
+from widetable_spark.startup.source_order import AskedFirst
+from widetable_spark.startup.spark_version import HAS_LIMITS, VERSION
 
 OFFSET_VERSION: Final = 3
 

@@ -15,8 +15,8 @@ from typing import Final
 
 from pyspark import SparkContext
 
-from widetable_spark.java_home import settle_java
-from widetable_spark.worker_python import name_worker_python
+from widetable_spark.startup.java_home import settle_java
+from widetable_spark.startup.worker_python import name_worker_python
 
 # Prefixes of what spark-submit sets for the driver's program, and Spark for each Python worker.
 _STARTED_BY_SPARK: Final = ("PYSPARK_GATEWAY_PORT", "PYTHON_WORKER_FACTORY_")

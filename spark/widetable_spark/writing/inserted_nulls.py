@@ -30,7 +30,7 @@ from typing import Final
 
 from widetable import InvalidError
 from widetable.connector import MERGE_ENGINE, TableSchema
-from widetable_spark.source_options import COLUMNS
+from widetable_spark.frames.source_options import COLUMNS
 
 # Functions for which null is a value like any other.
 _NULL_COUNTS: Final = ("last_value", "first_value")

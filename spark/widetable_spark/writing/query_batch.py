@@ -23,8 +23,13 @@ from widetable.connector import (
     warn_of_new_query,
     whole_number,
 )
-from widetable_spark.source_options import COMMIT_IDENTIFIER, COMMIT_USER, PATH, parse_options
-from widetable_spark.task_writer import QUERY_ID_PROPERTY
+from widetable_spark.frames.source_options import (
+    COMMIT_IDENTIFIER,
+    COMMIT_USER,
+    PATH,
+    parse_options,
+)
+from widetable_spark.writing.task_writer import QUERY_ID_PROPERTY
 
 
 def write_batch(

@@ -29,12 +29,12 @@ from widetable.connector import (
     check_write_columns,
     new_writer,
 )
-from widetable_spark.column_path import names_path
-from widetable_spark.event_time import check_event_time, largest_event_time
-from widetable_spark.inserted_nulls import check_inserted
-from widetable_spark.source_options import COLUMNS, SourceOptions, WatermarkOptions
-from widetable_spark.spark_types import arrow_schema, check_collations, checked_arrow_schema
-from widetable_spark.worker_heap import settle
+from widetable_spark.frames.column_path import names_path
+from widetable_spark.frames.event_time import check_event_time, largest_event_time
+from widetable_spark.frames.source_options import COLUMNS, SourceOptions, WatermarkOptions
+from widetable_spark.frames.spark_types import arrow_schema, check_collations, checked_arrow_schema
+from widetable_spark.startup.worker_heap import settle
+from widetable_spark.writing.inserted_nulls import check_inserted
 
 # A local property that Spark gives to all jobs of a streaming query (spark.md section 3).
 QUERY_ID_PROPERTY = "sql.streaming.queryId"

@@ -1,10 +1,10 @@
 """`lookup_join`: rows of a DataFrame, streaming or not, each with the row of a table that has its key.
 
 One narrow mapInArrow: nothing is shuffled or collected, the session keeps no state, and what comes out is a DataFrame
-like any other. Every task looks its rows' keys up itself, in one snapshot of the table (`derive/lookups/pinned_join.py`).
+like any other. Every task looks its rows' keys up itself, in one snapshot of the table (`pinned_join.py`).
 Which one, decides where the tasks run:
 
-    in a micro-batch      that of the batch's pin, which the first of its tasks makes (`commit/holds/lookup_pin.py`): a new
+    in a micro-batch      that of the batch's pin, which the first of its tasks makes (`lookup_pin.py`): a new
                           batch sees what was committed before it began, a replay joins what it joined before
     elsewhere             the newest one when `lookup_join` was called
 
@@ -54,10 +54,8 @@ from widetable.connector import (
     now_millis,
     refused,
 )
-from widetable_spark.exact_names import plainly_named
-from widetable_spark.late_parts import check_waiting, numbered, take_part
-from widetable_spark.spark_session import session_of
-from widetable_spark.spark_types import (
+from widetable_spark.frames.exact_names import plainly_named
+from widetable_spark.frames.spark_types import (
     arrow_schema,
     cast_batch,
     check_collations,
@@ -65,8 +63,10 @@ from widetable_spark.spark_types import (
     spark_schema,
     with_nullable_voids,
 )
-from widetable_spark.task_writer import QUERY_ID_PROPERTY
-from widetable_spark.worker_heap import settle
+from widetable_spark.joining.late_parts import check_waiting, numbered, take_part
+from widetable_spark.startup.spark_session import session_of
+from widetable_spark.startup.worker_heap import settle
+from widetable_spark.writing.task_writer import QUERY_ID_PROPERTY
 
 BATCH_ID_PROPERTY: Final = "streaming.sql.batchId"
 # Of DataFrames that are no streams, for as long as they run: each holds its snapshot for an hour.

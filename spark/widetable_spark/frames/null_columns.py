@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
-from widetable_spark.exact_names import quoted
+from widetable_spark.frames.exact_names import quoted
 
 _NULLS: Final = "__widetable_nulls"
 
