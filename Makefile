@@ -61,15 +61,15 @@ campaign: $(STAMP) ## A day of histories, faults, damage, kills and a soak, of w
 	  WIDETABLE_WIDE_WRITERS=500 WIDETABLE_WIDE_KEYS=20000 WIDETABLE_PAIRS=all WIDETABLE_PAIR_ROUNDS=4 \
 	  $(VENV) -m pytest --timeout 0 -o faulthandler_timeout=0 tests/histories tests/failing_system tests/damaged_files \
 	  tests/metamorphic tests/pairs tests/spark/test_pairs_of_spark.py tests/kill \
-	  tests/widetable/operations/test_expiry_races.py \
-	  tests/widetable/operations/test_read_histories.py tests/spark/test_asked_first.py tests/meta/test_failover.py \
-	  tests/widetable/test_hostile_arguments.py tests/widetable/derive/test_join_of_many.py \
-	  tests/widetable/operations/test_lookup_of_long_texts.py \
+	  tests/widetable/operations/history/test_expiry_races.py \
+	  tests/widetable/operations/barriers/test_read_histories.py tests/spark/startup/test_source_order.py tests/meta/test_failover.py \
+	  tests/widetable/test_hostile_arguments.py tests/widetable/derive/lookups/test_join_of_many.py \
+	  tests/widetable/operations/queries/test_lookup_of_long_texts.py \
 	  tests/widetable/test_filled_table.py $(ARGS)
 	@$(VENV) -m benchmarks.soak
 
 bank: $(STAMP) ## Ten million transfers through seven jobs of Spark; money is all there in every session over their tables
-	@WIDETABLE_TRANSFERS=10000000 WIDETABLE_LONG_RUN=1 $(VENV) -m pytest --timeout 0 -o faulthandler_timeout=0 tests/spark/test_bank.py $(ARGS)
+	@WIDETABLE_TRANSFERS=10000000 WIDETABLE_LONG_RUN=1 $(VENV) -m pytest --timeout 0 -o faulthandler_timeout=0 tests/spark/jobs/test_bank.py $(ARGS)
 
 model: $(STAMP) ## The model of timestamp barriers, all interleavings in all configurations: 3 minutes, 1.3 GB
 	@WIDETABLE_CAMPAIGN=1 WIDETABLE_MODEL=all $(VENV) -m pytest --timeout 0 -o faulthandler_timeout=0 \

@@ -5,36 +5,40 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from benchmarks import (
-    bench_barriers,
-    bench_barriers_by_clock,
+from benchmarks.engine import (
     bench_commit,
     bench_compact,
     bench_contention,
-    bench_delta_join,
-    bench_derived,
-    bench_freshness,
-    bench_freshness_demo,
     bench_functions,
     bench_growth,
-    bench_lookup,
-    bench_lookup_cache,
-    bench_lookup_changelog,
-    bench_lookup_join,
-    bench_lookup_session,
     bench_many_buckets,
     bench_merge,
     bench_planning,
     bench_requests,
     bench_scan,
     bench_start,
-    bench_stream,
-    bench_stream_join,
     bench_wide_columns,
-    bench_widening,
     bench_write,
 )
 from benchmarks.harness import Row, Size
+from benchmarks.lookups import (
+    bench_lookup,
+    bench_lookup_cache,
+    bench_lookup_changelog,
+    bench_lookup_join,
+    bench_lookup_session,
+)
+from benchmarks.streams import (
+    bench_barriers,
+    bench_barriers_by_clock,
+    bench_delta_join,
+    bench_derived,
+    bench_freshness,
+    bench_freshness_demo,
+    bench_stream,
+    bench_stream_join,
+    bench_widening,
+)
 
 
 class Workload(NamedTuple):

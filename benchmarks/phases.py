@@ -18,13 +18,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from benchmarks import two_groups
-from benchmarks.bench_lookup_changelog import (
+from benchmarks.harness import Size, scratch
+from benchmarks.lookups.bench_lookup_changelog import (
     SHAPES,
     our_pass,
     write_narrow,
     write_wide,
 )
-from benchmarks.harness import Size, scratch
 
 # (module, name in it, phase); a name of two parts is a method. `{thread}`: what is encoded there.
 _PHASES = (

@@ -28,7 +28,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 import widetable as wt
-from tests.conformance_values import (
+from tests.support.models.conformance_values import (
     Case,
     Row,
     case_schema,

@@ -20,10 +20,10 @@ from types import ModuleType
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import spark_home, tiers
-from tests.built_site import built_site
 from tests.object_stores.s3_server import s3_server
-from tests.tallies import Note, lines, note_of
+from tests.support.programs import spark_home, tiers
+from tests.support.programs.built_site import built_site
+from tests.support.programs.tallies import Note, lines, note_of
 
 ROOT = Path(__file__).resolve().parent.parent
 SEED = int(os.environ.get("WIDETABLE_SEED") or random.SystemRandom().randrange(2**32))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.changelog_follower import Follower, change_texts
-from tests.model import Model, Record
-from tests.vectors_file import Case, cases
+from tests.support.models.changelog_follower import Follower, change_texts
+from tests.support.models.model import Model, Record
+from tests.support.tables.vectors_file import Case, cases
 from widetable.schema.table_schema import TableSchema
 
 CASES = [

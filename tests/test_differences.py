@@ -11,10 +11,10 @@ from functools import cache
 
 import pytest
 
-from tests import differences
-from tests.differences import SHOWN_BY
-from tests.pages import ROOT
-from tests.parsed_source import parsed
+from tests.support.models import differences
+from tests.support.models.differences import SHOWN_BY
+from tests.support.programs.pages import ROOT
+from tests.support.programs.parsed_source import parsed
 
 PAGE = "docs/differences-from-paimon.md"
 # Of what `make test` leaves out.
@@ -72,7 +72,7 @@ def test_every_table_of_the_page_is_read() -> None:
 @pytest.mark.parametrize("row", rows())
 def test_a_difference_is_shown_by_a_test(row: str) -> None:
     keys = [key for key in SHOWN_BY if key in row]
-    assert len(keys) == 1, f"tests/differences.py has {keys} for it"
+    assert len(keys) == 1, f"tests/support/models/differences.py has {keys} for it"
     assert any(not marks_of(test) & LEFT_OUT for test in SHOWN_BY[keys[0]]), "none runs always"
 
 

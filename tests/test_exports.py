@@ -13,7 +13,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 import widetable
-from tests.parsed_source import parsed
+from tests.support.programs.parsed_source import parsed
 from widetable.public_names import HOMES, UNLISTED
 
 # The names that scripts outside the project rely on: more may come, these stay.

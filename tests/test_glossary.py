@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.pages import ROOT
+from tests.support.programs.pages import ROOT
 
 PAGE = (ROOT / "docs" / "glossary.md").read_text("utf-8")
 TABLES = [

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.parsed_source import parsed
+from tests.support.programs.parsed_source import parsed
 from tests.test_layers import FOLDERS, modules_of
 
 # What no version of this project changes.

@@ -7,6 +7,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -14,47 +15,19 @@ from typing import NamedTuple
 import pytest
 
 import widetable
-from tests.parsed_source import parsed
+from tests.support.programs.parsed_source import parsed
 from widetable import connector
 
 ROOT = Path(__file__).resolve().parent.parent
 
 # ARCHITECTURE.md, "Packages": a later stage may import an earlier one, never the reverse.
 STAGES = (
-    (
-        "errors",
-        "machine_clock",
-        "row_kind",
-        "counted",
-        "arguments",
-        "moment",
-        "near_word",
-        "warning_code",
-        "warnings_doc",
-        "derived_value",
-        "forked_child",
-        "collector_pause",
-        "not_pickled",
-        "worker_thread",
-    ),
-    (
-        "types",
-        "option",
-        "field_options",
-        "join_options",
-        "retention_options",
-        "tag_options",
-        "barrier_options",
-        "options",
-        "time_zone",
-        "tag_rule",
-        "partition_time",
-        "option_checks",
-        "options_doc",
-    ),
-    ("type_text", "schema", "escaped_text", "job_names", "paths", "schema_rules", "new_schema"),
-    ("derived_options",),
+    ("errors",),
+    ("messages",),
+    ("arguments",),
+    ("runtime",),
     ("storage",),
+    ("schema",),
     ("kernels",),
     ("format",),
     ("merge",),
@@ -64,11 +37,48 @@ STAGES = (
     ("read",),
     ("operations",),
     ("derive",),
-    ("meta",),
+    ("topology",),
     ("table", "catalog", "delta_join", "public_names", "version", "connector"),
     ("warmup",),
     ("cli", "__main__"),
 )
+# The rooms of a package, floor by floor: a room imports itself and the rooms of lower floors. Modules that lie in the
+# package itself have no floor.
+ROOMS = {
+    "widetable.operations": (
+        ("handle",),
+        ("queries", "compaction", "ddl", "history"),
+        ("health", "writes"),
+        ("maintenance", "barriers", "inspection"),
+    ),
+    "widetable.commit": (("notes",), ("snapshots",), ("holds",), ("barriers",), ("transaction",)),
+    "widetable.derive": (
+        ("changes",),
+        ("indexes",),
+        ("joins",),
+        ("widening", "lookups"),
+        ("upkeep",),
+    ),
+    "widetable.cli": (("input",), ("output",), ("actions",)),
+    "widetable_spark": (
+        ("startup",),
+        ("frames",),
+        ("queries",),
+        ("writing", "reading"),
+        ("joining", "jobs"),
+    ),
+}
+FLOOR_OF = {
+    f"{package}.{room}": floor
+    for package, floors in ROOMS.items()
+    for floor, rooms in enumerate(floors)
+    for room in rooms
+}
+# Folders may hold this many modules. Those that are exempt do not divide by hand-drawn lines.
+FULL_FOLDER = 24
+LOOSE_MODULES = 12
+EXEMPT_FOLDERS = {"widetable/format", "widetable/merge", "tests/widetable/format"}
+
 STAGE_OF = {name: index for index, stage in enumerate(STAGES) for name in stage}
 
 # What each package may import besides the standard library.
@@ -145,6 +155,26 @@ def stage_faults(source: str, module: str) -> list[str]:
     return faults
 
 
+def room_of(module: str) -> str | None:
+    """Return the room that a module lies in, dotted; None outside of rooms."""
+    return next((room for room in FLOOR_OF if module.startswith(f"{room}.")), None)
+
+
+def floor_faults(source: str, module: str) -> list[str]:
+    """The imports of a module in a room that point to another room of the same or a higher floor of its package."""
+    own = room_of(module)
+    if own is None:
+        return []
+    faults = []
+    for line, name in imports_of(source, module.rpartition(".")[0]):
+        room = room_of(f"{name}.")
+        if room in (None, own) or room.rpartition(".")[0] != own.rpartition(".")[0]:
+            continue
+        if FLOOR_OF[room] >= FLOOR_OF[own]:
+            faults.append(f"{module}:{line} imports {name}, which is not on a lower floor")
+    return faults
+
+
 def foreign_faults(source: str, module: str, allowed: set[str]) -> list[str]:
     """The imports of a module that its package may not have."""
     return [
@@ -171,6 +201,49 @@ def test_stages_of_the_engine() -> None:
         if module != "widetable.__init__":
             faults += stage_faults(path.read_text(encoding="utf-8"), module)
     assert faults == []
+
+
+@pytest.mark.parametrize("package", ["widetable", "widetable_spark"])
+def test_rooms_import_lower_floors_only(package: str) -> None:
+    faults = []
+    for path, module in modules_of(package):
+        faults += floor_faults(path.read_text(encoding="utf-8"), module)
+    assert faults == []
+    folders = {
+        f"{package}.{'.'.join(path.relative_to(FOLDERS[package]).parts[:-1])}".rstrip(".")
+        for path, _ in modules_of(package)
+    }
+    rooms = {f"{name}.{room}" for name in ROOMS for floor in ROOMS[name] for room in floor}
+    assert {folder for folder in folders if folder.rpartition(".")[0] in ROOMS} <= rooms
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("operations.handle.x", "from widetable.operations.queries.lookup import y"),
+        ("operations.queries.x", "from widetable.operations.ddl import alteration"),
+        ("operations.queries.x", "import widetable.operations.health.audit"),
+        ("commit.notes.x", "from widetable.commit.transaction.committer import Committer"),
+    ],
+)
+def test_an_import_of_a_higher_floor_is_seen(module: str, source: str) -> None:
+    assert len(floor_faults(source, f"widetable.{module}")) == 1
+
+
+def test_an_import_of_a_lower_floor_passes() -> None:
+    source = "from widetable.operations.handle.open_table import OpenTable"
+    for room in ("handle", "queries", "barriers"):
+        assert floor_faults(source, f"widetable.operations.{room}.x") == []
+    assert floor_faults(source, "widetable.table") == []
+
+
+def test_no_folder_is_too_full() -> None:
+    homes = ("widetable", "lookup", "meta", "spark", "tests", "benchmarks", "examples")
+    paths = [path for home in homes for path in (ROOT / home).rglob("*.py")]
+    counts = Counter(str(p.parent.relative_to(ROOT)) for p in paths if p.name != "__init__.py")
+    assert counts["widetable"] <= LOOSE_MODULES
+    assert {n: c for n, c in counts.items() if c > FULL_FOLDER and n not in EXEMPT_FOLDERS} == {}
+    assert all(counts[folder] > FULL_FOLDER for folder in EXEMPT_FOLDERS), "no longer exempt"
 
 
 @pytest.mark.parametrize("package", FOLDERS)

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.page_program import RUN
-from tests.page_tables import PREPARED
-from tests.pages import PAGES, ROOT, Block, blocks, blocks_of, name_of
-from tests.parsed_source import parsed
-from tests.patience import PATIENCE_SECONDS
+from tests.support.faults.patience import PATIENCE_SECONDS
+from tests.support.programs.page_program import RUN
+from tests.support.programs.pages import PAGES, ROOT, Block, blocks, blocks_of, name_of
+from tests.support.programs.parsed_source import parsed
+from tests.support.tables.page_tables import PREPARED
 from tests.test_readme import SUBMIT
 
 # Pages whose blocks in a language another test takes, all of them.
@@ -54,7 +54,7 @@ COMMANDS = {
     "make demo": "tests/examples/test_flights_demo.py::test_the_demo_fills_all_tables_and_finds_wrong_values",
     "make test": "tests/test_pages.py::test_a_page_does_what_it_says",
     "make bench": "tests/benchmarks/test_workloads.py::test_a_workload_runs_at_its_tiny_size",
-    "python -m benchmarks.bench_wide_columns": (
+    "python -m benchmarks.engine.bench_wide_columns": (
         "tests/benchmarks/test_wide_columns_beside_java.py::test_a_run_takes_the_numbers_that_are_given"
     ),
     "spark-class org.apache.spark.deploy.master.Master": (
@@ -144,7 +144,13 @@ def test_a_page_does_what_it_says(
     here = f"{tmp_path}/"
     given, answers = tmp_path / "blocks.json", tmp_path / "printed.json"
     given.write_text(json.dumps([[b.language, b.text.replace("/tmp/", here)] for b in known]))
-    command = [sys.executable, "-m", "tests.page_program", str(given), str(answers)]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.support.programs.page_program",
+        str(given),
+        str(answers),
+    ]
     ran = subprocess.run(
         command,
         env=environment(tmp_path),

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.pages import code
+from tests.support.programs.pages import code
 
 # Of a driver that was started by its path: .venv/bin/python job.py.
 UNSET = ("PATH", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")

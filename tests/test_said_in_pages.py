@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tests.pages import ROOT
+from tests.support.programs.pages import ROOT
 from tests.test_site import messages
 from widetable.cli import app
 from widetable.cli.command import DONE, FAILED, FOUND

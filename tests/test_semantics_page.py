@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
-from tests.pages import ROOT
+from tests.support.programs.pages import ROOT
 
 PAGE = (ROOT / "docs/semantics.md").read_text("utf-8")
 COLUMNS = {"id": "BIGINT", "a": "INT", "b": "INT", "g": "BIGINT", "h": "BIGINT"}

@@ -13,9 +13,9 @@ import pytest
 
 from documentation.reference_page import place_of
 from documentation.site_pages import MODULES
-from tests.browser import NEEDS_BROWSER, browsed
-from tests.pages import PAGES, ROOT, name_of
-from tests.parsed_source import parsed
+from tests.support.programs.browser import NEEDS_BROWSER, browsed
+from tests.support.programs.pages import PAGES, ROOT, name_of
+from tests.support.programs.parsed_source import parsed
 from tests.test_layers import FOLDERS
 from widetable.cli.output.documentation import pages_folder
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.parsed_source import parsed
+from tests.support.programs.parsed_source import parsed
 
 ROOT = Path(__file__).resolve().parent.parent
 FILE_LINES = 450
@@ -40,6 +40,7 @@ COUNTING = {
     "lsm",
     "merge",
     "meta",
+    "topology",
     "operations",
     "read",
     "widetable_spark",

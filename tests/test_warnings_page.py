@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.pages import ROOT
-from tests.parsed_source import parsed
+from tests.support.programs.pages import ROOT
+from tests.support.programs.parsed_source import parsed
 from tests.test_style import PACKAGES, sources
 from widetable.messages import warnings_doc
 from widetable.messages.warning_code import RECORD_KEY, WarningCode, coded, warn

@@ -16,10 +16,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.patience import PATIENCE_SECONDS
+from tests.support.faults.patience import PATIENCE_SECONDS
+from tests.support.faults.unprivileged import read_only, without_privileges
+from tests.support.programs.wheel_environment import (
+    ROOT,
+    built_wheel,
+    environment_without_checkout,
+    succeed,
+)
 from tests.test_readme import examples
-from tests.unprivileged import read_only, without_privileges
-from tests.wheel_environment import ROOT, built_wheel, environment_without_checkout, succeed
 
 pytestmark = pytest.mark.wheel
 
@@ -113,7 +118,9 @@ def test_wheel_shipped_to_the_workers_writes_and_reads(
     worker = environment_without_checkout(tmp_path / "worker")
     # Spark ships archives named .zip; under another name they do not reach the workers' path.
     archive = shutil.copy(wheel, tmp_path / "widetable.zip")
-    program = shutil.copy(ROOT / "tests/wheel_driver.py", tmp_path / "application.py")
+    program = shutil.copy(
+        ROOT / "tests/support/programs/wheel_driver.py", tmp_path / "application.py"
+    )
 
     answer = run(
         driver,

@@ -14,7 +14,7 @@ import numpy as np
 
 import widetable as wt
 from benchmarks import two_groups
-from benchmarks.bench_planning import _named
+from benchmarks.engine.bench_planning import _named
 from benchmarks.harness import child_json
 from benchmarks.scale.asked_requests import measured_requests
 from benchmarks.scale.costs import (

@@ -28,13 +28,13 @@ from benchmarks.bounded_process import (
     run_bounded,
     run_command_bounded,
 )
+from benchmarks.engine.wide_columns_process import BATCH_SEED, READS, WRITES, WRITTEN, Shape, batch
 from benchmarks.harness import ROOT, linked_copy
 from benchmarks.rival import NEWEST, RivalAbsent, java_command
 from benchmarks.wide_columns.sizes import WideShape
-from benchmarks.wide_columns_process import BATCH_SEED, READS, WRITES, WRITTEN, Shape, batch
 
 JAVA: Final = f"Paimon Java {NEWEST}"
-_PROCESS: Final = "benchmarks.wide_columns_process"
+_PROCESS: Final = "benchmarks.engine.wide_columns_process"
 SOURCE: Final = ROOT / "benchmarks" / "rival" / "WideColumns.java"
 _HEAP: Final = "6g"
 _OUT_OF_MEMORY: Final = 3  # the exit status of a JVM with ExitOnOutOfMemoryError

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from benchmarks.bounded_process import Bounds
+from benchmarks.engine.wide_columns_process import TASKS
 from benchmarks.harness import Size
-from benchmarks.wide_columns_process import TASKS
 
 NARROW: Final = 20
 TARGET: Final = 1.3

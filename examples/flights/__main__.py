@@ -18,13 +18,15 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from examples.flights.barrier_report import looks_sentence
 from examples.flights.carrier_hourly import HOURLY_NAME
-from examples.flights.charts import chart_library
 from examples.flights.console import Console
 from examples.flights.dataset import read_dataset, store_dataset
 from examples.flights.facts import join_facts
-from examples.flights.features import (
+from examples.flights.inputs import SEED, make_streams, store_streams
+from examples.flights.pipeline import PipelineRun, StreamRun, run_pipeline
+from examples.flights.report.barrier_report import looks_sentence
+from examples.flights.report.charts import chart_library
+from examples.flights.report.features import (
     SAMPLE_COLUMNS,
     GroupFill,
     cell_text,
@@ -32,20 +34,18 @@ from examples.flights.features import (
     measure_fill,
     percent_text,
 )
-from examples.flights.freshness import measure_freshness
-from examples.flights.history import read_history
-from examples.flights.input_profile import InputProfile, profile_streams
-from examples.flights.inputs import SEED, make_streams, store_streams
-from examples.flights.join_report import lookup_sentence, widened_sentence
-from examples.flights.layer_report import freshness_sentence
-from examples.flights.pipeline import PipelineRun, StreamRun, run_pipeline
-from examples.flights.punctuality import read_carriers
-from examples.flights.report import DemoFindings, render_report
+from examples.flights.report.freshness import measure_freshness
+from examples.flights.report.history import read_history
+from examples.flights.report.input_profile import InputProfile, profile_streams
+from examples.flights.report.join_report import lookup_sentence, widened_sentence
+from examples.flights.report.layer_report import freshness_sentence
+from examples.flights.report.punctuality import read_carriers
+from examples.flights.report.report import DemoFindings, render_report
+from examples.flights.report.widened import read_widened
 from examples.flights.session import start_session
 from examples.flights.tables import DemoTables, create_tables, open_tables
 from examples.flights.verdict import DemoVerdict, judge
 from examples.flights.wide_table import LABEL, TABLE_NAME
-from examples.flights.widened import read_widened
 from examples.flights.workspace import DEFAULT_ROOT, Workspace
 
 _STEP_COUNT = 7

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.bounded_process import Bounds, Exceeded, Finished, run_bounded
-from benchmarks.wide_columns_process import READS, WRITES, Shape, measure
+from benchmarks.engine.wide_columns_process import READS, WRITES, Shape, measure
 
 _SHAPE = Shape(columns=30, rows=100, keys=200, calls=2)
 _IN_SPARK = ("spark write", "spark read", "spark read of one column")  # tests/spark runs these

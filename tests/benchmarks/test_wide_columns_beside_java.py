@@ -8,9 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import bench_wide_columns, harness
-from benchmarks.bench_wide_columns import run_shape
+from benchmarks import harness
 from benchmarks.bounded_process import Bounds, Exceeded, Finished
+from benchmarks.engine import bench_wide_columns
+from benchmarks.engine.bench_wide_columns import run_shape
+from benchmarks.engine.wide_columns_process import Shape, batch, measure
 from benchmarks.rival import NEWEST, RivalAbsent, java_command
 from benchmarks.wide_columns import sides
 from benchmarks.wide_columns.report import WideTask, print_task, rows_of
@@ -23,8 +25,7 @@ from benchmarks.wide_columns.sides import (
     save_batches,
 )
 from benchmarks.wide_columns.sizes import JavaPart, WideShape
-from benchmarks.wide_columns_process import Shape, batch, measure
-from tests.interop.java_session import NEEDS_JAVA
+from tests.interop.java.java_session import NEEDS_JAVA
 
 _BOUNDS = Bounds(250, 8 << 30)
 _PART = {"write-only": JavaPart(30, 1)}

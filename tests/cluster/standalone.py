@@ -23,8 +23,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.patience import wait_for
-from tests.wheel_environment import environment_without_checkout
+from tests.support.faults.patience import wait_for
+from tests.support.programs.wheel_environment import environment_without_checkout
 
 _DAEMONS = "org.apache.spark.deploy"
 _CORES = 4

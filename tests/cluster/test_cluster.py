@@ -21,8 +21,8 @@ import widetable as wt
 from tests.cluster.job import ENOUGH, KEYS, value_of
 from tests.cluster.standalone import Cluster, kill_tree, standalone
 from tests.object_stores.s3_server import BUCKET, environment, s3_server
-from tests.patience import PATIENCE_SECONDS, wait_for
-from tests.wheel_environment import ROOT, built_wheel
+from tests.support.faults.patience import PATIENCE_SECONDS, wait_for
+from tests.support.programs.wheel_environment import ROOT, built_wheel
 from widetable.format.snapshot import Snapshot
 from widetable.storage.remote import store_client
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 import widetable as wt
-from tests.plain_rows import row_texts
+from tests.support.models.plain_rows import row_texts
 from widetable.commit.holds.read_lease import hold
 from widetable.commit.holds.retired_snapshots import RetiredSnapshots
 from widetable.commit.snapshots.manifest_cache import MANIFEST_CACHE

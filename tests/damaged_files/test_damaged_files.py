@@ -17,7 +17,7 @@ import pytest
 
 import widetable as wt
 from tests.damaged_files.lived_in import KINDS, Lived, batch
-from tests.tallies import Note
+from tests.support.programs.tallies import Note
 from widetable.commit.notes import skipped_files as passed_over
 from widetable.commit.snapshots import snapshot_store
 from widetable.commit.snapshots.manifest_cache import MANIFEST_CACHE

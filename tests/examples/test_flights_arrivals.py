@@ -12,7 +12,7 @@ from examples.flights.arrivals import Arrivals
 from examples.flights.inputs import store_streams
 from examples.flights.wide_table import STREAMS
 from examples.flights.workspace import Workspace
-from tests.patience import wait_for
+from tests.support.faults.patience import wait_for
 
 COUNTS = {group.name: 2 + number for number, group in enumerate(STREAMS)}
 ROWS = 10

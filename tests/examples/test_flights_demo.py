@@ -16,11 +16,11 @@ from examples.flights.barrier_looks import BARRIER_TABLES
 from examples.flights.carrier_hourly import HOURLY_NAME
 from examples.flights.departure_weather import DEPARTURES_NAME, DEPARTURES_SCHEMA
 from examples.flights.dimensions import PLANES
-from examples.flights.freshness import NO_BATCH
 from examples.flights.inputs import FILE_COUNTS
+from examples.flights.report.freshness import NO_BATCH
 from examples.flights.second_layer import JOB
 from examples.flights.wide_table import GROUPS, STREAMS, TABLE_NAME, TABLE_SCHEMA, WIDENER_USER
-from tests.patience import PATIENCE_SECONDS
+from tests.support.faults.patience import PATIENCE_SECONDS
 from widetable.format.snapshot import Snapshot
 
 ROOT = Path(__file__).parents[2]

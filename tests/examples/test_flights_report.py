@@ -16,11 +16,14 @@ import widetable as wt
 from examples.flights.audit import Audit, Difference
 from examples.flights.barrier_looks import BarrierLook, LooksTaken, Totals
 from examples.flights.carrier_hourly import HOURLY_NAME
-from examples.flights.charts import Series, curve_chart
 from examples.flights.departure_weather import DEPARTURES_NAME
-from examples.flights.features import SAMPLE_COLUMNS, GroupFill
-from examples.flights.freshness import Freshness, Journey
-from examples.flights.history import (
+from examples.flights.maintainer import CompactionRound
+from examples.flights.micro_batch import MicroBatch
+from examples.flights.pipeline import PipelineRun, StreamRun
+from examples.flights.report.charts import Series, curve_chart
+from examples.flights.report.features import SAMPLE_COLUMNS, GroupFill
+from examples.flights.report.freshness import Freshness, Journey
+from examples.flights.report.history import (
     MAINTAINER,
     SECOND_LAYER,
     Bucket,
@@ -29,17 +32,14 @@ from examples.flights.history import (
     History,
     Told,
 )
-from examples.flights.input_profile import InputProfile
-from examples.flights.maintainer import CompactionRound
-from examples.flights.micro_batch import MicroBatch
-from examples.flights.pipeline import PipelineRun, StreamRun
-from examples.flights.punctuality import CarrierTable, Punctuality
-from examples.flights.report import DemoFindings, render_report
+from examples.flights.report.input_profile import InputProfile
+from examples.flights.report.punctuality import CarrierTable, Punctuality
+from examples.flights.report.report import DemoFindings, render_report
+from examples.flights.report.widened import Widened
 from examples.flights.second_layer import LayerRun, Restart
 from examples.flights.verdict import DemoVerdict
 from examples.flights.weather_first import LOOKUP
 from examples.flights.wide_table import COLUMN_GROUPS, GROUPS, STREAMS, TABLE_NAME
-from examples.flights.widened import Widened
 
 KINDS = ("+I", "-U", "+U", "-D")
 VEGA_LITE = "https://vega.github.io/schema/vega-lite/v6.json"

@@ -16,7 +16,9 @@ from examples.flights.audit import audit_hourly, expected_hourly
 from examples.flights.barrier_looks import Totals, astray, totals_of_flights
 from examples.flights.carrier_hourly import HOURLY_KEY, HOURLY_SCHEMA, SUMS
 from examples.flights.dataset import read_dataset
-from examples.flights.freshness import (
+from examples.flights.inputs import FILE_COUNTS, make_streams, store_streams
+from examples.flights.pipeline import PipelineRun
+from examples.flights.report.freshness import (
     NO_BATCH,
     STAGES,
     Freshness,
@@ -24,14 +26,12 @@ from examples.flights.freshness import (
     level0_moves,
     measure_freshness,
 )
-from examples.flights.history import read_history
-from examples.flights.inputs import FILE_COUNTS, make_streams, store_streams
-from examples.flights.pipeline import PipelineRun
-from examples.flights.punctuality import read_carriers
+from examples.flights.report.history import read_history
+from examples.flights.report.punctuality import read_carriers
+from examples.flights.report.widened import read_widened
 from examples.flights.tables import DemoTables, open_tables
 from examples.flights.verdict import judge
 from examples.flights.wide_table import TABLE_NAME, WIDENER_USER
-from examples.flights.widened import read_widened
 from examples.flights.workspace import Workspace
 from tests.examples.plain_pipeline import INTERVAL_MILLIS, fill_tables, join_by_dictionaries
 

@@ -22,8 +22,8 @@ from tests.failing_system.workload import (
     path_of,
     user,
 )
-from tests.kept_rows import leftovers
 from tests.kill.workload import batch
+from tests.support.models.kept_rows import leftovers
 from widetable.commit.snapshots.manifest_cache import MANIFEST_CACHE
 
 

@@ -24,7 +24,7 @@ import widetable as wt
 from tests.failing_system.faults import Call, Fault, Mode, build_shim, faults_of
 from tests.failing_system.outcome import check
 from tests.failing_system.workload import create
-from tests.tallies import Note
+from tests.support.programs.tallies import Note
 
 FAULTS = os.environ.get("WIDETABLE_SYSTEM_FAULTS", "14")
 ROOT = Path(__file__).resolve().parent.parent.parent

@@ -21,7 +21,7 @@ import pytest
 
 from benchmarks.rival import jar
 from tests.object_stores.s3_server import free_port
-from tests.patience import wait_for
+from tests.support.faults.patience import wait_for
 from widetable.errors import StorageError
 from widetable.storage.remote.hdfs import HdfsFileIO
 

@@ -15,7 +15,7 @@ import pytest
 
 from tests.hdfs.hdfs_server import NEEDS_HDFS
 from tests.object_stores.test_more_stores import one_of_many
-from tests.patience import wait_for
+from tests.support.faults.patience import wait_for
 from widetable.errors import InvalidError, NotFoundError, StorageError
 from widetable.storage.locate import locate
 from widetable.storage.remote.hdfs import HdfsFileIO

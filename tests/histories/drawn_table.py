@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from tests.bit_patterns import FLAT, draw_column, draw_type
 from tests.histories.oracle import Group, Rules
+from tests.support.models.bit_patterns import FLAT, draw_column, draw_type
 
 KEYS = 6
 # Floats have no text that all versions of Java agree on, binaries none at all.

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
-from tests.bit_patterns import cells
 from tests.histories.drawn_table import KEYS, DrawnTable
 from tests.histories.oracle import Key, Oracle, Row
-from tests.turned_clock import MINUTE_MILLIS, YEAR_MILLIS
+from tests.support.faults.turned_clock import MINUTE_MILLIS, YEAR_MILLIS
+from tests.support.models.bit_patterns import cells
 from widetable.commit.notes.clock import SystemClock
 
 USERS = ("left", "right", "third")

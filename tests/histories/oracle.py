@@ -1,7 +1,7 @@
 """The laws of docs/decisions 0001 and 0003, record by record: a table holds all its records, each in normal form,
 merged from scratch in their order.
 
-Values are cells (`tests.bit_patterns.cells`), compared as they are: by bits, all NaNs one. Knows nothing of the engine.
+Values are cells (`bit_patterns.cells`), compared as they are: by bits, all NaNs one. Knows nothing of the engine.
 """
 
 from __future__ import annotations

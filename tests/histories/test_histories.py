@@ -14,7 +14,7 @@ import pytest
 
 from tests.histories.drawn_table import draw_table
 from tests.histories.history import History
-from tests.tallies import Note
+from tests.support.programs.tallies import Note
 
 HISTORIES = int(os.environ.get("WIDETABLE_HISTORIES", "3"))
 STEPS = int(os.environ.get("WIDETABLE_HISTORY_STEPS", "10"))

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import widetable as wt
-from tests.tallies import Note
+from tests.support.programs.tallies import Note
 
 LONG = int(os.environ.get("WIDETABLE_LONG_VALUE", "1000000"))
 SCHEMA = pa.schema(

@@ -20,7 +20,7 @@ from pypaimon import CatalogFactory
 from pypaimon.schema.data_types import DataTypeParser
 from pypaimon.schema.schema_change import SchemaChange
 
-from tests.plain_rows import plain, python_rows
+from tests.support.models.plain_rows import plain, python_rows
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:

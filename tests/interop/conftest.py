@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
-from tests.interop.java_process import JavaProcess
-from tests.patience import PATIENCE_SECONDS
-from tests.plain_rows import row_texts
+from tests.interop.java.java_process import JavaProcess
+from tests.support.faults.patience import PATIENCE_SECONDS
+from tests.support.models.plain_rows import row_texts
 
 Reader = Callable[..., list[str]]
 # pypaimon's options of its native engine.

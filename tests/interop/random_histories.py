@@ -21,9 +21,9 @@ from hypothesis import reject
 from hypothesis import strategies as st
 
 import widetable as wt
-from tests.model import Row
-from tests.plain_rows import plain, python_rows, row_texts
-from tests.random_table import (
+from tests.support.models.model import Row
+from tests.support.models.plain_rows import plain, python_rows, row_texts
+from tests.support.models.random_table import (
     NAME,
     TableSpec,
     column_changes,
@@ -33,7 +33,7 @@ from tests.random_table import (
     stamped_commits,
     table_specs,
 )
-from tests.strategies import Commit
+from tests.support.models.strategies import Commit
 from widetable.operations.handle.compaction_threads import wait_for_compactions
 from widetable.schema.table_schema import ROW_KIND_COLUMN, TableSchema
 from widetable.storage.paths import table_root

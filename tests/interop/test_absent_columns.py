@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import widetable as wt
-from tests.changelog_follower import Follower, changes_of
 from tests.interop.conftest import NATIVE, PypaimonProcess
-from tests.plain_rows import row_texts
+from tests.support.models.changelog_follower import Follower, changes_of
+from tests.support.models.plain_rows import row_texts
 
 pytestmark = pytest.mark.interop
 

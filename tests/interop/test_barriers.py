@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
-from tests.barrier_tables import NAME, new_table, plain_table
-from tests.later_barriers import put
-from tests.plain_rows import row_texts
+from tests.support.models.plain_rows import row_texts
+from tests.support.tables.barrier_tables import NAME, new_table, plain_table
+from tests.support.tables.later_barriers import put
 from widetable.errors import NotFoundError
 
 pytestmark = pytest.mark.interop

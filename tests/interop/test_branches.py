@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
-from tests.branched import Rows, create, expire_all, opened, put, rows_of
 from tests.interop.conftest import PypaimonProcess
-from tests.plain_rows import row_texts
+from tests.support.models.plain_rows import row_texts
+from tests.support.tables.branched import Rows, create, expire_all, opened, put, rows_of
 
 pytestmark = pytest.mark.interop
 Reader = Callable[..., list[str]]

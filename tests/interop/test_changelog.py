@@ -16,10 +16,10 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
-from tests.changelog_follower import Follower, change_texts, changes_of
 from tests.interop.conftest import PypaimonProcess
-from tests.model import Record
-from tests.plain_rows import plain
+from tests.support.models.changelog_follower import Follower, change_texts, changes_of
+from tests.support.models.model import Record
+from tests.support.models.plain_rows import plain
 
 pytestmark = pytest.mark.interop
 

@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 
 from tests.interop.test_pypaimon import ours
-from tests.widetable.operations.damaged_table import create, damage_group, live, path_of, rows
+from tests.widetable.operations.health.damaged_table import (
+    create,
+    damage_group,
+    live,
+    path_of,
+    rows,
+)
 
 pytestmark = pytest.mark.interop
 Reader = Callable[..., list[str]]

@@ -9,7 +9,14 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
-from tests.kept_rows import KeptRows, batch, expire_all, leftovers, lived_in_table, rows
+from tests.support.models.kept_rows import (
+    KeptRows,
+    batch,
+    expire_all,
+    leftovers,
+    lived_in_table,
+    rows,
+)
 
 pytestmark = pytest.mark.interop
 Reader = Callable[..., list[str]]

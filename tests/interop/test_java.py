@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
-from tests.aggregates import function_of
-from tests.changelog_follower import changes_of
-from tests.interop.java_process import JavaProcess, JavaTable
-from tests.interop.java_session import NEEDS_JAVA, client_of, java_rows, our_rows
+from tests.interop.java.java_process import JavaProcess, JavaTable
+from tests.interop.java.java_session import NEEDS_JAVA, client_of, java_rows, our_rows
 from tests.interop.random_histories import History, has_plain_keys, history, table_folder
 from tests.interop.test_changelog import by_key
-from tests.random_table import TableSpec, changelog_specs, functions_of, table_specs
-from tests.strategies import drawn_snapshot
+from tests.support.models.aggregates import function_of
+from tests.support.models.changelog_follower import changes_of
+from tests.support.models.random_table import TableSpec, changelog_specs, functions_of, table_specs
+from tests.support.models.strategies import drawn_snapshot
 
 TABLES: Final = int(os.environ.get("WIDETABLE_INTEROP_TABLES", "1200"))
 pytestmark = [pytest.mark.interop, NEEDS_JAVA]

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
-from tests.changelog_follower import Follower
-from tests.interop.java_process import JavaProcess, JavaRefused, JavaTable
-from tests.interop.java_session import NEEDS_JAVA, texts_of
-from tests.patience import PATIENCE_SECONDS
+from tests.interop.java.java_process import JavaProcess, JavaRefused, JavaTable
+from tests.interop.java.java_session import NEEDS_JAVA, texts_of
+from tests.support.faults.patience import PATIENCE_SECONDS
+from tests.support.models.changelog_follower import Follower
 
 pytestmark = [pytest.mark.interop, NEEDS_JAVA]
 

@@ -21,8 +21,8 @@ from tests.interop.differing_cases import (
     table_of,
     without_a_value,
 )
-from tests.interop.java_process import JavaProcess, JavaRefused, JavaTable
-from tests.interop.java_session import NEEDS_JAVA
+from tests.interop.java.java_process import JavaProcess, JavaRefused, JavaTable
+from tests.interop.java.java_session import NEEDS_JAVA
 
 pytestmark = [pytest.mark.interop, NEEDS_JAVA]
 

@@ -12,10 +12,17 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
-from tests.interop.java_process import JavaProcess, JavaRefused, JavaTable
-from tests.interop.java_session import NEEDS_JAVA, texts_of
-from tests.nested_columns import Value, arrow_rows, drawn, drawn_change, new_table, plain
-from tests.tallies import Note
+from tests.interop.java.java_process import JavaProcess, JavaRefused, JavaTable
+from tests.interop.java.java_session import NEEDS_JAVA, texts_of
+from tests.support.models.nested_columns import (
+    Value,
+    arrow_rows,
+    drawn,
+    drawn_change,
+    new_table,
+    plain,
+)
+from tests.support.programs.tallies import Note
 
 pytestmark = [pytest.mark.interop, NEEDS_JAVA]
 

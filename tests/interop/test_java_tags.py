@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
-from tests.dated_snapshots import dated_table
-from tests.interop.java_process import JavaProcess, JavaTable
-from tests.interop.java_session import NEEDS_JAVA
+from tests.interop.java.java_process import JavaProcess, JavaTable
+from tests.interop.java.java_session import NEEDS_JAVA
+from tests.support.tables.dated_snapshots import dated_table
 
 pytestmark = [pytest.mark.interop, NEEDS_JAVA]
 TABLES, COMMITS = 12, 12

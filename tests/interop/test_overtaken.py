@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 
 import widetable as wt
 from tests.interop.conftest import NATIVE, PypaimonProcess
-from tests.interop.java_process import JavaProcess
-from tests.interop.java_session import NEEDS_JAVA, java_rows, texts_of
+from tests.interop.java.java_process import JavaProcess
+from tests.interop.java.java_session import NEEDS_JAVA, java_rows, texts_of
 from tests.interop.random_histories import has_plain_keys, may_lack_a_value, table_folder
 from tests.interop.test_random_tables import is_row_served, is_served
-from tests.overlapping import Overlapping
-from tests.overtaken import SCHEMA, SHAPES, Overtaken, Row
-from tests.plain_rows import python_rows, row_texts
-from tests.random_table import TableSpec, functions_of, make, table_specs
+from tests.support.models.overlapping import Overlapping
+from tests.support.models.overtaken import SCHEMA, SHAPES, Overtaken, Row
+from tests.support.models.plain_rows import python_rows, row_texts
+from tests.support.models.random_table import TableSpec, functions_of, make, table_specs
 
 pytestmark = pytest.mark.interop
 

@@ -14,7 +14,7 @@ import pytest
 
 import widetable as wt
 from tests.interop.conftest import NATIVE, PypaimonProcess
-from tests.plain_rows import row_texts
+from tests.support.models.plain_rows import row_texts
 
 pytestmark = pytest.mark.interop
 Reader = Callable[..., list[str]]

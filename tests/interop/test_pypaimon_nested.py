@@ -11,9 +11,16 @@ import widetable as wt
 from tests.interop.alter_steps import alter_steps
 from tests.interop.conftest import PypaimonProcess
 from tests.interop.test_pypaimon import ours
-from tests.nested_columns import arrow_rows, by_key, drawn, drawn_change, new_table, plain
-from tests.plain_rows import row_texts
-from tests.tallies import Note
+from tests.support.models.nested_columns import (
+    arrow_rows,
+    by_key,
+    drawn,
+    drawn_change,
+    new_table,
+    plain,
+)
+from tests.support.models.plain_rows import row_texts
+from tests.support.programs.tallies import Note
 
 pytestmark = pytest.mark.interop
 

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
-from tests.aggregates import function_of
 from tests.interop.conftest import NATIVE, PypaimonProcess
 from tests.interop.random_histories import (
     History,
@@ -20,9 +19,10 @@ from tests.interop.random_histories import (
     history,
     table_folder,
 )
-from tests.model import Row
-from tests.plain_rows import row_texts
-from tests.random_table import TableSpec, table_specs
+from tests.support.models.aggregates import function_of
+from tests.support.models.model import Row
+from tests.support.models.plain_rows import row_texts
+from tests.support.models.random_table import TableSpec, table_specs
 from widetable.schema.table_schema import TableSchema
 
 pytestmark = pytest.mark.interop

@@ -136,7 +136,7 @@ class Campaign:
         paths = os.pathsep.join([str(ROOT), str(ROOT / "lookup"), str(ROOT / "spark")])
         with open(self.work / "out.txt", "ab") as out:
             return subprocess.Popen(
-                [sys.executable, str(HERE / "spark_writer.py"), *arguments],
+                [sys.executable, str(HERE / "programs/spark_writer.py"), *arguments],
                 stdout=out,
                 stderr=out,
                 env={

@@ -35,13 +35,15 @@ def start(
     out: Path,
     environment: Mapping[str, str] | None = None,
 ) -> BaseProcess:
-    """Run `main()` of tests/kill/SCRIPT.py with these arguments. out: where it prints, behind what is there.
+    """Run `main()` of tests/kill/programs/SCRIPT.py with these arguments. out: where it prints, behind what is there.
 
     Its `exitcode` is None while it runs, and -9 after a kill.
     """
     assert script in SCRIPTS
     context = get_context("forkserver")
-    context.set_forkserver_preload([*(f"tests.kill.{name}" for name in SCRIPTS), *_IMPORTED_LATE])
+    context.set_forkserver_preload(
+        [*(f"tests.kill.programs.{name}" for name in SCRIPTS), *_IMPORTED_LATE]
+    )
     process = context.Process(
         target=_run, args=(script, list(arguments), str(out), dict(environment or {}))
     )
@@ -55,4 +57,4 @@ def _run(script: str, arguments: list[str], out: str, environment: dict[str, str
         os.dup2(file, standard)
     os.environ.update(environment)
     sys.argv = [script, *arguments]
-    importlib.import_module(f"tests.kill.{script}").main()
+    importlib.import_module(f"tests.kill.programs.{script}").main()

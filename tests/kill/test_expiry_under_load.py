@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 import widetable as wt
-from tests.kept_rows import age, leftovers, rows
 from tests.kill.processes import start
 from tests.kill.workload import batch, expected_rows, table_options, table_schema
-from tests.patience import PATIENCE_SECONDS
-from tests.tallies import Note
+from tests.support.faults.patience import PATIENCE_SECONDS
+from tests.support.models.kept_rows import age, leftovers, rows
+from tests.support.programs.tallies import Note
 
 WRITERS, BATCHES, EXPIRERS, KILLS, TAGS = 2, 12, 2, 4, 8
 OPTIONS = {

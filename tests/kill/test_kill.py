@@ -19,10 +19,10 @@ from tests.kill.campaign import Campaign
 from tests.kill.killing_caches import CACHE_POINTS
 from tests.kill.killing_file_io import CHANGELOG_POINTS, POINTS
 from tests.kill.outcome import audit_changelog, audit_rows
-from tests.kill.reader import READER_POINTS
+from tests.kill.programs.reader import READER_POINTS
 from tests.kill.workload import batch, table_options, table_schema, totals_schema
-from tests.patience import PATIENCE_SECONDS
-from tests.tallies import Note
+from tests.support.faults.patience import PATIENCE_SECONDS
+from tests.support.programs.tallies import Note
 
 KILLS = int(os.environ.get("WIDETABLE_KILLS", "48"))
 SPARK_KILLS = int(os.environ.get("WIDETABLE_SPARK_KILLS", "2"))

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 import widetable as wt
-from tests.derived_job import sink_table, source_table
-from tests.kill.barrier_program import ROWS, SINK, SOURCES
 from tests.kill.processes import start
-from tests.patience import PATIENCE_SECONDS
-from tests.tallies import Note
+from tests.kill.programs.barrier_program import ROWS, SINK, SOURCES
+from tests.support.faults.patience import PATIENCE_SECONDS
+from tests.support.programs.tallies import Note
+from tests.support.tables.derived_job import sink_table, source_table
 from widetable.errors import NotFoundError
 
 ROUNDS = 3

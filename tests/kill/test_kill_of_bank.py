@@ -18,13 +18,13 @@ from pathlib import Path
 import pytest
 
 import widetable as wt
-from tests.background import going_on
-from tests.bank import ACCOUNTS, balances, original, simplified
-from tests.kill.bank_writer import CREDITS, DEBITS, INTERVAL
 from tests.kill.killing_file_io import POINTS
 from tests.kill.processes import start
-from tests.patience import PATIENCE_SECONDS
-from tests.tallies import Note
+from tests.kill.programs.bank_writer import CREDITS, DEBITS, INTERVAL
+from tests.support.faults.background import going_on
+from tests.support.faults.patience import PATIENCE_SECONDS
+from tests.support.programs.tallies import Note
+from tests.support.tables.bank import ACCOUNTS, balances, original, simplified
 from widetable.errors import NotFoundError
 from widetable.operations.handle.barrier_scan import barrier_changes
 

@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 
 import widetable as wt
-from tests.background import going_on
-from tests.derived_job import source_table
-from tests.kill.derived_stream import COUNTS, GROUPS, SUMS
-from tests.patience import PATIENCE_SECONDS
-from tests.tallies import Note
+from tests.kill.programs.derived_stream import COUNTS, GROUPS, SUMS
+from tests.support.faults.background import going_on
+from tests.support.faults.patience import PATIENCE_SECONDS
+from tests.support.programs.tallies import Note
+from tests.support.tables.derived_job import source_table
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 KILLS = int(os.environ.get("WIDETABLE_SPARK_KILLS", "1"))
@@ -122,7 +122,7 @@ def test_a_derived_job_that_is_killed_loses_and_doubles_nothing(
         with (tmp_path / "err").open("w") as err:
             program = subprocess.Popen(
                 [
-                    *(sys.executable, "-m", "tests.kill.derived_stream"),
+                    *(sys.executable, "-m", "tests.kill.programs.derived_stream"),
                     *(*map(str, places), str(publish), rng.choice(("before", "after"))),
                 ],
                 cwd=ROOT,

@@ -15,12 +15,12 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
-from tests.joined import A, B, changes, newest
-from tests.kill.joiner import JOINER_POINTS
 from tests.kill.killing_file_io import POINTS
 from tests.kill.processes import start
-from tests.patience import PATIENCE_SECONDS
-from tests.tallies import Note
+from tests.kill.programs.joiner import JOINER_POINTS
+from tests.support.faults.patience import PATIENCE_SECONDS
+from tests.support.programs.tallies import Note
+from tests.support.tables.joined import A, B, changes, newest
 
 KILLS = int(os.environ.get("WIDETABLE_JOIN_KILLS", "6"))
 JOINERS, KEYS = 2, 12

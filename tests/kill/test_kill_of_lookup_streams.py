@@ -23,10 +23,10 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
-from tests.kill.lookup_stream import POINTS, RETRY_BATCHES, SINK
-from tests.patience import PATIENCE_SECONDS
-from tests.spark.joined_query import drop
-from tests.tallies import Note
+from tests.kill.programs.lookup_stream import POINTS, RETRY_BATCHES, SINK
+from tests.spark.joining.joined_query import drop
+from tests.support.faults.patience import PATIENCE_SECONDS
+from tests.support.programs.tallies import Note
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 QUERY_KILLS = int(os.environ.get("WIDETABLE_SPARK_KILLS", "1"))
@@ -120,7 +120,7 @@ def writing(rng: random.Random, now: wt.Table, slow: wt.Table) -> Iterator[None]
 
 def run_to_its_end(arguments: list[str]) -> int:
     """How often the query was killed."""
-    program = [sys.executable, "-m", "tests.kill.lookup_stream", *arguments]
+    program = [sys.executable, "-m", "tests.kill.programs.lookup_stream", *arguments]
     deadline, killed = time.monotonic() + DEADLINE_SECONDS, 0
     while True:
         left_seconds = deadline - time.monotonic()

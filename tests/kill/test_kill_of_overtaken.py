@@ -13,11 +13,11 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
-from tests.kill.overtaken_writer import BY
 from tests.kill.processes import start
-from tests.overtaken import SCHEMA, rows, written
-from tests.patience import PATIENCE_SECONDS
-from tests.tallies import Note
+from tests.kill.programs.overtaken_writer import BY
+from tests.support.faults.patience import PATIENCE_SECONDS
+from tests.support.models.overtaken import SCHEMA, rows, written
+from tests.support.programs.tallies import Note
 from widetable.storage.local import LocalFileIO
 
 IO = LocalFileIO(fsync=False)

@@ -17,8 +17,8 @@ from tests.kill.campaign import Campaign
 from tests.kill.killing_file_io import POINTS
 from tests.kill.outcome import audit_changelog, audit_rows
 from tests.kill.workload import table_options, table_schema, totals_schema
-from tests.patience import PATIENCE_SECONDS
-from tests.tallies import Note
+from tests.support.faults.patience import PATIENCE_SECONDS
+from tests.support.programs.tallies import Note
 from widetable.commit.snapshots.committed import RESCALED
 from widetable.format.snapshot import Snapshot
 

@@ -18,9 +18,9 @@ import pytest
 
 from tests.kill.killing_file_io import CHANGELOG_POINTS, POINTS
 from tests.kill.processes import start
-from tests.patience import PATIENCE_SECONDS
-from tests.tallies import Note
-from tests.widetable.derive.shop import Shop
+from tests.support.faults.patience import PATIENCE_SECONDS
+from tests.support.programs.tallies import Note
+from tests.widetable.derive.widening.shop import Shop
 
 KILLS = max(int(os.environ.get("WIDETABLE_KILLS", "48")) // 3, 8)
 DEADLINE_SECONDS = PATIENCE_SECONDS + 60 * KILLS

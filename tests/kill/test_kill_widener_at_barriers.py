@@ -16,9 +16,9 @@ import pytest
 
 from tests.kill.killing_file_io import CHANGELOG_POINTS, POINTS
 from tests.kill.processes import start
-from tests.patience import PATIENCE_SECONDS
-from tests.tallies import Note
-from tests.widetable.derive.orders import INTERVAL, WIDENER, Orders
+from tests.support.faults.patience import PATIENCE_SECONDS
+from tests.support.programs.tallies import Note
+from tests.widetable.derive.widening.orders import INTERVAL, WIDENER, Orders
 from widetable.errors import NotFoundError
 
 KILLS = max(int(os.environ.get("WIDETABLE_KILLS", "48")) // 8, 5)

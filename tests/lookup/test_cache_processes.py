@@ -16,7 +16,6 @@ import pytest
 
 import widetable as wt
 from tests.conftest import ROOT
-from tests.forked import in_a_child
 from tests.lookup.cache_files import (
     build,
     caches_on_disk,
@@ -25,6 +24,7 @@ from tests.lookup.cache_files import (
     table_at,
     temporaries_on_disk,
 )
+from tests.support.faults.forked import in_a_child
 from widetable.schema import options as opt
 from widetable_lookup import cache_space, process_caches
 

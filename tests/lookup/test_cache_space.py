@@ -14,7 +14,6 @@ from typing import NoReturn
 
 import pytest
 
-from tests.forked import in_a_child
 from tests.lookup.cache_files import (
     COLUMNS,
     build,
@@ -28,6 +27,7 @@ from tests.lookup.cache_files import (
     temporaries_on_disk,
     text_keys,
 )
+from tests.support.faults.forked import in_a_child
 from widetable.schema import options as opt
 from widetable.write.table_state import TableState
 from widetable_lookup import (

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.patience import PATIENCE_SECONDS
+from tests.support.faults.patience import PATIENCE_SECONDS
 
 ROOT = Path(__file__).resolve().parents[2]
 CHILDREN = os.environ.get("WIDETABLE_CHILDREN", "4")
@@ -20,7 +20,7 @@ CHILDREN = os.environ.get("WIDETABLE_CHILDREN", "4")
 _EXITS = """
 import os, sys, warnings
 warnings.simplefilter("ignore")
-from tests.forking_process import KEYS, create, rows
+from tests.support.faults.forking_process import KEYS, create, rows
 table = create(sys.argv[1], "t")
 for number in range(3):
     table.write(rows(number))
@@ -53,4 +53,4 @@ def test_a_child_of_a_process_with_caches_writes_and_exits(tmp_path: Path) -> No
 
 @pytest.mark.usefixtures("cache_directory")
 def test_children_of_a_process_with_threads_at_work_write_and_read(tmp_path: Path) -> None:
-    run("-m", "tests.forking_process", str(tmp_path), CHILDREN)
+    run("-m", "tests.support.faults.forking_process", str(tmp_path), CHILDREN)

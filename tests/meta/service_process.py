@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import requests
 
-from tests.patience import PATIENCE_SECONDS, wait_for
+from tests.support.faults.patience import PATIENCE_SECONDS, wait_for
 from widetable_meta import MetaClient
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 import widetable as wt
-from tests.barrier_tables import NAME, new_table
-from tests.forked import in_a_child
-from tests.hostile_values import hostile_values
 from tests.meta.service_process import Service, end_patience, serving
 from tests.meta.test_failover import TABLES, Committing
+from tests.support.faults.forked import in_a_child
+from tests.support.models.hostile_values import hostile_values
+from tests.support.tables.barrier_tables import NAME, new_table
 from tests.widetable.cli.test_meta import fill
 from widetable.operations.barriers.barrier_listing import ShownBarriers
 from widetable.topology.meta_service import ServiceSession

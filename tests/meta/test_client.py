@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import widetable as wt
-from tests.hostile_values import hostile_values
 from tests.meta.service_process import Service, serving
-from tests.patience import wait_for
+from tests.support.faults.patience import wait_for
+from tests.support.models.hostile_values import hostile_values
 from tests.widetable.cli.test_meta import fill
 from widetable_meta import MetaClient
 

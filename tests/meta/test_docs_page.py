@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from tests.meta.service_process import environment, serving
-from tests.page_program import RUN, python
-from tests.pages import ROOT, blocks
+from tests.support.programs.page_program import RUN, python
+from tests.support.programs.pages import ROOT, blocks
 
 PAGE = "docs/meta-service.md"
 SERVED = "http://127.0.0.1:9096"

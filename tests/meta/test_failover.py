@@ -10,10 +10,10 @@ from pathlib import Path
 import requests
 
 import widetable as wt
-from tests.background import going_on
 from tests.meta.service_process import serving
-from tests.patience import PATIENCE_SECONDS, wait_for
-from tests.tallies import Note
+from tests.support.faults.background import going_on
+from tests.support.faults.patience import PATIENCE_SECONDS, wait_for
+from tests.support.programs.tallies import Note
 from tests.widetable.cli.test_meta import fill
 from widetable_meta import MetaClient
 

@@ -11,9 +11,9 @@ from urllib.parse import quote, urlsplit
 import pytest
 import requests
 
-from tests.hostile_values import TEXTS
 from tests.meta.service_process import Service, serving
-from tests.patience import PATIENCE_SECONDS
+from tests.support.faults.patience import PATIENCE_SECONDS
+from tests.support.models.hostile_values import TEXTS
 from tests.widetable.cli.test_meta import fill
 from widetable_meta.request_body import MOST_BYTES
 

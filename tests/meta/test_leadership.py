@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import widetable as wt
-from tests.patience import PATIENCE_SECONDS
+from tests.support.faults.patience import PATIENCE_SECONDS
 from tests.widetable.cli.test_meta import fill
 from widetable.connector import ServiceLease
 from widetable.storage.local import LocalFileIO

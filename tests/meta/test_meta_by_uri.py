@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import widetable as wt
-from tests.command_line import Ran, run
-from tests.hostile_values import TEXTS
 from tests.meta.service_process import Service, end_patience, serving
+from tests.support.models.hostile_values import TEXTS
+from tests.support.programs.command_line import Ran, run
 from tests.widetable.cli.test_meta import NAMES, fill, refused, told
 from widetable.cli.meta_command import ACTIONS
 

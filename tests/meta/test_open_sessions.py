@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import widetable as wt
-from tests.patience import wait_for
+from tests.support.faults.patience import wait_for
 from tests.widetable.cli.test_meta import fill
 from widetable_meta.error_form import NotNowError
 from widetable_meta.open_sessions import OpenSessions, Wanted

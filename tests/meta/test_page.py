@@ -13,11 +13,11 @@ import pytest
 import requests
 
 import widetable as wt
-from tests.browser import NEEDS_BROWSER, browsed
 from tests.meta.service_process import Service, serving
 from tests.meta.shop_warehouse import HOSTILE, LONG, shop
-from tests.patience import PATIENCE_SECONDS
-from tests.unheard_of import unheard_of
+from tests.support.faults.patience import PATIENCE_SECONDS
+from tests.support.faults.unheard_of import unheard_of
+from tests.support.programs.browser import NEEDS_BROWSER, browsed
 from widetable.storage.local import LocalFileIO
 from widetable.topology.service_lease import ServiceLease
 from widetable_meta.leadership import Leadership

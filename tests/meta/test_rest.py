@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import widetable as wt
 from tests.meta.service_process import Service, serving
-from tests.patience import PATIENCE_SECONDS
+from tests.support.faults.patience import PATIENCE_SECONDS
 from tests.test_said_in_pages import table_rows
 from tests.widetable.cli.test_meta import fill
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.command_line import run
 from tests.meta.service_process import command, environment
-from tests.patience import PATIENCE_SECONDS
+from tests.support.faults.patience import PATIENCE_SECONDS
+from tests.support.programs.command_line import run
 from tests.widetable.cli.test_meta import fill
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
-from tests.stored_bytes import stored_bytes
+from tests.support.tables.stored_bytes import stored_bytes
 from widetable.commit.notes.consumer_store import ConsumerStore
 from widetable.operations.handle.held_lease import held_lease
 from widetable_meta.table_gauges import TableGauges

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
-from tests.bit_patterns import FLAT, cells, draw_column, draw_type
-from tests.tallies import Note
+from tests.support.models.bit_patterns import FLAT, cells, draw_column, draw_type
+from tests.support.programs.tallies import Note
 
 TABLES = int(os.environ.get("WIDETABLE_BIT_TABLES", "12"))
 COMMITS, ROWS, POOL = 6, 12, 8

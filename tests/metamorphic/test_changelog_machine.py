@@ -1,6 +1,6 @@
 """A changelog under any sequence of calls: whatever was written, overtaken, replayed, altered and compacted, and
 however the files lie, who follows the changes has the rows of the table, and gets of each commit what
-`tests.model` finds by merging all commits from scratch.
+`tests.support.models.model` finds by merging all commits from scratch.
 
 HYPOTHESIS_PROFILE=thorough for a long run.
 """
@@ -15,10 +15,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, rule
 
-from tests.changelog_follower import change_texts
-from tests.changelog_machine import USERS, ChangelogMachine, Parts
-from tests.model import Record, Row
-from tests.random_table import TableSpec, functions_of, stored_rows, texts
+from tests.support.models.changelog_follower import change_texts
+from tests.support.models.changelog_machine import USERS, ChangelogMachine, Parts
+from tests.support.models.model import Record, Row
+from tests.support.models.random_table import TableSpec, functions_of, stored_rows, texts
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.snapshot import Snapshot
 

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
-from tests.changelog_follower import Follower, change_texts, changes_of
-from tests.model import Model, Record, Row
-from tests.plain_rows import python_rows
+from tests.support.models.changelog_follower import Follower, change_texts, changes_of
+from tests.support.models.model import Model, Record, Row
+from tests.support.models.plain_rows import python_rows
 
 COLUMNS: Final = [
     ("g1", pa.int64()),

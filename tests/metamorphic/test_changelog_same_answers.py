@@ -10,9 +10,9 @@ from typing import Final
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.changelog_follower import change_texts, changes_of
-from tests.model import Model
-from tests.random_table import (
+from tests.support.models.changelog_follower import change_texts, changes_of
+from tests.support.models.model import Model
+from tests.support.models.random_table import (
     TableSpec,
     changelog_specs,
     data_of,
@@ -20,7 +20,7 @@ from tests.random_table import (
     may_have_changelog,
     stamped_commits,
 )
-from tests.strategies import Commit
+from tests.support.models.strategies import Commit
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.changelog_follower import Follower, changes_of
-from tests.overlapping import Overlapping
-from tests.plain_rows import python_rows
-from tests.random_table import changelog_specs, make, table_specs
+from tests.support.models.changelog_follower import Follower, changes_of
+from tests.support.models.overlapping import Overlapping
+from tests.support.models.plain_rows import python_rows
+from tests.support.models.random_table import changelog_specs, make, table_specs
 
 OVERLAPS = int(os.environ.get("WIDETABLE_OVERLAPS", "150"))
 PRODUCERS = st.sampled_from(["none", "lookup", "lookup", "full-compaction", "input"])

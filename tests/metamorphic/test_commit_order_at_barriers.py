@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import widetable as wt
-from tests.barrier_labels import INTERVAL
-from tests.changelog_follower import Follower, changes_of
-from tests.faults import FaultyFileIO
 from tests.metamorphic.test_commit_order import OVERLAPS
-from tests.overlapping_barriers import Labelled, OverlappingBarriers
-from tests.random_table import TableSpec, changelog_specs, make, table_specs
+from tests.support.faults.faults import FaultyFileIO
+from tests.support.models.barrier_labels import INTERVAL
+from tests.support.models.changelog_follower import Follower, changes_of
+from tests.support.models.overlapping_barriers import Labelled, OverlappingBarriers
+from tests.support.models.random_table import TableSpec, changelog_specs, make, table_specs
 from widetable.storage.local import LocalFileIO
 
 NAMES = ("db.t", "db.u")

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.metamorphic.test_commit_order import OVERLAPS, PRODUCERS, check_changelog
-from tests.overlapping_branches import KINDS, MAIN, OverlappingBranches
-from tests.random_table import changelog_specs, make, table_specs
+from tests.support.models.overlapping_branches import KINDS, MAIN, OverlappingBranches
+from tests.support.models.random_table import changelog_specs, make, table_specs
 
 
 @settings(max_examples=max(1, OVERLAPS // 4))

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
-from tests.nested_columns import (
+from tests.support.models.nested_columns import (
     Change,
     Part,
     Value,
@@ -23,7 +23,7 @@ from tests.nested_columns import (
     new_table,
     plain,
 )
-from tests.tallies import Note
+from tests.support.programs.tallies import Note
 from tests.widetable.format.data_files import IO, write
 from tests.widetable.format.foreign_files import write_avro, write_orc
 from widetable.format.data_file_reader import open_data_file

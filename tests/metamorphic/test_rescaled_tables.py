@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import widetable as wt
-from tests.model import Model
-from tests.random_table import (
+from tests.support.models.model import Model
+from tests.support.models.random_table import (
     check_levels,
     data_of,
     make,

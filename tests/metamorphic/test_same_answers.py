@@ -12,8 +12,8 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.model import Model
-from tests.random_table import (
+from tests.support.models.model import Model
+from tests.support.models.random_table import (
     LAYOUT,
     TableSpec,
     data_of,
@@ -23,7 +23,7 @@ from tests.random_table import (
     table_specs,
     texts,
 )
-from tests.strategies import Commit
+from tests.support.models.strategies import Commit
 from widetable.schema.table_schema import TableSchema
 
 

@@ -1,5 +1,5 @@
 """One table under any sequence of calls: whatever was written, replayed, overtaken, compacted and altered, every read
-gives what `tests.model` gives by merging all commits from scratch.
+gives what `tests.support.models.model` gives by merging all commits from scratch.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import widetable as wt
-from tests.model import Model, Row
-from tests.plain_rows import python_rows
-from tests.random_table import (
+from tests.support.models.model import Model, Row
+from tests.support.models.plain_rows import python_rows
+from tests.support.models.random_table import (
     NAME,
     TableSpec,
     check_levels,
@@ -33,7 +33,7 @@ from tests.random_table import (
     table_specs,
     texts,
 )
-from tests.strategies import ORDERED, Commit, drawn_snapshot
+from tests.support.models.strategies import ORDERED, Commit, drawn_snapshot
 from widetable.write.commit_message import CommitMessage
 
 USERS: Final = ("left", "right", "third")

@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import widetable as wt
-from tests.faults import Fault, FaultyFileIO
-from tests.model import Model
-from tests.random_table import (
+from tests.support.faults.faults import Fault, FaultyFileIO
+from tests.support.models.model import Model
+from tests.support.models.random_table import (
     TableSpec,
     check_levels,
     data_of,
@@ -29,7 +29,7 @@ from tests.random_table import (
     table_specs,
     texts,
 )
-from tests.strategies import Commit
+from tests.support.models.strategies import Commit
 from widetable.commit.snapshots.manifest_cache import MANIFEST_CACHE
 from widetable.storage.local import LocalFileIO
 

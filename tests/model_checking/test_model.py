@@ -23,7 +23,7 @@ from tests.model_checking.configurations import (
     REVISION,
     search,
 )
-from tests.tallies import Note
+from tests.support.programs.tallies import Note
 
 STATES: Final = {
     "changelog": 48_788,

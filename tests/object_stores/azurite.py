@@ -18,7 +18,7 @@ from typing import Final
 import pytest
 
 from tests.object_stores.s3_server import free_port
-from tests.patience import wait_for
+from tests.support.faults.patience import wait_for
 
 CONTAINER: Final = "container"
 ACCOUNT: Final = "devstoreaccount1"

@@ -25,7 +25,7 @@ import pytest
 from tests.object_stores.gcs_bridge import gcs_bridge
 from tests.object_stores.s3_server import BUCKET, free_port
 from tests.object_stores.translator import Asked, ask
-from tests.patience import wait_for
+from tests.support.faults.patience import wait_for
 
 _FAKE: Final = Path(os.environ.get("WIDETABLE_FAKE_GCS", "/none"))
 _TESTBENCH: Final = Path(os.environ.get("WIDETABLE_GCS_TESTBENCH", "/none")) / "bin" / "gunicorn"

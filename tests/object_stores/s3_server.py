@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from http.client import HTTPConnection, HTTPException
 from typing import Final
 
-from tests.patience import wait_for
+from tests.support.faults.patience import wait_for
 
 BUCKET: Final = "bucket"
 ACCESS_KEY: Final = "nobody-known"

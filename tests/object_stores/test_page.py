@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from tests.object_stores.s3_server import environment, s3_server
-from tests.pages import ROOT, blocks
+from tests.support.programs.pages import ROOT, blocks
 from widetable.storage.remote.storage_options import KNOWN
 
 PAGE = ROOT / "docs/object-stores.md"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.object_stores.s3_server import ACCESS_KEY, SECRET_KEY, environment
-from tests.patience import PATIENCE_SECONDS
+from tests.support.faults.patience import PATIENCE_SECONDS
 
 ROOT = Path(__file__).resolve().parents[2]
 JARS = os.environ.get("WIDETABLE_HADOOP_AWS", "")

@@ -13,8 +13,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from tests.model import Record, Row
-from tests.strategies import Commit
+from tests.support.models.model import Record, Row
+from tests.support.models.strategies import Commit
 
 COLUMNS: Final = pa.schema(
     [

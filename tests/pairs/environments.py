@@ -18,10 +18,10 @@ from typing import Final, NoReturn
 
 import pytest
 
-from tests.forked import in_a_child
 from tests.object_stores import s3_server
 from tests.pairs.reading import Request, as_json, read
-from tests.read_only_disk import make_read_only
+from tests.support.faults.forked import in_a_child
+from tests.support.faults.read_only_disk import make_read_only
 from widetable.storage.remote import store_client
 
 OTHER_ZONE: Final = "Australia/Lord_Howe"  # half an hour of daylight saving

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 import widetable as wt
-from tests.changelog_follower import ROW_KIND, Follower
-from tests.model import Model, Record
 from tests.pairs.compared import check_rows
 from tests.pairs.life import Life
-from tests.plain_rows import python_rows
-from tests.random_table import texts
+from tests.support.models.changelog_follower import ROW_KIND, Follower
+from tests.support.models.model import Model, Record
+from tests.support.models.plain_rows import python_rows
+from tests.support.models.random_table import texts
 
 
 class Followed:

@@ -1,6 +1,6 @@
 """The life of one table that a scenario says, and how it is written; `steps` is what happens between writes.
 
-What it must hold is `tests.model`, which folds all records from scratch. The order of the steps and the rows are drawn.
+What it must hold is `model`, which folds all records from scratch. The order of the steps and the rows are drawn.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any, Final
 import pyarrow as pa
 
 import widetable as wt
-from tests.barrier_labels import INTERVAL
-from tests.barrier_tables import UNDER_BARRIERS
-from tests.model import Model, Record, Row
 from tests.pairs.compared import check_rows
 from tests.pairs.drawn_rows import COLUMNS, ENGINES, KEY, Names, batch
 from tests.pairs.other_clients import NOBODY, Others
-from tests.random_table import data_of, in_two_tasks, rows_of, texts
-from tests.strategies import Commit
+from tests.support.models.barrier_labels import INTERVAL
+from tests.support.models.model import Model, Record, Row
+from tests.support.models.random_table import data_of, in_two_tasks, rows_of, texts
+from tests.support.models.strategies import Commit
+from tests.support.tables.barrier_tables import UNDER_BARRIERS
 from widetable.operations.barriers.job_writer import JobBatch, JobWriter
 from widetable.write.commit_message import CommitMessage
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from tests.model import Row
+from tests.support.models.model import Row
 from widetable.format import data_file_reader
 from widetable.merge import sorted_merge
 from widetable.merge.changelog import ChangelogRule

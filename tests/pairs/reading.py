@@ -15,9 +15,9 @@ from typing import Any, Final
 import pyarrow as pa
 
 import widetable as wt
-from tests.command_line import run
-from tests.plain_rows import python_rows
-from tests.random_table import texts
+from tests.support.models.plain_rows import python_rows
+from tests.support.models.random_table import texts
+from tests.support.programs.command_line import run
 from widetable.schema.table_schema import TableSchema
 
 CONDITION: Final = "k = 1 and p >= 1"
@@ -37,7 +37,7 @@ class Request:
 
 
 def read(request: Request) -> list[str]:
-    """The rows, as `tests.random_table.texts`."""
+    """The rows, as `tests.support.models.random_table.texts`."""
     table = wt.Table.open(request.path, branch=request.branch)
     return texts(READERS[request.reader](table, request))
 

@@ -182,7 +182,7 @@ APART: Final = (
         _SPARK_WRITES,
         _UNDER_BARRIERS,
         "",
-        "a commit without a barrier belongs to whatever comes next; with one: tests/spark/test_root_stream, test_bank",
+        "a commit without a barrier belongs to whatever comes next; with one: test_root_stream, test_bank",
     ),
     Rule(
         ("reader", ("pypaimon",)),
@@ -200,7 +200,7 @@ APART: Final = (
         ("reader", ("pypaimon", *OF_SPARK["reader"])),
         ("environment", ("no temporary directory", "read-only disk", "optimised", "restart")),
         "",
-        "what reads is in processes of its own, which are not so (tests/spark/test_read_only_tables)",
+        "what reads is in processes of its own, which are not so (tests/spark/reading/test_read_only_tables)",
     ),
     Rule(
         _SPARK_WRITES,

@@ -8,7 +8,6 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from tests.model import Row
 from tests.pairs.compared import check_rows
 from tests.pairs.dimensions import FOLLOWERS, OF_SPARK
 from tests.pairs.drawn_rows import KEY, KEYS
@@ -18,7 +17,8 @@ from tests.pairs.life import Life
 from tests.pairs.other_clients import NOBODY, Others
 from tests.pairs.reading import Request
 from tests.pairs.steps import due
-from tests.random_table import texts
+from tests.support.models.model import Row
+from tests.support.models.random_table import texts
 
 _SPARK_READS: Final = 0.3
 

@@ -8,11 +8,11 @@ from typing import Any, Final
 import pyarrow as pa
 
 import widetable as wt
-from tests.model import Model, Row
 from tests.pairs.compared import check_rows
 from tests.pairs.drawn_rows import KEY
 from tests.pairs.life import BRANCH, Life, Past
-from tests.random_table import rows_of, texts
+from tests.support.models.model import Model, Row
+from tests.support.models.random_table import rows_of, texts
 
 Step = Callable[[Life], None]
 

@@ -15,7 +15,7 @@ from tests.pairs.array import scenarios
 from tests.pairs.other_clients import Others
 from tests.pairs.pypaimon_client import PypaimonClient
 from tests.pairs.scenario import play
-from tests.tallies import Note
+from tests.support.programs.tallies import Note
 
 SCENARIOS = scenarios(of_spark=False)
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 import widetable as wt
-from tests.model import Row
 from tests.pairs.covering import covering
 from tests.pairs.dimensions import DIMENSIONS
 from tests.pairs.planted_faults import FAULTS
 from tests.pairs.rules import may_meet
 from tests.pairs.scenario import play
+from tests.support.models.model import Row
 
 # Of this process alone, and quick.
 _QUICK = {

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 
 import widetable as wt
-from tests.faults import FaultyFileIO
+from tests.support.faults.faults import FaultyFileIO
 from widetable.storage.local import LocalFileIO
 
 

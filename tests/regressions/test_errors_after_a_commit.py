@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 
 import widetable as wt
-from tests.faults import READS, Fault, FaultyFileIO
+from tests.support.faults.faults import READS, Fault, FaultyFileIO
 from widetable.storage.local import LocalFileIO
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
-from tests.changelog_follower import Follower, changes_of
+from tests.support.models.changelog_follower import Follower, changes_of
 
 SCHEMA = pa.schema([("k", pa.int64()), ("a", pa.int64())])
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
-from tests.changelog_follower import Follower, changes_of
-from tests.random_table import live_files
+from tests.support.models.changelog_follower import Follower, changes_of
+from tests.support.models.random_table import live_files
 
 SCHEMA = pa.schema([("k", pa.int64()), ("s", pa.int64()), ("a", pa.int64()), ("pad", pa.binary())])
 LAYOUT = {

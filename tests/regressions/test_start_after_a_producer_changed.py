@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
-from tests.changelog_follower import ROW_KIND, Follower
+from tests.support.models.changelog_follower import ROW_KIND, Follower
 
 SCHEMA = pa.schema([("k", pa.int64()), ("a", pa.int64())])
 PRODUCERS = ("none", "input", "lookup", "full-compaction")

@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 
 import widetable as wt
 import widetable_spark
-from tests.spark.joined_query import put
-from tests.spark_home import LONG_RUN
+from tests.spark.joining.joined_query import put
+from tests.support.programs.spark_home import LONG_RUN
 
 WIDE = pa.schema(
     [

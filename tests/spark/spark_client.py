@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 import widetable as wt
 import widetable_spark
 from tests.pairs.reading import CONDITION, Request
-from tests.plain_rows import python_rows
+from tests.support.models.plain_rows import python_rows
 
 Rows = list[dict[str, Any]]
 

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import widetable as wt
 import widetable_spark
-from tests.spark.test_stream_reading import Batches, run
+from tests.spark.reading.test_stream_reading import Batches, run
 from widetable_spark.jobs.etl import _source_name
 
 Rows = list[tuple[Any, ...]]

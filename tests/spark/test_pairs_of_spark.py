@@ -21,9 +21,9 @@ from tests.pairs.life import Life
 from tests.pairs.other_clients import Others
 from tests.pairs.pypaimon_client import PypaimonClient
 from tests.pairs.scenario import play
-from tests.random_table import rows_of, texts
 from tests.spark.spark_client import SparkClient
-from tests.tallies import Note
+from tests.support.models.random_table import rows_of, texts
+from tests.support.programs.tallies import Note
 
 ZONE: Final = "spark.sql.session.timeZone"
 SCENARIOS = scenarios(of_spark=True)

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import widetable as wt
-from benchmarks.wide_columns_process import Shape, measure
+from benchmarks.engine.wide_columns_process import Shape, measure
 
 
 @pytest.mark.slow

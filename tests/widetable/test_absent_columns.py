@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import widetable as wt
-from tests.bucket import row_batch
-from tests.model import Record
-from tests.table_files import TableFiles
+from tests.support.models.model import Record
+from tests.support.tables.bucket import row_batch
+from tests.support.tables.table_files import TableFiles
 from widetable.format import data_file_writer
 from widetable.format.bucket_id import BucketId
 from widetable.format.parquet_layout import ROW_GROUP_BYTES, row_group_bytes

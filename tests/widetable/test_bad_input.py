@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
-from tests.damage import damaged_copies
-from tests.faults import Fault, FaultyFileIO
+from tests.support.faults.damage import damaged_copies
+from tests.support.faults.faults import Fault, FaultyFileIO
 from widetable.commit.snapshots.manifest_cache import MANIFEST_CACHE
 from widetable.storage.local import LocalFileIO
 

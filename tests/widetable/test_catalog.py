@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
-from tests.plain_rows import row_texts
-from tests.widetable.operations.test_killed_branches import DyingFileIO, is_killed
+from tests.support.models.plain_rows import row_texts
+from tests.widetable.operations.history.test_killed_branches import DyingFileIO, is_killed
 
 KEY = pa.field("k", pa.int64(), nullable=False)
 SCHEMA = pa.schema([KEY, pa.field("a", pa.int32()), pa.field("b", pa.string())])

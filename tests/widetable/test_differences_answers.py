@@ -1,6 +1,6 @@
 """Rows that are others here than in Paimon's Java (docs/differences-from-paimon.md, Answers), worked out by hand.
 
-More of them stand in the tests of what makes them: tests/differences.py says which.
+More of them stand in the tests of what makes them: tests/support/models/differences.py says which.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import widetable as wt
-from tests.plain_rows import row_texts
+from tests.support.models.plain_rows import row_texts
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
 TABLES = {

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import widetable as wt
-from tests.hostile_values import hostile_values
+from tests.support.models.hostile_values import hostile_values
 from widetable.arguments import shown
 from widetable.operations.inspection.inspected_names import OF_A_SNAPSHOT
 from widetable.operations.maintenance.maintenance import Upkeep

@@ -1,4 +1,4 @@
-"""Tables that Paimon's Java made as others make them (tests/interop/java_fixtures.py): deletion vectors, ORC and Avro,
+"""Tables that Paimon's Java made as others make them (java_fixtures.py): deletion vectors, ORC and Avro,
 append tables, dynamic and postponed buckets, keys without the partition, fields that changed. Each snapshot has
 the rows that Java read, and what can be written goes on with them.
 """
@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 import widetable as wt
-from tests.fixture_tables import ROOT
-from tests.plain_rows import plain, python_rows
-from tests.random_table import live_files
+from tests.support.models.plain_rows import plain, python_rows
+from tests.support.models.random_table import live_files
+from tests.support.tables.fixture_tables import ROOT
 from widetable.commit.transaction.committer import Committer
 from widetable.storage.local import LocalFileIO
 from widetable.storage.paths import TablePaths

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
-from tests.faults import Fault, FaultyFileIO
-from tests.plain_rows import row_texts
+from tests.support.faults.faults import Fault, FaultyFileIO
+from tests.support.models.plain_rows import row_texts
 from widetable.commit.notes.lease import try_lease
 from widetable.storage.local import LocalFileIO
 from widetable.storage.paths import TablePaths

@@ -69,7 +69,7 @@ WRITE: Final = "a write"
 
 @dataclass(frozen=True)
 class SourceOption:
-    """kind: how its text is read, see `widetable.option`; `time`: see `widetable.moment`. uses: what it is for."""
+    """kind: how its text is read, see `option`; `time`: see `moment`. uses: what it is for."""
 
     key: str
     kind: str

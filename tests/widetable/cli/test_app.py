@@ -22,10 +22,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import widetable as wt
-from tests.command_line import Ran, run
-from tests.fixture_tables import ROOT
-from tests.patience import PATIENCE_SECONDS
-from tests.widetable.operations.table_surgery import Surgery, with_values
+from tests.support.faults.patience import PATIENCE_SECONDS
+from tests.support.programs.command_line import Ran, run
+from tests.support.tables.fixture_tables import ROOT
+from tests.widetable.operations.health.table_surgery import Surgery, with_values
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.string())])
 

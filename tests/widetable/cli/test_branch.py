@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import widetable as wt
-from tests.branched import create, opened, put, rows_of
+from tests.support.tables.branched import create, opened, put, rows_of
 from widetable.cli.app import main
 
 

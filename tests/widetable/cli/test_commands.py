@@ -8,7 +8,7 @@ from importlib import import_module
 
 import pytest
 
-from tests.command_line import run
+from tests.support.programs.command_line import run
 from widetable.cli.command import Command
 from widetable.cli.command_parser import parsed
 from widetable.cli.commands import COMMANDS, GROUPS

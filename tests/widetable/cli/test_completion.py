@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from tests.command_line import run
+from tests.support.programs.command_line import run
 from widetable.cli.commands import COMMANDS
 
 

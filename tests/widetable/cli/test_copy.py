@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import widetable as wt
-from tests.branched import create, put, rows_of
-from tests.command_line import run
+from tests.support.programs.command_line import run
+from tests.support.tables.branched import create, put, rows_of
 from widetable.format.human_units import size_text
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 import widetable as wt
-from tests.branched import create, put
-from tests.command_line import run
+from tests.support.programs.command_line import run
+from tests.support.tables.branched import create, put
 from widetable.cli.command_parser import parsed
 from widetable.cli.commands import COMMANDS
 from widetable.operations.health import bucket_advice

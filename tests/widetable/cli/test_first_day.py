@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import widetable as wt
-from tests.command_line import run
+from tests.support.programs.command_line import run
 
 
 def words(*arguments: str) -> str:

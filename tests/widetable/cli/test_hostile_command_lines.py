@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
-from tests.command_line import run
-from tests.hostile_values import TEXTS
+from tests.support.models.hostile_values import TEXTS
+from tests.support.programs.command_line import run
 from widetable.cli.command import FORMATS, Command
 from widetable.cli.commands import COMMANDS
 

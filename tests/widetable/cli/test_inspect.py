@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import widetable as wt
-from tests.branched import create, put
-from tests.command_line import run
+from tests.support.programs.command_line import run
+from tests.support.tables.branched import create, put
 from widetable.format.human_units import duration_text, size_text, time_text
 from widetable.operations.inspection.inspected_names import NAMES
 

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
-from tests.command_line import run
-from tests.fixture_tables import ROOT
-from tests.joined import joined_at
-from tests.patience import PATIENCE_SECONDS
+from tests.support.faults.patience import PATIENCE_SECONDS
+from tests.support.programs.command_line import run
+from tests.support.tables.fixture_tables import ROOT
+from tests.support.tables.joined import joined_at
 
 
 def test_a_joined_table_is_made_and_kept(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
-from tests.command_line import run
+from tests.support.programs.command_line import run
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.string())])
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 import widetable as wt
-from tests.command_line import run
-from tests.hostile_values import TEXTS
-from tests.unheard_of import unheard_of
-from tests.widetable.meta.test_topology import catalog_of
+from tests.support.faults.unheard_of import unheard_of
+from tests.support.models.hostile_values import TEXTS
+from tests.support.programs.command_line import run
+from tests.widetable.topology.test_topology import catalog_of
 from widetable.cli.meta_command import ACTIONS
 from widetable.topology.topology import Topology
 

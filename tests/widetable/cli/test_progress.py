@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 import widetable as wt
-from tests.command_line import run
-from tests.patience import PATIENCE_SECONDS
+from tests.support.faults.patience import PATIENCE_SECONDS
+from tests.support.programs.command_line import run
 from widetable.cli import app
 from widetable.cli.output.progress import line_seconds, progress
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 import widetable as wt
-from tests.branched import create, put
-from tests.command_line import Ran, run
-from tests.fixture_tables import ROOT
-from tests.joined import joined_at
+from tests.support.programs.command_line import Ran, run
+from tests.support.tables.branched import create, put
+from tests.support.tables.fixture_tables import ROOT
+from tests.support.tables.joined import joined_at
 from widetable.cli.commands import COMMANDS
 from widetable.operations.inspection.inspected_names import NAMES
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import widetable as wt
-from tests.command_line import run
+from tests.support.programs.command_line import run
 from widetable.cli.input import row_inputs
 
 

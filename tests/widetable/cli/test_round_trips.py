@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
-from tests.bit_patterns import FLAT, cells, draw_column, draw_type
-from tests.command_line import run
+from tests.support.models.bit_patterns import FLAT, cells, draw_column, draw_type
+from tests.support.programs.command_line import run
 
 HOSTILE = [
     *("", " ", "NA", "N/A", "null", "NULL", "nan", "NaN", "true", "0", "1e5", "00ff", "#N/A"),

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import widetable as wt
-from tests.command_line import Ran, run
+from tests.support.programs.command_line import Ran, run
 
 ROWS: list[dict[str, Any]] = [
     {"id": 1, "city": "Oslo", "at": "2026-01-31 10:00:00", "tags": ["a", "b"]},

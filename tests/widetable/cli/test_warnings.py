@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import widetable as wt
-from tests.command_line import run
-from tests.read_only_disk import make_read_only
+from tests.support.faults.read_only_disk import make_read_only
+from tests.support.programs.command_line import run
 from widetable.cli.actions import reports
 from widetable.errors import StorageError
 from widetable.storage import local

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.damage import damaged_copies, refused_subject
+from tests.support.faults.damage import damaged_copies, refused_subject
 from widetable.errors import DamagedError
 from widetable.format.avro_file import read_avro, write_avro
 from widetable.format.avro_nodes import Schema

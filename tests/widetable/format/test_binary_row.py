@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.damage import damaged_copies, refused_subject
-from tests.row_values import plain_values, row_of
+from tests.support.faults.damage import damaged_copies, refused_subject
+from tests.support.models.row_values import plain_values, row_of
 from widetable.errors import DamagedError, InvalidError, UnsupportedError
 from widetable.format.binary_row import (
     EMPTY_ROW,

@@ -15,7 +15,7 @@ import fastavro
 import pyarrow as pa
 import pytest
 
-from tests.damage import damaged_copies
+from tests.support.faults.damage import damaged_copies
 from widetable.errors import UnsupportedError
 from widetable.format.avro_file import read_avro
 from widetable.format.avro_schema import field

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from tests.fixture_tables import TABLES, FixtureTable
+from tests.support.tables.fixture_tables import TABLES, FixtureTable
 from tests.widetable.format.test_binary_row import python_value
 from widetable.format.bucket_hash import bucket_ids
 from widetable.format.data_file_reader import open_data_file

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from tests.widetable.commit.fake_table import added, data_file, written
+from tests.widetable.commit.transaction.fake_table import added, data_file, written
 from widetable.format.bucket_id import BucketId, by_bucket
 
 

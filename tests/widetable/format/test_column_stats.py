@@ -7,7 +7,7 @@ import math
 import pyarrow as pa
 import pytest
 
-from tests.row_values import row_of
+from tests.support.models.row_values import row_of
 from widetable.format.binary_row import decode_row
 from widetable.format.column_stats import (
     EMPTY_STATS,

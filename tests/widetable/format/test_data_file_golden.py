@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.fixture_tables import JAVA_TABLES, TABLES, FixtureTable
-from tests.row_values import plain_value
+from tests.support.models.row_values import plain_value
+from tests.support.tables.fixture_tables import JAVA_TABLES, TABLES, FixtureTable
 from widetable.format.binary_row import encode_rows, with_arity
 from widetable.format.column_stats import KeyStats
 from widetable.format.data_file_meta import DataFileMeta

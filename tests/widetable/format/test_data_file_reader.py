@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.damage import damaged_copies, refused_subject
+from tests.support.faults.damage import damaged_copies, refused_subject
 from tests.widetable.format.data_files import (
     IO,
     SIMPLE,

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.row_values import row_of
+from tests.support.models.row_values import row_of
 from tests.widetable.format.data_files import (
     IO,
     batch_of,

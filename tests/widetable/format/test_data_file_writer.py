@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.fixture_tables import TABLES
-from tests.row_values import row_of
+from tests.support.models.row_values import row_of
+from tests.support.tables.fixture_tables import TABLES
 from tests.widetable.format.data_files import (
     IO,
     SIMPLE,

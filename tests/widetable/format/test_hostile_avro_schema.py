@@ -14,7 +14,7 @@ from typing import Any
 import fastavro
 import pytest
 
-from tests.damage import refused_subject
+from tests.support.faults.damage import refused_subject
 from widetable.errors import DamagedError
 from widetable.format.avro_arrays import avro_fields
 from widetable.format.avro_file import read_avro

@@ -8,7 +8,7 @@ from typing import Any
 import fastavro
 import pytest
 
-from tests.fixture_tables import ROOT
+from tests.support.tables.fixture_tables import ROOT
 from widetable.errors import DamagedError, UnsupportedError
 from widetable.format.avro_file import write_avro
 from widetable.format.index_manifest import (

@@ -19,8 +19,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.damage import damaged_copies, refused_subject
-from tests.fixture_tables import JAVA_TABLES, TABLES
+from tests.support.faults.damage import damaged_copies, refused_subject
+from tests.support.tables.fixture_tables import JAVA_TABLES, TABLES
 from widetable.errors import DamagedError, UnsupportedError
 from widetable.format.column_stats import EMPTY_STATS, Stats, unknown_stats
 from widetable.format.data_file_meta import DataFileMeta

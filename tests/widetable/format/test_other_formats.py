@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from tests.bit_patterns import cells, draw_column, draw_type
+from tests.support.models.bit_patterns import cells, draw_column, draw_type
 from tests.widetable.format.data_files import IO, batch_of, read, table_schema, write
 from tests.widetable.format.foreign_files import write_avro, write_orc
 from widetable.errors import UnsupportedError

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.fixture_tables import TABLES
-from tests.row_values import row_of
+from tests.support.models.row_values import row_of
+from tests.support.tables.fixture_tables import TABLES
 from widetable.errors import UnsupportedError
 from widetable.format.partition_value import partition_texts
 from widetable.schema.new_schema import new_schema

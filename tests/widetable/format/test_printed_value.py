@@ -8,7 +8,7 @@ import random
 import pyarrow as pa
 import pytest
 
-from tests.bit_patterns import draw_column, draw_type
+from tests.support.models.bit_patterns import draw_column, draw_type
 from widetable.format.printed_value import printed, printed_rows
 
 LAST_DAY = 2**31 - 1

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.damage import damaged_copies, refused_subject
-from tests.fixture_tables import JAVA_TABLES, TABLES
+from tests.support.faults.damage import damaged_copies, refused_subject
+from tests.support.tables.fixture_tables import JAVA_TABLES, TABLES
 from widetable.errors import DamagedError, UnsupportedError
 from widetable.format.snapshot import Snapshot, Tag, snapshot_from_json, tag_from_json
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.patience import PATIENCE_SECONDS
-from tests.unprivileged import read_only, without_privileges
+from tests.support.faults.patience import PATIENCE_SECONDS
+from tests.support.faults.unprivileged import read_only, without_privileges
 from widetable.kernels import compiler
 from widetable.kernels.compiler import COMPILER
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from tests.patience import PATIENCE_SECONDS
+from tests.support.faults.patience import PATIENCE_SECONDS
 from widetable.kernels.compiler import COMPILER
 from widetable.kernels.jit import (
     ITEMS,

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.strategies import ORDERED
+from tests.support.models.strategies import ORDERED
 from widetable.kernels.key_lanes import key_lanes
 from widetable.kernels.key_match import RowsOutOfOrder, match_keys, slices_in_ranges
 from widetable.kernels.sort_order import sort_order

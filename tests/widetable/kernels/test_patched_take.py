@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.plain_rows import python_values
-from tests.strategies import ORDERED, UNORDERED
+from tests.support.models.plain_rows import python_values
+from tests.support.models.strategies import ORDERED, UNORDERED
 from widetable.kernels.patched_take import PatchChoice, take_patched
 
 TYPES = {**ORDERED, **UNORDERED, pa.int8(): st.integers(-128, 127), pa.float32(): st.just(0.5)}

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.scripts import check_script
+from tests.support.programs.scripts import check_script
 from tests.widetable.lsm.test_universal_compaction import file_of
 from widetable.format.data_file_meta import DataFileMeta, upgrade
 from widetable.lsm.bucket_plan import (

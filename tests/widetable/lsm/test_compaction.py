@@ -14,11 +14,11 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 import widetable as wt
-from tests.faults import Fault, FaultyFileIO
-from tests.model import Model
-from tests.plain_rows import plain
-from tests.strategies import commits, keys_of, tables
-from tests.table_files import TableFiles, with_more_options
+from tests.support.faults.faults import Fault, FaultyFileIO
+from tests.support.models.model import Model
+from tests.support.models.plain_rows import plain
+from tests.support.models.strategies import commits, keys_of, tables
+from tests.support.tables.table_files import TableFiles, with_more_options
 from widetable.errors import StorageError
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta

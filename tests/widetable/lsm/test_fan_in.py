@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
-from tests.table_files import TableFiles
+from tests.support.tables.table_files import TableFiles
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.lsm import fan_in
 from widetable.lsm.fan_in import taken_at_once

@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import widetable as wt
-from tests.counting_file_io import CountingFileIO
-from tests.key_batches import in_pieces, key_batch, key_texts
-from tests.memory_caches import MemoryCaches
-from tests.plain_rows import plain, python_rows
-from tests.strategies import commits, keys_of, tables
-from tests.table_files import TableFiles, with_more_options
+from tests.support.faults.counting_file_io import CountingFileIO
+from tests.support.faults.memory_caches import MemoryCaches
+from tests.support.models.key_batches import in_pieces, key_batch, key_texts
+from tests.support.models.plain_rows import plain, python_rows
+from tests.support.models.strategies import commits, keys_of, tables
+from tests.support.tables.table_files import TableFiles, with_more_options
 from tests.widetable.lsm.test_compaction import compact_anything, directory, partitioned
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import upgrade

@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import widetable as wt
-from tests.key_batches import in_pieces, key_batch, key_texts
-from tests.plain_rows import plain, python_rows, python_values
-from tests.strategies import commits, keys_of, tables
-from tests.table_files import TableFiles
+from tests.support.models.key_batches import in_pieces, key_batch, key_texts
+from tests.support.models.plain_rows import plain, python_rows, python_values
+from tests.support.models.strategies import commits, keys_of, tables
+from tests.support.tables.table_files import TableFiles
 from tests.widetable.format.data_files import rewrite
 from tests.widetable.lsm.test_compaction import directory, partitioned
 from widetable.format.data_file_meta import DataFileMeta

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import widetable as wt
-from tests.counting_file_io import CountingFileIO
-from tests.memory_caches import MemoryCaches
-from tests.table_files import TableFiles
+from tests.support.faults.counting_file_io import CountingFileIO
+from tests.support.faults.memory_caches import MemoryCaches
+from tests.support.tables.table_files import TableFiles
 from tests.widetable.lsm.test_key_lookup import STRATEGY, look_up, make
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta

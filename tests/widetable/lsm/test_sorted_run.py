@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.row_values import row_of
+from tests.support.models.row_values import row_of
 from tests.widetable.lsm.test_universal_compaction import file_of
 from widetable.errors import DamagedError
 from widetable.format.data_file_meta import DataFileMeta

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.fixture_tables import JAVA_TABLES
-from tests.scripts import check_script
+from tests.support.programs.scripts import check_script
+from tests.support.tables.fixture_tables import JAVA_TABLES
 from widetable.commit.snapshots.live_files import LiveFiles
 from widetable.commit.snapshots.snapshot_store import SnapshotStore
 from widetable.format.binary_row import EMPTY_ROW

@@ -16,11 +16,11 @@ import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from tests.aggregates import ROWS
-from tests.bucket import Bucket
-from tests.model import Model, Record
-from tests.plain_rows import plain
-from tests.strategies import commits, keys_of, tables
+from tests.support.models.aggregates import ROWS
+from tests.support.models.model import Model, Record
+from tests.support.models.plain_rows import plain
+from tests.support.models.strategies import commits, keys_of, tables
+from tests.support.tables.bucket import Bucket
 from widetable.format.row_budget import BATCH_BYTES
 from widetable.schema.new_schema import new_schema
 from widetable.schema.table_schema import TableSchema

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.bucket import row_batch
-from tests.model import Model, Record
+from tests.support.models.model import Model, Record
+from tests.support.tables.bucket import row_batch
 from widetable.format.row_budget import BATCH_BYTES
 from widetable.merge.engine import engine_of
 from widetable.merge.sorted_merge import merge_with_changes

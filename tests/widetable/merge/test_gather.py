@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from tests.aggregates import FUNCTIONS
-from tests.bucket import row_batch
+from tests.support.models.aggregates import FUNCTIONS
+from tests.support.tables.bucket import row_batch
 from tests.widetable.merge.test_normal_form import record
 from widetable.merge.engine import engine_of
 from widetable.merge.gather import gather

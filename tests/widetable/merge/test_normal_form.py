@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.bucket import Bucket, row_batch
-from tests.model import Model, Record, Row
-from tests.plain_rows import plain, python_rows
-from tests.strategies import commits, keys_of, tables
+from tests.support.models.model import Model, Record, Row
+from tests.support.models.plain_rows import plain, python_rows
+from tests.support.models.strategies import commits, keys_of, tables
+from tests.support.tables.bucket import Bucket, row_batch
 from widetable.errors import InvalidError
 from widetable.merge.engine import engine_of
 from widetable.schema.new_schema import new_schema

@@ -19,10 +19,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from tests.aggregate_model import MeaninglessRetraction
-from tests.bucket import Bucket, records_of
-from tests.model import Model, Record, Row
-from tests.scripts import check_script
+from tests.support.models.aggregate_model import MeaninglessRetraction
+from tests.support.models.model import Model, Record, Row
+from tests.support.programs.scripts import check_script
+from tests.support.tables.bucket import Bucket, records_of
 from widetable.errors import WidetableError
 from widetable.schema.new_schema import new_schema
 from widetable.schema.table_schema import TableSchema

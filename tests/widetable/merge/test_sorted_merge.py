@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.bucket import row_batch
-from tests.model import Record
+from tests.support.models.model import Record
+from tests.support.tables.bucket import row_batch
 from widetable.errors import DamagedError
 from widetable.format.row_budget import BATCH_BYTES
 from widetable.merge.engine import engine_of

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.aggregate_model import MeaninglessRetraction
-from tests.bucket import Bucket
-from tests.model import Model, Row
-from tests.vectors_file import Case, cases
+from tests.support.models.aggregate_model import MeaninglessRetraction
+from tests.support.models.model import Model, Row
+from tests.support.tables.bucket import Bucket
+from tests.support.tables.vectors_file import Case, cases
 from widetable.errors import InvalidError
 from widetable.merge.engine import engine_of
 

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
-from tests.counting_file_io import CountingFileIO
-from tests.plain_rows import plain
+from tests.support.faults.counting_file_io import CountingFileIO
+from tests.support.models.plain_rows import plain
 from widetable.read.stream_plan import Piece
 
 FIXTURES = Path(__file__).resolve().parent.parent.parent / "fixtures"

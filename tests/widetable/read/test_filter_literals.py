@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pytest
 
 import widetable as wt
-from tests.bit_patterns import FLAT, draw_column
+from tests.support.models.bit_patterns import FLAT, draw_column
 from tests.widetable.read.test_filters import bounds_of
 from widetable.errors import InvalidError
 from widetable.read.filters import parse

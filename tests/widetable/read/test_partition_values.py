@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
-from tests.bare_files import bare_copy
-from tests.fixture_tables import ROOT
+from tests.support.tables.bare_files import bare_copy
+from tests.support.tables.fixture_tables import ROOT
 
 OTHERS = ROOT / "wh_others/others.db"
 APPEND = ["append_parts", "append_bucket_parts", "append_dv64_parts"]

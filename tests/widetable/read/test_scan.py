@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 import pytest
 
 import widetable as wt
-from tests.counting_file_io import CountingFileIO
-from tests.plain_rows import row_texts
+from tests.support.faults.counting_file_io import CountingFileIO
+from tests.support.models.plain_rows import row_texts
 from widetable.format.column_stats import EMPTY_STATS
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.data_file_reader import DataFile, open_data_file

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import widetable as wt
-from tests.random_table import data_of, make, stamped_commits, table_specs
+from tests.support.models.random_table import data_of, make, stamped_commits, table_specs
 from widetable.format.printed_value import printed_rows
 from widetable.read import scan as scan_module
 from widetable.read.split import SplitRead

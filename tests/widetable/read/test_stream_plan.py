@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.widetable.commit.fake_table import data_file
+from tests.widetable.commit.transaction.fake_table import data_file
 from widetable.errors import InvalidError
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults import Fault, FaultyFileIO
+from tests.support.faults.faults import Fault, FaultyFileIO
 from widetable.errors import StorageError
 from widetable.storage.local import LocalFileIO
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.forked import in_a_child
+from tests.support.faults.forked import in_a_child
 from widetable.storage import lock_queue as local_turn
 from widetable.storage.lock_queue import turn
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
-from tests.command_line import run
+from tests.support.programs.command_line import run
 from widetable import warmup
 from widetable.kernels.jit import Kernel
 from widetable.storage.lock_queue import turn_of_name

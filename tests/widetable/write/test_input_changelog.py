@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import widetable as wt
-from tests.faults import Fault, FaultyFileIO
+from tests.support.faults.faults import Fault, FaultyFileIO
 from widetable.storage.local import LocalFileIO
 
 COLUMNS = pa.schema([pa.field("k", pa.int64(), nullable=False), ("g", pa.int64()), ("a", pa.int64())])  # fmt: skip

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
-from tests.faults import Fault, FaultyFileIO
+from tests.support.faults.faults import Fault, FaultyFileIO
 from widetable.errors import InvalidError, StorageError
 from widetable.schema.table_schema import SEQUENCE_NUMBER
 from widetable.storage.local import LocalFileIO

@@ -20,8 +20,8 @@ import pyarrow.dataset as ds
 import pytest
 
 import widetable as wt
-from tests.bit_patterns import draw_column
-from tests.hostile_values import DEEP, nested
+from tests.support.models.bit_patterns import draw_column
+from tests.support.models.hostile_values import DEEP, nested
 from widetable.schema.new_schema import new_schema
 from widetable.schema.types import DataField, arrow_type, type_from_arrow
 from widetable.write.row_source import row_source

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 import widetable as wt
-from tests.bit_patterns import cells, draw_column, draw_type
+from tests.support.models.bit_patterns import cells, draw_column, draw_type
 from widetable.schema.types import DataField, arrow_type, type_from_arrow
 from widetable.write.safe_cast import safe_cast
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from tests.forked import in_a_child
+from tests.support.faults.forked import in_a_child
 from widetable.write.spill_space import SpillSpace
 
 

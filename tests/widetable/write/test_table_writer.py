@@ -12,9 +12,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from tests.faults import Fault, FaultyFileIO
-from tests.model import Record
-from tests.table_files import TableFiles, user_batch
+from tests.support.faults.faults import Fault, FaultyFileIO
+from tests.support.models.model import Record
+from tests.support.tables.table_files import TableFiles, user_batch
 from widetable.errors import InvalidError, StorageError, UnsupportedError
 from widetable.format.binary_row import EMPTY_ROW, decode_row
 from widetable.format.bucket_hash import bucket_ids

@@ -24,7 +24,7 @@ from widetable.storage.paths import TablePaths
 
 DEFAULT_BUDGET_BYTES: Final = 256 << 20
 MOST_HELD: Final = 2048
-# What the Python objects of one entry that was read (tests/widetable/commit/test_live_files.py), or one line of a list,
+# What the Python objects of one entry that was read (test_live_files.py), or one line of a list,
 # take besides the bytes of keys and stats. Stats are counted as often as entries have them, although the reader shares
 # equal ones.
 _ENTRY_BYTES: Final = 600
