@@ -15,7 +15,7 @@ PYTHON ?= python3
 # Set-up leaves it to the first process that imports a module to compile it: each would compile all of them otherwise.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test floor python campaign bank model cluster interop interop-java object-stores hdfs zones check format bench docs wheel clean
+.PHONY: help setup demo test quick floor python campaign bank model cluster interop interop-java object-stores hdfs zones check format bench docs wheel clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,6 +35,9 @@ test: $(STAMP) ## All tests, on two processes (ARGS="-k name" for some)
 	  $(VENV) -m pytest --numprocesses 2 --dist worksteal --basetemp $$files/run $(ARGS) \
 	  || { status=$$?; echo "files of this run: $$files"; exit $$status; }; \
 	  rm -rf $$files >/dev/null 2>&1 &
+
+quick: $(STAMP) ## The tests for every edit: pure layers and what a change touches, two minutes on two cores
+	@$(VENV) -m tests.support.programs.quick $(ARGS)
 
 # Spark 4.0 leaves sockets to the garbage collector: no failure of ours.
 floor: $(FLOOR_STAMP) ## Tests of the engine and of Spark with the oldest versions that are allowed (.ci/floor.txt)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.documentation.test_readme import SUBMIT, UNSET, run
 from tests.support.programs.pages import code
-from tests.test_readme import SUBMIT, UNSET, run
 
 # Of a worker: whether the warm daemon forked it, whether loops are loaded (the rows are too few for that), threads.
 STATE = """

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.documentation.test_readme import examples
 from tests.support.faults.patience import PATIENCE_SECONDS
 from tests.support.faults.unprivileged import read_only, without_privileges
 from tests.support.programs.wheel_environment import (
@@ -24,7 +25,6 @@ from tests.support.programs.wheel_environment import (
     environment_without_checkout,
     succeed,
 )
-from tests.test_readme import examples
 
 pytestmark = pytest.mark.wheel
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from benchmarks.harness import ROOT, Row, paired, scratch
 from benchmarks.rival import RivalAbsent
 from benchmarks.rival_python import rival_python
-from tests.test_readme import examples
+from tests.documentation.test_readme import examples
 
 ROUNDS = 9
 _RIVALS = ("deltalake==1.6.6", "pylance==14.0.2", "pyarrow==26.0.1")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_readme import examples
+from tests.documentation.test_readme import examples
 
 ROOT = Path(__file__).parents[2]
 

@@ -15,19 +15,19 @@ from pathlib import Path
 
 import pytest
 
+from tests.documentation.test_readme import SUBMIT
 from tests.support.faults.patience import PATIENCE_SECONDS
 from tests.support.programs.page_program import RUN
 from tests.support.programs.pages import PAGES, ROOT, Block, blocks, blocks_of, name_of
 from tests.support.programs.parsed_source import parsed
 from tests.support.tables.page_tables import PREPARED
-from tests.test_readme import SUBMIT
 
 # Pages whose blocks in a language another test takes, all of them.
 TAKEN = {
     (
         "README.md",
         "python",
-    ): "tests/test_readme.py::test_examples_run_by_the_path_of_the_interpreter_alone",
+    ): "tests/documentation/test_readme.py::test_examples_run_by_the_path_of_the_interpreter_alone",
     (
         "docs/enrich-a-stream.md",
         "python",
@@ -52,7 +52,7 @@ TAKEN = {
 # Lines of shell that set up, or run tests and benchmarks themselves.
 COMMANDS = {
     "make demo": "tests/examples/test_flights_demo.py::test_the_demo_fills_all_tables_and_finds_wrong_values",
-    "make test": "tests/test_pages.py::test_a_page_does_what_it_says",
+    "make test": "tests/documentation/test_pages.py::test_a_page_does_what_it_says",
     "make bench": "tests/benchmarks/test_workloads.py::test_a_workload_runs_at_its_tiny_size",
     "python -m benchmarks.engine.bench_wide_columns": (
         "tests/benchmarks/test_wide_columns_beside_java.py::test_a_run_takes_the_numbers_that_are_given"

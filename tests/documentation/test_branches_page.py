@@ -6,9 +6,9 @@ import os
 import re
 from pathlib import Path
 
-from tests.test_readme import run
+from tests.documentation.test_readme import run
 
-PAGE = Path(__file__).resolve().parent.parent / "docs/branches.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs/branches.md"
 
 
 def test_the_example_runs(tmp_path: Path) -> None:
