@@ -64,7 +64,8 @@ class BarrierWriter:
     """One stream of commits into a table under barriers, known by its name.
 
     `Catalog.writer` makes it. One thread uses it; it holds nothing open. The process that was made last under a name
-    has the name; an older one is refused from then on.
+    has the name; an older one is refused from then on. As a context manager it leaves the table at the end of the
+    block. If an error ends the block, the table goes on waiting for the writer.
 
     Examples
     --------
@@ -260,6 +261,17 @@ class BarrierWriter:
         left = self._commit([], Act.LEAVE, None)
         self._release()
         return left
+
+    def __enter__(self) -> BarrierWriter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Leave the table; behind an error the table goes on waiting for the writer, so that no barrier is complete
+        without its records.
+        """
+        if kind is None and self._has_joined:
+            self.leave()
+        self._release()
 
     def _release(self) -> None:
         if self._registration is not None:
