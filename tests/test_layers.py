@@ -22,8 +22,8 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # ARCHITECTURE.md, "Packages": a later stage may import an earlier one, never the reverse.
 STAGES = (
-    ("errors",),
     ("messages",),
+    ("errors",),
     ("arguments",),
     ("runtime",),
     ("storage",),

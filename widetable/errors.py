@@ -9,7 +9,7 @@
     └── StorageError       the storage refused (disk full, permission, lost): mend it and retry by the same identifier
 
 Every error names its subject (a file, column, option or table), what was found, what was expected and what to do.
-The kind and these four parts are the contract; the wording of the message is not.
+The kind, these four parts and the code (`error_code`) are the contract; the wording of the message is not.
 
 What is none of them (a TypeError, an AssertionError) is a fault of this package; so nothing turns
 unknown errors into one of the six (0019). MemoryError, KeyboardInterrupt and what a caller's own
@@ -17,6 +17,10 @@ iterators and callbacks raise pass as they are.
 """
 
 from __future__ import annotations
+
+from typing import ClassVar
+
+from widetable.messages.error_code import ErrorCode
 
 __all__ = [
     "ConflictError",
@@ -33,15 +37,25 @@ class WidetableError(Exception):
     """Root of all errors of this package; never raised itself.
 
     subject: the file, column, option or table it is about; found, expected: facts, already as text;
-    action: what the caller should do, an imperative sentence.
+    action: what the caller should do, an imperative sentence; code: a stable code such as "WT-E204" (docs/errors.md).
 
         str(error)    "<subject>: found <found>; expected <expected>. <action>"
     """
 
     __module__ = "widetable"
+    _general: ClassVar[ErrorCode] = ErrorCode.INVALID
 
-    def __init__(self, subject: str, *, found: str, expected: str, action: str) -> None:
+    def __init__(
+        self,
+        subject: str,
+        *,
+        found: str,
+        expected: str,
+        action: str,
+        code: ErrorCode | str | None = None,
+    ) -> None:
         super().__init__(subject, found, expected, action)
+        self.code = code if isinstance(code, str) else (code or self._general).code
         self.subject = subject
         self.found = found
         self.expected = expected
@@ -57,14 +71,15 @@ class WidetableError(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         # Errors travel from Spark's workers to the driver: keep them picklable with keyword-only arguments.
-        return _rebuild, (type(self), self.subject, self.found, self.expected, self.action)
+        parts = (self.subject, self.found, self.expected, self.action, self.code)
+        return _rebuild, (type(self), *parts)
 
 
 # At module level, where pickle finds it by name.
 def _rebuild(
-    kind: type[WidetableError], subject: str, found: str, expected: str, action: str
+    kind: type[WidetableError], subject: str, found: str, expected: str, action: str, code: str
 ) -> WidetableError:
-    return kind(subject, found=found, expected=expected, action=action)
+    return kind(subject, found=found, expected=expected, action=action, code=code)
 
 
 class InvalidError(WidetableError):
@@ -77,6 +92,7 @@ class NotFoundError(WidetableError):
     """The table, snapshot, tag or column is not there: check the name."""
 
     __module__ = "widetable"
+    _general = ErrorCode.NOT_FOUND
 
 
 class UnsupportedError(WidetableError):
@@ -86,12 +102,14 @@ class UnsupportedError(WidetableError):
     """
 
     __module__ = "widetable"
+    _general = ErrorCode.UNSUPPORTED
 
 
 class DamagedError(WidetableError):
     """Bytes on disk are not what they must be; nothing was changed."""
 
     __module__ = "widetable"
+    _general = ErrorCode.DAMAGED
 
 
 class ConflictError(WidetableError):
@@ -101,6 +119,7 @@ class ConflictError(WidetableError):
     """
 
     __module__ = "widetable"
+    _general = ErrorCode.CONFLICT
 
 
 class StorageError(WidetableError):
@@ -111,3 +130,4 @@ class StorageError(WidetableError):
     """
 
     __module__ = "widetable"
+    _general = ErrorCode.STORAGE
