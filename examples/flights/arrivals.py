@@ -1,12 +1,10 @@
-"""The files of the streams come in one after the other, at a steady pace, while the queries run.
+"""The files of the streams come in one after the other while the queries run, as fast as the machine holds (`pace`).
 
 In: the workspace with the files, how many records they hold. Out: when each file came, epoch seconds. A file comes by
-a link in the folder that its query watches: it is there as a whole or not at all.
+a link in the folder that its query watches, so it comes as a whole.
 
 The first file of every stream is there when its query starts: with it Spark starts its Python processes. `begin` lets
-the others come, each stream its own evenly over the same time, so that the records of all streams together come at
-`RECORDS_PER_SECOND`. That is what two cores hold with all queries running; were it more, files would queue, and the
-age of a record would tell how long the demo has run, not how long a change takes.
+the others come, so that all streams end together. `adapt` changes the pace while they come.
 """
 
 from __future__ import annotations
@@ -14,23 +12,29 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
+from examples.flights.pace import FIRST_RECORDS_PER_SECOND, next_pace
 from examples.flights.wide_table import STREAMS
 from examples.flights.workspace import Workspace
-
-RECORDS_PER_SECOND = 13_000
 
 
 class Arrivals:
     """Brings files until the context is left. times: of those that have come, by stream; counts: of all files."""
 
-    def __init__(self, workspace: Workspace, record_count: int) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        record_count: int,
+        records_per_second: float = FIRST_RECORDS_PER_SECOND,
+    ) -> None:
         files = {group.name: sorted(workspace.stream(group.name).iterdir()) for group in STREAMS}
         self.counts = {name: len(of_stream) for name, of_stream in files.items()}
         self.times: dict[str, list[float]] = {name: [] for name in files}
         self._workspace = workspace
-        self._pause_seconds = record_count / RECORDS_PER_SECOND / sum(self.counts.values())
+        self._records_per_file = record_count / sum(self.counts.values())
+        self._records_per_second = records_per_second
         in_turn = sorted(
             (number / len(of_stream), name, file)
             for name, of_stream in files.items()
@@ -57,16 +61,27 @@ class Arrivals:
         """Whether more than the first files come."""
         return self._thread.ident is not None
 
+    @property
+    def is_over(self) -> bool:
+        """Whether all files have come."""
+        return all(len(self.times[name]) == count for name, count in self.counts.items())
+
     def begin(self) -> None:
         """Let the other files come. To be called once."""
         self._thread.start()
 
+    def adapt(self, taken: Mapping[str, int], behind_seconds: float) -> None:
+        """Set the pace by how many files the query of each stream has taken, and the age of the newest barrier."""
+        waiting = max(len(times) - taken.get(name, 0) for name, times in self.times.items())
+        self._records_per_second = next_pace(self._records_per_second, waiting, behind_seconds)
+
     def _work(self) -> None:
-        began = time.monotonic()
-        for number, (name, file) in enumerate(self._others):
-            if self._stop.wait(max(0.0, began + number * self._pause_seconds - time.monotonic())):
+        due = time.monotonic()
+        for name, file in self._others:
+            if self._stop.wait(max(0.0, due - time.monotonic())):
                 return
             self._bring(name, file)
+            due = max(due, time.monotonic() - 1) + self._records_per_file / self._records_per_second
 
     def _bring(self, name: str, file: Path) -> None:
         os.link(file, self._workspace.arrived(name) / file.name)

@@ -115,6 +115,13 @@ class PipelineRun:
     def row_count(self) -> int:
         return sum(stream.row_count for stream in self.streams)
 
+    @property
+    def arrivals_per_second(self) -> float:
+        """Records that came per second, of all streams, from the second file of any stream to the last."""
+        times = sorted(time for stream in self.streams for time in stream.arrivals[1:])
+        count = sum(sum(batch.row_count for batch in stream.batches[1:]) for stream in self.streams)
+        return count / (times[-1] - times[0]) if len(times) > 1 and times[-1] > times[0] else 0.0
+
 
 # Called about twice a second with the share of files that is done, by query.
 OnProgress = Callable[[dict[str, float]], None]
@@ -148,6 +155,9 @@ def run_pipeline(
         all_was_read = looks.barrier >= _last_barrier(tables)
         if not arrivals.has_begun and all(of_streams) and all_was_read:
             arrivals.begin()
+        elif arrivals.has_begun and not arrivals.is_over:
+            taken = {group.name: files_taken(queries[group.name]) for group in STREAMS}
+            arrivals.adapt(taken, time.time() - looks.barrier / 1000)
         if sum(of_streams) >= len(of_streams) / 2:
             layer.fail_once()
         layer.check()

@@ -1,4 +1,4 @@
-"""How the demo's files come: the first ones at once, the others in order and evenly, each as a whole."""
+"""How the demo's files come: the first ones at once, the others in order, at a pace that the machine holds."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from examples.flights import arrivals
 from examples.flights.arrivals import Arrivals
 from examples.flights.inputs import store_streams
+from examples.flights.pace import next_pace
 from examples.flights.wide_table import STREAMS
 from examples.flights.workspace import Workspace
 from tests.support.faults.patience import wait_for
@@ -33,10 +33,9 @@ def _here(workspace: Workspace) -> dict[str, list[str]]:
 
 
 def test_the_first_files_are_there_at_once_and_the_others_when_it_begins(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace,
 ) -> None:
-    monkeypatch.setattr(arrivals, "RECORDS_PER_SECOND", 10_000)
-    with Arrivals(workspace, ROWS * sum(COUNTS.values())) as coming:
+    with Arrivals(workspace, ROWS * sum(COUNTS.values()), 10_000) as coming:
         assert coming.counts == COUNTS
         assert {name: len(times) for name, times in coming.times.items()} == dict.fromkeys(
             COUNTS, 1
@@ -50,20 +49,42 @@ def test_the_first_files_are_there_at_once_and_the_others_when_it_begins(
         assert coming.times[name] == sorted(coming.times[name])
 
 
-def test_no_file_comes_sooner_than_the_pace_allows(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_file_comes_sooner_than_the_pace_allows(workspace: Workspace) -> None:
     """The others are as far apart as their records take at the pace; a slow machine makes it longer, never shorter."""
-    monkeypatch.setattr(arrivals, "RECORDS_PER_SECOND", 1_000)
-    with Arrivals(workspace, ROWS * sum(COUNTS.values())) as coming:
+    with Arrivals(workspace, ROWS * sum(COUNTS.values()), 1_000) as coming:
         coming.begin()
         wait_for(lambda: all(len(coming.times[name]) == count for name, count in COUNTS.items()))
     others = sorted(time for times in coming.times.values() for time in times[1:])
     assert others[-1] - others[0] >= (len(others) - 1) * ROWS / 1_000 - 0.005
 
 
-def test_nothing_comes_after_the_end(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrivals, "RECORDS_PER_SECOND", 0.001)
-    with Arrivals(workspace, ROWS * sum(COUNTS.values())) as coming:
+def test_nothing_comes_after_the_end(workspace: Workspace) -> None:
+    with Arrivals(workspace, ROWS * sum(COUNTS.values()), 0.001) as coming:
         coming.begin()
     assert sum(map(len, _here(workspace).values())) <= len(COUNTS) + 1
+
+
+@pytest.mark.parametrize(
+    ("waiting_files", "behind_seconds", "factor"),
+    [(0, 1.0, 1.02), (1, 3.0, 1.02), (2, 1.0, 1.0), (1, 3.5, 1.0), (3, 1.0, 0.9), (0, 4.5, 0.9)],
+)
+def test_the_pace_follows_what_waits(
+    waiting_files: int, behind_seconds: float, factor: float
+) -> None:
+    assert next_pace(10_000, waiting_files, behind_seconds) == pytest.approx(10_000 * factor)
+
+
+def test_the_pace_stays_within_its_bounds() -> None:
+    slow = fast = 10_000.0
+    for _ in range(1_000):
+        slow, fast = next_pace(slow, 9, 60.0), next_pace(fast, 0, 1.0)
+    assert (slow, fast) == (1_000, 100_000)
+
+
+def test_files_that_wait_make_the_others_come_later(workspace: Workspace) -> None:
+    with Arrivals(workspace, ROWS * sum(COUNTS.values()), 1_000) as coming:
+        for _ in range(200):
+            coming.adapt(dict.fromkeys(COUNTS, -9), 1.0)
+        assert coming._records_per_second == 1_000
+        coming.adapt(dict.fromkeys(COUNTS, 1), 1.0)
+        assert coming._records_per_second == pytest.approx(1_020)

@@ -14,7 +14,6 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from examples.flights.arrivals import RECORDS_PER_SECOND
 from examples.flights.barrier_looks import LooksTaken
 from examples.flights.carrier_hourly import HOURLY_NAME
 from examples.flights.pipeline import PipelineRun
@@ -99,7 +98,7 @@ def render_report(findings: DemoFindings, library: str) -> str:
         **layer_values(run, history, findings.freshness, verdict.laws),
         **join_values(findings.widened, run.lookup, verdict),
         **barrier_values(run.looks),
-        "pace": f"{RECORDS_PER_SECOND:,}",
+        "pace": f"{run.arrivals_per_second:,.0f}",
         "sampled_count": str(len(history.fill)),
         "retry_sentence": _retry_sentence(findings),
         "table_name": escape(TABLE_NAME),
@@ -156,7 +155,11 @@ def _tiles(findings: DemoFindings) -> str:
             "different cells",
         ),
         ("", f"{verdict.cell_count:,}", "cells compared with plain queries over the input"),
-        ("", f"{RECORDS_PER_SECOND:,}", "records came per second, five streams together"),
+        (
+            "",
+            f"{findings.run.arrivals_per_second:,.0f}",
+            "records came per second, five streams together",
+        ),
         ("", f"{len(commits)}", f"commits, {findings.retry_count} races lost and retried"),
         ("", told[0], f"file to changelog, median; 99&nbsp;% within {told[1]}"),
         ("", counted[0], f"file to second layer, median; 99&nbsp;% within {counted[1]}"),
