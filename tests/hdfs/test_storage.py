@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
-import random
 import subprocess
 import sys
 import time
@@ -14,7 +13,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.hdfs.hdfs_server import NEEDS_HDFS
-from tests.object_stores.test_more_stores import one_of_many
+from tests.support.contracts.storage_contract import StorageContract, names_in
 from tests.support.faults.patience import wait_for
 from widetable.errors import InvalidError, NotFoundError, StorageError
 from widetable.storage.locate import locate
@@ -23,37 +22,8 @@ from widetable.storage.remote.hdfs import HdfsFileIO
 pytestmark = NEEDS_HDFS
 
 
-def names(file_io: HdfsFileIO, path: str) -> list[str]:
-    return [entry.name for entry in file_io.list(path)]
-
-
-def test_publish_makes_a_file_once(file_io: HdfsFileIO, place: str) -> None:
-    path = f"{place}/deep/down/snapshot-1"
-    assert file_io.publish(path, b"first")
-    assert not file_io.publish(path, b"second")
-    assert not file_io.publish(path, b"first")
-    assert file_io.read(path) == b"first"
-    assert names(file_io, f"{place}/deep/down") == ["snapshot-1"]
-
-
-def test_one_of_many_publishers_wins(file_io: HdfsFileIO, place: str) -> None:
-    for number in range(3):
-        path = f"{place}/snapshot-{number}"
-        assert one_of_many(lambda data, path=path: file_io.publish(path, data)) == [  # type: ignore[misc]
-            file_io.read(path)
-        ]
-    assert names(file_io, place) == ["snapshot-0", "snapshot-1", "snapshot-2"]
-
-
-def test_replace_is_whole_whatever_was_there(file_io: HdfsFileIO, place: str) -> None:
-    for data in (b"10", b"9", b""):
-        file_io.replace(f"{place}/LATEST", data)
-        assert file_io.read(f"{place}/LATEST") == data
-    assert file_io.replace_if(f"{place}/LATEST", b"", b"11")
-    assert not file_io.replace_if(f"{place}/LATEST", b"", b"12")
-    assert not file_io.replace_if(f"{place}/none", b"", b"12")
-    assert file_io.read(f"{place}/LATEST") == b"11"
-    assert names(file_io, place) == ["LATEST"]
+class TestHdfs(StorageContract):
+    """A NameNode and a DataNode on loopback."""
 
 
 def test_new_files_are_not_written_over(file_io: HdfsFileIO, place: str) -> None:
@@ -63,26 +33,7 @@ def test_new_files_are_not_written_over(file_io: HdfsFileIO, place: str) -> None
     with pytest.raises(InvalidError, match="manifest-1"):
         file_io.open_output(f"{place}/manifest-1")
     assert file_io.read(f"{place}/manifest-1") == b"a"
-    assert names(file_io, place) == ["manifest-1"]
-
-
-@pytest.mark.parametrize("size", [0, 1, 10, 1 << 20, (1 << 20) + 1, 20_000_000])
-def test_streams(file_io: HdfsFileIO, place: str, size: int, rng: random.Random) -> None:
-    data = rng.randbytes(size)
-    path = f"{place}/data-1.parquet"
-    with file_io.open_output(path) as out:
-        for start in range(0, size, 3_000_000):
-            out.write(data[start : start + 3_000_000])
-    file_io.sync(path)
-    assert file_io.size(path) == size
-    with file_io.open_input(path) as source:
-        assert source.size() == size
-        for _ in range(30):
-            start, length = rng.randrange(size + 1), rng.choice([1, 100, 2_000_000])
-            source.seek(start)
-            assert source.read(length) == data[start : start + length]
-        source.seek(0)
-        assert source.read() == data
+    assert names_in(file_io, place) == ["manifest-1"]
 
 
 def test_listing(file_io: HdfsFileIO, place: str, root: str) -> None:
@@ -92,9 +43,9 @@ def test_listing(file_io: HdfsFileIO, place: str, root: str) -> None:
     found = {entry.name: (entry.is_dir, entry.size_bytes) for entry in file_io.list(place)}
     directory = (True, 0)
     assert found == {"a": directory, "a.b": directory, name: directory, "b": (False, 3)}
-    assert names(file_io, f"{place}/{name}") == ["x"]
+    assert names_in(file_io, f"{place}/{name}") == ["x"]
     assert file_io.list(f"{place}/nothing") == file_io.list(f"{place}/b") == []
-    assert place.rpartition("/")[2] in names(file_io, root)
+    assert place.rpartition("/")[2] in names_in(file_io, root)
 
 
 def test_what_is_not_there(file_io: HdfsFileIO, place: str) -> None:
@@ -112,17 +63,6 @@ def test_what_is_not_there(file_io: HdfsFileIO, place: str) -> None:
         file_io.move_dir(path, f"{place}/x")
 
 
-def test_a_link_is_a_copy_that_replaces_when_asked(file_io: HdfsFileIO, place: str) -> None:
-    file_io.replace(f"{place}/a", b"a" * 9_000_000)
-    file_io.replace(f"{place}/b", b"b")
-    assert file_io.link(f"{place}/a", f"{place}/c")
-    assert not file_io.link(f"{place}/b", f"{place}/c")
-    assert file_io.read(f"{place}/c") == b"a" * 9_000_000
-    assert file_io.link(f"{place}/b", f"{place}/c", replace=True)
-    assert file_io.read(f"{place}/c") == b"b"
-    assert names(file_io, place) == ["a", "b", "c"]
-
-
 def test_directories_go_and_move_whole(file_io: HdfsFileIO, place: str) -> None:
     file_io.write_new(f"{place}/a/deep/x", b"1")
     file_io.write_new(f"{place}/full/y", b"2")
@@ -136,7 +76,7 @@ def test_directories_go_and_move_whole(file_io: HdfsFileIO, place: str) -> None:
     assert file_io.read(f"{place}/new/b/deep/x") == b"1"
     assert file_io.delete(f"{place}/full/y")
     assert file_io.move_dir(f"{place}/new/b", f"{place}/full")
-    assert names(file_io, f"{place}/full/deep") == ["x"]
+    assert names_in(file_io, f"{place}/full/deep") == ["x"]
     assert file_io.delete_empty_dir(f"{place}/new")
     assert list(file_io.delete_all([f"{place}/full/deep/x", f"{place}/none"])) == [
         f"{place}/full/deep/x"
@@ -174,7 +114,7 @@ def test_a_publish_whose_answer_got_lost_is_ours_if_it_was_done(
         else:
             with pytest.raises(StorageError, match="Connection reset"):
                 file_io.publish(path, b"ours")
-    assert names(file_io, place) == (["snapshot-1"] if is_done else [])
+    assert names_in(file_io, place) == (["snapshot-1"] if is_done else [])
     assert file_io.publish(path, b"theirs") is not is_done
 
 
@@ -201,7 +141,7 @@ def test_a_rename_that_is_done_late_is_ours(
     with monkeypatch.context() as patch:
         patch.setattr(file_io._client, "_client", Late())
         assert file_io.publish(path, b"ours")
-    assert names(file_io, place) == ["snapshot-1"]
+    assert names_in(file_io, place) == ["snapshot-1"]
 
 
 def test_a_directory_that_goes_meanwhile_is_no_publish(
@@ -296,7 +236,7 @@ def test_where_a_directory_is_nothing_is_published_and_nothing_stays(
         file_io.read(f"{place}/d")
     assert not file_io.exists(f"{place}/f/below")
     assert not file_io.delete_dir(f"{place}/f")
-    assert names(file_io, place) == ["d", "f"]
+    assert names_in(file_io, place) == ["d", "f"]
 
 
 def test_a_file_that_goes_while_it_is_read_is_not_there(file_io: HdfsFileIO, place: str) -> None:

@@ -12,22 +12,29 @@ import pytest
 
 from tests.object_stores.faulty_proxy import Fault
 from tests.object_stores.given_filesystems import Given
-from tests.object_stores.test_more_stores import one_of_many
 from tests.object_stores.test_tables import (
     create,
 )
+from tests.support.contracts.storage_contract import StorageContract
 from widetable.errors import InvalidError, NotFoundError, StorageError, UnsupportedError
+from widetable.storage.file_io import FileIO
 
 # aiohttp's, of 1 MB and more.
 pytestmark = pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")
 
 
-def test_one_of_many_publishes(given: Given) -> None:
-    file_io, url = given.file_io, given.url
-    for number in range(5):
-        path = f"{url}/deep/snapshot-{number}"
-        won = one_of_many(lambda data, path=path: file_io.publish(path, data))  # type: ignore[misc]
-        assert won == [file_io.read(path)]
+@pytest.fixture
+def file_io(given: Given) -> FileIO:
+    return given.file_io
+
+
+@pytest.fixture
+def place(given: Given) -> str:
+    return given.url
+
+
+class TestGivenFilesystem(StorageContract):
+    """File systems that a user made."""
 
 
 @pytest.mark.parametrize("size", [0, 1, 10, (1 << 20) + 1, 8 << 20, (8 << 20) + 1, 20_000_000])

@@ -9,9 +9,8 @@ import contextlib
 import json
 import pickle
 import random
-import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -37,6 +36,7 @@ from tests.object_stores.test_tables import (
     run_of_operations,
     writers,
 )
+from tests.support.contracts.storage_contract import winners_of
 from widetable.commit.notes.lease import try_lease
 from widetable.errors import InvalidError, NotFoundError, UnsupportedError
 from widetable.storage.file_io import FileIO
@@ -108,30 +108,12 @@ def test_operations_give_what_they_give_on_a_disk(store: Store, tmp_path: Path) 
     assert found[0] == found[1]
 
 
-def one_of_many(take: Callable[[bytes], bool]) -> list[bytes]:
-    """Who got True."""
-    barrier = threading.Barrier(6)
-    won: list[bytes] = []
-
-    def one(data: bytes) -> None:
-        barrier.wait()
-        if take(data):
-            won.append(data)
-
-    threads = [threading.Thread(target=one, args=(b"%d" % number,)) for number in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return won
-
-
 def test_one_of_many_publishes_and_takes_over(store: Store) -> None:
     file_io, path = store.file_io, f"{store.place}/deep/snapshot-1"
     assert file_io.publish(f"{store.place}/first", b"")
-    assert one_of_many(lambda data: file_io.publish(path, data)) == [file_io.read(path)]
+    assert winners_of(lambda data: file_io.publish(path, data)) == [file_io.read(path)]
     file_io.replace(path, b"over")
-    taken = one_of_many(lambda data: file_io.replace_if(path, b"over", data))
+    taken = winners_of(lambda data: file_io.replace_if(path, b"over", data))
     assert taken == [file_io.read(path)]
 
 
@@ -213,7 +195,7 @@ def test_one_of_many_has_a_lease_that_has_run_out(store: Store) -> None:
     file_io, paths = store.file_io, TablePaths(store.place)
     gone = b'{"owner": "gone", "expires_millis": 1, "process": null}'
     assert file_io.publish(paths.lease, gone)
-    taken = one_of_many(lambda owner: try_lease(file_io, paths, owner.decode(), 60_000) is not None)
+    taken = winners_of(lambda owner: try_lease(file_io, paths, owner.decode(), 60_000) is not None)
     assert len(taken) == 1
     assert json.loads(file_io.read(paths.lease))["owner"] == taken[0].decode()
 

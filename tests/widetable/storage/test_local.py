@@ -6,13 +6,13 @@ import contextlib
 import errno
 import os
 import resource
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.contracts.storage_contract import StorageContract
 from widetable.errors import InvalidError, NotFoundError, StorageError, WidetableError
 from widetable.storage.local import LocalFileIO
 
@@ -35,40 +35,13 @@ def names(directory: Path) -> list[str]:
     return sorted(os.listdir(directory))
 
 
-def test_publish_makes_a_file_once(file_io: LocalFileIO, tmp_path: Path) -> None:
-    path = tmp_path / "deep/down/snapshot-1"
-    assert file_io.publish(str(path), b"first")
-    assert not file_io.publish(str(path), b"second")
-    assert path.read_bytes() == b"first"
-    assert names(path.parent) == ["snapshot-1"]
+@pytest.fixture
+def place(tmp_path: Path) -> str:
+    return str(tmp_path)
 
 
-def test_one_of_many_publishers_wins(file_io: LocalFileIO, tmp_path: Path) -> None:
-    path = str(tmp_path / "snapshot-1")
-    barrier = threading.Barrier(8)
-    won: list[bytes] = []
-
-    def publish(number: int) -> None:
-        data = str(number).encode() * 1000
-        barrier.wait()
-        if file_io.publish(path, data):
-            won.append(data)
-
-    threads = [threading.Thread(target=publish, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert [file_io.read(path)] == won
-    assert names(tmp_path) == ["snapshot-1"]
-
-
-def test_replace_is_whole_whatever_was_there(file_io: LocalFileIO, tmp_path: Path) -> None:
-    path = str(tmp_path / "snapshot/LATEST")
-    for data in (b"10", b"9", b""):
-        file_io.replace(path, data)
-        assert file_io.read(path) == data
-    assert names(tmp_path / "snapshot") == ["LATEST"]
+class TestLocalDisk(StorageContract):
+    """A directory of this machine, with fsync and without."""
 
 
 def test_new_files_are_not_written_over(file_io: LocalFileIO, tmp_path: Path) -> None:
@@ -79,17 +52,6 @@ def test_new_files_are_not_written_over(file_io: LocalFileIO, tmp_path: Path) ->
     with pytest.raises(InvalidError, match="manifest-1"):
         file_io.open_output(path)
     assert file_io.read(path) == b"a"
-
-
-def test_streams(file_io: LocalFileIO, tmp_path: Path) -> None:
-    path = str(tmp_path / "bucket-0/data-1.parquet")
-    with file_io.open_output(path) as out:
-        out.write(b"0123456789")
-    file_io.sync(path)
-    assert file_io.size(path) == 10
-    with file_io.open_input(path) as source:
-        source.seek(4)
-        assert source.read(3) == b"456"
 
 
 def test_listing(file_io: LocalFileIO, tmp_path: Path) -> None:
@@ -110,14 +72,6 @@ def test_what_is_not_there(file_io: LocalFileIO, tmp_path: Path) -> None:
     for ask in (file_io.read, file_io.size, file_io.open_input, LocalFileIO(fsync=True).sync):
         with pytest.raises(NotFoundError, match="missing"):
             ask(path)
-
-
-def test_removal(file_io: LocalFileIO, tmp_path: Path) -> None:
-    file_io.write_new(str(tmp_path / "d/a"), b"")
-    assert file_io.delete(str(tmp_path / "d/a"))
-    file_io.write_new(str(tmp_path / "d/e/b"), b"")
-    assert file_io.delete_dir(str(tmp_path / "d"))
-    assert names(tmp_path) == []
 
 
 def test_a_linked_directory_goes_with_its_link(file_io: LocalFileIO, tmp_path: Path) -> None:
