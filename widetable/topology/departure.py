@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from widetable.commit.barriers.barrier_plan import BarrierPlans
 from widetable.commit.barriers.barrier_state import ROOT
 from widetable.commit.barriers.writer_registration import RUNNING
-from widetable.commit.notes.lease_term import Force
+from widetable.commit.notes.lease_term import LeaseState
 from widetable.errors import ConflictError
 from widetable.operations.barriers.barrier_writer import let_leave, nobody_waits_for
 from widetable.operations.handle.open_table import OpenTable
@@ -46,7 +46,7 @@ def check_ended(job: str, tables: Sequence[JobsOfTable]) -> None:
                 "columns until the next round of a maintainer brings it back.",
             )
         for note in table.notes:
-            is_renewed = note.force is Force.IN_FORCE and note.job.state == RUNNING
+            is_renewed = note.lease_state is LeaseState.ACTIVE and note.job.state == RUNNING
             if note.job.name == job and is_renewed and not note.is_own:
                 raise ConflictError(
                     f"job {job!r}",
@@ -62,7 +62,7 @@ def forgotten(tables: Sequence[JobsOfTable]) -> Iterator[tuple[JobsOfTable, str]
     waited_for = {name for table in tables for name in table.state.members}
     for table in tables:
         for note in table.notes:
-            if note.force is not Force.IN_FORCE and note.job.name not in waited_for:
+            if note.lease_state is not LeaseState.ACTIVE and note.job.name not in waited_for:
                 yield table, note.job.name
 
 

@@ -31,7 +31,7 @@ from widetable.commit.barriers.writer_registration import (
 )
 from widetable.commit.notes.clock import Clock, SystemClock
 from widetable.commit.notes.lease_renewal import LEASE_RENEWAL
-from widetable.commit.notes.lease_term import Force
+from widetable.commit.notes.lease_term import LeaseState
 from widetable.commit.notes.revision_notes import notes_of, unfinished
 from widetable.operations.handle.open_table import OpenTable
 from widetable.topology.column_claims import check_columns
@@ -125,7 +125,7 @@ class WriterClaim:
         known = registration_of(table._file_io, table._paths, name, clock)
         if known is None or known.job.run != run:
             return
-        if known.force is not Force.IN_FORCE:
+        if known.lease_state is not LeaseState.ACTIVE:
             self.register(name, columns, run)
         elif known.expires_millis - clock.now_nanos() // 1_000_000 < RUNNING_MILLIS // 2:
             job = known.job

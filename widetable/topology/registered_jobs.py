@@ -32,7 +32,7 @@ from widetable.commit.barriers.writer_registration import (
 )
 from widetable.commit.notes.clock import Clock
 from widetable.commit.notes.lease import holder
-from widetable.commit.notes.lease_term import Force
+from widetable.commit.notes.lease_term import LeaseState
 from widetable.operations.handle.barrier_scan import barrier_views
 from widetable.operations.handle.open_table import OpenTable
 from widetable.schema.derived_options import WIDENER_RUN, WidenOption, widen_options
@@ -56,7 +56,7 @@ class JobsOfTable:
         registered = [
             replace(self._here(note.job), silent_millis=note.silent_millis)
             for note in self.notes
-            if note.force is Force.IN_FORCE or note.job.name in self.state.members
+            if note.lease_state is LeaseState.ACTIVE or note.job.name in self.state.members
         ]
         unregistered = [
             Job(name, member.kind, RUNNING, (), (JobSink(self.name, ()),), member.run)
@@ -68,7 +68,7 @@ class JobsOfTable:
     def alive(self) -> set[str]:
         """Jobs whose registration is in force: their process renews it; and wideners that somebody runs."""
         wideners = {job.name for job in self.wideners if self.is_maintained}
-        return wideners | {n.job.name for n in self.notes if n.force is Force.IN_FORCE}
+        return wideners | {n.job.name for n in self.notes if n.lease_state is LeaseState.ACTIVE}
 
     def silent(self) -> dict[str, int]:
         """Jobs whose registration is not in force, and for how long they have not been heard of."""

@@ -37,7 +37,7 @@ from widetable.commit.barriers.writer_registration import (
     write_registration,
 )
 from widetable.commit.notes.clock import Clock, SystemClock
-from widetable.commit.notes.lease_term import Force
+from widetable.commit.notes.lease_term import LeaseState
 from widetable.commit.notes.revision_notes import notes_of
 from widetable.errors import NotFoundError
 from widetable.operations.barriers.common_barrier import common_barrier
@@ -143,7 +143,7 @@ class Topology:
         tables = self._read()  # one look: what is known is in the notes
         known = _known(job, tables)
         notes = [note for table in tables for note in table.notes if note.job.name == job]
-        if all(note.force is Force.IN_FORCE for note in notes):
+        if all(note.lease_state is LeaseState.ACTIVE for note in notes):
             for table in self._opened_sinks(known).values():
                 self._write(known, table)
         else:

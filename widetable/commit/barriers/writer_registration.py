@@ -35,7 +35,7 @@ from widetable.commit.notes.json_note import (
     is_whole,
 )
 from widetable.commit.notes.lease_file import LeaseFile
-from widetable.commit.notes.lease_term import Force, LeaseTerm, from_now
+from widetable.commit.notes.lease_term import LeaseState, LeaseTerm, from_now
 from widetable.commit.notes.process_identity import this_process
 from widetable.commit.notes.skipped_files import pass_over
 from widetable.errors import DamagedError, NotFoundError
@@ -97,7 +97,7 @@ class RegisteredJob(NamedTuple):
     job: Job
     path: str
     expires_millis: int
-    force: Force
+    lease_state: LeaseState
     is_own: bool
     data: bytes
     silent_millis: int | None
@@ -236,13 +236,13 @@ def _read(file_io: FileIO, path: str, clock: Clock) -> RegisteredJob | None:
         JobSink(table, None if columns is None else tuple(columns)) for table, columns in pairs
     )
     job, term = Job(name, kind, state, tuple(sources), sinks, run), LeaseTerm.of(values)
-    force = term.force(path, PENDING_MILLIS, clock)
+    lease_state = term.state(path, PENDING_MILLIS, clock)
     is_own = term.process is not None and term.process == this_process()
     silent_millis = None
-    if force is not Force.IN_FORCE:
+    if lease_state is not LeaseState.ACTIVE:
         written_millis = term.expires_millis - _duration_millis(job)
         silent_millis = max(0, clock.now_nanos() // 1_000_000 - written_millis)
-    return RegisteredJob(job, path, term.expires_millis, force, is_own, data, silent_millis)
+    return RegisteredJob(job, path, term.expires_millis, lease_state, is_own, data, silent_millis)
 
 
 def _duration_millis(job: Job) -> int:

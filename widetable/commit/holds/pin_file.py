@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple
 
 from widetable.commit.notes.clock import Clock, SystemClock
 from widetable.commit.notes.json_note import JsonNote, is_id, is_text, is_whole
-from widetable.commit.notes.lease_term import Force, Held, NotedLease, held
+from widetable.commit.notes.lease_term import Held, LeaseState, NotedLease, held
 from widetable.errors import DamagedError
 from widetable.schema.retention_options import LOOKUP_PIN_RETENTION
 from widetable.storage.file_io import FileIO
@@ -115,7 +115,7 @@ def pinned_snapshots(table: TableState, clock: Clock | None = None) -> list[int]
     """The snapshots that pins hold which are in force, ascending."""
     found = noted_pins(table, clock)
     return sorted(
-        pin.snapshot_id for pin in found if pin.force is Force.IN_FORCE and pin.snapshot_id
+        pin.snapshot_id for pin in found if pin.lease_state is LeaseState.ACTIVE and pin.snapshot_id
     )
 
 

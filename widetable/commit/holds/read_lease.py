@@ -27,7 +27,7 @@ from widetable.commit.notes.clock import Clock, SystemClock
 from widetable.commit.notes.json_note import JsonNote, is_anything, is_id, is_whole
 from widetable.commit.notes.lease_file import LeaseFile
 from widetable.commit.notes.lease_renewal import LEASE_RENEWAL
-from widetable.commit.notes.lease_term import Force, Held, NotedLease, from_now, held
+from widetable.commit.notes.lease_term import Held, LeaseState, NotedLease, from_now, held
 from widetable.commit.snapshots.snapshot_store import SnapshotStore
 from widetable.errors import DamagedError, InvalidError, NotFoundError, StorageError
 from widetable.storage.file_io import FileIO
@@ -168,7 +168,7 @@ def hold_if_taken(
 def held_snapshots(file_io: FileIO, paths: TablePaths, clock: Clock | None = None) -> list[int]:
     """The snapshots that leases hold which are in force, ascending."""
     found = noted_read_leases(file_io, paths, clock)
-    return sorted(one.snapshot_id or 0 for one in found if one.force is Force.IN_FORCE)
+    return sorted(one.snapshot_id or 0 for one in found if one.lease_state is LeaseState.ACTIVE)
 
 
 def forget_expired(

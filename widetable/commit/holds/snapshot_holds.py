@@ -9,7 +9,7 @@ from __future__ import annotations
 from widetable.commit.holds.pin_file import forget_pins, noted_pins
 from widetable.commit.holds.read_lease import forget_expired, noted_read_leases
 from widetable.commit.notes.clock import Clock
-from widetable.commit.notes.lease_term import Force, NotedLease
+from widetable.commit.notes.lease_term import LeaseState, NotedLease
 from widetable.write.table_state import TableState
 
 
@@ -20,7 +20,7 @@ def kept_snapshots(table: TableState, clock: Clock | None = None) -> list[int]:
 
 def holds_in_force(table: TableState, clock: Clock | None = None) -> list[NotedLease]:
     """Leases and pins that keep snapshots now."""
-    return [one for one in noted_holds(table, clock) if one.force is Force.IN_FORCE]
+    return [one for one in noted_holds(table, clock) if one.lease_state is LeaseState.ACTIVE]
 
 
 def noted_holds(table: TableState, clock: Clock | None = None) -> list[NotedLease]:

@@ -24,7 +24,7 @@ from typing import Final
 from widetable.commit.notes.clock import Clock, SystemClock
 from widetable.commit.notes.json_note import JsonNote, is_anything, is_text, is_whole
 from widetable.commit.notes.lease_file import LeaseFile
-from widetable.commit.notes.lease_term import Force, LeaseTerm, NotedLease, from_now
+from widetable.commit.notes.lease_term import LeaseState, LeaseTerm, NotedLease, from_now
 from widetable.commit.notes.skipped_files import if_there, pass_over
 from widetable.errors import DamagedError
 from widetable.storage.file_io import FileIO
@@ -49,7 +49,7 @@ class _HeldLease:
     term: LeaseTerm
 
     def is_in_force(self, path: str, clock: Clock) -> bool:
-        return self.term.force(path, LONGEST_MILLIS, clock) is Force.IN_FORCE
+        return self.term.state(path, LONGEST_MILLIS, clock) is LeaseState.ACTIVE
 
 
 @dataclass(frozen=True)
@@ -140,8 +140,8 @@ def noted_lease(file_io: FileIO, paths: TablePaths, kind: str = COMPACTION) -> N
     held = _read(file_io, path)
     if held is None:
         return None
-    force = held.term.force(path, LONGEST_MILLIS, SystemClock())
-    return NotedLease(kind, path, held.owner, None, held.term.expires_millis, force)
+    lease_state = held.term.state(path, LONGEST_MILLIS, SystemClock())
+    return NotedLease(kind, path, held.owner, None, held.term.expires_millis, lease_state)
 
 
 def noted_leases(file_io: FileIO, paths: TablePaths) -> list[NotedLease]:

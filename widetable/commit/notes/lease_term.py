@@ -5,10 +5,10 @@ such lease can have been taken for was written by a clock that is wrong: it is n
 clock is a year ahead would hold things up for a year. Clocks that disagree by less make a lease longer or shorter.
 
     leases of at most 60 s; time left by this clock     its process             force
-    0 or less                                           any                     OVER
-    up to 120 s                                         lives, or not known     IN_FORCE
-    up to 120 s                                         has ended here          VOID
-    more                                                any                     VOID
+    0 or less                                           any                     EXPIRED
+    up to 120 s                                         lives, or not known     ACTIVE
+    up to 120 s                                         has ended here          INVALID
+    more                                                any                     INVALID
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from widetable.storage.file_io import FileIO
 _DISBELIEF: Final = 2
 
 
-class Force(Enum):
-    """IN_FORCE: it holds. OVER: its time is up. VOID: it never could, or can no more, whatever its time says."""
+class LeaseState(Enum):
+    """ACTIVE: it holds. EXPIRED: its time is up. INVALID: it never could, or can no more, whatever its time says."""
 
-    IN_FORCE = "in force"
-    OVER = "over"
-    VOID = "void"
+    ACTIVE = "in force"
+    EXPIRED = "over"
+    INVALID = "void"
 
 
 class NotedLease(NamedTuple):
@@ -47,7 +47,7 @@ class NotedLease(NamedTuple):
     owner: str | None
     snapshot_id: int | None
     expires_millis: int
-    force: Force
+    lease_state: LeaseState
 
 
 @dataclass(frozen=True)
@@ -63,11 +63,11 @@ class LeaseTerm:
         process = values.get("process")
         return LeaseTerm(values["expires_millis"], process if isinstance(process, str) else None)
 
-    def force(self, path: str, longest_millis: int, clock: Clock) -> Force:
+    def state(self, path: str, longest_millis: int, clock: Clock) -> LeaseState:
         """Whether it holds now. longest_millis: for which such a lease is taken at most."""
         left_millis = self.expires_millis - clock.now_nanos() // 1_000_000
         if left_millis <= 0:
-            return Force.OVER
+            return LeaseState.EXPIRED
         if left_millis > _DISBELIEF * longest_millis:
             pass_over(
                 DamagedError(
@@ -77,10 +77,10 @@ class LeaseTerm:
                     action="Set the clock of the machine that wrote it, or of this one; it is not in force.",
                 )
             )
-            return Force.VOID
+            return LeaseState.INVALID
         if self.process is not None and has_ended(self.process):
-            return Force.VOID
-        return Force.IN_FORCE
+            return LeaseState.INVALID
+        return LeaseState.ACTIVE
 
 
 def from_now(duration_millis: int, clock: Clock) -> dict[str, Any]:
@@ -109,7 +109,7 @@ def held(
     clock: Clock,
 ) -> Held | None:
     """What a file says, with its process as the owner; None for one that went away. modified_millis: its own time,
-    which counts for one that says nothing, or nothing that is true. longest_millis: see `LeaseTerm.force`.
+    which counts for one that says nothing, or nothing that is true. longest_millis: see `LeaseTerm.state`.
     """
     try:
         values = note.read(file_io, path)
@@ -119,7 +119,11 @@ def held(
     if values is None:
         return None
     term, id = LeaseTerm.of(values), values["snapshot_id"] or None
-    force = term.force(path, longest_millis, clock)
-    ended = {Force.IN_FORCE: None, Force.OVER: term.expires_millis, Force.VOID: modified_millis}
-    noted = NotedLease(kind, path, term.process, id, term.expires_millis, force)
-    return Held(path, ended[force], noted)
+    lease_state = term.state(path, longest_millis, clock)
+    ended = {
+        LeaseState.ACTIVE: None,
+        LeaseState.EXPIRED: term.expires_millis,
+        LeaseState.INVALID: modified_millis,
+    }
+    noted = NotedLease(kind, path, term.process, id, term.expires_millis, lease_state)
+    return Held(path, ended[lease_state], noted)

@@ -13,21 +13,21 @@ from widetable.commit.barriers.barrier_step import Act, properties_after
 from widetable.commit.barriers.barrier_table import check_rows_stay, interval_of, no_writer
 from widetable.commit.barriers.level0_labels import Level0Labels
 from widetable.commit.transaction.commit_request import CommitRequest
-from widetable.commit.transaction.table_head import Look
+from widetable.commit.transaction.table_head import HeadState
 from widetable.format.snapshot import COMMIT_KIND_COMPACT, COMMIT_KIND_OVERWRITE
 from widetable.schema.barrier_options import BARRIER_INTERVAL
 
 
 def barrier_properties(
-    asked: CommitRequest, look: Look, level0: Level0Labels
+    asked: CommitRequest, head: HeadState, level0: Level0Labels
 ) -> dict[str, str] | None:
-    """None when there is nothing to do. look: what it comes behind.
+    """None when there is nothing to do. head: what it comes behind.
 
     Asked in each attempt anew: the label and the members depend on the snapshot that the commit
     comes behind. A revision is the only overwrite that passes; a compaction belongs to no writer,
     and only says what it moved.
     """
-    schema, latest, path = look.schema, look.latest, level0.path
+    schema, latest, path = head.schema, head.latest, level0.path
     interval = schema.typed_options.get(BARRIER_INTERVAL)
     if interval is None:
         if asked.barrier is not None:

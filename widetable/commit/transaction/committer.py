@@ -56,7 +56,7 @@ from widetable.commit.transaction.next_snapshot import WRITER_VERSION, next_snap
 from widetable.commit.transaction.ordered_append import OrderedAppend
 from widetable.commit.transaction.plan_base import PlannedFrom
 from widetable.commit.transaction.replay import CommitHistory, Replay
-from widetable.commit.transaction.table_head import Look, Newest
+from widetable.commit.transaction.table_head import HeadState, TableHead
 from widetable.errors import (
     ConflictError,
     DamagedError,
@@ -109,9 +109,9 @@ class Committer:
         self.schemas = SchemaStore(file_io, paths)
         self.snapshots = SnapshotStore(file_io, paths)
         self.last_commits = LastCommits(file_io, paths)
-        self._newest = Newest(file_io, paths, self.snapshots, self.schemas)
-        self.identity = self._newest.identity
-        self.look = self._newest.look
+        self._head = TableHead(file_io, paths, self.snapshots, self.schemas)
+        self.identity = self._head.identity
+        self.refresh = self._head.refresh
         schema = self.schemas.known()
         self._partition_types = [schema.field(name).type for name in schema.partition_keys]
         self.live_files = LiveFiles(file_io, paths, self._partition_types)
@@ -212,20 +212,20 @@ class Committer:
         asked = request(COMMIT_KIND_OVERWRITE, (), by, keeps=frozenset())
         return self._commit(replace(asked, rescaled=rescaled, follow=follow))
 
-    def replay_of(self, by: Identity, look: Look | None = None) -> Replay | None:
+    def replay_of(self, by: Identity, head: HeadState | None = None) -> Replay | None:
         """The append or overwrite that comes again with `by`; None for a new one. InvalidError for one of which it
-        is not known: see `replay`. look: of a moment ago.
+        is not known: see `replay`. head: of a moment ago.
         """
-        latest = (look or self.look()).latest
+        latest = (head or self.refresh()).latest
         return CommitHistory(self.last_commits.load, by, self._paths.root).replay(latest)
 
-    def sequence_base(self, look: Look | None = None) -> int:
+    def sequence_base(self, head: HeadState | None = None) -> int:
         """Where the sequence numbers of a commit that starts now begin (decision 0004):
 
-        the clock in ns, but above all noted ones. InvalidError for a clock that would leave no numbers. look: of this
+        the clock in ns, but above all noted ones. InvalidError for a clock that would leave no numbers. head: of this
         operation.
         """
-        return self._first_number(self._highest_sequence_number((look or self.look()).latest))
+        return self._first_number(self._highest_sequence_number((head or self.refresh()).latest))
 
     def _first_number(self, noted: int) -> int:
         return first_number(self._clock.now_nanos(), noted, self._rng.randrange(START_SPREAD))
@@ -256,8 +256,8 @@ class Committer:
 
     def _attempt(self, run: Attempts) -> CommitResult | None:
         """One attempt on the newest snapshot; None when somebody else was first."""
-        look = self._newest.expected()  # perhaps of long ago: `may_follow` finds out
-        latest = look.latest
+        head = self._head.expected()  # perhaps of long ago: `may_follow` finds out
+        latest = head.latest
         try:
             if run.asked.kind != COMMIT_KIND_COMPACT:
                 found = run.history.replay(latest)
@@ -265,17 +265,17 @@ class Committer:
                     return self._not_committed(run, latest, found.snapshot_id)
             if run.asked.read_snapshot_id is not None:
                 run.untouched.check(
-                    self._state(look.schema), self.live_files, latest.id if latest else 0
+                    self._state(head.schema), self.live_files, latest.id if latest else 0
                 )
-            run.asked = self._in_order(run, look)
+            run.asked = self._in_order(run, head)
             delta, asked = self._deltas.of(run.asked, latest), run.asked
-            said = barrier_properties(asked, look, self.level0)
+            said = barrier_properties(asked, head, self.level0)
             is_asked = delta or asked.properties or asked.restores or asked.barrier
             if said is None or not is_asked:
                 return self._not_committed(run, latest, None)
-            snapshot = self._next_snapshot(run, look, delta, said)
+            snapshot = self._next_snapshot(run, head, delta, said)
         except (NotFoundError, DamagedError, ConflictError, InvalidError) as error:
-            if not self._newest.may_follow(latest):
+            if not self._head.may_follow(latest):
                 return None  # what was found does not hold
             # Expiry may have taken the files of a snapshot that is not the newest one any more.
             is_gone = isinstance(error, (NotFoundError, DamagedError))
@@ -284,47 +284,47 @@ class Committer:
             raise
         if not self._publish(run, snapshot, latest):
             return None
-        self._newest.remember(snapshot)
+        self._head.remember(snapshot)
         self.last_published = snapshot
         self._mark()
         self._hint(snapshot.id)
         return self._result(run, committed=True, snapshot_id=snapshot.id)
 
-    def _in_order(self, run: Attempts, look: Look) -> CommitRequest:
+    def _in_order(self, run: Attempts, head: HeadState) -> CommitRequest:
         """The request behind the newest snapshot: a rescaling asks for its messages anew, an append that was overtaken
         gets later numbers.
         """
-        asked, latest = run.asked.behind(look.latest), look.latest
+        asked, latest = run.asked.behind(head.latest), head.latest
         if asked.kind != COMMIT_KIND_APPEND:
             return asked
         highest = self._highest_sequence_number(latest)
         base = partial(self._first_number, highest)
-        return run.order.behind(asked, latest, self._state(look.schema), highest, base)
+        return run.order.behind(asked, latest, self._state(head.schema), highest, base)
 
     def _not_committed(
         self, run: Attempts, latest: Snapshot | None, snapshot_id: int | None
     ) -> CommitResult | None:
         """None when `latest` is not the newest of this table."""
-        is_true = self._newest.may_follow(latest)
+        is_true = self._head.may_follow(latest)
         return self._result(run, committed=False, snapshot_id=snapshot_id) if is_true else None
 
     def _next_snapshot(
         self,
         run: Attempts,
-        look: Look,
+        head: HeadState,
         delta: tuple[ManifestEntry, ...],
         barriers: Mapping[str, str],
     ) -> Snapshot:
         """Everything that is written before the publish."""
-        latest, load = look.latest, cache(self.last_commits.load)
-        users, schema = users_of(latest, load), look.schema
+        latest, load = head.latest, cache(self.last_commits.load)
+        users, schema = users_of(latest, load), head.schema
         if run.files is None:
             writer = ManifestWriter(self._file_io, self._paths, self._partition_types, schema.id)
             run.files = CommitFiles(writer, self.live_files, schema.typed_options)
         files = run.files
         warn_of_many_users(self._paths.root, len(users))
         snapshot = next_snapshot(
-            look,
+            head,
             run,
             delta,
             base_list=files.base(latest, reclaim=any(entry.kind == DELETE for entry in delta)),
@@ -358,7 +358,7 @@ class Committer:
         """Whether this snapshot is now the table's. Raises StorageError when it is not, or when that is not known."""
         path = self._paths.snapshot(snapshot.id)
         data = parsed_back(snapshot, snapshot_from_json, path)
-        if not self._newest.may_follow(base):
+        if not self._head.may_follow(base):
             return False
         # From here on it may be in, whatever is answered: until that is known nothing is deleted.
         run.may_be_in = True

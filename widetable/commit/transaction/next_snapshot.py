@@ -38,7 +38,7 @@ from widetable.commit.snapshots.watermarks import larger
 from widetable.commit.transaction.attempts import Attempts
 from widetable.commit.transaction.commit_files import ListFile
 from widetable.commit.transaction.commit_request import CommitRequest
-from widetable.commit.transaction.table_head import Look
+from widetable.commit.transaction.table_head import HeadState
 from widetable.format.manifest_entry import ADD, ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_APPEND, COMMIT_KIND_COMPACT, Snapshot
 from widetable.schema.retention_options import COMMIT_USER_RETENTION
@@ -47,7 +47,7 @@ WRITER_VERSION: Final = "widetable"
 
 
 def next_snapshot(
-    look: Look,
+    head: HeadState,
     run: Attempts,
     delta: Sequence[ManifestEntry],
     *,
@@ -63,10 +63,10 @@ def next_snapshot(
     barriers: Mapping[str, str],
     watermark: int | None,
 ) -> Snapshot:
-    """look: what it follows, and the schema that it gets. users, waiting, highest_sequence_number, watermark: as of
+    """head: what it follows, and the schema that it gets. users, waiting, highest_sequence_number, watermark: as of
     there. barriers: see barrier_gate. now_millis: of who commits. took_millis: since it began.
     """
-    previous, asked, schema_id = look.latest, run.asked, look.schema.id
+    previous, asked, schema_id = head.latest, run.asked, head.schema.id
     time_millis = commit_millis(now_millis, previous.time_millis if previous else None)
     delta_rows = sum(e.file.row_count if e.kind == ADD else -e.file.row_count for e in delta)
     return Snapshot(
@@ -94,17 +94,17 @@ def next_snapshot(
         properties={
             # What a caller gives comes first: it replaces nothing that the commit says itself.
             **asked.properties,
-            **_columns(look, asked),
+            **_columns(head, asked),
             **barriers,
-            **_of_users(look, asked, delta, time_millis, users, highest_sequence_number),
+            **_of_users(head, asked, delta, time_millis, users, highest_sequence_number),
             **_of_rows(asked, run.retries, took_millis),
-            **_waiting(look, asked, time_millis, waiting),
+            **_waiting(head, asked, time_millis, waiting),
         },
     )
 
 
 def _of_users(
-    look: Look,
+    head: HeadState,
     asked: CommitRequest,
     delta: Sequence[ManifestEntry],
     time_millis: int,
@@ -116,8 +116,8 @@ def _of_users(
         users,
         max([highest_sequence_number, *(e.file.max_sequence_number for e in delta)]),
         asked.by.user,
-        _remembered(asked, _next_id(look.latest), time_millis),
-        look.schema.typed_options.get(COMMIT_USER_RETENTION),
+        _remembered(asked, _next_id(head.latest), time_millis),
+        head.schema.typed_options.get(COMMIT_USER_RETENTION),
     )
 
 
@@ -126,9 +126,9 @@ def _next_id(previous: Snapshot | None) -> int:
 
 
 def _waiting(
-    look: Look, asked: CommitRequest, time_millis: int, before: Uncompacted | None
+    head: HeadState, asked: CommitRequest, time_millis: int, before: Uncompacted | None
 ) -> dict[str, str]:
-    if not needs_a_maintainer(look.schema.typed_options):
+    if not needs_a_maintainer(head.schema.typed_options):
         return {}
     return next_uncompacted(before, asked.kind, time_millis, has_rows=bool(asked.adds))
 
@@ -137,12 +137,12 @@ def _changelog_rows(asked: CommitRequest) -> int:
     return sum(entry.file.row_count for entry in asked.changelog)
 
 
-def _columns(look: Look, asked: CommitRequest) -> dict[str, str]:
+def _columns(head: HeadState, asked: CommitRequest) -> dict[str, str]:
     """Which columns an append of adds has written; not said where nobody knows, and where it is all of them."""
     if asked.kind != COMMIT_KIND_APPEND or any(e.file.delete_row_count != 0 for e in asked.adds):
         return {}
     ids = union(message.columns for message in asked.messages if message.new_files)
-    if ids is None or ids >= value_ids(look.schema):
+    if ids is None or ids >= value_ids(head.schema):
         return {}
     return {COLUMNS: columns_text(ids)}
 

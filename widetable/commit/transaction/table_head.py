@@ -36,7 +36,7 @@ from widetable.storage.paths import MAIN_BRANCH, TablePaths
 
 
 @dataclass(frozen=True)
-class Look:
+class HeadState:
     """latest: None for a table without snapshots.
 
     Of one moment. The schema is the newest one, which may be newer than that of the snapshot.
@@ -46,7 +46,7 @@ class Look:
     latest: Snapshot | None
 
 
-class Newest:
+class TableHead:
     """Of one life of a table. identity: which one.
 
     It is read once, when the table is opened; later looks hold what is there against it.
@@ -67,7 +67,7 @@ class Newest:
         self.remember(latest)
         schemas.latest(latest.schema_id if latest else None)
 
-    def look(self) -> Look:
+    def refresh(self) -> HeadState:
         """The newest of now. The first schema is read only where the newest snapshot is not the
         one that was known, which would prove the table by itself.
         """
@@ -76,14 +76,14 @@ class Newest:
             # What was dropped must not come back, and what was made again has columns of its own.
             check_identity(self._file_io, self._paths, self.identity)
         self.remember(latest)
-        return Look(self._schemas.latest(), latest)
+        return HeadState(self._schemas.latest(), latest)
 
-    def expected(self) -> Look:
+    def expected(self) -> HeadState:
         """To build the next snapshot on, which `may_follow` it."""
         known = self._known
         if known is None or self._snapshots.has_successor(known.id):
-            return self.look()
-        return Look(self._schemas.latest(), known)
+            return self.refresh()
+        return HeadState(self._schemas.latest(), known)
 
     def may_follow(self, base: Snapshot | None) -> bool:
         """False when the commit slept until the id after `base` had been used and had expired again, when the table

@@ -133,7 +133,7 @@ class JobWriter:
         """Whether the table has the batch already."""
         committer = self.table._committer
         by = Identity.of(self._run, batch.number, batch.digest)
-        return committer.replay_of(by, committer.look()) is not None
+        return committer.replay_of(by, committer.refresh()) is not None
 
     def complete(self, barrier: int | None = None) -> CommitResult:
         """Say that a root has no records up to a barrier that are not in; None: up to the one that the clock is in."""

@@ -83,8 +83,8 @@ def unchecked_state(
     committer = table._committer
     choice = snapshot_id, timestamp, tag, watermark
     if all(each is None for each in choice):
-        look = committer.look()
-        schema, snapshot = look.schema, look.latest
+        head = committer.refresh()
+        schema, snapshot = head.schema, head.latest
     else:
         with table._of_one_life():
             snapshot = choose_snapshot(committer.snapshots, table._tags, *choice)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from widetable.commit.notes.lease import noted_lease
-from widetable.commit.notes.lease_term import Force, NotedLease
+from widetable.commit.notes.lease_term import LeaseState, NotedLease
 from widetable.commit.snapshots.committed import commit_millis
 from widetable.format.bucket_id import BucketId, by_bucket
 from widetable.format.data_file_meta import DataFileMeta
@@ -72,7 +72,7 @@ class MeasuredTable(NamedTuple):
     @property
     def is_leased(self) -> bool:
         """Whether somebody has the compaction lease."""
-        return self.lease is not None and self.lease.force is Force.IN_FORCE
+        return self.lease is not None and self.lease.lease_state is LeaseState.ACTIVE
 
 
 def measured(table: OpenTable, looks_back: int | None = None) -> MeasuredTable:

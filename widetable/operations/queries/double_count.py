@@ -60,7 +60,7 @@ def _others(table: OpenTable, user: str, ids: Collection[int]) -> Iterator[str]:
     Gives none if the user itself has committed before.
     """
     committer = table._committer
-    latest = committer.look().latest
+    latest = committer.refresh().latest
     users = users_of(latest, committer.last_commits.load)
     if last_of(users, user) is not None:
         return

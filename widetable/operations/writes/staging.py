@@ -68,11 +68,11 @@ def _staged(
     (`barrier_step`), behind the newest snapshot.
     """
     committer = table._committer
-    look = committer.look()
-    if asked.act is not Act.WRITE_ALL or committer.replay_of(by, look) is not None:
+    head = committer.refresh()
+    if asked.act is not Act.WRITE_ALL or committer.replay_of(by, head) is not None:
         return None
     interval = interval_of(table.schema, table.path)
-    state = state_at(look.latest, committer.last_commits.load, interval)
+    state = state_at(head.latest, committer.last_commits.load, interval)
     barrier = completed_by(state, asked)
     if barrier is None:
         return None

@@ -22,7 +22,7 @@ from widetable.arguments import flag, instance, items, text, whole_number
 from widetable.commit.barriers.barrier_table import check_needs_no_writer, check_rows_stay
 from widetable.commit.transaction.commit_identity import Identity
 from widetable.commit.transaction.commit_result import CommitResult
-from widetable.commit.transaction.table_head import Look
+from widetable.commit.transaction.table_head import HeadState
 from widetable.errors import ConflictError, InvalidError, UnsupportedError
 from widetable.format.snapshot import COMMIT_KIND_APPEND, COMMIT_KIND_OVERWRITE
 from widetable.operations.handle.open_table import OpenTable
@@ -180,24 +180,24 @@ def write_by(
     that schema, also if the table gets another one meanwhile.
     """
     row_kind = text(row_kind, "row_kind")
-    look = table._committer.look()
-    check_given_rows(look.schema)
+    head = table._committer.refresh()
+    check_given_rows(head.schema)
     if kind == COMMIT_KIND_OVERWRITE:
-        check_rows_stay(look.schema, table.path)
+        check_rows_stay(head.schema, table.path)
     elif columns is None:
-        check_needs_no_writer(look.schema, table.path)
-    found = table._committer.replay_of(by, look)
+        check_needs_no_writer(head.schema, table.path)
+    found = table._committer.replay_of(by, head)
     if found is not None:
-        finish_replayed(table, look.schema)
+        finish_replayed(table, head.schema)
         return CommitResult(committed=False, snapshot_id=found.snapshot_id, kind=kind)
-    source = row_source(data, look.schema)
+    source = row_source(data, head.schema)
     if columns is not None:
-        there = [name for name in source.columns or () if name in look.schema.by_name]
-        check_not_derived(look.schema, there)
+        there = [name for name in source.columns or () if name in head.schema.by_name]
+        check_not_derived(head.schema, there)
         _check_columns(
-            there, columns(look.schema) | {row_kind}
+            there, columns(head.schema) | {row_kind}
         )  # one that is not there is refused as in any table
-    messages = _written(table, source, row_kind, look)
+    messages = _written(table, source, row_kind, head)
     try:
         result = commit(messages)
     # Certainly not in; of any other error that is not known.
@@ -222,14 +222,16 @@ def _check_columns(given: Iterable[str], owned: frozenset[str]) -> None:
         )
 
 
-def _written(table: OpenTable, source: RowSource, row_kind: str, look: Look) -> list[CommitMessage]:
+def _written(
+    table: OpenTable, source: RowSource, row_kind: str, head: HeadState
+) -> list[CommitMessage]:
     """The files of the rows; none without rows. The writer removes its files itself when it fails."""
     if source.columns is None:
         return []
     columns = items(source.columns, str, "columns")
-    check_not_derived(look.schema, columns)
-    check_row_columns(look.schema, source)
-    with any_writer(table, columns, row_kind, look=look) as writer:
+    check_not_derived(head.schema, columns)
+    check_row_columns(head.schema, source)
+    with any_writer(table, columns, row_kind, head=head) as writer:
         writer.write(source.batches)
         return writer.finish()
 
@@ -304,18 +306,18 @@ def any_writer(
     task: int = 0,
     tasks: int | None = 1,
     sequence_base: int | None = None,
-    look: Look | None = None,
+    head: HeadState | None = None,
     schema: TableSchema | None = None,
 ) -> TableWriter:
-    """The same, of columns and tables that are kept by this package too. look: of this operation; its schema counts."""
-    schema = look.schema if look else schema or table.schema
+    """The same, of columns and tables that are kept by this package too. head: of this operation; its schema counts."""
+    schema = head.schema if head else schema or table.schema
     check_writable(schema)
     check_takes_rows(schema)
     row_kind = text(row_kind, "row_kind")
     if tasks is not None:
         tasks = whole_number(tasks, "tasks", least=1, most=MOST_TASKS)
     task = whole_number(task, "task", least=0, most=(tasks or MOST_TASKS) - 1)
-    base = table._committer.sequence_base(look) if sequence_base is None else sequence_base
+    base = table._committer.sequence_base(head) if sequence_base is None else sequence_base
     base = whole_number(base, "sequence_base", least=0)
     numbers = SequenceAllocator(base, task, tasks)
     places = writer_places(table, schema, tasks)
