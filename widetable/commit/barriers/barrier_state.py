@@ -1,35 +1,36 @@
-"""What a snapshot of a table under barriers says of them: who is waited for, and how far each has come (0041).
+"""The state of the barriers in a snapshot: which writers the table waits for, and how far each has come (0041).
 
 A barrier is a moment, epoch milliseconds, a multiple of the table's interval. Each commit of a writer has a label: the
 barrier that its records belong to. On disk: never change
 
-    widetable.writer   = who committed; of an append of ours, also of one without files
-    widetable.barrier  = its label, decimal; not there where a writer only joins or leaves
-    widetable.barrier-begin = when the batch was planned, epoch milliseconds, decimal; only where its writer says it
+    widetable.writer   = name of the writer that committed; in each append of ours, also in one without files
+    widetable.barrier  = its label, decimal; absent if a writer only joins or leaves
+    widetable.barrier-begin = when the batch was planned, epoch milliseconds, decimal; absent if the writer gives none
     widetable.barriers = JSON object, copied from snapshot to snapshot:
                          {"interval", "revision": the last one that took the table back, 0 for none (0046),
                           "frontier": the barrier up to which the table is complete, "highest": the highest label of a
-                          record, "moved": that of the records above level 0, "waiting": the lowest label of a file at
-                          level 0, null without any, "left": {name of one that is waited for no more: its highest
-                          label, while that is not complete}, "writers": {name: {"frontier": all of its records with
-                          labels up to here are in, "last": its highest label, "kind": "root" or "derived", "run":
-                          which of its processes may commit, "at": of a derived one, the barrier of its sources up to
-                          which its records are in, null for none}}}; of a table that had snapshots when it was put
-                          under barriers, also "since": the id of the first snapshot that says barriers, and "first":
-                          the first barrier up to which it was complete, 0 until there is one (0064)
+                          record, "moved": the highest label of a record above level 0, "waiting": the lowest label of
+                          a file at level 0, null without any, "left": {name of a writer that the table no longer
+                          waits for: its highest label, while that barrier is not complete}, "writers": {name:
+                          {"frontier": all of its records with labels up to this one are committed, "last": its highest
+                          label, "kind": "root" or "derived", "run": which of its processes may commit, "at": for a
+                          derived writer, the barrier of its sources up to which its records are committed, null for
+                          none}}}; a table that had snapshots when it was put under barriers also has "since": the id
+                          of the first snapshot with barriers, and "first": the first barrier up to which the table
+                          was complete, 0 until there is one (0064)
 
-Source: FLIP-276; rules R1, R2, R4, R10, R15 of docs/consistency.md. Pure, but for loading snapshots of other clients,
-which say nothing: each append of theirs counts as the first barrier that was not complete before it, each compaction
-as one of all that there is:
+Source: FLIP-276; rules R1, R2, R4, R10, R15 of docs/consistency.md. Pure, except that it loads snapshots of other
+clients. These have no such properties: each of their appends counts as the first barrier that was not complete before
+it, and each of their compactions as one of all files:
 
     snapshot                                        frontier  highest  moved  waiting
-    4  ours, says so                                      20       30     10       20
+    4  ours, with the property                            20       30     10       20
     5  an append of another client: its label is 30       20       30     10       20
     6  a compaction of another client                     20       30     30       20, or less: looked up
 
-(`level0_labels` looks up what waits.) A snapshot of ours that says no barriers is from before the table was put under
-them: all that there is then counts as the lowest barrier there can be, which is complete with the first one.
-Raises DamagedError for a property of another form, NotFoundError where the last snapshot that says it has expired.
+(`level0_labels` looks up the lowest label that waits.) A snapshot of ours without the property is from before the table
+was put under barriers. All records up to it count as the lowest possible barrier, which is complete as soon as any is.
+Raises DamagedError for a property of another form, NotFoundError if the last snapshot that has it has expired.
 """
 
 from __future__ import annotations
@@ -50,21 +51,20 @@ BARRIERS: Final = "widetable.barriers"
 BARRIER_BEGIN: Final = "widetable.barrier-begin"
 ROOT: Final = "root"
 DERIVED: Final = "derived"
-# Of the property, in its order, before the writers.
-_SAID: Final = ("interval", "revision", "frontier", "highest", "moved", "waiting", "left")
-# Only of a table that was put under barriers when it had snapshots.
+# The keys of the property before "writers", in the order on disk.
+_KEYS: Final = ("interval", "revision", "frontier", "highest", "moved", "waiting", "left")
+# Keys that only a table has that was put under barriers when it had snapshots.
 _BEGINNING: Final = ("since", "first")
 _FORM: Final = '{"interval", "revision", "frontier", "highest", "moved", "waiting", "writers"}'
-# What waits at level 0 where nobody says it: a label that is lower than any. Snapshots of
-# versions before say nothing.
+# The value of `waiting` where it is not known, as in snapshots of older versions: a label that is lower than any.
 UNKNOWN: Final = 0
 
 
 @dataclass(frozen=True)
 class Member:
     """A writer that the table waits for. frontier: it has completed this barrier and all before. last: its highest
-    label. run: the process that speaks for it. at: of a derived one, up to which barrier of its sources its records are
-    in; None for none.
+    label. run: the process that may commit for it. at: for a derived writer, the barrier of its sources up to which its
+    records are committed; None for none.
     """
 
     frontier: int
@@ -74,22 +74,25 @@ class Member:
     at: int | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Of the property."""
+        """Return the writer's value in the property."""
         names = ("frontier", "last", "kind", "run", *(("at",) if self.kind == DERIVED else ()))
         return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True)
 class BarrierState:
-    """frontier: complete up to here; goes back by a revision only. highest: no record of the table has a label above
-    it. moved: no record above level 0 has. waiting: the lowest label of a file at level 0, None without any; or less,
-    where another client has compacted since, and UNKNOWN. left: who is waited for no more and has records of barriers
-    that are not complete, with its highest label. revision: the last one that took the table back. since, first: of a
-    table that was put under barriers later, the first snapshot that says them, and the first complete barrier, to which
-    all rows of before belong; 0 of one that was made under barriers, and first until there is one.
+    """The barriers of a table as of a snapshot.
 
-    A value: each step makes another one (`barrier_step`). What is parsed is shared: nobody may change
-    its maps.
+    frontier: the table is complete up to this barrier; only a revision lowers it. highest: no record of the table has a
+    label above it. moved: no record above level 0 has a label above it. waiting: the lowest label of a file at level 0,
+    None without any; a lower bound if another client has compacted since, or UNKNOWN. left: writers that the table no
+    longer waits for and that have records of incomplete barriers, each with its highest label. revision: the last one
+    that took the table back. since, first: for a table that had rows when it was put under barriers, the first
+    snapshot with barriers, and the first complete barrier, to which all earlier rows belong (0 until there is one);
+    both are 0 for other tables.
+
+    Immutable: each step makes a new value (`barrier_step`). Parsed values are shared, so their maps must not be
+    changed.
     """
 
     interval: int
@@ -105,41 +108,39 @@ class BarrierState:
 
     @staticmethod
     def new(interval: int) -> BarrierState:
-        """Of a table that nobody has written to."""
+        """Return the state of a table without commits."""
         return BarrierState(interval, 0, 0, {})
 
     @staticmethod
     def begun(interval: int, since: int, waiting: int | None = UNKNOWN) -> BarrierState:
-        """Of a table that has rows, and is put under barriers by the snapshot `since`."""
+        """Return the state of a table that has rows and that the snapshot `since` puts under barriers."""
         return BarrierState(interval, 0, interval, {}, interval, waiting, since=since)
 
     def with_member(self, writer: str, member: Member) -> BarrierState:
-        """The same with what a writer has come to.
-        One that had left is back, and its labels are its own again.
-        """
+        """Return a state in which `writer` is this member; a writer that had left is no longer listed in `left`."""
         members = {**self.members, writer: member}
         left = {name: last for name, last in self.left.items() if name != writer}
         highest = max(self.highest, member.last)
         return replace(self, members=members, left=left, highest=highest)._with_frontier()
 
     def without_member(self, writer: str) -> BarrierState:
-        """Nobody waits for it any more.
+        """Return a state in which the table no longer waits for `writer`, so the frontier may advance.
 
-        So the frontier may move. Its highest label is kept while that is open: if it comes back it goes on
-        from there, or its later records would come to an earlier barrier than its first ones.
+        The highest label of the writer is kept while that barrier is incomplete. A writer that comes back continues
+        from there; otherwise its later records would belong to an earlier barrier than its first ones.
         """
         members = {name: member for name, member in self.members.items() if name != writer}
         left = {**self.left, writer: self.members[writer].last}
         return replace(self, members=members, left=left)._with_frontier()
 
     def with_files(self, label: int) -> BarrierState:
-        """After files of that label came to level 0."""
+        """Return the state after files with that label were added to level 0."""
         waiting = label if self.waiting is None else min(self.waiting, label)
         return replace(self, waiting=waiting, highest=max(self.highest, label))
 
     def revised(self, revision: int, barrier: int, came: Collection[str]) -> BarrierState:
-        """After a revision that leaves the rows as of a barrier, 0 for none, before its files come to level 0. came:
-        the derived members that have records up to it.
+        """Return the state after a revision that leaves the rows as of a barrier (0: no rows), before its files are
+        added to level 0. came: the derived members that have records up to the barrier.
         """
         members = {
             name: Member(
@@ -159,9 +160,10 @@ class BarrierState:
         )
 
     def with_foreign(self, snapshot: Snapshot) -> BarrierState:
-        """After a snapshot of a client that knows nothing of barriers.
-        What it compacted is not looked at: it may have moved all there was. `waiting` stays, too
-        low at worst, which only makes somebody look for what is not there.
+        """Return the state after a snapshot of a client that does not support barriers.
+
+        Which files it compacted is not read: it may have moved all of them. `waiting` stays; at worst it is too low,
+        which costs a lookup.
         """
         if snapshot.commit_kind == COMMIT_KIND_COMPACT:
             return replace(self, moved=self.highest)
@@ -169,11 +171,11 @@ class BarrierState:
 
     @property
     def foreign_label(self) -> int:
-        """The label of records that have none: no complete barrier gets them."""
+        """The label of records without one, above all complete barriers."""
         return self.frontier + self.interval
 
     def behind(self, barrier: int) -> dict[str, int]:
-        """Who has not completed that barrier, and how far each is."""
+        """Return the members that have not completed that barrier, each with its frontier."""
         return {
             name: member.frontier
             for name, member in sorted(self.members.items())
@@ -181,16 +183,17 @@ class BarrierState:
         }
 
     def to_json(self) -> str:
-        """The property."""
-        names = (*_SAID, *(_BEGINNING if self.since else ()))
-        said = {name: getattr(self, name) for name in names}
-        said["writers"] = {name: member.to_json() for name, member in self.members.items()}
-        return json.dumps(said, separators=(",", ":"), ensure_ascii=False)
+        """Return the value of the property `widetable.barriers`."""
+        names = (*_KEYS, *(_BEGINNING if self.since else ()))
+        values = {name: getattr(self, name) for name in names}
+        values["writers"] = {name: member.to_json() for name, member in self.members.items()}
+        return json.dumps(values, separators=(",", ":"), ensure_ascii=False)
 
     def _with_frontier(self) -> BarrierState:
-        """As far as the slowest member, and never back: who joins does so at the frontier, and
-        without members it stays where it is. Who left is forgotten once the table is complete up
-        to its highest label.
+        """Advance the frontier to that of the slowest member, never back; without members it stays.
+
+        Writers join at the frontier. A writer that left is dropped from `left` once the table is complete up to its
+        highest label.
         """
         least = min((member.frontier for member in self.members.values()), default=self.frontier)
         frontier = max(self.frontier, least)
@@ -200,7 +203,7 @@ class BarrierState:
 
 
 def check_barrier(barrier: int, interval: int) -> None:
-    """Raises InvalidError for a number that is no barrier of the interval."""
+    """Raise InvalidError for a number that is no barrier of the interval."""
     if barrier < interval or barrier % interval:
         raise InvalidError(
             "barrier",
@@ -211,51 +214,50 @@ def check_barrier(barrier: int, interval: int) -> None:
 
 
 def state_at(snapshot: Snapshot | None, load: Load, interval: int) -> BarrierState:
-    """The barriers as of a snapshot, None for a table without one. load: a snapshot by id.
+    """Return the barriers as of a snapshot, None for a table without one. load: returns a snapshot by id.
 
-    One look where the snapshot is ours; otherwise back over those of other clients, which are
-    then added again, oldest first. A table that only others have written to begins with nothing,
-    if its first snapshot is still there. Behind a snapshot of ours of before the table was under
-    barriers it is as if they began with the next one.
+    A snapshot of ours is read at once. Otherwise this goes back over the snapshots of other clients and applies them,
+    oldest first. A table that only other clients have written to begins with an empty state if its first snapshot
+    still exists. After a snapshot of ours from before the table was under barriers, they begin with the next one.
     """
-    passed, said = _back_to_ours(snapshot, load)
-    if said is not None and BARRIERS in said.properties:
-        state = _parsed(said.properties[BARRIERS], said.id)
-    elif said is not None:
-        return BarrierState.begun(interval, (passed[0] if passed else said).id + 1)
-    elif not passed or passed[-1].id == 1:
+    foreign, ours = _back_to_ours(snapshot, load)
+    if ours is not None and BARRIERS in ours.properties:
+        state = _parsed(ours.properties[BARRIERS], ours.id)
+    elif ours is not None:
+        return BarrierState.begun(interval, (foreign[0] if foreign else ours).id + 1)
+    elif not foreign or foreign[-1].id == 1:
         state = BarrierState.new(interval)
     else:
-        raise _unknown(passed[0].id, passed[-1].id)
-    for one in reversed(passed):
+        raise _unknown(foreign[0].id, foreign[-1].id)
+    for one in reversed(foreign):
         state = state.with_foreign(one)
     return state
 
 
 def says_barriers(snapshot: Snapshot | None, load: Load) -> bool:
-    """Whether a snapshot, or one that is kept before it, says barriers."""
-    _, said = _back_to_ours(snapshot, load)
-    return said is not None and BARRIERS in said.properties
+    """Return whether a snapshot, or a kept one before it, has the property `widetable.barriers`."""
+    _, ours = _back_to_ours(snapshot, load)
+    return ours is not None and BARRIERS in ours.properties
 
 
 def _back_to_ours(snapshot: Snapshot | None, load: Load) -> tuple[list[Snapshot], Snapshot | None]:
-    """The newest kept snapshot of ours up to one, None without; and those of other clients behind it, newest first."""
-    passed: list[Snapshot] = []
+    """Return the snapshots of other clients up to `snapshot`, newest first, and the kept one of ours before them."""
+    foreign: list[Snapshot] = []
     while snapshot is not None and not (BARRIERS in snapshot.properties or remembers(snapshot)):
-        passed.append(snapshot)
+        foreign.append(snapshot)
         snapshot = before(snapshot, load)
-    return passed, snapshot
+    return foreign, snapshot
 
 
 def is_foreign_commit(snapshot: Snapshot) -> bool:
-    """Whether it may have brought records, and does not say of which barrier."""
+    """Return whether a snapshot may have added records without giving their barrier."""
     return BARRIERS not in snapshot.properties and snapshot.commit_kind != COMMIT_KIND_COMPACT
 
 
 def label_of(snapshot: Snapshot, load: Load, interval: int) -> int | None:
-    """Return the barrier that the records of a snapshot belong to; None when it brought none.
+    """Return the barrier that the records of a snapshot belong to; None if it added none.
 
-    Raises NotFoundError for a snapshot of another client that follows on expired ones: nobody knows.
+    Raises NotFoundError for a snapshot of another client that follows expired ones: its barrier is not known.
     """
     text = snapshot.properties.get(BARRIER)
     if text is not None:
@@ -272,17 +274,17 @@ def _unknown(snapshot_id: int, oldest_id: int) -> NotFoundError:
     return NotFoundError(
         f"barriers of snapshot {snapshot_id}",
         found=f"other clients' snapshots from {oldest_id} on, and none before them",
-        expected="a kept snapshot of this client, which says how far each writer is",
+        expected="a kept snapshot of this client, which records how far each writer is",
         action="Read a newer snapshot. If there is none: if the table was being put under barriers, set the "
-        "option again; else copy the table, as an expiry has removed what they rest on.",
+        "option again; else copy the table, as an expiry has removed the snapshots that record the barriers.",
     )
 
 
-# A commit and the look before it, a session and its bisection ask for the same few snapshots.
+# A commit and the check before it, and a session and its bisection, parse the same few snapshots.
 @lru_cache(maxsize=64)
 def _parsed(text: str, snapshot_id: int) -> BarrierState:
-    """What older versions leave out is taken for the least that is safe: all may have moved,
-    anything may wait.
+    """Parse the property; a key that older versions leave out gets the safe value: all files may have moved, any
+    label may wait.
     """
     try:
         body = json.loads(text)
@@ -304,9 +306,7 @@ def _parsed(text: str, snapshot_id: int) -> BarrierState:
 
 
 def _member(entry: Any) -> Member:
-    """Raises ValueError, TypeError or KeyError for another form; the caller names property and
-    snapshot.
-    """
+    """Parse a writer; raises ValueError, TypeError or KeyError for another form, the caller adds the property."""
     numbers, texts = (entry["frontier"], entry["last"]), (entry["run"], entry["kind"])
     if not all(type(number) is int for number in numbers):
         raise ValueError(entry)

@@ -1,6 +1,7 @@
-"""Which tables are and may be under barriers, and what is not done to them. Pure. Raises UnsupportedError for what
-would break a complete barrier, or is not cut at one; InvalidError for rows without a writer, and for a table that is
-under none.
+"""Checks which tables may be under barriers, and which operations these refuse. Pure.
+
+Raises UnsupportedError for an operation or option that would change a complete barrier or is not cut at one;
+InvalidError for rows without a writer, and for a table that is not under barriers.
 """
 
 from __future__ import annotations
@@ -16,9 +17,8 @@ from widetable.schema.barrier_options import BARRIER_INTERVAL, BARRIER_STAGE
 from widetable.schema.option import Option
 from widetable.schema.table_schema import TableSchema
 
-# What takes rows away, makes rows without a writer, or finds rows by what changes without a
-# commit of a writer. Asked by truth: an option that is given and says no, as
-# `deletion-vectors.enabled` = false, is none.
+# Options that remove rows, create rows without a writer, or find rows by data that changes without
+# a commit of a writer. Only a true value counts: `deletion-vectors.enabled` = false is allowed.
 _NOT_BESIDE: Final[tuple[Option[Any], ...]] = (
     retention.RECORD_LEVEL_EXPIRE_TIME,
     retention.PARTITION_EXPIRATION_TIME,
@@ -26,13 +26,12 @@ _NOT_BESIDE: Final[tuple[Option[Any], ...]] = (
     join_options.INDEX_OF,
     opt.DELETION_VECTORS_ENABLED,
 )
-# `full-compaction` emits with full compactions only: what moved up would not be what was emitted
-# (0042).
+# `full-compaction` emits only with full compactions: the changelog would not match the records that moved up (0042).
 _PRODUCERS: Final = ("none", "input", "lookup")
 
 
 def interval_of(schema: TableSchema, path: str) -> int:
-    """Of a table that must be under barriers, milliseconds. path: for messages."""
+    """Return the barrier interval of a table that must have one, milliseconds. path: for messages."""
     interval = schema.typed_options.get(BARRIER_INTERVAL)
     if interval is None:
         raise InvalidError(
@@ -45,39 +44,43 @@ def interval_of(schema: TableSchema, path: str) -> int:
 
 
 def one_interval(subject: str, intervals: Mapping[str, int | None]) -> int:
-    """Of tables that come to the same barriers: that of each, by name, None for a table under none. subject: for
-    messages.
+    """Return the common interval of tables that share barriers, or raise.
+
+    intervals: of each table by name, None for a table that is not under barriers. subject: for messages.
     """
     first = next(iter(intervals.values()), None)
     if first is None or set(intervals.values()) != {first}:
         raise InvalidError(
             subject,
-            found=", ".join(f"{name} with {_of(interval)}" for name, interval in intervals.items())
+            found=", ".join(
+                f"{name} with {_interval_text(interval)}" for name, interval in intervals.items()
+            )
             or "none",
-            expected=f"tables with one and the same {BARRIER_INTERVAL.key}",
-            action="Name others, or put those that have no interval under barriers (docs/consistency.md, 'An existing "
-            "table').",
+            expected=f"tables with the same {BARRIER_INTERVAL.key}",
+            action="Name other tables, or put those without an interval under barriers (docs/consistency.md, 'An "
+            "existing table').",
         )
     return first
 
 
-def _of(interval: int | None) -> str:
+def _interval_text(interval: int | None) -> str:
     return "no interval" if interval is None else f"the interval {interval} ms"
 
 
 def check_barriers(schema: TableSchema) -> None:
-    """Refuse options that do not go together with barriers.
-    For a schema that is about to be published, and before writes, as another client may have
-    published the newest one.
+    """Refuse options that cannot be combined with barriers.
+
+    Called for a schema that is about to be published, and before writes, as another client may have published the
+    newest schema.
     """
     options = schema.typed_options
     if options.get(BARRIER_INTERVAL) is None:
         if options.get(BARRIER_STAGE):
             raise InvalidError(
                 f"option {BARRIER_STAGE.key!r}",
-                found=f"it without {BARRIER_INTERVAL.key}: no commit completes a barrier",
-                expected="a table under barriers",
-                action="Leave it out.",
+                found=f"a table without {BARRIER_INTERVAL.key}, in which no commit completes a barrier",
+                expected=f"a table under barriers: option {BARRIER_STAGE.key!r} requires {BARRIER_INTERVAL.key}",
+                action="Remove the option.",
             )
         return
     producer = options.get(opt.CHANGELOG_PRODUCER)
@@ -93,36 +96,36 @@ def check_barriers(schema: TableSchema) -> None:
 
 
 def check_rows_stay(schema: TableSchema, path: str) -> None:
-    """Refuse what takes rows away or moves them between buckets: those of a complete barrier are where they were."""
+    """Refuse a commit that removes rows or moves them between buckets: rows of a complete barrier do not change."""
     if schema.typed_options.get(BARRIER_INTERVAL) is not None:
         raise UnsupportedError(
             path,
-            found=f"a commit that takes rows away or moves them, and {BARRIER_INTERVAL.key}",
+            found=f"a commit that removes rows or moves them, and {BARRIER_INTERVAL.key}",
             expected="appends and compactions",
             action="Write -D records with Catalog.writer, or use a table without the option.",
         )
 
 
 def check_needs_no_writer(schema: TableSchema, path: str) -> None:
-    """Refuse rows that nobody says the barrier of, before they are written."""
+    """Refuse rows without a barrier before they are written."""
     if schema.typed_options.get(BARRIER_INTERVAL) is not None:
         raise no_writer(path)
 
 
 def no_writer(path: str) -> InvalidError:
-    """Of such rows."""
+    """Return the error for rows that are appended without a writer."""
     return InvalidError(
         path,
         found=f"an append without a writer to a table with {BARRIER_INTERVAL.key}",
-        expected="a writer that says to which barrier its records belong",
+        expected="a writer that labels its records with a barrier",
         action="Write with Catalog.writer.",
     )
 
 
-def _unsupported(key: str, found: str, expected: str) -> UnsupportedError:
+def _unsupported(key: str, value: str, expected: str) -> UnsupportedError:
     return UnsupportedError(
         f"option {key!r}",
-        found=f"{found}, and {BARRIER_INTERVAL.key}",
+        found=f"{value}, and {BARRIER_INTERVAL.key}",
         expected=expected,
-        action="Leave one of the two out.",
+        action="Remove one of the two options.",
     )

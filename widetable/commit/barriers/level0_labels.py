@@ -1,18 +1,18 @@
-"""Which barrier the files at level 0 belong to: each file has the label of the commit that added it.
+"""The barrier of each file at level 0: a file has the label of the commit that added it.
 
-    at       the files of a snapshot; from those of an earlier one and what came since, where that is remembered
-    state    the barriers as of a snapshot, with what waits at level 0 looked up where other clients have committed
+    at       the files of a snapshot; computed from a cached earlier snapshot and the deltas since, if there is one
+    state    the barriers as of a snapshot; the lowest waiting label is looked up if other clients have committed
 
-A file whose commit has expired has a label that no record of the oldest kept snapshot is above:
-such a file moves up later than it could, and never too early. One of before the table was put under
-barriers has the lowest label, and nobody looks which commit added it.
+If the commit of a file has expired, its label is an upper bound: the highest label in the oldest kept snapshot. Such a
+file moves up later than it could, and never too early. A file from before the table was put under barriers has the
+lowest label, without a search for its commit.
 
-    snapshot 8 known: {a: 10, b: 20};  9 adds c, label 20;  10 is a compaction that takes a
-        at(10) = {b: 20, c: 20}        two deltas are read, however many files there are
+    snapshot 8 is cached: {a: 10, b: 20};  9 adds c, label 20;  10 is a compaction that takes a
+        at(10) = {b: 20, c: 20}            two deltas are read, however many files the snapshot has
 
-Thread-safe: what is remembered is replaced as a whole, and only followed while its snapshot is
-the one that is there under its id. Raises NotFoundError for a snapshot that has expired,
-ConflictError for a compaction that is not cut at a barrier, and what reading manifests raises.
+Thread-safe: the cached value is replaced as a whole, and used only while its snapshot is the one stored under its id.
+Raises NotFoundError for a snapshot that has expired, ConflictError for a compaction that is not cut at a barrier, and
+the errors of reading manifests.
 """
 
 from __future__ import annotations
@@ -41,16 +41,15 @@ from widetable.format.manifest_entry import ADD, DELETE, Identity, ManifestEntry
 from widetable.format.snapshot import Snapshot
 from widetable.merge.order_dependence import Values
 
-# Snapshots that are read in one go where nobody has looked for so long: some 0.2 s. So a table
-# whose barriers do not complete for long still answers soon when one does.
+# Most snapshots by which the cache may lag (some 0.2 s to read). So a table whose barriers have
+# not completed for a long time still answers soon when one does.
 _BEHIND_AT_MOST: Final = 512
 
 
 class LabelledFile(NamedTuple):
-    """is_known: False where the label is only not higher. columns: see `columns_of`.
+    """A level-0 file with its label. is_known: False if the label is only an upper bound. columns: see `columns_of`.
 
-    Of a file whose commit has expired nothing is known: its label is the highest that it can have had,
-    and it may have values in all columns.
+    If the commit of a file has expired, its label is the highest possible one, and it may have values in all columns.
     """
 
     bucket: BucketId
@@ -67,9 +66,9 @@ class Level0:
     files: Mapping[Identity, LabelledFile]
 
     def lowest(self, lower_bound: int | None, without: Collection[Identity] = ()) -> int | None:
-        """The lowest label, None without files. lower_bound: instead of those that are not known.
+        """Return the lowest label, None without files. without: files to leave out.
 
-        Their `label` is a bound from above, and would be too high here.
+        lower_bound: counts instead of labels that are not known, as these are upper bounds, too high here.
         """
         return min(
             (
@@ -81,13 +80,13 @@ class Level0:
         )
 
     def buckets_up_to(self, barrier: int) -> frozenset[BucketId]:
-        """Where files of that barrier or earlier ones are."""
+        """Return the buckets that have files of that barrier or earlier ones."""
         return frozenset(file.bucket for file in self.files.values() if file.label <= barrier)
 
     def staying(
         self, entries: Sequence[ManifestEntry], barrier: int, *, ordered: frozenset[int] | None
     ) -> set[str]:
-        """Names of those of live entries that a compaction with that cut leaves (`barrier_cut.staying`)."""
+        """Return the names of live level-0 files that a compaction cut at `barrier` leaves (`barrier_cut.staying`)."""
         waiting = [entry for entry in entries if entry.file.level == 0]
         return {
             name
@@ -103,7 +102,7 @@ class Level0:
 
 
 class Level0Labels:
-    """Of one table, at `path`. load: a snapshot by id, remembered ones too (`LastCommits.load`)."""
+    """The labels of one table, at `path`. load: returns a snapshot by id, cached ones too (`LastCommits.load`)."""
 
     def __init__(self, live_files: LiveFiles, load: Load) -> None:
         self.load = load
@@ -112,7 +111,7 @@ class Level0Labels:
         self._last = Level0(None, {})
 
     def state(self, snapshot: Snapshot | None, interval: int) -> BarrierState:
-        """The barriers as of a snapshot, None for a table without one."""
+        """Return the barriers as of a snapshot, None for a table without one."""
         state = state_at(snapshot, self.load, interval)
         if snapshot is None or (BARRIERS in snapshot.properties and state.waiting != UNKNOWN):
             return state
@@ -121,33 +120,36 @@ class Level0Labels:
     def compacted(
         self, snapshot: Snapshot, interval: int, deletes: Iterable[ManifestEntry]
     ) -> BarrierState:
-        """The barriers behind a compaction that takes these files of the snapshot.
+        """Return the barriers after a compaction that takes these files of the snapshot.
 
-        What it took counts as moved, what it left waits. One of older levels alone changes nothing.
-        Refuses one that was planned without a cut, by who did not know yet that the table is under barriers,
-        and takes records of a barrier that is not complete: they would be shown as of an earlier one.
+        Files that it takes count as moved, files that it leaves wait. A compaction of older levels alone changes
+        nothing. Raises ConflictError for a compaction that takes records of an incomplete barrier, because it was
+        planned without a cut before the table was under barriers: readers would see them as of an earlier barrier.
         """
         state = self.state(snapshot, interval)
-        taken = {entry.identity for entry in deletes if entry.file.level == 0}
-        if not taken:
+        compacted = {entry.identity for entry in deletes if entry.file.level == 0}
+        if not compacted:
             return state
         level0 = self.at(snapshot, interval)
-        labels = [level0.files[identity].label for identity in taken if identity in level0.files]
+        labels = [
+            level0.files[identity].label for identity in compacted if identity in level0.files
+        ]
         moved = max([state.moved, *labels])
         if moved > max(state.moved, state.frontier):
             raise ConflictError(
                 f"compaction of {self.path}",
                 found=f"files of barrier {moved} among those that it takes; the table is complete up to "
                 f"{state.frontier}",
-                expected="a compaction that was planned since the table is under barriers, which takes none of these",
+                expected="a compaction that was planned after the table was put under barriers, which takes none of "
+                "these",
                 action="Compact again.",
             )
-        return replace(state, moved=moved, waiting=level0.lowest(state.waiting, without=taken))
+        return replace(state, moved=moved, waiting=level0.lowest(state.waiting, without=compacted))
 
     def begun(self, snapshot: Snapshot | None, interval: int) -> BarrierState | None:
-        """The barriers behind the snapshot by which a table is put under them.
+        """Return the barriers after the snapshot that puts a table under them.
 
-        None where it has no rows yet, or says its barriers already.
+        None if the table has no rows yet, or has barriers already.
         """
         if snapshot is None or says_barriers(snapshot, self.load):
             return None
@@ -155,31 +157,31 @@ class Level0Labels:
         return BarrierState.begun(interval, snapshot.id + 1, interval if waits else None)
 
     def at(self, snapshot: Snapshot, interval: int) -> Level0:
-        """The files of a snapshot."""
-        known = self._last
-        if known.snapshot == snapshot:
-            return known
-        start = known.snapshot
-        # Gone where somebody went back: its id may be another snapshot's by now.
+        """Return the labelled files of a snapshot."""
+        cached = self._last
+        if cached.snapshot == snapshot:
+            return cached
+        start = cached.snapshot
+        # After a rollback the id may belong to another snapshot.
         is_there = start is not None and if_there(self.load, start.id) == start
-        found = self._followed(known, snapshot, interval) if is_there else None
-        found = found or self._looked_up(snapshot, interval)
+        level0 = self._followed(cached, snapshot, interval) if is_there else None
+        level0 = level0 or self._looked_up(snapshot, interval)
         if start is None or not is_there or start.id < snapshot.id:
-            self._last = found
-        return found
+            self._last = level0
+        return level0
 
     def keep_up(self, snapshot: Snapshot, interval: int) -> None:
-        """Now and then, so that who asks for the files of a later snapshot looks at few; nobody asks now."""
-        known = self._last.snapshot
-        if known is None or snapshot.id - known.id >= _BEHIND_AT_MOST:
+        """Update the cache now and then, so that a later call of `at` reads few snapshots."""
+        cached = self._last.snapshot
+        if cached is None or snapshot.id - cached.id >= _BEHIND_AT_MOST:
             self.at(snapshot, interval)
 
-    def _followed(self, known: Level0, snapshot: Snapshot, interval: int) -> Level0 | None:
-        """None where that is no earlier snapshot, or snapshots in between have expired. known: of one that is there."""
-        start = known.snapshot
+    def _followed(self, cached: Level0, snapshot: Snapshot, interval: int) -> Level0 | None:
+        """Apply the deltas since a cached snapshot that still exists; None if it is later, or deltas have expired."""
+        start = cached.snapshot
         if start is None or start.id > snapshot.id:
             return None
-        files = dict(known.files)
+        files = dict(cached.files)
         try:
             for id in range(start.id + 1, snapshot.id + 1):
                 one = snapshot if id == snapshot.id else self.load(id)
@@ -191,8 +193,9 @@ class Level0Labels:
         return Level0(snapshot, files)
 
     def _follow(self, files: dict[Identity, LabelledFile], one: Snapshot, interval: int) -> None:
-        """Add to `files` what one snapshot brought to level 0, and take away what it deleted.
-        Files that a revision puts back have its barrier as label.
+        """Add to `files` the files that one snapshot added to level 0, and remove those that it deleted.
+
+        Files that a revision restores have its barrier as label.
         """
         label = label_of(one, self.load, interval)
         for entry in self._live_files.delta_entries(one):
@@ -202,14 +205,16 @@ class Level0Labels:
                 files[entry.identity] = self._labelled(entry, one, label, interval)
 
     def _looked_up(self, snapshot: Snapshot, interval: int) -> Level0:
-        """From nothing: back over the commits until each file has been found, or to where barriers begin."""
+        """Look up all labels without a cache: go back over the commits to those that added the files, or to the first
+        snapshot with barriers.
+        """
         live = self._live_files.live_entries(snapshot)
-        wanted = {entry.identity: entry for entry in live if entry.file.level == 0}
+        unlabelled = {entry.identity: entry for entry in live if entry.file.level == 0}
         files: dict[Identity, LabelledFile] = {}
         since = state_at(snapshot, self.load, interval).since
         oldest = snapshot
         one: Snapshot | None = snapshot
-        while one is not None and wanted and one.id >= since:
+        while one is not None and unlabelled and one.id >= since:
             try:
                 label = label_of(one, self.load, interval)
                 added = [e for e in self._live_files.delta_entries(one) if e.kind == ADD]
@@ -217,22 +222,22 @@ class Level0Labels:
                 if one.id == snapshot.id:
                     raise
                 break
-            for identity in [e.identity for e in added if e.identity in wanted]:
-                files[identity] = self._labelled(wanted.pop(identity), one, label, interval)
+            for identity in [e.identity for e in added if e.identity in unlabelled]:
+                files[identity] = self._labelled(unlabelled.pop(identity), one, label, interval)
             oldest, one = one, self._before(one)
-        if wanted:
+        if unlabelled:
             is_from_before = oldest.id <= since
             label = interval if is_from_before else self._highest(oldest, snapshot, interval)
-            for identity, entry in wanted.items():
+            for identity, entry in unlabelled.items():
                 files[identity] = LabelledFile(entry.bucket_id, label, is_from_before, None)
         return Level0(snapshot, files)
 
     def _highest(self, oldest: Snapshot, newest: Snapshot, interval: int) -> int:
         """Return the highest label of the records of `oldest`, or an upper bound of it.
 
-        Nothing may be known of the barriers of the oldest kept snapshots: they are other clients', and what they
-        follow has expired. Labels only rise, so the first snapshot of which it is known gives the bound.
-        `newest` is one of those.
+        The barriers of the oldest kept snapshots may not be known: these are other clients' snapshots that follow
+        expired ones. Labels only rise, so the first snapshot whose barriers are known gives the bound.
+        `newest` is such a snapshot.
         """
         for id in range(oldest.id, newest.id):
             with suppress(NotFoundError):
@@ -240,9 +245,9 @@ class Level0Labels:
         return state_at(newest, self.load, interval).highest
 
     def _before(self, snapshot: Snapshot) -> Snapshot | None:
-        """The one before, None when it has expired."""
-        found = before(snapshot, self.load)
-        return found if found is not None and found.id == snapshot.id - 1 else None
+        """Return the snapshot before, None if it has expired."""
+        previous = before(snapshot, self.load)
+        return previous if previous is not None and previous.id == snapshot.id - 1 else None
 
     def _labelled(
         self, entry: ManifestEntry, of: Snapshot, label: int | None, interval: int

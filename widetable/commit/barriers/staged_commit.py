@@ -1,16 +1,17 @@
-"""Staged commits: what a writer is about to publish and completes a barrier, in tables with `widetable.barrier-stage`.
+"""Staged commits: commits that a writer is about to publish and that complete a barrier; see `widetable.barrier-stage`.
 
-On disk (other clients never look there), in the directory of the table, one per writer, its newest:
+On disk (other clients ignore these files), in the directory of the table, the newest one of each writer:
 
     service/widetable-staged-<writer, escaped> = JSON object
         {"writer": its name, "run": which of its processes, "revision": of the table, "barrier": its label,
          "files": base64 of a manifest (Avro) with an ADD entry for each of its data files,
          "columns": field ids of the value columns that the files may have values in; null or absent for all}
 
-It holds (`in_force`) while the newest snapshot has the writer as a member of the same run and revision that is not as
-far. So the publish ends it, as does another process that takes the name; nobody has to delete it. A writer whose commit
-failed deletes it before its files go. What it shows may go (read committed of FLIP-276). Source: R17 of
-docs/consistency.md. Raises DamagedError for one that cannot be read, StorageError.
+A staged commit counts (`in_force`) while the newest snapshot has the writer as a member with the same run, at the same
+revision, whose frontier is below the barrier. So the publish ends it, as does another process that takes the name; the
+file need not be deleted. A writer whose commit failed deletes the file before its data files. Rows that readers see
+through it may disappear again (read committed of FLIP-276). Source: R17 of docs/consistency.md. Raises DamagedError
+for a file that cannot be read, StorageError.
 """
 
 from __future__ import annotations
@@ -40,14 +41,17 @@ _NOTE: Final = JsonNote(
         "files": is_text,
         "columns": lambda value: value is None or is_wholes(value),
     },
-    "Delete it: readers then see the commit when it is published.",
+    "Delete the file: readers then see the commit when it is published.",
 )
 
 
 @dataclass(frozen=True)
 class StagedCommit:
-    """writer, run: who is about to commit. revision: of the table. barrier: all of its records up to there are in, with
-    these. entries: of its files. columns: field ids of the value columns that they may have values in, None for all.
+    """A commit that is written and not yet published.
+
+    writer, run: name and process of the writer. revision: of the table. barrier: with this commit, all records of the
+    writer up to this barrier are written. entries: of its files. columns: field ids of the value columns that the files
+    may have values in, None for all.
     """
 
     writer: str
@@ -59,7 +63,7 @@ class StagedCommit:
 
 
 def stage(file_io: FileIO, paths: TablePaths, staged: StagedCommit) -> None:
-    """Note it, in place of what the writer noted before."""
+    """Write the staged commit of a writer, in place of its last one."""
     path = _path(paths, staged.writer)
     files = base64.b64encode(write_manifest(staged.entries)).decode("ascii")
     columns = None if staged.columns is None else sorted(staged.columns)
@@ -69,19 +73,19 @@ def stage(file_io: FileIO, paths: TablePaths, staged: StagedCommit) -> None:
 
 
 def unstage(file_io: FileIO, paths: TablePaths, writer: str) -> None:
-    """Take back what the writer noted, if it did."""
+    """Delete the staged commit of a writer, if there is one."""
     file_io.delete(_path(paths, writer))
 
 
 def staged_commits(file_io: FileIO, paths: TablePaths) -> list[StagedCommit]:
-    """Of a table, by writer, in force or not."""
+    """Return the staged commits of a table, sorted by writer, in force or not."""
     names = (entry.name for entry in file_io.list(paths.service_dir) if not entry.is_dir)
-    found = (_read(file_io, paths.job_file(name)) for name in names if is_staged(name))
-    return sorted((one for one in found if one is not None), key=lambda one: one.writer)
+    commits = (_read(file_io, paths.job_file(name)) for name in names if is_staged(name))
+    return sorted((one for one in commits if one is not None), key=lambda one: one.writer)
 
 
 def in_force(staged: Iterable[StagedCommit], state: BarrierState) -> dict[str, StagedCommit]:
-    """By writer, behind the snapshot that says `state`, which is no older than the notes."""
+    """Return, by writer, the commits in force after a snapshot with `state` that is no older than the commits."""
     return {one.writer: one for one in staged if _is_in_force(one, state)}
 
 
@@ -107,9 +111,9 @@ def _entries(files: str, path: str) -> Sequence[ManifestEntry]:
     except (binascii.Error, ValueError) as cause:
         raise DamagedError(
             path,
-            found=f"files that are no base64: {files[:50]!r}",
+            found=f"files that are not base64: {files[:50]!r}",
             expected="a manifest in base64",
-            action="Delete it: readers then see the commit when it is published.",
+            action="Delete the file: readers then see the commit when it is published.",
         ) from cause
     return read_manifest(data, path)
 

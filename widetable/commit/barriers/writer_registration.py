@@ -1,20 +1,20 @@
-"""Registrations: which jobs write into a table, what they read, and which columns are whose (0043).
+"""Registrations: which jobs write into a table, what they read, and which columns each one writes (0043).
 
-On disk (other clients never look there), one file per job in the directory of each table that it writes into:
+On disk (other clients ignore these files), one file per job in the directory of each table that it writes into:
 
     service/widetable-writer-<name of the job, escaped> = JSON object
         {"job": its name, which is the name of its writer in the table's barriers,
-         "kind": "root" where its sources are outside, "derived" where they are tables,
+         "kind": "root" if its sources are outside, "derived" if they are tables,
          "state": "pending" while it is planned, then "running",
          "sources": ["<db>.<table>", ..],
          "sinks": [["<db>.<table>", [its columns] or null: all], ..], the lead first,
          "run": which of its processes wrote this,
          "expires_millis": wall clock since the epoch, "process": identity, or null}
 
-One that is not in force (`lease_term`) says nothing of whether its job goes on: its writer may be waited for all the
-same, so it stays until the job is dropped. Safety of rows never depends on these files; who may commit is said by the
-snapshots (`barrier_state`). Raises DamagedError for one that cannot be read, InvalidError for values that make none,
-StorageError.
+A registration that is not active (`lease_term`) does not tell whether its job continues: the table may still wait for
+its writer, so the file stays until the job is dropped. The safety of rows never depends on these files; snapshots
+record which run may commit (`barrier_state`). Raises DamagedError for a file that cannot be read, InvalidError for
+values that cannot be written, StorageError.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ from widetable.storage.paths import TablePaths
 
 PENDING: Final = "pending"
 RUNNING: Final = "running"
-# For which a job that is planned has its place, and one that runs without renewing it.
+# How long the registration of a planned job lasts, and that of a running job without a renewal.
 PENDING_MILLIS: Final = 600_000
 RUNNING_MILLIS: Final = 60_000
 
 
 @dataclass(frozen=True)
 class JobSink:
-    """A table that a job writes into. columns: that it writes besides the key; None: all."""
+    """A table that a job writes into. columns: the columns that it writes besides the key; None: all."""
 
     __module__ = "widetable"
 
@@ -62,10 +62,10 @@ class JobSink:
 
 @dataclass(frozen=True)
 class Job:
-    """One stream of commits. name: of its writer, too. kind: `root` or `derived`. state: `pending` or `running`, as it
-    said last. sources: tables, as `db.name`. sinks: the lead first. run: which of its processes speaks for it.
-    silent_millis: for how long it has not been heard of, where a table waits for it and its registration has run out or
-    its process has ended; None where it is heard of, or nothing is known.
+    """One stream of commits. name: also the name of its writer. kind: `root` or `derived`. state: `pending` or
+    `running`, as last registered. sources: tables, as `db.name`. sinks: the lead first. run: which of its processes
+    may commit. silent_millis: time since its last sign of life, if a table waits for it and its registration has
+    expired or its process has ended; None if it is active, or nothing is known.
     """
 
     __module__ = "widetable"
@@ -80,18 +80,18 @@ class Job:
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """That it writes into, the lead first."""
+        """The tables that it writes into, the lead first."""
         return tuple(sink.table for sink in self.sinks)
 
     def with_sink(self, sink: JobSink) -> Job:
-        """The same with what it writes there."""
+        """Return the job with this sink, in place of another one of the same table."""
         others = {one.table: one for one in self.sinks}
         return replace(self, sinks=tuple({**others, sink.table: sink}.values()))
 
 
 class RegisteredJob(NamedTuple):
-    """What a file says. force: whether it holds now. is_own: whether this process wrote it, for as long as it lives.
-    data: the bytes. silent_millis: how long ago it was written or renewed last, where it is not in force.
+    """A registration as read from its file. is_own: whether this process wrote it, for as long as it lives.
+    data: the bytes. silent_millis: time since it was last written or renewed; None while it is active.
     """
 
     job: Job
@@ -115,14 +115,14 @@ _NOTE: Final = JsonNote(
         "expires_millis": is_whole,
         "process": is_anything,
     },
-    "Delete it and register the job again: nobody knows which columns it writes.",
+    "Delete the file and register the job again: until then it is not known which columns the job writes.",
 )
 
 
 @dataclass(frozen=True, eq=False)
 class WriterRegistration:
-    """Made by `write_registration`; only for the process that made it. `lease_renewal` renews it for as long as
-    somebody has it. Nobody having it does not end the job: it runs out.
+    """A registration of this process, made by `write_registration`. `lease_renewal` renews it while an object refers to
+    it; after that it expires, which does not end the job.
     """
 
     file_io: FileIO
@@ -134,30 +134,30 @@ class WriterRegistration:
 
     @property
     def duration_millis(self) -> int:
-        """For which it is written, and renewed."""
+        """The time after which it expires if it is not renewed."""
         return _duration_millis(self.job)
 
     @property
     def is_ours(self) -> bool:
-        """Whether this process wrote it, and has not removed it."""
+        """Whether this process wrote it and has not removed it."""
         return self.file.is_ours
 
     def write(self) -> None:
-        """Put it there, whatever was there."""
+        """Write the file, in place of any other."""
         self.file.write(self._from_now)
 
     def renew(self) -> bool:
-        """Start the duration again; False when it is another run's by now, or was removed."""
+        """Start the duration again; return False if another run has replaced it, or it was removed."""
         return self._is_there() and self.file.write(self._from_now)
 
     def release(self) -> None:
-        """Remove it, unless it is another run's by now."""
+        """Remove the file, unless another run has replaced it."""
         if self._is_there():
             self.file.remove()
 
     def _is_there(self) -> bool:
-        found = _read(self.file_io, self.path, self.clock) if self.is_ours else None
-        return found is not None and found.job.run == self.job.run
+        stored = _read(self.file_io, self.path, self.clock) if self.is_ours else None
+        return stored is not None and stored.job.run == self.job.run
 
     def _from_now(self) -> bytes:
         job = self.job
@@ -182,7 +182,7 @@ def write_registration(
     *,
     ends_with_process: bool,
 ) -> WriterRegistration:
-    """Say so in a table. ends_with_process: it holds no longer than this process lives."""
+    """Register a job in a table. ends_with_process: the registration ends with this process."""
     process = this_process() if ends_with_process else None
     path = paths.job_file(registration_name(job.name))
     clock, file = clock or SystemClock(), LeaseFile(file_io, path)
@@ -194,25 +194,25 @@ def write_registration(
 def registration_of(
     file_io: FileIO, paths: TablePaths, job: str, clock: Clock | None = None
 ) -> RegisteredJob | None:
-    """What a job says in a table; None where it says nothing, or nothing that can be read."""
+    """Return the registration of a job in a table; None if there is none, or it cannot be read."""
     return _read(file_io, paths.job_file(registration_name(job)), clock or SystemClock())
 
 
 def registrations(
     file_io: FileIO, paths: TablePaths, clock: Clock | None = None
 ) -> list[RegisteredJob]:
-    """Of a table, in force or not, by name; those that cannot be read are left out."""
-    found = (_read(file_io, path, clock or SystemClock()) for path in _files(file_io, paths))
-    return sorted((one for one in found if one is not None), key=lambda one: one.job.name)
+    """Return the registrations of a table, active or not, sorted by job; those that cannot be read are left out."""
+    stored = (_read(file_io, path, clock or SystemClock()) for path in _files(file_io, paths))
+    return sorted((one for one in stored if one is not None), key=lambda one: one.job.name)
 
 
 def silent_jobs(notes: Iterable[RegisteredJob]) -> dict[str, int]:
-    """Jobs whose registration is not in force, and for how long they have not been heard of, milliseconds."""
+    """Return the jobs whose registration is not active, with the milliseconds since their last sign of life."""
     return {note.job.name: note.silent_millis for note in notes if note.silent_millis is not None}
 
 
 def damaged_registrations(file_io: FileIO, paths: TablePaths) -> list[DamagedError]:
-    """Those that cannot be read."""
+    """Return an error for each registration that cannot be read."""
     return _NOTE.damaged(file_io, _files(file_io, paths))
 
 
