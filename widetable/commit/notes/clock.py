@@ -1,4 +1,4 @@
-"""The time that commits and leases go by: a component, so that tests can turn it."""
+"""The clock of commits and leases: a component that tests can replace."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from widetable.runtime.machine_clock import now_nanos
 
 
 class Clock(Protocol):
-    """What `SystemClock` does; tests give another one."""
+    """The interface of `SystemClock`; tests pass their own."""
 
     def now_nanos(self) -> int:
-        """Wall clock, since the epoch."""
+        """Return the wall clock time since the epoch."""
         ...
 
     def monotonic_millis(self) -> float:
-        """For durations only."""
+        """Return a monotonic time, for durations only."""
         ...
 
     def sleep_millis(self, millis: float) -> None:
-        """Wait between two attempts; a test's clock returns at once and moves on."""
+        """Wait between two attempts; a test's clock advances and returns at once."""
         ...
 
 
 class SystemClock:
-    """The machine's."""
+    """The clock of the machine."""
 
     def now_nanos(self) -> int:
         return now_nanos()

@@ -1,14 +1,14 @@
-"""Notes that somebody wants the level-0 files moved up, with their changelog: by whoever compacts next.
+"""Compaction requests: notes that ask the next compaction to move the level-0 files up, with their changelog.
 
-On disk (other clients never look there):
+On disk (other clients ignore these files):
 
     service/widetable-compaction-wanted-<uuid> = JSON object {"process": identity, or null}
     service/widetable-compaction-wanted        = the same without a process (older)
 
-process: who does it by itself, for as long as it lives. Such a note is open to others when that process has ended, or
-when nothing is known of it for so long that it must have; one without a process is open at once. Who compacts looks for
-open notes first, and removes them afterwards: so whoever is killed in between leaves them to the next. Raises
-StorageError.
+process: the process that serves the request itself for as long as it lives. Such a request is open to other processes
+when that process has ended, or cannot be observed from here and the note is so old that it must have. A request without
+a process is open at once. A compactor reads the open requests first and removes them afterwards, so a compactor that is
+killed in between leaves them to the next one. Raises StorageError.
 """
 
 from __future__ import annotations
@@ -25,13 +25,15 @@ from widetable.storage.file_io import FileIO, FileStatus
 from widetable.storage.paths import TablePaths
 
 _NAME: Final = "widetable-compaction-wanted"
-_NOTE: Final = JsonNote("note", {"process": is_anything}, "Nothing: it is taken for one of nobody.")
-# What a process of another machine has not done in this time is done again by others, which does no harm.
+_NOTE: Final = JsonNote(
+    "note", {"process": is_anything}, "Nothing: it counts as a request without a process."
+)
+# After this time other processes repeat the work of a process of another machine, which does no harm.
 _UNKNOWN_MILLIS: Final = 600_000
 
 
 class CompactionWishes:
-    """Without state: every call looks at the storage."""
+    """The requests of one table. Stateless: every call reads the storage."""
 
     def __init__(self, file_io: FileIO, paths: TablePaths, clock: Clock | None = None) -> None:
         self._file_io = file_io
@@ -39,32 +41,32 @@ class CompactionWishes:
         self._clock = clock or SystemClock()
 
     def add(self, *, is_own: bool) -> str:
-        """Note a wish; its path. is_own: this process does it itself, for as long as it lives."""
+        """Write a request and return its path. is_own: this process serves it itself, for as long as it lives."""
         path = self._paths.compaction_wanted(str(uuid.uuid4()))
         process = this_process() if is_own else None
-        # Not forced to the disk: it is for those that outlive this process, not the machine.
+        # Not synced to the disk: it is for processes that outlive this one, not for the time after a power loss.
         self._file_io.replace(path, _NOTE.to_json(path, {"process": process}), durable=False)
         return path
 
     def all(self) -> list[str]:
-        """The paths of all notes: who compacts all that is due now answers them."""
+        """Return the paths of all requests; a compaction of everything that is due serves them."""
         return list(self._notes())
 
     def open(self) -> list[str]:
-        """The paths of what anybody should do."""
+        """Return the paths of the requests that any process should serve."""
         return [path for path, entry in self._notes().items() if self._is_open(path, entry)]
 
     def is_there(self, path: str) -> bool:
-        """False when it was answered."""
+        """Return whether the request is still there; False when it was served."""
         return self._file_io.exists(path)
 
     def forget(self, paths: Iterable[str]) -> None:
-        """They are done, or given up."""
+        """Remove requests that are served or given up."""
         for path in paths:
             self._file_io.delete(path)
 
     def _notes(self) -> dict[str, FileStatus]:
-        """By path."""
+        """Return the files of all requests by path."""
         folder = self._paths.service_dir
         entries = (each for each in self._file_io.list(folder) if each.name.startswith(_NAME))
         return {f"{folder}/{entry.name}": entry for entry in entries}

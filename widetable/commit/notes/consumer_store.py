@@ -1,14 +1,14 @@
-"""Consumers: readers whose progress is kept in the table, so that expiry leaves what they have not read.
+"""Consumers: readers whose progress is stored in the table, so that expiry keeps the snapshots that they have not read.
 
 On disk: never change (Paimon `ConsumerManager`; format.md sections 3 and 12):
 
     consumer/consumer-<id> = JSON object {"nextSnapshot": id of the first snapshot that is not read yet,
                                           "widetable.last-read": mark of the one before (snapshot_mark), where known}
 
-Other clients pass the second key over, and leave it out.
+Other clients ignore the second key, and do not write it.
 
-Raises InvalidError for a name that is a path and for progress that is no snapshot id, DamagedError for a file that is
-no such JSON when it is asked for by name, StorageError.
+Raises InvalidError for a name that is a path and for progress that is no snapshot id, DamagedError for a file with
+other content when it is requested by name, StorageError.
 """
 
 from __future__ import annotations
@@ -32,41 +32,42 @@ _LAST_READ: Final = "widetable.last-read"
 _NOTE: Final = JsonNote(
     "consumer file",
     {"nextSnapshot": is_id, _LAST_READ: lambda value: value is None or is_text(value)},
-    "It keeps nothing from expiry: delete the consumer, and let it start anew.",
+    "The file keeps no snapshot from expiry: delete the consumer, and let it start again.",
 )
 
 
 class ConsumerProgress(NamedTuple):
-    """last_read: the mark of the snapshot before the next one; None: not known."""
+    """The progress of a consumer. last_read: the mark of the snapshot before the next one; None: not known."""
 
     next_snapshot: int
     last_read: str | None
 
 
 class ConsumerStore:
-    """Without state: every call looks at the storage."""
+    """The consumers of one table. Stateless: every call reads the storage."""
 
     def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
         self._file_io = file_io
         self._paths = paths
 
     def next_snapshot(self, consumer_id: str) -> int | None:
-        """Where the consumer goes on; None for one that the table does not know."""
-        found = self.progress(consumer_id)
-        return None if found is None else found.next_snapshot
+        """Return the snapshot at which the consumer continues; None if the table has no such consumer."""
+        progress = self.progress(consumer_id)
+        return None if progress is None else progress.next_snapshot
 
     def progress(self, consumer_id: str) -> ConsumerProgress | None:
-        """The same with what was read last."""
-        found = _NOTE.read(self._file_io, self._path(consumer_id))
+        """Return the progress of a consumer; None if the table has no such consumer."""
+        values = _NOTE.read(self._file_io, self._path(consumer_id))
         return (
             None
-            if found is None
-            else ConsumerProgress(int(found["nextSnapshot"]), found[_LAST_READ])
+            if values is None
+            else ConsumerProgress(int(values["nextSnapshot"]), values[_LAST_READ])
         )
 
     def record(self, consumer_id: str, next_snapshot: int, last_read: str | None = None) -> None:
-        """All snapshots before `next_snapshot` are read. May go back, for a consumer that reads again. last_read: the
-        mark of the one before, if it is known.
+        """Store that all snapshots before `next_snapshot` are read. It may decrease, for a consumer that reads again.
+
+        last_read: the mark of the snapshot before, if it is known.
         """
         path = self._path(consumer_id)
         values = {"nextSnapshot": next_snapshot}
@@ -78,41 +79,42 @@ class ConsumerStore:
             self._file_io.replace(path, data)
 
     def renew(self, consumer_id: str) -> None:
-        """It goes on, though there is nothing that it could have read: it has made its progress now."""
+        """Update the time of the last progress of a consumer that is running and has nothing to read."""
         progress = self.progress(consumer_id)
         if progress is not None:
             self.record(consumer_id, *progress)
 
     def check_new(self, consumer_id: str) -> None:
-        """Raises InvalidError for a name that a consumer cannot have, before it has made progress."""
+        """Raise InvalidError for a name that a consumer cannot have, before it has made progress."""
         check_name(consumer_id, "consumer", len(CONSUMER_PREFIX) + TEMPORARY_BYTES)
 
     def delete(self, consumer_id: str, *, dry_run: bool = False) -> bool:
-        """Forget a consumer; whether there was one. dry_run: only look."""
+        """Delete a consumer; return whether there was one. dry_run: only check."""
         path = self._path(consumer_id)
         return self._file_io.exists(path) if dry_run else self._file_io.delete(path)
 
     def idle(self, before_millis: int) -> list[str]:
-        """Consumers whose last progress was recorded before that time (epoch), sorted by name."""
+        """Return the consumers whose last progress was recorded before that time (epoch), sorted by name."""
         return [name for name, millis in self.times().items() if millis < before_millis]
 
     def times(self) -> dict[str, int]:
-        """When each consumer has last recorded progress, epoch milliseconds, by name; nothing of files that can be no
-        consumer's.
+        """Return when each consumer last recorded progress, epoch milliseconds, by name.
+
+        Files whose names are not those of consumers are left out.
         """
         entries = self._file_io.list(self._paths.consumer_dir)
         named = ((consumer_name(entry.name), entry.modified_millis) for entry in entries)
         return {name: millis for name, millis in named if name is not None}
 
     def all(self) -> dict[str, int]:
-        """Consumer to its next snapshot, sorted by name. One that cannot be read has none, and is logged."""
-        found, damaged = readable(self.times(), self.next_snapshot)
+        """Return the next snapshot of each consumer, sorted by name. Unreadable consumers are skipped and logged."""
+        consumers, damaged = readable(self.times(), self.next_snapshot)
         for damage in damaged:
             pass_over(damage)
-        return found
+        return consumers
 
     def damaged(self) -> list[DamagedError]:
-        """Consumers that cannot be read."""
+        """Return an error for each consumer that cannot be read."""
         return readable(self.times(), self.next_snapshot)[1]
 
     def _path(self, consumer_id: str) -> str:

@@ -1,22 +1,22 @@
-"""Beside a table, where copies to its name have what is theirs (operations/maintenance/table_copy.py). Pure.
+"""The files beside a table that belong to a copy to its name (operations/maintenance/table_copy.py). Pure.
 
-<db>.db/.widetable-copies/<table>/lease    held while one goes on
-                                 /begun    one is made in its place, or was killed there
+<db>.db/.widetable-copies/<table>/lease    held while a copy runs
+                                 /begun    a copy is being made in the table's place, or was killed there
 """
 
 from __future__ import annotations
 
 
 def copies_beside(root: str) -> str:
-    """Of all tables of the database. No table has such a name."""
+    """Return the directory for all tables of the database. No table can have its name."""
     return f"{root.rpartition('/')[0]}/.widetable-copies"
 
 
 def copy_place(root: str) -> str:
-    """Of the table at `root`."""
+    """Return the directory for the table at `root`."""
     return f"{copies_beside(root)}/{root.rpartition('/')[2]}"
 
 
 def begun_copy(root: str) -> str:
-    """The mark of a copy that is made in its place, and may have no snapshot yet."""
+    """Return the path of the mark of a copy that is made in the table's place and may have no snapshot yet."""
     return f"{copy_place(root)}/begun"

@@ -1,15 +1,15 @@
 """Notes: small files of one JSON object each, such as consumers and leases.
 
-In: values by key. Out: bytes that were proven to be read back as these values; and the values of a file. Keys that a
-note does not have are passed over. Raises InvalidError for values that cannot be written, DamagedError for bytes that
-are no such note.
+In: values by key. Out: bytes that are checked to read back as these values; and the values of a file. Keys that the
+kind of note does not have are ignored. Raises InvalidError for values that cannot be written, DamagedError for bytes
+that are no such note.
 
     JsonNote("n", {"a": is_whole, "b": is_anything}, ..)
         to_json of a = np.int64(3), b = (1, "x")      {"a": 3, "b": [1, "x"]}
         to_json of a = True, or 1.0, or without a     InvalidError
         from_json of {"a": 3, "z": 1}                 a = 3, b = None
 
-So a later version may add a key, whose check lets None pass: both read the notes of each other.
+So a later version may add a key whose check accepts None: each version reads the notes of the other.
 """
 
 from __future__ import annotations
@@ -26,37 +26,37 @@ from widetable.commit.notes.skipped_files import if_there, readable
 from widetable.errors import DamagedError, InvalidError
 from widetable.storage.file_io import FileIO
 
-# Whether a value may stand there; None: the key is not there.
+# Whether a key may have that value; None: the key is absent.
 Check = Callable[[Any], bool]
 
 
 def is_whole(value: Any) -> bool:
-    """An integer."""
+    """Return whether the value is an integer."""
     return type(value) is int
 
 
 def is_id(value: Any) -> bool:
-    """The id of a snapshot."""
+    """Return whether the value can be the id of a snapshot."""
     return type(value) is int and value >= 1
 
 
 def is_text(value: Any) -> bool:
-    """A text, an empty one too."""
+    """Return whether the value is a text, possibly empty."""
     return type(value) is str
 
 
 def is_texts(value: Any) -> bool:
-    """A list of texts."""
+    """Return whether the value is a list of texts."""
     return isinstance(value, list) and all(map(is_text, value))
 
 
 def is_wholes(value: Any) -> bool:
-    """A list of integers."""
+    """Return whether the value is a list of integers."""
     return isinstance(value, list) and all(map(is_whole, value))
 
 
 def is_pairs(second: Check) -> Check:
-    """A list of pairs: a text, and what passes the check."""
+    """Return a check for a list of pairs: a text, and a value that passes `second`."""
     return lambda value: (
         isinstance(value, list)
         and all(
@@ -67,15 +67,14 @@ def is_pairs(second: Check) -> Check:
 
 
 def is_anything(value: Any) -> bool:
-    """Also nothing."""
+    """Accept any value, also an absent one."""
     return True
 
 
 @dataclass(frozen=True)
 class JsonNote:
-    """One kind of note. keys: what stands in it, in this order. action: what to do about one that is damaged.
-
-    kind: what it is called in messages. Each key has the check that its value must pass.
+    """One kind of note. kind: its name in messages. keys: its keys in order, each with the check that the value must
+    pass. action: what to do about a damaged note.
     """
 
     kind: str
@@ -83,7 +82,10 @@ class JsonNote:
     action: str
 
     def to_json(self, subject: str, values: Mapping[str, Any]) -> bytes:
-        """The bytes of a note. Integers of numpy are integers, True is none, tuples are lists. subject: its path."""
+        """Return the bytes of a note. NumPy integers count as integers, True does not; tuples count as lists.
+
+        subject: its path.
+        """
         try:
             plain = {key: _plain(value) for key, value in values.items()}
             data = json.dumps(plain).encode()
@@ -91,14 +93,14 @@ class JsonNote:
         except (TypeError, ValueError, DamagedError) as cause:
             raise InvalidError(
                 subject,
-                found=f"values that make no {self.kind}: {dict(values)!r}",
+                found=f"values that make no valid {self.kind}: {dict(values)!r}",
                 expected=self._expected(),
                 action="Correct the arguments.",
             ) from cause
         return data
 
     def from_json(self, data: bytes, path: str) -> dict[str, Any]:
-        """The values of a file; None for a key that is not there and need not be."""
+        """Return the values of a file; None for an optional key that is absent."""
         try:
             body = json.loads(data)
         except (ValueError, RecursionError) as cause:
@@ -111,12 +113,12 @@ class JsonNote:
         return values
 
     def read(self, file_io: FileIO, path: str) -> dict[str, Any] | None:
-        """Those of the file at a path; None where there is none."""
+        """Return the values of the file at a path; None if there is no file."""
         data = if_there(file_io.read, path)
         return None if data is None else self.from_json(data, path)
 
     def damaged(self, file_io: FileIO, paths: Iterable[str]) -> list[DamagedError]:
-        """Those of these files that cannot be read."""
+        """Return an error for each of these files that cannot be read."""
         return readable(paths, lambda path: self.read(file_io, path))[1]
 
     def _damaged(self, path: str) -> DamagedError:
@@ -131,7 +133,7 @@ class JsonNote:
 def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(each) for each in value]
-    # numpy's True would be the index 1 for numpy 2.0: JSON refuses it.
+    # numpy 2.0 would convert its True to the index 1, so it is passed on: JSON refuses it.
     return (
         value
         if value is None or isinstance(value, str | bool | np.bool_)

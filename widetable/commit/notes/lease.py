@@ -1,19 +1,19 @@
-"""A lease on compacting one table, so that two do not do the same work. Safety never depends on it.
+"""A lease on compacting one table, so that two processes do not do the same work. Safety never depends on it.
 
-On disk, `service/widetable-compaction-lease`, for the older levels by themselves `service/widetable-old-levels-lease`,
-for a partition that gets other buckets `service/widetable-rescale-lease` (other clients never look there):
+On disk, `service/widetable-compaction-lease`, for the older levels alone `service/widetable-old-levels-lease`, for a
+partition that is rescaled `service/widetable-rescale-lease` (other clients ignore these files):
 
     lease = JSON object {"owner": text, "expires_millis": wall clock since the epoch, "process": identity, or null}
 
-It is taken by publishing the file, which one of many can. One that is not in force (`lease_term`) or cannot be read is
-taken over by putting another in its place (`replace_if`): in an object store one of many can, too; on a disk two that
-do so at the same moment may both believe to have it, and then one of their commits loses (`conflicts`). An owner that
-was late finds out when it renews:
+A process takes the lease by publishing the file, in which only one process succeeds. A lease that is not active
+(`lease_term`) or cannot be read is taken over by replacing the file (`replace_if`). In an object store only one process
+succeeds in that, too; on a disk two processes that replace it at the same moment may both believe that they have the
+lease, and then one of their commits fails (`conflicts`). An owner that was late learns it when it renews:
 
-    A    holds it, sleeps past its time                            renews: another owner is there ─► False, stops
-    B                            finds it over, replace_if ─► has it
+    A    has it, sleeps past its time                              renews: another owner ─► False, stops
+    B                            finds it expired, replace_if ─► has it
 
-A wrong belief costs work that is done twice, and one of the two commits. Raises StorageError.
+Two owners cost duplicate work and one of the two commits. Raises StorageError.
 """
 
 from __future__ import annotations
@@ -30,33 +30,33 @@ from widetable.errors import DamagedError
 from widetable.storage.file_io import FileIO
 from widetable.storage.paths import TablePaths
 
-# A lease that says that it runs for twice as long is not believed.
+# A lease with more than twice this time left is ignored.
 LONGEST_MILLIS: Final = 60_000
-# The kind of the lease of who compacts a table.
+# The kind of the lease on compacting a table.
 COMPACTION: Final = "compaction"
 _NOTE: Final = JsonNote(
     "lease",
     {"owner": is_text, "expires_millis": is_whole, "process": is_anything},
-    "Nothing: it holds nothing, and is removed by who compacts next.",
+    "Nothing: it protects nothing, and the next compaction removes it.",
 )
 
 
 @dataclass(frozen=True)
-class _HeldLease:
-    """What a file says."""
+class _StoredLease:
+    """A lease as read from its file."""
 
     owner: str
     term: LeaseTerm
 
-    def is_in_force(self, path: str, clock: Clock) -> bool:
+    def is_active(self, path: str, clock: Clock) -> bool:
         return self.term.state(path, LONGEST_MILLIS, clock) is LeaseState.ACTIVE
 
 
 @dataclass(frozen=True)
 class Lease:
-    """Held by `owner`; it runs out `duration_millis` after it was taken or last renewed.
+    """A lease of `owner`, made by `try_lease`; it expires `duration_millis` after it was taken or last renewed.
 
-    Made by `try_lease`. Nothing renews it by itself: give it to `lease_renewal`.
+    It is not renewed automatically: pass it to `lease_renewal`.
     """
 
     file_io: FileIO
@@ -68,31 +68,31 @@ class Lease:
 
     @property
     def is_ours(self) -> bool:
-        """Whether this process took it, and has not released it. Somebody else may have taken it over."""
+        """Whether this process took it and has not released it. Another process may have taken it over."""
         return self.file.is_ours
 
     def renew(self) -> bool:
-        """Start the duration again. False when the lease is somebody else's by now: stop the work that it was for."""
+        """Start the duration again. Return False if another owner has the lease: the caller must stop its work."""
         return self._is_there() and self.file.write(self._from_now)
 
     def release(self) -> None:
-        """Give it back, if it is still ours."""
+        """Remove the lease, if it is still ours."""
         if self._is_there():
             self.file.remove()
 
     def _is_there(self) -> bool:
-        held = _read(self.file_io, self.path) if self.is_ours else None
-        return held is not None and held.owner == self.owner
+        stored = _read(self.file_io, self.path) if self.is_ours else None
+        return stored is not None and stored.owner == self.owner
 
-    def _take_over(self, held: bytes | None) -> bool:
-        """Where none is, for None, else from one of which this was read."""
-        if held is None:
+    def _take_over(self, data: bytes | None) -> bool:
+        """Publish the lease if `held` is None; else replace the file with that content."""
+        if data is None:
             return self.file_io.publish(self.path, self._from_now())
-        return self.file_io.replace_if(self.path, held, self._from_now())
+        return self.file_io.replace_if(self.path, data, self._from_now())
 
     def _from_now(self) -> bytes:
-        held = {"owner": self.owner, **from_now(self.duration_millis, self.clock)}
-        return _NOTE.to_json(self.path, held)
+        values = {"owner": self.owner, **from_now(self.duration_millis, self.clock)}
+        return _NOTE.to_json(self.path, values)
 
 
 def try_lease(
@@ -103,55 +103,55 @@ def try_lease(
     clock: Clock | None = None,
     path: str | None = None,
 ) -> Lease | None:
-    """The lease, or None while somebody else has it. owner: unique to the caller, a random uuid for instance.
-    duration_millis: at most LONGEST_MILLIS, or nobody believes it.
+    """Take the lease; return None while another owner has it. owner: unique to the caller, such as a random uuid.
+    duration_millis: at most LONGEST_MILLIS, otherwise other processes ignore the lease.
 
-    path: of a lease on a part of the work, `TablePaths.old_levels_lease`, or on other work; by default on all
-    compaction that is not such a part.
+    path: of a lease on a part of the work, such as `TablePaths.old_levels_lease`, or on other work. The default is the
+    lease on all compaction that is no such part.
     """
     path = path or paths.lease
     clock = clock or SystemClock()
     lease = Lease(file_io, path, owner, duration_millis, clock, LeaseFile(file_io, path))
     if lease._take_over(None):
         return lease
-    found = if_there(file_io.read, path)
-    held = _held(found, path)
-    if held is not None and held.owner == owner:
+    data = if_there(file_io.read, path)
+    stored = _parsed(data, path)
+    if stored is not None and stored.owner == owner:
         return lease if lease.renew() else None
-    if held is not None and held.is_in_force(path, clock):
+    if stored is not None and stored.is_active(path, clock):
         return None
-    return lease if lease._take_over(found) else None
+    return lease if lease._take_over(data) else None
 
 
 def holder(
     file_io: FileIO, paths: TablePaths, clock: Clock | None = None, path: str | None = None
 ) -> tuple[str, int] | None:
-    """Who has the lease, and until when (epoch milliseconds); None when nobody has. path: as of `try_lease`."""
+    """Return the owner of the lease and when it expires (epoch millis); None without one. path: see `try_lease`."""
     path = path or paths.lease
-    held = _read(file_io, path)
-    if held is None or not held.is_in_force(path, clock or SystemClock()):
+    stored = _read(file_io, path)
+    if stored is None or not stored.is_active(path, clock or SystemClock()):
         return None
-    return held.owner, held.term.expires_millis
+    return stored.owner, stored.term.expires_millis
 
 
 def noted_lease(file_io: FileIO, paths: TablePaths, kind: str = COMPACTION) -> NotedLease | None:
-    """The lease on compaction, or on other work, in force or not; None where none is noted, or it cannot be read."""
+    """Return the lease on compaction, or on other work, active or not; None without one, or if it cannot be read."""
     path = _kinds(paths)[kind]
-    held = _read(file_io, path)
-    if held is None:
+    stored = _read(file_io, path)
+    if stored is None:
         return None
-    lease_state = held.term.state(path, LONGEST_MILLIS, SystemClock())
-    return NotedLease(kind, path, held.owner, None, held.term.expires_millis, lease_state)
+    lease_state = stored.term.state(path, LONGEST_MILLIS, SystemClock())
+    return NotedLease(kind, path, stored.owner, None, stored.term.expires_millis, lease_state)
 
 
 def noted_leases(file_io: FileIO, paths: TablePaths) -> list[NotedLease]:
-    """Leases on work, in force or not; those that cannot be read are left out."""
-    found = (noted_lease(file_io, paths, kind) for kind in _kinds(paths))
-    return [lease for lease in found if lease is not None]
+    """Return all leases on work, active or not; those that cannot be read are left out."""
+    leases = (noted_lease(file_io, paths, kind) for kind in _kinds(paths))
+    return [lease for lease in leases if lease is not None]
 
 
 def damaged_leases(file_io: FileIO, paths: TablePaths) -> list[DamagedError]:
-    """Leases that cannot be read."""
+    """Return an error for each lease that cannot be read."""
     return _NOTE.damaged(file_io, _kinds(paths).values())
 
 
@@ -164,17 +164,17 @@ def _kinds(paths: TablePaths) -> dict[str, str]:
     }
 
 
-def _read(file_io: FileIO, path: str) -> _HeldLease | None:
-    return _held(if_there(file_io.read, path), path)
+def _read(file_io: FileIO, path: str) -> _StoredLease | None:
+    return _parsed(if_there(file_io.read, path), path)
 
 
-def _held(found: bytes | None, path: str) -> _HeldLease | None:
-    """None for a lease that is not there or cannot be read: it protects nobody."""
-    if found is None:
+def _parsed(data: bytes | None, path: str) -> _StoredLease | None:
+    """Parse the file of a lease; None if it is absent or cannot be read: such a lease protects nothing."""
+    if data is None:
         return None
     try:
-        values = _NOTE.from_json(found, path)
+        values = _NOTE.from_json(data, path)
     except DamagedError as damage:
         pass_over(damage)
         return None
-    return _HeldLease(values["owner"], LeaseTerm.of(values))
+    return _StoredLease(values["owner"], LeaseTerm.of(values))

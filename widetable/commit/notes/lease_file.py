@@ -1,9 +1,8 @@
-"""The file of a lease while a process has it: written anew, and removed, by this process alone.
+"""The file of a lease while a process has it: only this process rewrites and removes it.
 
-A child that the process forks inherits the object, but not the lease: there, nothing is written and nothing removed.
-Threads may share it; it may be removed by a finalizer, in the middle of whatever else is done: in
-the thread that is just writing the file, too, so the lock lets the same thread in again, and the
-writer looks once more when it is done. Raises StorageError.
+A forked child inherits the object, but not the lease: in the child, the object neither writes nor removes the file.
+Threads may share it. A finalizer may remove it at any point, even in the thread that is writing the file. So the lock
+is reentrant, and the writer checks for a removal after its write. Raises StorageError.
 """
 
 from __future__ import annotations
@@ -16,8 +15,9 @@ from widetable.storage.file_io import FileIO
 
 
 class LeaseFile:
-    """path: where nobody else's lease is, or whose owner was looked at.
-    Nothing is written before `write`.
+    """The file of one lease. path: the caller has checked that no other owner has a lease there.
+
+    The file is not written before `write`.
     """
 
     def __init__(self, file_io: FileIO, path: str) -> None:
@@ -29,23 +29,23 @@ class LeaseFile:
 
     @property
     def is_ours(self) -> bool:
-        """Whether this process has it, and has not let it go."""
+        """Whether this process has the lease and has not released it."""
         return self._pid == os.getpid() and not self._is_removed
 
     def write(self, content: Callable[[], bytes]) -> bool:
-        """Put new content there; False when the lease is not ours any more."""
+        """Write new content; return False if the lease is no longer ours."""
         if self._pid != os.getpid():
             return False
         with self._lock:
             if self.is_ours:
-                # Not forced to the disk: when the machine goes down, so does the process that the lease is for.
+                # Not synced to the disk: if the machine goes down, so does the process that has the lease.
                 self._file_io.replace(self._path, content(), durable=False)
                 if self._is_removed:  # by a finalizer, meanwhile
                     self._file_io.delete(self._path)
             return self.is_ours
 
     def remove(self) -> None:
-        """Let the lease go, for good. May be called again."""
+        """Release the lease for good. May be called again."""
         if not self.is_ours:
             return
         with self._lock:

@@ -1,8 +1,8 @@
 """Renews the leases of this process: one thread for all of them, started with the first.
 
-A lease is renewed for as long as somebody has the object and it says that it is still ours. Where no thread can be
-started it runs out, which no safety depends on; the next lease tries again. A forked child begins with no leases. An
-error is logged, and the lease is tried again when it is next due. Raises nothing.
+A lease is renewed while its object is referenced and the lease is still ours. If no thread can be started, leases
+expire, on which no safety depends; the next lease tries to start the thread again. A forked child begins without
+leases. A failed renewal is logged and retried when it is next due. Raises nothing.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from typing import Final, Protocol
 from widetable.messages.warning_code import WarningCode, warn
 from widetable.runtime.forked_child import SharedByThreads
 
-# So four in a row may fail.
+# Four renewals in a row may fail.
 _RENEWALS_PER_LEASE: Final = 6
 _SHORTEST_SECONDS: Final = 0.05
-# What a wait may be given at most (threading.TIMEOUT_MAX is larger).
+# The longest timeout of a wait (threading.TIMEOUT_MAX is larger).
 _LONGEST_WAIT_SECONDS: Final = 3600.0
 _log = logging.getLogger("widetable")
 
 
 class Renewable(Protocol):
-    """A lease; weakly referenced here."""
+    """A lease that can be renewed; it is referenced weakly here."""
 
     @property
     def duration_millis(self) -> int:
-        """For which it is taken, and renewed."""
+        """The time after which it expires if it is not renewed."""
         ...
 
     @property
     def is_ours(self) -> bool:
-        """Whether this process has it."""
+        """Whether this process has the lease."""
         ...
 
     def renew(self) -> bool:
@@ -48,7 +48,7 @@ class Renewable(Protocol):
 
 @dataclass(eq=False)
 class _Entry:
-    """every_seconds: between renewals. due_at: of the monotonic clock."""
+    """A lease to renew. every_seconds: time between renewals. due_at: by the monotonic clock."""
 
     lease: weakref.ref[Renewable]
     every_seconds: float
@@ -56,11 +56,10 @@ class _Entry:
 
 
 class LeaseRenewal(SharedByThreads):
-    """One for the process.
-    The lock is never held while the storage is asked: `renew` and `release` may take long.
+    """The renewal thread of the process and its leases.
 
-    The thread sleeps until the entry that is due first (`_wakes_at`); a lease that is due earlier
-    wakes it by an item in `_earlier`.
+    The lock is not held during storage requests, as `renew` and `release` may take long. The thread sleeps until the
+    first entry is due (`_wakes_at`); a lease that is due earlier wakes it by an item in `_earlier`.
     """
 
     def _start_anew(self) -> None:
@@ -71,7 +70,7 @@ class LeaseRenewal(SharedByThreads):
         self._earlier: SimpleQueue[None] = SimpleQueue()
 
     def start(self, lease: Renewable) -> None:
-        """Renew it from now on."""
+        """Renew a lease from now on."""
         every_seconds = max(lease.duration_millis / 1000 / _RENEWALS_PER_LEASE, _SHORTEST_SECONDS)
         entry = _Entry(weakref.ref(lease), every_seconds, time.monotonic() + every_seconds)
         with self._lock:
@@ -82,9 +81,9 @@ class LeaseRenewal(SharedByThreads):
             self._earlier.put(None)
 
     def stop(self, lease: Renewable) -> None:
-        """Forget about it; a renewal may be under way.
+        """Stop renewing a lease; a renewal may be under way.
 
-        It does no harm if the file is removed meanwhile: `LeaseFile` lets none come back.
+        That does no harm if the file is removed meanwhile: `LeaseFile` does not write it again.
         """
         with self._lock:
             self._entries = [entry for entry in self._entries if entry.lease() is not lease]
@@ -96,7 +95,7 @@ class LeaseRenewal(SharedByThreads):
         try:
             thread.start()
         except RuntimeError as refusal:
-            _log.info("leases are not renewed, they run out: %s", refusal)
+            _log.info("leases are not renewed and will expire: %s", refusal)
         else:
             self._thread = thread
 
@@ -121,13 +120,13 @@ class LeaseRenewal(SharedByThreads):
 
 
 def _renewed(entry: _Entry) -> bool:
-    """False for one that is not to be renewed again."""
+    """Renew a lease; return False if it need not be renewed again."""
     lease = entry.lease()
     if lease is None or not lease.is_ours:
         return False
     try:
         lease.renew()
-    except Exception:  # noqa: BLE001 - whatever a client raises: this thread renews others, too
+    except Exception:  # noqa: BLE001 - whatever a client raises: this thread renews other leases, too
         warn(
             _log,
             WarningCode.LEASE_NOT_RENEWED,

@@ -1,10 +1,10 @@
-"""For how long a lease holds: until its time is up, and no longer than its process lives.
+"""The term of a lease: it is active until its time is up, and no longer than its process lives.
 
-A process of this machine that has ended holds nothing (`process_identity`). A time that lies further ahead than any
-such lease can have been taken for was written by a clock that is wrong: it is not believed either, or one writer whose
-clock is a year ahead would hold things up for a year. Clocks that disagree by less make a lease longer or shorter.
+A lease of a process of this machine that has ended is invalid (`process_identity`). So is a lease with more time left
+than any lease of its kind can have: a wrong clock wrote it, and a writer whose clock is a year ahead would block others
+for a year. Clocks that differ by less make a lease longer or shorter.
 
-    leases of at most 60 s; time left by this clock     its process             force
+    leases of at most 60 s; time left by this clock     its process             state
     0 or less                                           any                     EXPIRED
     up to 120 s                                         lives, or not known     ACTIVE
     up to 120 s                                         has ended here          INVALID
@@ -25,12 +25,14 @@ from widetable.commit.notes.skipped_files import pass_over
 from widetable.errors import DamagedError
 from widetable.storage.file_io import FileIO
 
-# How much longer than its longest duration a lease may seem to run because clocks disagree.
-_DISBELIEF: Final = 2
+# By which factor a lease may seem to exceed its longest duration because clocks differ.
+_CLOCK_TOLERANCE: Final = 2
 
 
 class LeaseState(Enum):
-    """ACTIVE: it holds. EXPIRED: its time is up. INVALID: it never could, or can no more, whatever its time says."""
+    """The state of a lease. ACTIVE: it protects something. EXPIRED: its time is up. INVALID: its process has ended, or
+    its time is wrong. Inspections show the values.
+    """
 
     ACTIVE = "in force"
     EXPIRED = "over"
@@ -38,8 +40,8 @@ class LeaseState(Enum):
 
 
 class NotedLease(NamedTuple):
-    """A file that holds something: kind of lease, its path, whose it is and the first snapshot that it holds, where it
-    says so; until when, epoch milliseconds, and whether it does.
+    """A lease as read from its file. owner, snapshot_id: its owner and the first snapshot that it keeps, if the file
+    names them. expires_millis: since the epoch.
     """
 
     kind: str
@@ -52,29 +54,29 @@ class NotedLease(NamedTuple):
 
 @dataclass(frozen=True)
 class LeaseTerm:
-    """expires_millis: wall clock since the epoch. process: its identity; None where nothing is known of it."""
+    """When a lease ends. expires_millis: wall clock since the epoch. process: its identity; None if it is not known."""
 
     expires_millis: int
     process: str | None
 
     @staticmethod
     def of(values: Mapping[str, Any]) -> LeaseTerm:
-        """Of a note. A process of another form, of a later version, is not known."""
+        """Return the term in a note. A process of another form, written by a later version, counts as not known."""
         process = values.get("process")
         return LeaseTerm(values["expires_millis"], process if isinstance(process, str) else None)
 
     def state(self, path: str, longest_millis: int, clock: Clock) -> LeaseState:
-        """Whether it holds now. longest_millis: for which such a lease is taken at most."""
+        """Return the state of the lease now. longest_millis: the longest duration of such a lease."""
         left_millis = self.expires_millis - clock.now_nanos() // 1_000_000
         if left_millis <= 0:
             return LeaseState.EXPIRED
-        if left_millis > _DISBELIEF * longest_millis:
+        if left_millis > _CLOCK_TOLERANCE * longest_millis:
             pass_over(
                 DamagedError(
                     path,
                     found=f"a lease that runs for {left_millis} ms more",
-                    expected=f"{_DISBELIEF * longest_millis} ms at most",
-                    action="Set the clock of the machine that wrote it, or of this one; it is not in force.",
+                    expected=f"{_CLOCK_TOLERANCE * longest_millis} ms at most",
+                    action="Set the clock of the machine that wrote it, or of this one; the lease is ignored.",
                 )
             )
             return LeaseState.INVALID
@@ -84,14 +86,14 @@ class LeaseTerm:
 
 
 def from_now(duration_millis: int, clock: Clock) -> dict[str, Any]:
-    """What a note says of a lease that this process takes or renews now."""
+    """Return the term, as in a note, of a lease that this process takes or renews now."""
     expires_millis = clock.now_nanos() // 1_000_000 + duration_millis
     return {"expires_millis": expires_millis, "process": this_process()}
 
 
-class Held(NamedTuple):
-    """A file that holds snapshots. ended_millis: when it stopped to, None while it does; noted: None for one that
-    cannot be read.
+class Hold(NamedTuple):
+    """A file that keeps snapshots. ended_millis: when it ceased to keep them, None while it does. noted: its lease,
+    None if it cannot be read.
     """
 
     path: str
@@ -99,7 +101,7 @@ class Held(NamedTuple):
     noted: NotedLease | None
 
 
-def held(
+def read_hold(
     kind: str,
     note: JsonNote,
     file_io: FileIO,
@@ -107,15 +109,15 @@ def held(
     modified_millis: int,
     longest_millis: int,
     clock: Clock,
-) -> Held | None:
-    """What a file says, with its process as the owner; None for one that went away. modified_millis: its own time,
-    which counts for one that says nothing, or nothing that is true. longest_millis: see `LeaseTerm.state`.
+) -> Hold | None:
+    """Read a file that keeps snapshots, with its process as the owner; None if it was removed. modified_millis: of the
+    file; it counts as the end of one that is unreadable or invalid. longest_millis: see `LeaseTerm.state`.
     """
     try:
         values = note.read(file_io, path)
     except DamagedError as damage:
         pass_over(damage)
-        return Held(path, modified_millis, None)
+        return Hold(path, modified_millis, None)
     if values is None:
         return None
     term, id = LeaseTerm.of(values), values["snapshot_id"] or None
@@ -126,4 +128,4 @@ def held(
         LeaseState.INVALID: modified_millis,
     }
     noted = NotedLease(kind, path, term.process, id, term.expires_millis, lease_state)
-    return Held(path, ended[lease_state], noted)
+    return Hold(path, ended[lease_state], noted)

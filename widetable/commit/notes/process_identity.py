@@ -1,10 +1,10 @@
-"""Which process has something, in words that outlive it: others of the same machine see whether it has ended.
+"""The identity of a process, as a text by which other processes of the machine see whether it has ended.
 
     identity = boot id "/" pid namespace "/" pid "/" start time in clock ticks after the boot      (proc(5))
 
-A pid that another process has by now started at another time; a process of another machine, boot or container has
-another boot id or pid namespace, and nothing is known of it. Nor is anything known where there is no /proc: then
-`this_process` is None and `has_ended` is never true. Raises nothing.
+If a pid is reused, the start time differs. A process of another machine, boot or container has another boot id or pid
+namespace, and whether it has ended is not known. Without /proc, `this_process` is None and `has_ended` is never true.
+Raises nothing.
 
     identity of                                    has_ended    would_be_seen
     a process that runs here                       False        True
@@ -26,33 +26,33 @@ _DEAD_STATES: Final = frozenset("ZXx")
 
 
 def this_process() -> str | None:
-    """The identity of the calling process; None where there is none."""
+    """Return the identity of the calling process; None without /proc."""
     scope, start_time = _scope(), _start_time(os.getpid())
     return f"{scope}/{os.getpid()}/{start_time}" if scope and start_time else None
 
 
 def has_ended(identity: str) -> bool:
-    """Whether this surely names a process that ran here and does no longer. One that waits to be reaped has ended."""
+    """Return whether a process surely ran here and has ended. A process that waits to be reaped has ended."""
     scope, pid, start_time = _parts(identity)
     if not pid.isdecimal() or scope != _scope():
         return False
-    found = _start_time(int(pid))
-    return found != start_time if found is not None else not _is_hidden(int(pid))
+    current = _start_time(int(pid))
+    return current != start_time if current is not None else not _is_hidden(int(pid))
 
 
 def would_be_seen(identity: str) -> bool:
-    """Whether this names a process of this machine, boot and pid namespace: its end would be seen here."""
+    """Return whether this is a process of this machine, boot and pid namespace, so that its end would be seen here."""
     return _parts(identity)[0] == _scope() is not None
 
 
 def _parts(identity: str) -> tuple[str, str, str]:
-    """(scope, pid, start time), empty for what is no identity."""
+    """Split an identity into (scope, pid, start time); all are empty for another text."""
     parts = identity.rsplit("/", 2)
     return (parts[0], parts[1], parts[2]) if len(parts) == 3 else ("", "", "")
 
 
 def _scope() -> str | None:
-    """Within it a pid and its start time name one process for ever: a boot and a pid namespace."""
+    """Return the boot and pid namespace, in which a pid and its start time identify one process for ever."""
     try:
         boot = (_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         return f"{boot}/{os.readlink(_PROC / 'self/ns/pid')}"
@@ -61,7 +61,7 @@ def _scope() -> str | None:
 
 
 def _start_time(pid: int) -> str | None:
-    """None when nothing is seen of such a process; "" when only its exit code is left."""
+    """Return the start time of a process; None if /proc shows no such process, "" if only its exit code is left."""
     try:
         line = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -71,11 +71,11 @@ def _start_time(pid: int) -> str | None:
 
 
 def _is_hidden(pid: int) -> bool:
-    """Whether a process is there although /proc does not show it: it may be another user's (hidepid)."""
+    """Return whether a process exists although /proc does not show it: it may be another user's (hidepid)."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except (OSError, OverflowError):  # no permission, or no number of a process: nothing is known
+    except (OSError, OverflowError):  # no permission, or no valid pid: not known
         return True
     return True

@@ -1,16 +1,17 @@
 """Revisions of a warehouse: tables that go back to a barrier together (docs/decisions/0046).
 
-On disk (other clients never look there), two files for each, in the directory of the database `__meta`:
+On disk (other clients ignore these files), two files for each revision, in the directory of the database `__meta`:
 
-    service/widetable-revision-<number>          = JSON object {"table": what was asked for, "barrier": to which
-                                                   they go back, 0: they are cleared, "tables": [["<db>.<table>", the
-                                                   same of this table, 0 where it had nothing then], ..]}
+    service/widetable-revision-<number>          = JSON object {"table": the requested table, "barrier": to which the
+                                                   tables go back, 0: they are cleared, "tables": [["<db>.<table>", the
+                                                   barrier of this table, 0 if it had no rows then], ..]}
     service/widetable-revision-<number>-active   = JSON object {"tables": ["<db>.<table>", ..]}: all that went back
 
-Both are published exclusively and never changed. Numbers grow; one is noted when the one before is active, so at most
-the last is not. Snapshots say which revision took their table back last (`barrier_state`); it counts when it is active,
-so the second file changes all tables at one moment. One without a note counts, too: notes that are lost cannot be made
-again. Source: rule R20 of docs/consistency.md. Raises DamagedError for a note that cannot be read, StorageError.
+Both are published exclusively and never changed. Numbers grow. A revision is noted only when the one before is active,
+so at most the last one is not active. Snapshots record which revision took their table back last (`barrier_state`). It
+counts when it is active, so the second file changes all tables at one moment. A revision without a note counts, too:
+lost notes cannot be written again. Source: rule R20 of docs/consistency.md. Raises DamagedError for a note that cannot
+be read, StorageError.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from widetable.errors import ConflictError
 from widetable.storage.file_io import FileIO
 from widetable.storage.paths import TablePaths, revision_dir, revision_note, revision_of, table_name
 
-_ACTION: Final = "Restore the file: until then nobody knows how the tables belong together."
+_ACTION: Final = (
+    "Restore the file: until then it is not known which states of the tables belong together."
+)
 _NOTE: Final = JsonNote(
     "note of a revision",
     {"table": is_text, "barrier": is_whole, "tables": is_pairs(is_whole)},
@@ -35,8 +38,8 @@ _ACTIVE: Final = JsonNote("end of a revision", {"tables": is_texts}, _ACTION)
 
 @dataclass(frozen=True)
 class RevisionNote:
-    """table: that was asked for. barrier: 0 where the tables are cleared. tables: each with the barrier that it goes
-    back to, those that are made first in front.
+    """A revision. table: the requested one. barrier: 0 if the tables are cleared. tables: each with the barrier that it
+    goes back to, source tables before the tables derived from them.
     """
 
     number: int
@@ -46,69 +49,69 @@ class RevisionNote:
 
 
 class RevisionNotes:
-    """Of one warehouse. Without state: every call looks at the storage."""
+    """The revisions of one warehouse. Stateless: every call reads the storage."""
 
     def __init__(self, file_io: FileIO, warehouse: str) -> None:
         self._file_io = file_io
         self._warehouse = warehouse
 
     def active(self) -> int:
-        """The last one that is active, 0 without any; also where the notes of those before were lost."""
-        found = self._numbers()
-        last = max((number for number, _ in found), default=0)
-        return last if (last, True) in found or not last else last - 1
+        """Return the last active revision, 0 without any, even if the notes of earlier ones were lost."""
+        numbers = self._numbers()
+        last = max((number for number, _ in numbers), default=0)
+        return last if (last, True) in numbers or not last else last - 1
 
     def unfinished(self) -> RevisionNote | None:
-        """The one that is noted and not active."""
+        """Return the revision that is noted and not active, if there is one."""
         return self.last()[1]
 
     def last(self) -> tuple[int, RevisionNote | None]:
-        """The last number, 0 without any, and its note where it is not active, of one moment."""
-        found = self._numbers()
-        last = max((number for number, _ in found), default=0)
-        return last, None if (last, True) in found or not last else self._note(last)
+        """Return the last number, 0 without any, and its note if it is not active, as of one moment."""
+        numbers = self._numbers()
+        last = max((number for number, _ in numbers), default=0)
+        return last, None if (last, True) in numbers or not last else self._note(last)
 
-    def visible(self, newest: int, known: int | None) -> int:
-        """The last one that counts in a table, of which the newest snapshot says `newest`, for who goes by the
-        revision `known` in all tables; None: by the one that is active now.
+    def visible(self, newest: int, used: int | None) -> int:
+        """Return the last revision that counts in a table whose newest snapshot has the revision `newest`.
 
-        Revision 3 is noted and not active, and has taken this table back: 2, as in the tables
-        that it has not come to yet. Once it is active: 3; but 2 for who goes on by `known` 2.
+        used: the revision that the caller uses in all tables; None: the one that is active now. Example: revision 3 is
+        noted, not active, and has taken this table back. The result is 2, as in tables that it has not taken back yet.
+        Once it is active the result is 3, but still 2 for a caller that uses 2.
         """
-        if known is None and self._is_there(newest, is_active=True):
+        if used is None and self._is_there(newest, is_active=True):
             return newest
-        least = newest - 1 if known is None else known
+        least = newest - 1 if used is None else used
         while newest > least and self._is_there(newest, is_active=False):
             newest -= 1
         return newest
 
     def tables(self) -> list[tuple[str, ...]]:
-        """What went back, of each that is active."""
+        """Return the tables that went back, for each active revision in order."""
         ends = sorted(number for number, is_end in self._numbers() if is_end)
         paths = [self._path(number, is_active=True) for number in ends]
         return [tuple(_ACTIVE.from_json(self._file_io.read(p), p)["tables"]) for p in paths]
 
     def all(self) -> list[tuple[RevisionNote, bool]]:
-        """Each with whether it is active, ascending; without those whose notes were lost."""
-        found = self._numbers()
-        numbers = sorted(number for number, is_end in found if not is_end)
-        return [(self._note(number), (number, True) in found) for number in numbers]
+        """Return all revisions whose notes exist, ascending, each with whether it is active."""
+        known_numbers = self._numbers()
+        numbers = sorted(number for number, is_end in known_numbers if not is_end)
+        return [(self._note(number), (number, True) in known_numbers) for number in numbers]
 
     def publish(self, note: RevisionNote) -> bool:
-        """False where another one has the number."""
+        """Publish the note of a revision; return False if another revision has the number."""
         path = self._path(note.number)
         values = {"table": note.table, "barrier": note.barrier, "tables": list(note.tables.items())}
         is_new = self._file_io.publish(path, _NOTE.to_json(path, values))
         return is_new or self._note(note.number) == note
 
     def activate(self, number: int, tables: Iterable[str]) -> None:
-        """From now on it counts."""
+        """Mark a revision as active: it counts from now on."""
         path = self._path(number, is_active=True)
         self._file_io.publish(path, _ACTIVE.to_json(path, {"tables": list(tables)}))
 
     def _numbers(self) -> set[tuple[int, bool]]:
         entries = self._file_io.list(revision_dir(self._warehouse))
-        return {found for entry in entries if (found := revision_of(entry.name)) is not None}
+        return {parsed for entry in entries if (parsed := revision_of(entry.name)) is not None}
 
     def _note(self, number: int) -> RevisionNote:
         path = self._path(number)
@@ -123,17 +126,17 @@ class RevisionNotes:
 
 
 def notes_of(file_io: FileIO, paths: TablePaths) -> RevisionNotes | None:
-    """Of the warehouse of a table; None for one that lies in none."""
+    """Return the revisions of the warehouse of a table; None for a table outside a warehouse."""
     place = table_name(paths.shared_root)
     return None if place is None else RevisionNotes(file_io, place[0])
 
 
 def unfinished(note: RevisionNote) -> ConflictError:
-    """Of what has to wait for a revision to end."""
+    """Return the error for an operation that must wait for a revision to end."""
     to = note.barrier or None
     return ConflictError(
         f"revision {note.number}",
-        found=f"it of {note.table}, which has not ended",
+        found=f"an unfinished revision of {note.table}",
         expected="a revision that has ended",
         action=f"Finish it: catalog.revise({note.table!r}, to={to}), then try again.",
     )

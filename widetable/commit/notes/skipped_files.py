@@ -1,7 +1,7 @@
-"""Small files that are passed over because they cannot be read or believed: consumers, tags, hints, leases.
+"""Small files that are skipped because they cannot be read or are wrong: consumers, tags, hints, leases.
 
-Who does not ask for one by name goes on without it. Each is named in the log, once per process, with what to do about
-it. Raises nothing of its own.
+A caller that does not request such a file by name continues without it. Each skipped file is logged, once per process,
+with what to do about it. Raises no errors of its own.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from widetable.messages.warning_code import WarningCode, warn
 
 K = TypeVar("K")
 T = TypeVar("T")
-# Other clients write some of these files in place: one that is torn now may be whole in a moment.
+# Other clients write some of these files in place: one that is incomplete now may be complete in a moment.
 _LOOKS: Final = 5
 _PAUSE_SECONDS: Final = 0.05
-# So many files are remembered as named; after that all are named again.
+# The most files that are remembered as logged; after that all are logged again.
 _MOST_NAMED: Final = 1000
 _named: set[str] = set()
 _log = logging.getLogger("widetable")
 
 
 def pass_over(damage: DamagedError) -> None:
-    """Say in the log that its file is passed over."""
+    """Log that the file is skipped, once per process."""
     if damage.subject in _named:
         return
     if len(_named) >= _MOST_NAMED:
@@ -36,7 +36,7 @@ def pass_over(damage: DamagedError) -> None:
 
 
 def if_there(read: Callable[[K], T], key: K) -> T | None:
-    """What is read; None for what is not there."""
+    """Return `read(key)`; None if it raises NotFoundError."""
     try:
         return read(key)
     except NotFoundError:
@@ -46,11 +46,12 @@ def if_there(read: Callable[[K], T], key: K) -> T | None:
 def readable(
     names: Iterable[str], read: Callable[[str], T | None]
 ) -> tuple[dict[str, T], list[DamagedError]]:
-    """What could be read, in the order of the names, and what is damaged. None of `read`, like NotFoundError, is a file
-    that went away.
+    """Return the values that could be read, in the order of the names, and an error for each damaged file.
+
+    A file for which `read` returns None or raises NotFoundError was removed meanwhile and is left out.
     """
-    found: dict[str, T] = {}
-    asked = left = list(names)
+    values: dict[str, T] = {}
+    all_names = left = list(names)
     damages: dict[str, DamagedError] = {}
     for look in range(_LOOKS):
         if look:
@@ -63,8 +64,8 @@ def readable(
                 damages[name] = damage
                 continue
             if value is not None:
-                found[name] = value
+                values[name] = value
         left = list(damages)
         if not left:
             break
-    return {name: found[name] for name in asked if name in found}, list(damages.values())
+    return {name: values[name] for name in all_names if name in values}, list(damages.values())
