@@ -1,29 +1,30 @@
-"""Pins of lookup joins: which snapshot a micro-batch of a query joins, the first time and whenever it comes again.
+"""Pins of lookup joins: which snapshot a micro-batch of a query joins, in its first run and in each replay.
 
-The first task of a batch publishes the file, by exclusive create; all others, and those of a replay, read it. Until it
-is there the publisher holds the snapshot by a read lease, so expiry sees the one or the other (`snapshot_holds`;
-docs/decisions/0009-expiry.md), and a pin that somebody has read is never taken back. Who publishes the pin of batch n
-removes those up to n-2: they were committed, or n would not have begun.
+The first task of a batch publishes the pin by exclusive create; all other tasks, and those of a replay, read it. Until
+the pin exists, its publisher keeps the snapshot by a read lease, so expiry sees the lease or the pin (`snapshot_holds`;
+docs/decisions/0009-expiry.md). A pin that a task may have read is never withdrawn. The publisher of the pin of batch n
+removes the pins up to n-2: those batches are committed, otherwise n would not have begun.
 
-What is pinned of other tables, an index say, their expiry must see in their own directories. There a hold is published
-before the pin, for which table and batch it is, under a name that nobody else has:
+If a join also reads other tables, such as an index, their expiry must see the pinned snapshots in their own
+directories. So a hold is published there before the pin, for the table and the batch, under a unique name:
 
     service/widetable-lookup-pin-<query id>-<join>@<32 hex digits>-<batch id> = the same object, of that table
 
-So the pin alone decides, and what it names is held whoever is killed when: a hold without a pin, of a publisher that
-was killed or came second, keeps files longer than need be, until the second batch after it or until its time is up.
+So the pin alone decides, and the snapshots that it names are kept whenever a process is killed. A hold without a pin,
+of a publisher that was killed or came second, keeps files longer than necessary: until the second batch after it or
+until its time is up.
 
-A pin whose time is up holds nothing, but says what it pinned: the newest of a join stays for a year after its time, as
-the mark of how far the query has come. So a replay is told from a first run:
+A pin whose time is up keeps nothing, but still records the snapshot. The newest pin of a join stays for a year after
+its time as the mark of how far the query has come. It tells a replay from a first run:
 
-    pin of the batch        its snapshot is there           that one
+    pin of the batch        its snapshot exists             that snapshot
                             it has expired, or another      NotFoundError
                             snapshot has its id now
-    no pin of the batch     there is one of a later batch   NotFoundError: this batch is over, or was
-                            there is none                   the first run: the newest snapshot
+    no pin of the batch     a later batch has one           NotFoundError: the batch is a replay
+                            no later batch has one          a first run: the newest snapshot
 
-Not seen is only the replay of a batch whose pin was removed by hand, or a year after its time, or with the whole
-table, while no later batch has one. Raises NotFoundError, DamagedError for a pin that cannot be read, InvalidError,
+A replay is missed only if the pin of its batch was removed by hand, or a year after its time, or with the whole table,
+and no later batch has a pin. Raises NotFoundError, DamagedError for a pin that cannot be read, InvalidError,
 StorageError.
 """
 
@@ -38,7 +39,7 @@ from widetable.commit.holds.pin_file import (
     NO_SNAPSHOT,
     LookupPin,
     OtherSnapshot,
-    held_series,
+    pinned_series,
     hold_series,
     pin_files,
     pin_to_json,
@@ -57,9 +58,9 @@ from widetable.storage.paths import (
 )
 from widetable.storage.write_access import needs_write_access
 
-# How often a snapshot is chosen anew because an expiry was about to take it: newer ones have come then.
-_LOOKS: Final = 10
-# Of a file's name around that of the join: prefix, query id, token, batch id.
+# How often another snapshot is chosen because an expiry was about to remove the last one: newer ones exist then.
+_ATTEMPTS: Final = 10
+# Bytes of a file's name besides the name of the join: prefix, query id, token, batch id.
 _AROUND_BYTES: Final = 21 + 36 + 1 + 33 + 1 + 19
 
 _PINS: Final = "which snapshot each micro-batch of a query joins, so that it joins the same one when it comes again"
@@ -75,7 +76,7 @@ class PinnedBatch:
 
     @property
     def series(self) -> str:
-        """Of all batches of the join."""
+        """The part of the file name that all batches of the join share."""
         return f"{check_name(self.query_id, 'query id')}-{check_join(self.join)}"
 
     def __str__(self) -> str:
@@ -88,7 +89,7 @@ ChoosePartitions = Callable[[Snapshot], Partitions]
 
 
 class Moment(NamedTuple):
-    """What a join reads, kept from expiry by leases until they are released."""
+    """The snapshots that a join reads, kept from expiry by leases until these are released."""
 
     pin: LookupPin
     leases: tuple[ReadLease, ...]
@@ -98,15 +99,15 @@ class Moment(NamedTuple):
             lease.release()
 
 
-# Of file_io, paths and a snapshot id: the lease, None where the storage takes none.
+# Takes a lease for file_io, paths and a snapshot id; returns None if the storage is read-only.
 TakeLease: TypeAlias = Callable[..., ReadLease | None]
-# The newest moment, chosen and held.
+# Chooses the newest moment and takes its leases.
 ChooseMoment = Callable[[Clock], Moment]
 
 
 @dataclass(frozen=True)
 class OtherTable:
-    """Where holds of the other snapshots of a pin lie. duration_millis: for which one holds."""
+    """Another table that a join reads, where holds are published. duration_millis: how long a hold lasts."""
 
     role: str
     paths: TablePaths
@@ -114,7 +115,7 @@ class OtherTable:
 
 
 def check_join(value: Any) -> str:
-    """The name of a join. Raises InvalidError for one that no file can have."""
+    """Return the name of a join. Raises InvalidError for a name that no file can have."""
     return check_name(value, "name", _AROUND_BYTES + TEMPORARY_BYTES)
 
 
@@ -127,9 +128,10 @@ def pin_batch(
     clock: Clock | None = None,
     others: Sequence[OtherTable] = (),
 ) -> LookupPin:
-    """What the batch joins: as its pin says, which is made if the batch has none and is new.
+    """Return the pin of the batch, which is made if the batch is new and has none.
 
-    choose: the newest moment. duration_millis: for which a new pin holds its snapshot. others: those of the moment.
+    choose: chooses the newest moment. duration_millis: how long a new pin keeps its snapshot. others: the other tables
+    of the moment.
     """
     clock = clock or SystemClock()
     path = paths.lookup_pin(batch.series, batch.batch_id)
@@ -169,7 +171,7 @@ def hold_other(
     token: str,
     now_millis: int,
 ) -> str | None:
-    """Hold a snapshot of another table for a batch; the path. None: there is a hold of that token already."""
+    """Publish a hold on a snapshot of another table for a batch; return its path, or None if the token has a hold."""
     path = other.paths.lookup_pin(hold_series(batch.series, token), batch.batch_id)
     pin = LookupPin(snapshot.snapshot_id, 0, snapshot.time_millis, None)
     data = pin_to_json(path, pin, now_millis + other.duration_millis)
@@ -183,19 +185,20 @@ def newest_moment(
     clock: Clock | None = None,
     take: TakeLease | None = None,
 ) -> Moment:
-    """The newest snapshot of one table. choose: its partitions. take: as of `hold_newest`."""
-    held = hold_newest(file_io, paths, clock, take)
-    if held is None:
+    """Return the newest snapshot of one table, kept by a lease. choose: its partitions. take: see `hold_newest`."""
+    newest = hold_newest(file_io, paths, clock, take)
+    if newest is None:
         return Moment(NO_SNAPSHOT, ())
-    snapshot, lease = held
+    snapshot, lease = newest
     return held_moment(snapshot, choose, [lease])
 
 
 def held_moment(
     snapshot: Snapshot, choose: ChoosePartitions, taken: Sequence[ReadLease | None]
 ) -> Moment:
-    """Of a snapshot that these leases hold; they are released where its partitions cannot be read. None: the storage
-    takes no lease.
+    """Return the moment of a snapshot that these leases keep; they are released if its partitions cannot be read.
+
+    taken: a lease is None if the storage is read-only.
     """
     leases = tuple(lease for lease in taken if lease is not None)
     try:
@@ -211,7 +214,7 @@ def held_moment(
 def hold_for_pin(
     file_io: FileIO, paths: TablePaths, snapshot_id: int, *, clock: Clock | None = None
 ) -> ReadLease:
-    """Until the pin of the snapshot is published; not renewed."""
+    """Keep a snapshot until its pin is published; the lease is not renewed."""
     with needs_write_access(_PINS):
         return hold(file_io, paths, snapshot_id, clock=clock, renews=False)
 
@@ -219,8 +222,8 @@ def hold_for_pin(
 def hold_for_job(
     file_io: FileIO, paths: TablePaths, snapshot_id: int, *, clock: Clock | None = None
 ) -> ReadLease | None:
-    """For rows that are joined elsewhere, when nobody knows: for an hour, not renewed. None where the storage takes no
-    lease, as `hold_if_taken`.
+    """Keep a snapshot for rows that another process joins at an unknown time: for an hour, not renewed. Return None if
+    the storage is read-only, as `hold_if_taken` does.
     """
     return hold_if_taken(file_io, paths, snapshot_id, clock=clock, renews=False)
 
@@ -231,23 +234,24 @@ def hold_newest(
     clock: Clock | None = None,
     take: TakeLease | None = None,
 ) -> tuple[Snapshot, ReadLease | None] | None:
-    """The newest snapshot, and a read lease on it; None for a table without one.
+    """Return the newest snapshot and a read lease on it; None for a table without snapshots.
 
-    take: `hold_if_taken` for a reader, until it is released; `hold_for_job`. By default `hold_for_pin`, for who
-    publishes a pin of the snapshot, which must not expire before: where no lease is taken no pin would be.
+    take: `hold_if_taken` for a reader, until it is released; `hold_for_job`. The default is `hold_for_pin`, for a
+    caller that publishes a pin of the snapshot, which must not expire before: where no lease can be written, no pin
+    can be written either.
     """
     take = take or hold_for_pin
     snapshots = SnapshotStore(file_io, paths)
-    for look in range(_LOOKS):
+    for attempt in range(_ATTEMPTS):
         snapshot = snapshots.latest()
         if snapshot is None:
             return None
         try:
             return snapshot, take(file_io, paths, snapshot.id, clock=clock)
         except NotFoundError:
-            if look == _LOOKS - 1:
+            if attempt == _ATTEMPTS - 1:
                 raise
-    raise AssertionError("the last look returns or raises")
+    raise AssertionError("the last attempt returns or raises")
 
 
 def _check_there(
@@ -257,17 +261,17 @@ def _check_there(
     pin: LookupPin,
     others: Sequence[OtherTable],
 ) -> None:
-    """Raises NotFoundError where a snapshot of the pin is gone, or is another one of the same number; InvalidError
-    for a pin of other tables.
+    """Raise NotFoundError if a snapshot of the pin is gone, or another snapshot has its id; InvalidError for a pin of
+    other tables.
     """
 
     def check(where: TablePaths, id: int, time_millis: int, schema_id: int | None = None) -> None:
         try:
-            found = SnapshotStore(file_io, where).load(id)
+            snapshot = SnapshotStore(file_io, where).load(id)
         except NotFoundError as cause:
             raise pin_is_gone(str(batch), id, "which has expired", where) from cause
-        if found.time_millis != time_millis or schema_id not in (None, found.schema_id):
-            reason = "whose number another snapshot has since a rollback, or in the table of another join of this name="
+        if snapshot.time_millis != time_millis or schema_id not in (None, snapshot.schema_id):
+            reason = "whose id another snapshot has since a rollback, or which another join with this name= has pinned"
             raise pin_is_gone(str(batch), id, reason, where)
 
     if pin.snapshot_id:
@@ -276,8 +280,8 @@ def _check_there(
     if set(paths_of) != {other.role for other in pin.others}:
         raise InvalidError(
             str(batch),
-            found=f"a pin of a join that reads {', '.join(o.role for o in pin.others) or 'no table'} besides",
-            expected=f"one that reads {', '.join(paths_of) or 'no table'} besides, as the join does now",
+            found=f"a pin of a join that also reads {', '.join(o.role for o in pin.others) or 'no other table'}",
+            expected=f"a pin of a join that also reads {', '.join(paths_of) or 'no other table'}, as the join does now",
             action="Give the join another name=, or start the query with a new checkpoint.",
         )
     for other in pin.others:
@@ -286,7 +290,7 @@ def _check_there(
 
 
 def _check_first_run(file_io: FileIO, paths: TablePaths, batch: PinnedBatch) -> None:
-    """Raises NotFoundError for a batch without a pin whose successors have some."""
+    """Raise NotFoundError for a batch without a pin if a later batch has one."""
     for path, series, batch_id, _ in pin_files(file_io, paths):
         if series != batch.series or batch_id <= batch.batch_id:
             continue
@@ -294,20 +298,20 @@ def _check_first_run(file_io: FileIO, paths: TablePaths, batch: PinnedBatch) -> 
         if later is not None:
             raise NotFoundError(
                 str(batch),
-                found=f"no pin of the snapshot that it joined, but one of the later batch {batch_id}, "
+                found=f"no pin of the snapshot that it joined, but a pin of the later batch {batch_id}, "
                 f"which joined snapshot {later.snapshot_id}",
-                expected="a batch that is new, or whose pin is kept: the last two are",
+                expected="a new batch, or one of the last two, whose pins are kept",
                 action="The checkpoint was put back too far: start the query with a new one, or, if these batches "
                 f"may join the newest snapshot, delete {paths.lookup_pin(batch.series, 0)[:-1]}* first.",
             )
 
 
 def pin_is_gone(subject: str, snapshot_id: int, why: str, paths: TablePaths) -> NotFoundError:
-    """What to raise where the snapshot is not there that was joined."""
+    """Return the error for a batch whose pinned snapshot is gone."""
     return NotFoundError(
         subject,
         found=f"snapshot {snapshot_id} of {paths.root}, {why}",
-        expected="the snapshot that it joined at first",
+        expected="the snapshot that the batch joined in its first run",
         action="Start the query with a new checkpoint, or, if this batch may join the newest snapshot, delete its "
         f"pin in {paths.service_dir}. A larger widetable.lookup-pin-retention keeps snapshots longer.",
     )
@@ -315,5 +319,5 @@ def pin_is_gone(subject: str, snapshot_id: int, why: str, paths: TablePaths) -> 
 
 def _remove_before(file_io: FileIO, paths: TablePaths, batch: PinnedBatch) -> None:
     for path, series, batch_id, _ in pin_files(file_io, paths):
-        if held_series(series) == batch.series and batch_id < batch.batch_id - 1:
+        if pinned_series(series) == batch.series and batch_id < batch.batch_id - 1:
             file_io.delete(path)

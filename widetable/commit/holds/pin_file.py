@@ -1,17 +1,17 @@
-"""Files of pins of lookup joins: what stands in them, and for how long they hold it.
+"""Files of pins of lookup joins: their content, and how long they keep a snapshot.
 
-On disk (other clients never look there), one file per query, join of it and batch:
+On disk (other clients ignore these files), one file per query, join and batch:
 
     service/widetable-lookup-pin-<query id>-<join>-<batch id> = JSON object
-        {"snapshot_id": what the batch joins, or 0: the table had no snapshot,
-         "schema_id", "time_millis": of that snapshot, 0 where there was none,
-         "partitions": of those that it joins the BinaryRows in hex digits, newest first, between commas, or null: all,
-         "others": where tables are read beside it, <what it is to the join>:<snapshot id, or 0>:<time_millis>,..
+        {"snapshot_id": the snapshot that the batch joins, or 0: the table had none,
+         "schema_id", "time_millis": of that snapshot, 0 without one,
+         "partitions": the BinaryRows of those that it joins in hex digits, newest first, between commas, or null: all,
+         "others": only if the join reads other tables: <role in the join>:<snapshot id, or 0>:<time_millis>,..
          "expires_millis": wall clock since the epoch}
 
-A pin whose time is up holds nothing, but says what it pinned: the newest of a join stays for a year after its time, as
-the mark of how far the query has come. `lookup_pin` says who makes pins, and when. Raises DamagedError for a pin that
-cannot be read, StorageError.
+A pin whose time is up keeps nothing, but still records the snapshot: the newest pin of a join stays for a year after
+its time as the mark of how far the query has come. `lookup_pin` describes who makes pins, and when. Raises DamagedError
+for a pin that cannot be read, StorageError.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from typing import Any, Final, NamedTuple
 
 from widetable.commit.notes.clock import Clock, SystemClock
 from widetable.commit.notes.json_note import JsonNote, is_id, is_text, is_whole
-from widetable.commit.notes.lease_term import Held, LeaseState, NotedLease, held
+from widetable.commit.notes.lease_term import Hold, LeaseState, NotedLease, read_hold
 from widetable.errors import DamagedError
 from widetable.schema.retention_options import LOOKUP_PIN_RETENTION
 from widetable.storage.file_io import FileIO
 from widetable.storage.paths import TablePaths, lookup_pin_of
 from widetable.write.table_state import TableState
 
-# For how long a pin whose time is up stays as a mark.
+# How long a pin whose time is up stays as a mark.
 _MARK_MILLIS: Final = 365 * 86_400_000
 # index:7:2000,pending:0:0
 _OTHERS: Final = re.compile(r"^([a-z]+:\d{1,18}:-?\d{1,18}(,(?!$)|$))+$")
-# Behind a series: that it is a hold, and which one (`lookup_pin`).
+# The suffix of a series that marks a hold (`lookup_pin`).
 _HOLD: Final = re.compile(r"@[0-9a-f]{32}$")
 
 
@@ -65,12 +65,12 @@ _NOTE: Final = JsonNote(
         "others": _is_others,
         "expires_millis": is_whole,
     },
-    "Delete it if its batch may join the newest snapshot; else start the query with a new checkpoint.",
+    "Delete the file if its batch may join the newest snapshot; else start the query with a new checkpoint.",
 )
 
 
 class OtherSnapshot(NamedTuple):
-    """Of a table that is read beside the joined one. role: what it is to the join. snapshot_id: 0 where it had none."""
+    """The snapshot of another table that the join reads. role: of the table in the join. snapshot_id: 0 without one."""
 
     role: str
     snapshot_id: int
@@ -79,7 +79,9 @@ class OtherSnapshot(NamedTuple):
 
 @dataclass(frozen=True)
 class LookupPin:
-    """What a batch joins. snapshot_id: 0 where the table had none. partitions: BinaryRows, newest first; None: all."""
+    """The snapshot that a batch joins. snapshot_id: 0 if the table had none. partitions: BinaryRows, newest first;
+    None: all.
+    """
 
     snapshot_id: int
     schema_id: int
@@ -88,42 +90,43 @@ class LookupPin:
     others: tuple[OtherSnapshot, ...] = ()
 
     def other(self, role: str) -> OtherSnapshot:
-        """The snapshot of the table with this role."""
+        """Return the snapshot of the table with this role."""
         nothing = OtherSnapshot(role, 0, 0)
         return next((other for other in self.others if other.role == role), nothing)
 
     def other_id(self, role: str) -> int:
-        """Its id; 0 for none."""
+        """Return the id of the snapshot of the table with this role; 0 for none."""
         return self.other(role).snapshot_id
 
 
-# Of a table that had none: nothing is found.
+# The pin of a table without snapshots: the join finds no rows.
 NO_SNAPSHOT: Final = LookupPin(0, 0, 0, None)
 
 
 def hold_series(series: str, token: str) -> str:
-    """Of a hold of a series. token: 32 hex digits."""
+    """Return the series of a hold. token: 32 hex digits."""
     return f"{series}@{token}"
 
 
-def held_series(series: str) -> str:
-    """The series whose pin or hold it is."""
+def pinned_series(series: str) -> str:
+    """Return the series of a pin, without the token of a hold."""
     return _HOLD.sub("", series)
 
 
 def pinned_snapshots(table: TableState, clock: Clock | None = None) -> list[int]:
-    """The snapshots that pins hold which are in force, ascending."""
-    found = noted_pins(table, clock)
+    """Return the snapshots that active pins keep, ascending."""
+    pins = noted_pins(table, clock)
     return sorted(
-        pin.snapshot_id for pin in found if pin.lease_state is LeaseState.ACTIVE and pin.snapshot_id
+        pin.snapshot_id for pin in pins if pin.lease_state is LeaseState.ACTIVE and pin.snapshot_id
     )
 
 
 def forget_pins(
     table: TableState, expired_for_millis: int, clock: Clock | None = None
 ) -> list[str]:
-    """Remove pins that stopped to hold at least so long ago, unreadable ones too, but no newest one of a join within
-    a year; their paths.
+    """Remove pins that ceased to keep snapshots at least so long ago, also unreadable ones; return their paths.
+
+    The newest pin of a join stays for a year.
     """
     clock = clock or SystemClock()
     now_millis = clock.now_nanos() // 1_000_000
@@ -131,30 +134,30 @@ def forget_pins(
     newest: dict[str, int] = {}
     for series, batch_id, _ in pins:
         newest[series] = max(batch_id, newest.get(series, 0))
-    found = []
+    removed = []
     for series, batch_id, pin in pins:
         is_mark = batch_id == newest[series] and not _HOLD.search(series)
         least_millis = max(expired_for_millis, _MARK_MILLIS if is_mark else 0)
         if pin.ended_millis is None or now_millis - pin.ended_millis < least_millis:
             continue
         if table.file_io.delete(pin.path):
-            found.append(pin.path)
-    return found
+            removed.append(pin.path)
+    return removed
 
 
 def noted_pins(table: TableState, clock: Clock | None = None) -> list[NotedLease]:
-    """All that can be read, in force or not. owner: the query and its join."""
-    found = _pins(table, clock)
-    return [pin.noted._replace(owner=series) for series, _, pin in found if pin.noted is not None]
+    """Return all pins that can be read, active or not. owner: the query and its join."""
+    pins = _pins(table, clock)
+    return [pin.noted._replace(owner=series) for series, _, pin in pins if pin.noted is not None]
 
 
 def damaged_pins(file_io: FileIO, paths: TablePaths) -> list[DamagedError]:
-    """Pins that cannot be read."""
+    """Return an error for each pin that cannot be read."""
     return _NOTE.damaged(file_io, (path for path, *_ in pin_files(file_io, paths)))
 
 
 def pin_to_json(path: str, pin: LookupPin, expires_millis: int) -> bytes:
-    """The file of a pin."""
+    """Return the bytes of the file of a pin."""
     rows = None if pin.partitions is None else ",".join(row.hex() for row in pin.partitions)
     others = ",".join(f"{o.role}:{o.snapshot_id}:{o.time_millis}" for o in pin.others)
     values = {
@@ -169,7 +172,7 @@ def pin_to_json(path: str, pin: LookupPin, expires_millis: int) -> bytes:
 
 
 def read_pin(file_io: FileIO, path: str) -> LookupPin | None:
-    """What a file says; None where there is none."""
+    """Read a pin; None if there is no file."""
     values = _NOTE.read(file_io, path)
     if values is None:
         return None
@@ -182,23 +185,23 @@ def read_pin(file_io: FileIO, path: str) -> LookupPin | None:
     )
 
 
-def _pins(table: TableState, clock: Clock | None) -> Iterator[tuple[str, int, Held]]:
-    """(series, batch id, what the file says) of all."""
+def _pins(table: TableState, clock: Clock | None) -> Iterator[tuple[str, int, Hold]]:
+    """Yield (series, batch id, content) of all pins."""
     file_io, clock = table.file_io, clock or SystemClock()
-    # For which a pin is made at most.
+    # The longest duration of a pin.
     longest_millis = table.options.get(LOOKUP_PIN_RETENTION)
     for path, series, batch_id, millis in pin_files(file_io, table.paths):
-        found = held("pin", _NOTE, file_io, path, millis, longest_millis, clock)
-        if found is not None:
-            yield series, batch_id, found
+        pin = read_hold("pin", _NOTE, file_io, path, millis, longest_millis, clock)
+        if pin is not None:
+            yield series, batch_id, pin
 
 
 def pin_files(file_io: FileIO, paths: TablePaths) -> list[tuple[str, str, int, int]]:
-    """(path, series, batch id, modified_millis) of all."""
-    found = []
+    """Return (path, series, batch id, modified_millis) of all pins and holds."""
+    files = []
     for entry in file_io.list(paths.service_dir):
         named = lookup_pin_of(entry.name)
         if named is not None:
             path = f"{paths.service_dir}/{entry.name}"
-            found.append((path, *named, entry.modified_millis))
-    return found
+            files.append((path, *named, entry.modified_millis))
+    return files

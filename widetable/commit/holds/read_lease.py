@@ -1,17 +1,17 @@
-"""Leases of readers: expiry leaves the snapshot that one holds, and all later ones (law 6).
+"""Leases of readers: expiry keeps the snapshot of a lease and all later ones (law 6).
 
-For readers without a consumer: a long scan, a stream that keeps its progress elsewhere. On disk (other clients never
-look there):
+They serve readers without a consumer: a long scan, a stream that stores its progress elsewhere. On disk (other clients
+ignore these files):
 
     service/widetable-read-lease-<uuid> = JSON object {"snapshot_id": the first snapshot that is still needed,
                                                        "expires_millis": wall clock since the epoch,
                                                        "process": identity, or null}
 
-It is renewed for as long as its holder has the object (`lease_renewal`), and removed when that is released, collected
-as garbage, or the process ends; a process that was killed holds nothing (`lease_term`). A reader first writes its
-lease, then looks whether its snapshot is there and not yet chosen by an expiry; an expiry first notes what it chose
-(`retired_snapshots`), then looks for leases (docs/decisions/0009-expiry.md): one of the two sees the other. A lease
-that is not in force, or that cannot be read, holds nothing; `forget_expired` removes it. Raises NotFoundError for a
+A lease is renewed while its object is referenced (`lease_renewal`), and removed when that is released or
+garbage-collected, or the process ends; a lease of a killed process is invalid (`lease_term`). A reader first writes its
+lease, then checks that its snapshot exists and that no expiry has chosen it. An expiry first notes the snapshots that
+it chose (`retired_snapshots`), then reads the leases (docs/decisions/0009-expiry.md): so one of the two sees the other.
+A lease that is not active or cannot be read keeps nothing; `forget_expired` removes it. Raises NotFoundError for a
 snapshot that has expired, InvalidError, StorageError.
 """
 
@@ -27,29 +27,29 @@ from widetable.commit.notes.clock import Clock, SystemClock
 from widetable.commit.notes.json_note import JsonNote, is_anything, is_id, is_whole
 from widetable.commit.notes.lease_file import LeaseFile
 from widetable.commit.notes.lease_renewal import LEASE_RENEWAL
-from widetable.commit.notes.lease_term import Held, LeaseState, NotedLease, from_now, held
+from widetable.commit.notes.lease_term import Hold, LeaseState, NotedLease, from_now, read_hold
 from widetable.commit.snapshots.snapshot_store import SnapshotStore
 from widetable.errors import DamagedError, InvalidError, NotFoundError, StorageError
 from widetable.storage.file_io import FileIO
 from widetable.storage.paths import TablePaths
 
-# A lease that says that it runs for twice as long is not believed.
+# A lease with more than twice this time left is ignored.
 LONGEST_MILLIS: Final = 3_600_000
 _PREFIX: Final = "widetable-read-lease-"
 _NOTE: Final = JsonNote(
     "read lease",
     {"snapshot_id": is_id, "expires_millis": is_whole, "process": is_anything},
-    "Nothing: it holds nothing, and the next expiry removes it.",
+    "Nothing: it keeps no snapshot, and the next expiry removes it.",
 )
 _log = logging.getLogger("widetable")
 
 
 class ReadLease:
-    """Made by `hold`. It runs out `duration_millis` after it was taken, moved or last renewed. Only for the process
-    that took it: in a forked child it holds nothing. For one thread, besides the one that renews it.
+    """A lease of a reader, made by `hold`. It expires `duration_millis` after it was taken, moved or last renewed. It
+    belongs to the process that took it: in a forked child it keeps nothing. One thread may use it, besides the thread
+    that renews it.
 
-    snapshot_id: the first that is held. duration_millis: for which it is taken, and renewed. expires_millis: when it
-    runs out, epoch.
+    snapshot_id: the first snapshot that it keeps. expires_millis: when it expires, since the epoch.
     """
 
     def __init__(
@@ -61,51 +61,52 @@ class ReadLease:
         self._clock = clock
         self.expires_millis = 0
         self._file = LeaseFile(file_io, path)
-        # A lease that nobody has any more holds nothing, at the end of the process neither.
+        # A lease that is no longer referenced keeps nothing, also at the end of the process.
         weakref.finalize(self, _let_go, self._file)
 
     @property
     def name(self) -> str:
-        """In that of its file, `TablePaths.read_lease`: no other lease has it."""
+        """The unique part of its file name (`TablePaths.read_lease`)."""
         return self._path.rpartition(_PREFIX)[2]
 
     @property
     def is_ours(self) -> bool:
-        """Whether this process took it, and has not released it."""
+        """Whether this process took it and has not released it."""
         return self._file.is_ours
 
     def move(self, snapshot_id: int) -> bool:
-        """Hold only the snapshots from `snapshot_id` on, and renew. Going back is an InvalidError: what was let go
-        may have expired.
+        """Keep only the snapshots from `snapshot_id` on, and renew; return as `renew` does.
+
+        Raises InvalidError for an earlier snapshot than now: it may have expired.
         """
         if snapshot_id < self.snapshot_id:
             raise InvalidError(
                 "snapshot_id",
                 found=f"{snapshot_id}, before {self.snapshot_id}",
-                expected="the held snapshot or a later one",
+                expected="the snapshot of the lease or a later one",
                 action="Take a new lease.",
             )
         self.snapshot_id = snapshot_id
         return self.renew()
 
     def renew(self) -> bool:
-        """Start the duration again. False when it had run out before: snapshots may have expired meanwhile, so look
-        whether the next one is there.
+        """Start the duration again. Return False if the lease had expired before: snapshots may have expired meanwhile,
+        so the caller must check that its next one exists.
         """
         before_millis = self.expires_millis
         now_millis = _now_millis(self._clock)
         return self._file.write(self._from_now) and now_millis < before_millis
 
     def release(self) -> None:
-        """Let go. May be called again."""
+        """Release the lease. May be called again."""
         LEASE_RENEWAL.stop(self)
         self._file.remove()
         self.expires_millis = 0
 
     def _from_now(self) -> bytes:
-        said = {"snapshot_id": self.snapshot_id, **from_now(self.duration_millis, self._clock)}
-        data = _NOTE.to_json(self._path, said)
-        self.expires_millis = said["expires_millis"]
+        values = {"snapshot_id": self.snapshot_id, **from_now(self.duration_millis, self._clock)}
+        data = _NOTE.to_json(self._path, values)
+        self.expires_millis = values["expires_millis"]
         return data
 
 
@@ -118,11 +119,11 @@ def hold(
     *,
     renews: bool = True,
 ) -> ReadLease:
-    """Keep `snapshot_id` and all later ones from expiry; it may be one that is yet to come.
+    """Keep `snapshot_id`, which may not exist yet, and all later snapshots from expiry.
 
-    duration_millis: how long it outlives this process where nobody sees that the process has ended; at most
-    LONGEST_MILLIS. renews: by itself, for as long as the caller has the object. Raises NotFoundError when the snapshot
-    has expired, or an expiry is about to take it.
+    duration_millis: how long the lease outlives this process where the end of the process cannot be seen; at most
+    LONGEST_MILLIS. renews: automatically while the object is referenced. Raises NotFoundError if the snapshot has
+    expired, or an expiry is about to remove it.
     """
     path = paths.read_lease(str(uuid.uuid4()))
     lease = ReadLease(file_io, path, snapshot_id, duration_millis, clock or SystemClock())
@@ -139,7 +140,7 @@ def hold(
             paths.snapshot(snapshot_id),
             found="an expired snapshot",
             expected=f"a snapshot that is still kept, from {earliest} on",
-            action="Read a newer snapshot, or a tag; a stream begins anew with another checkpoint.",
+            action="Read a newer snapshot, or a tag; restart a stream with a new checkpoint.",
         )
     if renews:
         LEASE_RENEWAL.start(lease)
@@ -155,8 +156,9 @@ def hold_if_taken(
     *,
     renews: bool = True,
 ) -> ReadLease | None:
-    """As `hold`, for a reader that goes on without a lease where the storage takes none, as one that is read-only
-    does: None, which is logged. It then reads what expiry leaves. Raises NotFoundError as `hold`.
+    """Take a lease as `hold` does; return None if the storage takes none, such as a read-only one, which is logged.
+
+    A reader without a lease reads as long as expiry keeps its snapshot. Raises NotFoundError as `hold` does.
     """
     try:
         return hold(file_io, paths, snapshot_id, duration_millis, clock, renews=renews)
@@ -166,15 +168,15 @@ def hold_if_taken(
 
 
 def held_snapshots(file_io: FileIO, paths: TablePaths, clock: Clock | None = None) -> list[int]:
-    """The snapshots that leases hold which are in force, ascending."""
-    found = noted_read_leases(file_io, paths, clock)
-    return sorted(one.snapshot_id or 0 for one in found if one.lease_state is LeaseState.ACTIVE)
+    """Return the snapshots that active leases keep, ascending."""
+    leases = noted_read_leases(file_io, paths, clock)
+    return sorted(one.snapshot_id or 0 for one in leases if one.lease_state is LeaseState.ACTIVE)
 
 
 def forget_expired(
     file_io: FileIO, paths: TablePaths, expired_for_millis: int, clock: Clock | None = None
 ) -> list[str]:
-    """Remove leases that stopped to hold at least so long ago, and unreadable ones as old; their paths."""
+    """Remove leases that ended at least so long ago, and unreadable ones of that age; return their paths."""
     clock = clock or SystemClock()
     limit_millis = _now_millis(clock) - expired_for_millis
     return [
@@ -189,26 +191,26 @@ def forget_expired(
 def noted_read_leases(
     file_io: FileIO, paths: TablePaths, clock: Clock | None = None
 ) -> list[NotedLease]:
-    """All that can be read, in force or not. owner: the process, where it is known."""
+    """Return all leases that can be read, active or not. owner: the process, if it is known."""
     return [one.noted for one in _leases(file_io, paths, clock) if one.noted is not None]
 
 
 def damaged_read_leases(file_io: FileIO, paths: TablePaths) -> list[DamagedError]:
-    """Leases that cannot be read."""
+    """Return an error for each lease that cannot be read."""
     return _NOTE.damaged(file_io, (path for path, _ in _files(file_io, paths)))
 
 
-def _leases(file_io: FileIO, paths: TablePaths, clock: Clock | None) -> list[Held]:
+def _leases(file_io: FileIO, paths: TablePaths, clock: Clock | None) -> list[Hold]:
     clock = clock or SystemClock()
-    found = (
-        held("read", _NOTE, file_io, path, modified_millis, LONGEST_MILLIS, clock)
+    leases = (
+        read_hold("read", _NOTE, file_io, path, modified_millis, LONGEST_MILLIS, clock)
         for path, modified_millis in _files(file_io, paths)
     )
-    return [one for one in found if one is not None]
+    return [one for one in leases if one is not None]
 
 
 def _files(file_io: FileIO, paths: TablePaths) -> list[tuple[str, int]]:
-    """(path, modified_millis) of all."""
+    """Return (path, modified_millis) of all leases."""
     return [
         (f"{paths.service_dir}/{entry.name}", entry.modified_millis)
         for entry in file_io.list(paths.service_dir)
@@ -226,11 +228,11 @@ def _is_gone(file_io: FileIO, paths: TablePaths, snapshot_id: int) -> bool:
 
 
 def _let_go(lease: LeaseFile | ReadLease) -> None:
-    """Of what is removed where nobody hears of an error: the lease then runs out."""
+    """Release a lease where no caller can handle an error: if that fails, the lease expires."""
     try:
         lease.remove() if isinstance(lease, LeaseFile) else lease.release()
     except StorageError as refusal:
-        _log.info("a read lease runs out by itself: %s", refusal)
+        _log.info("a read lease was not removed and will expire: %s", refusal)
 
 
 def _now_millis(clock: Clock) -> int:

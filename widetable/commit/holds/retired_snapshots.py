@@ -1,13 +1,13 @@
-"""Snapshots that expiry has chosen: notes of them from which it works once their files are gone.
+"""Snapshots that expiry has chosen: notes from which it continues once the files of the snapshots are removed.
 
-On disk (other clients never look there), another name of the snapshot's file, so that it takes no room on a full disk:
+On disk (other clients ignore these files), a hard link to the snapshot's file, so that it needs no room on a full disk:
 
-    service/widetable-retired-snapshot-<id>-<random, of one expiry>        (-<random> is not there in older notes)
+    service/widetable-retired-snapshot-<id>-<random, of one expiry>        (older notes have no -<random>)
 
-A note is made before the snapshot's file is removed, so at every moment a snapshot is whole, or its notes say which
-files are still to be deleted (docs/decisions/0009-expiry.md). Every expiry has notes of its own, and takes them back
-when it leaves the snapshot; so who has seen no reader and is about to remove a snapshot has a note of it all the time.
-The note of a snapshot that is there warns readers who want to hold it (read_lease). Raises StorageError.
+A note is made before the snapshot's file is removed. So at every moment a snapshot is complete, or its notes tell which
+files are still to be deleted (docs/decisions/0009-expiry.md). Every expiry has its own notes, and withdraws them if it
+keeps the snapshot. So an expiry that has seen no reader has a note of the snapshot until it has removed it. The note of
+an existing snapshot warns readers that want to take a lease (`read_lease`). Raises StorageError.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _log = logging.getLogger("widetable")
 
 
 class RetiredSnapshots:
-    """The notes of a table, those of one expiry among them."""
+    """The notes of a table; the object makes and withdraws those of one expiry."""
 
     def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
         self._file_io = file_io
@@ -38,38 +38,40 @@ class RetiredSnapshots:
         self._own: set[int] = set()
 
     def note(self, id: int) -> bool:
-        """Make a note of a snapshot; False when it is not there any more.
+        """Make a note of a snapshot; return False if the snapshot no longer exists.
 
-        Notes of others are listed once for this expiry, and read where they are of this snapshot.
+        Notes of other expiries are listed once for this one, and read if they are of this snapshot.
         """
         path = self._paths.retired_snapshot(id, self._by)
-        self._own.add(id)  # a storage that fails may have made it
+        self._own.add(id)  # a storage that fails may have made the note
         try:
             self._file_io.link(self._paths.snapshot(id), path)
         except NotFoundError:
             return False
         for noted, entry in self._of_others:
             if noted == id and self._file_io.read(self._path(entry)) != self._file_io.read(path):
-                self._remove(entry)  # of another life of this id: the table was rolled back since
+                self._remove(
+                    entry
+                )  # of another snapshot with this id: the table was rolled back since
         return True
 
     def is_noted(self, id: int) -> bool:
-        """Whether some expiry may be about to remove this snapshot."""
+        """Return whether an expiry may be about to remove this snapshot."""
         return id in self.noted()
 
     def noted(self) -> set[int]:
-        """The snapshots that some expiry may be about to remove, and those that it has removed."""
+        """Return the snapshots that an expiry may be about to remove, and those that it has removed."""
         return {id for id, _ in self._notes()}
 
     def gone(self, earliest_id: int) -> list[Snapshot]:
-        """What the notes of snapshots before `earliest_id` say whose file is removed, by id.
+        """Return the noted snapshots before `earliest_id` whose file is removed, by id.
 
-        Notes that can be of no use are removed: of ids that the table does not have yet (it was rolled back), and
-        unreadable ones; the files that these name are left to the cleaning of orphans.
+        Useless notes are removed: those of ids that the table does not have yet (it was rolled back), and unreadable
+        ones. The files of a snapshot with an unreadable note are left to the removal of orphans.
         """
         notes = self._notes()
         latest_id = SnapshotStore(self._file_io, self._paths).latest_id() if notes else None
-        found: dict[bytes, Snapshot] = {}
+        by_content: dict[bytes, Snapshot] = {}
         for id, entry in notes:
             if self._is_there(id):
                 continue
@@ -77,11 +79,11 @@ class RetiredSnapshots:
                 self._remove(entry)
                 continue
             if id >= earliest_id:
-                continue  # another expiry has gone on since the earliest one was looked up
+                continue  # another expiry has continued since the earliest id was looked up
             path = self._path(entry)
             try:
                 data = self._file_io.read(path)
-                found[data] = snapshot_from_json(data, path)
+                by_content[data] = snapshot_from_json(data, path)
             except NotFoundError:
                 continue
             except DamagedError as cause:
@@ -92,12 +94,12 @@ class RetiredSnapshots:
                     cause,
                 )
                 self._remove(entry)
-        return list(found.values())
+        return list(by_content.values())
 
     def withdraw_own(self, removed: Iterable[int] = ()) -> None:
-        """Take the notes of this expiry back whose snapshots are there: it does not act on them any more.
+        """Remove the notes of this expiry whose snapshots still exist: it no longer acts on them.
 
-        removed: snapshots that it has removed, which need no look.
+        removed: snapshots that it has removed, which are not checked.
         """
         for id in sorted(self._own.difference(removed)):
             try:
@@ -107,26 +109,26 @@ class RetiredSnapshots:
                 warn(
                     _log,
                     WarningCode.NOTE_STAYS,
-                    "the note of a snapshot that stays is left to the next: %s",
+                    "the note of a snapshot that is kept is left to the next expiry: %s",
                     refusal,
                 )
         self._own.clear()
 
     def withdraw(self, before_millis: int) -> None:
-        """Remove notes of snapshots that are there, made before that time by an expiry that never ended."""
+        """Remove the notes of existing snapshots that were made before that time, by an expiry that never ended."""
         for id, entry in self._notes():
             if entry.named_millis < before_millis and self._is_there(id):
                 self._remove(entry)
 
     def forget(self, id: int) -> None:
-        """Remove all notes of a snapshot: all of its files are deleted."""
+        """Remove all notes of a snapshot whose files are all deleted."""
         for noted, entry in self._notes():
             if noted == id:
                 self._remove(entry)
 
     @derived_value
     def _of_others(self) -> list[tuple[int, FileStatus]]:
-        """Notes that others left, when this expiry began."""
+        """Notes of other expiries, as of the first call."""
         return [note for note in self._notes() if not note[1].name.endswith(self._by)]
 
     def _is_there(self, id: int) -> bool:
@@ -139,7 +141,7 @@ class RetiredSnapshots:
         return f"{self._paths.service_dir}/{entry.name}"
 
     def _notes(self) -> list[tuple[int, FileStatus]]:
-        """(id, file), ascending."""
+        """Return (id, file) of all notes, ascending."""
         entries = self._file_io.list(self._paths.service_dir)
         ids = ((retired_snapshot_id(entry.name), entry) for entry in entries)
         notes = [(id, entry) for id, entry in ids if id is not None]
