@@ -61,7 +61,7 @@ def test_an_error_is_one_line_that_says_what_to_do(tmp_path: Path) -> None:
         assert result.stdout == ""
         (line,) = result.stderr.splitlines()
         assert line.startswith("NotFoundError: ")
-        assert line.endswith("Check the path, or make the table first.")
+        assert line.endswith("Check the path, or create the table first.")
 
 
 def test_debug_shows_where_an_error_comes_from(tmp_path: Path) -> None:

@@ -39,10 +39,10 @@ from widetable.commit.holds.pin_file import (
     NO_SNAPSHOT,
     LookupPin,
     OtherSnapshot,
-    pinned_series,
     hold_series,
     pin_files,
     pin_to_json,
+    pinned_series,
     read_pin,
 )
 from widetable.commit.holds.read_lease import ReadLease, hold, hold_if_taken

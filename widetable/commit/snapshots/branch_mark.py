@@ -1,13 +1,13 @@
-"""Which life of a branch this is: one that was dropped and made again is another one, and so is one, main too, that
-dropped what it had, to go on as another branch.
+"""The mark of a branch, which identifies its life: a branch that was dropped and made again has another life.
 
-On disk, in the branch's directory (ours; other clients neither write it nor look there):
+So has a branch, also main, that dropped its history to continue as another branch. On disk, in the branch's directory
+(other clients neither write nor read it):
 
-    service/widetable-branch = "making " uuid      from before anything else of the branch is there; while it is dropped
-                             | uuid                once all is
+    service/widetable-branch = "making " uuid      before all other files of the branch; and while it is dropped
+                             | uuid                once the branch is complete
 
-A branch of another client has none, nor has main in its first life. Raises NotFoundError for a branch that is not
-whole, StorageError.
+A branch of another client has no mark, nor has main in its first life. Raises NotFoundError for an incomplete branch,
+StorageError.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _log = logging.getLogger("widetable")
 
 
 def had_branches(file_io: FileIO, paths: TablePaths) -> bool:
-    """Whether the table has branches, or had some. Then manifests may be of any of them, and snapshots of consecutive
-    ids need not follow from each other: other clients' fast-forward keeps what main had before.
+    """Return whether the table has or had branches. Then a manifest may belong to any of them, and a snapshot need not
+    build on the one with the id before: other clients' fast-forward keeps older snapshots of main.
     """
     return any(entry.name == BRANCHES for entry in file_io.list(paths.shared_root))
 
 
 def claim(file_io: FileIO, paths: TablePaths) -> bool:
-    """Begin to make a branch; False when somebody else does, or has. One that fails leaves nothing, whatever is in."""
+    """Begin to make a branch; return False if another process does or did. If the storage fails, remove the mark."""
     mark = _MAKING + uuid.uuid4().hex.encode()
     try:
         return file_io.publish(paths.branch_mark, mark)
@@ -49,12 +49,14 @@ def claim(file_io: FileIO, paths: TablePaths) -> bool:
 
 
 def finish(file_io: FileIO, paths: TablePaths) -> None:
-    """All of the branch is there."""
+    """Mark a branch as complete."""
     file_io.replace(paths.branch_mark, file_io.read(paths.branch_mark).removeprefix(_MAKING))
 
 
 def begin_to_drop(file_io: FileIO, paths: TablePaths) -> None:
-    """From now on it is no branch, whatever is left of it. A full disk, which takes no mark, lets it be dropped."""
+    """Mark a branch as incomplete before its files are deleted. A full disk, which takes no mark, does not prevent the
+    drop.
+    """
     try:
         file_io.replace(paths.branch_mark, _MAKING + uuid.uuid4().hex.encode())
     except StorageError as refusal:
@@ -68,20 +70,20 @@ def begin_to_drop(file_io: FileIO, paths: TablePaths) -> None:
 
 
 def begin_anew(file_io: FileIO, paths: TablePaths) -> None:
-    """Another life: whoever opened the branch before is told so."""
+    """Begin another life of a branch: a process that opened it before gets an error."""
     file_io.replace(paths.branch_mark, uuid.uuid4().hex.encode())
 
 
 def branch_life(file_io: FileIO, paths: TablePaths) -> str:
-    """The same for as long as the branch lives; empty without a mark."""
+    """Return the mark, which does not change while the branch lives; empty without a mark."""
     if not file_io.exists(paths.branch_mark):
         return ""
     mark = file_io.read(paths.branch_mark)
     if mark.startswith(_MAKING):
         raise NotFoundError(
             paths.root,
-            found="a branch that is being made, or whose making did not end",
-            expected="a whole branch",
-            action="Open it again when it is made; else drop it, and make it anew.",
+            found="a branch that is being made, or whose creation did not finish",
+            expected="a complete branch",
+            action="Open it again when it is complete; else drop it, and create it again.",
         )
     return mark.decode(errors="replace")

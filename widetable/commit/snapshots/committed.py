@@ -1,28 +1,28 @@
-"""What a snapshot's properties remember: the highest sequence number, and the last commit of each commit user.
+"""The properties of a snapshot: the highest sequence number, and the last commit of each commit user.
 
 On disk: never change (docs/decisions/0004-sequence-numbers.md, 0005-commits-remembered-in-snapshots.md):
 
     sequence.generation.max-sequence-number = decimal text
     widetable.commit-users = JSON object: commit user -> [last identifier of an append or overwrite, its snapshot id,
                              its time in epoch millis, its digest or null]; the user that committed last at the end
-    widetable.digest       = the digest of this snapshot's own commit; not there without one
+    widetable.digest       = the digest of this snapshot's own commit; absent without one
     widetable.columns      = which columns were written (`committed_columns`)
-    widetable.rescaled     = of an overwrite that moved rows to other buckets and changed none: how many buckets
-    widetable.went-back-to = of an overwrite that put back the rows of an older snapshot: which one
-    widetable.commit-millis = how long this commit took up to its publishing, lost races included
-    widetable.uncompacted  = how many commits wait for a compaction since when (`uncompacted`)
-    widetable.commits      = what versions before wrote instead of widetable.commit-users: commit user ->
+    widetable.rescaled     = in an overwrite that moved rows to other buckets and changed none: how many buckets
+    widetable.went-back-to = in an overwrite that restored the rows of an older snapshot: the id of that snapshot
+    widetable.commit-millis = how long this commit took until it was published, lost races included
+    widetable.uncompacted  = how many commits wait for a compaction, and since when (`uncompacted`)
+    widetable.commits      = written by older versions instead of widetable.commit-users: commit user ->
                              [identifier, snapshot id], at most 1,024 of them
 
-In: snapshots, and a function that loads one by id. The first two are copied from snapshot to snapshot, `uncompacted` is
-carried on; no other is, whoever wrote it: a property that we do not know may be about its own snapshot only.
+In: snapshots, and a function that loads one by id. The first two properties are copied from snapshot to snapshot,
+`uncompacted` is updated. No other property is copied, whichever client wrote it: a property that we do not know may
+concern only its own snapshot.
 
     users before              {"a": [6, 3, 1000, null], "b": [1, 4, 2000, null]}
     snapshot 5, time 3000     is commit 7 of the user "a", with the digest "d1"
     users after               {"b": [1, 4, 2000, null], "a": [7, 5, 3000, "d1"]}
 
-Raises DamagedError for a property that is not of this form; of many users, for those that are
-asked for.
+Raises DamagedError for a property of another form; the entry of a user is checked only when it is requested.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from widetable.format.snapshot import (
     Snapshot,
 )
 
-# Paimon's own name: what it means there fits (0004).
+# Paimon's own name: its meaning there fits (0004).
 MAX_SEQUENCE_NUMBER: Final = "sequence.generation.max-sequence-number"
 COMMIT_USERS: Final = "widetable.commit-users"
 DIGEST: Final = "widetable.digest"
@@ -74,7 +74,7 @@ OWN_PROPERTIES: Final = frozenset(
 )
 # Measured in decision 0005.
 MAX_USERS: Final = 10_000
-# So many are worth a warning.
+# From this number on a warning is logged.
 MANY_USERS: Final = MAX_USERS * 8 // 10
 _OLD_MAX_USERS: Final = 1024
 _FORMS: Final = {
@@ -86,10 +86,8 @@ Load: TypeAlias = Callable[[int], Snapshot]
 
 
 class LastCommit(NamedTuple):
-    """The last one of a user. digest: None when nobody gave one.
-
-    An append or an overwrite. snapshot_id: that it is; it may have expired. time_millis: of that
-    snapshot, epoch.
+    """The last append or overwrite of a commit user. snapshot_id: of its snapshot, which may have expired.
+    time_millis: of that snapshot, epoch. digest: None if the writer gave none.
     """
 
     identifier: int
@@ -98,29 +96,29 @@ class LastCommit(NamedTuple):
     digest: str | None = None
 
 
-# What `widetable.commit-users` holds, as it is parsed: only the entry that is wanted becomes a LastCommit (`last_of`).
+# The parsed value of `widetable.commit-users`: only the requested entry becomes a LastCommit (`last_of`).
 Users: TypeAlias = Mapping[str, Sequence[Any]]
 
 
 def highest_sequence_number(snapshot: Snapshot) -> int | None:
-    """The highest sequence number that the table had at `snapshot`; None when whoever committed it did not say."""
+    """Return the highest sequence number that the table had at `snapshot`; None if the snapshot does not record it."""
     text = snapshot.properties.get(MAX_SEQUENCE_NUMBER)
     return None if text is None else decimal(text, snapshot.id, MAX_SEQUENCE_NUMBER)
 
 
 def remembers(snapshot: Snapshot) -> bool:
-    """Whether a snapshot says who has committed before it."""
+    """Return whether a snapshot records the last commit of each user."""
     return COMMIT_USERS in snapshot.properties or OLD_COMMITS in snapshot.properties
 
 
 def commit_millis(snapshot: Snapshot) -> int | None:
-    """How long a commit took until it was published; None for one that does not say, of another client."""
+    """Return how long a commit took until it was published; None if another client made it and did not record it."""
     text = snapshot.properties.get(COMMIT_MILLIS)
     return None if text is None else decimal(text, snapshot.id, COMMIT_MILLIS)
 
 
 def commit_of(snapshot: Snapshot) -> LastCommit | None:
-    """What a snapshot itself is of its user; None for a compaction, and for a commit without an identifier."""
+    """Return the snapshot's own commit; None for a compaction, and for a commit without an identifier."""
     counts = snapshot.commit_kind in (COMMIT_KIND_APPEND, COMMIT_KIND_OVERWRITE)
     if not counts or snapshot.commit_identifier == BATCH_COMMIT_IDENTIFIER:
         return None
@@ -129,7 +127,7 @@ def commit_of(snapshot: Snapshot) -> LastCommit | None:
 
 
 def last_of(users: Users, user: str) -> LastCommit | None:
-    """The last commit of a user, None when it is not known."""
+    """Return the last commit of a user, None if it is not known."""
     entry = users.get(user)
     if entry is None:
         return None
@@ -144,16 +142,16 @@ def last_of(users: Users, user: str) -> LastCommit | None:
 
 
 def users_of(snapshot: Snapshot | None, load: Load) -> Users:
-    """The last commit of each user as of `snapshot`, the longest silent user first.
+    """Return the last commit of each user as of `snapshot`, the longest silent user first.
 
-    Snapshots of other clients lack the property: they are passed, back to one that has it, and their users are added.
+    Snapshots of other clients lack the property: this goes back to a snapshot that has it, and adds their users.
     """
-    passed: list[Snapshot] = []
+    foreign: list[Snapshot] = []
     while snapshot is not None and not remembers(snapshot):
-        passed.append(snapshot)
+        foreign.append(snapshot)
         snapshot = before(snapshot, load)
     users = {} if snapshot is None else _remembered(snapshot, load)
-    return _with_commits(users, passed) if passed else users
+    return _with_commits(users, foreign) if foreign else users
 
 
 def next_properties(
@@ -163,9 +161,9 @@ def next_properties(
     commit: LastCommit | None,
     retention_millis: int,
 ) -> dict[str, str]:
-    """What the next snapshot remembers. commit: what it is of `user`, None when that is not to be remembered.
+    """Return the properties of the next snapshot. commit: its own commit by `user`, None if it is not recorded.
 
-    retention_millis: a user whose last commit is younger is not forgotten, however many there are.
+    retention_millis: a user whose last commit is younger is kept, however many users there are.
     """
     after = dict(users)
     properties = {}
@@ -182,7 +180,7 @@ def next_properties(
 
 
 def back_from(id: int, load: Load) -> Iterator[Snapshot]:
-    """The snapshot of that id and those before it, back to where one has expired, or there is none."""
+    """Yield the snapshot of that id and those before it, until one has expired or there is none."""
     while id > 0:
         try:
             snapshot = load(id)
@@ -193,23 +191,24 @@ def back_from(id: int, load: Load) -> Iterator[Snapshot]:
 
 
 def before(snapshot: Snapshot, load: Load) -> Snapshot | None:
-    """The snapshot before; None when it has expired, or there is none."""
+    """Return the snapshot before; None if it has expired, or there is none."""
     return next(back_from(snapshot.id - 1, load), None)
 
 
 def _note(users: dict[str, Sequence[Any]], user: str, commit: LastCommit) -> None:
-    """The user moves to the end, unless a higher identifier of it is known.
-    Ours only grow; another client may have committed a lower one.
+    """Move the user to the end with this commit, or with its last one if that has a higher identifier.
+
+    Our identifiers only grow; another client may have committed a lower one.
     """
-    known = last_of(users, user)
+    last = last_of(users, user)
     users.pop(user, None)
-    users[user] = commit if known is None or known.identifier <= commit.identifier else known
+    users[user] = commit if last is None or last.identifier <= commit.identifier else last
 
 
 def _forget(users: dict[str, Sequence[Any]], before_millis: int) -> None:
-    """While there are too many, those leave first that have been silent longest, and since before that time.
-    The mapping is in the order of last commits. There may be more than MAX_USERS left, all of
-    them young.
+    """Remove surplus users whose last commit is before that time, the longest silent ones first.
+
+    The mapping is in the order of last commits. More than MAX_USERS may remain if all of them are young.
     """
     surplus = len(users) - MAX_USERS
     if surplus > 0:
@@ -221,9 +220,7 @@ def _forget(users: dict[str, Sequence[Any]], before_millis: int) -> None:
 
 
 def _with_commits(users: Users, newest_first: Iterable[Snapshot]) -> Users:
-    """The users behind snapshots that do not remember, each noted as ours would have done, oldest
-    first.
-    """
+    """Return the users after snapshots without the property, whose commits are added oldest first."""
     after = dict(users)
     for snapshot in reversed(list(newest_first)):
         commit = commit_of(snapshot)
@@ -239,13 +236,13 @@ def _remembered(snapshot: Snapshot, load: Load) -> Users:
     old = _parsed_old(snapshot)
     if len(old) < _OLD_MAX_USERS:
         return old
-    # A full list may have forgotten some: those that snapshots still name are found again, once.
+    # A full list may have dropped users: those that kept snapshots still name are added again, once.
     return {**_with_commits({}, back_from(snapshot.id - 1, load)), **old}
 
 
 @lru_cache(maxsize=2)
 def _parsed(text: str, key: str, snapshot_id: int) -> Users:
-    """Kept for a moment: a write looks before it writes, and again when it commits."""
+    """Parse a property; cached because a write reads it before it writes, and again when it commits."""
     try:
         body = json.loads(text)
         if not isinstance(body, dict):
@@ -256,7 +253,7 @@ def _parsed(text: str, key: str, snapshot_id: int) -> Users:
 
 
 def _parsed_old(snapshot: Snapshot) -> Users:
-    """Its users as if all had committed with this snapshot: no older time is known of them."""
+    """Parse `widetable.commits`; its users get the time of this snapshot, as no older time is known."""
     text = snapshot.properties[OLD_COMMITS]
     users = {
         user: LastCommit(entry[0], entry[1], snapshot.time_millis)
@@ -269,9 +266,7 @@ def _parsed_old(snapshot: Snapshot) -> Users:
 
 
 def _is_entry(entry: Any) -> bool:
-    """A list as JSON has it, or a LastCommit, which is a tuple. True and False are no numbers
-    here.
-    """
+    """Return whether this is a valid entry: a JSON list, or a LastCommit, which is a tuple. Booleans are no numbers."""
     if not isinstance(entry, list | tuple) or len(entry) != 4:
         return False
     numbers, digest = entry[:3], entry[3]
@@ -279,7 +274,7 @@ def _is_entry(entry: Any) -> bool:
 
 
 def decimal(text: str, snapshot_id: int, key: str) -> int:
-    """The number of a property of a snapshot."""
+    """Parse the decimal number in a property of a snapshot."""
     try:
         return int(text)
     except ValueError as cause:
@@ -287,7 +282,7 @@ def decimal(text: str, snapshot_id: int, key: str) -> int:
 
 
 def damaged_property(snapshot_id: int, key: str, text: str, expected: str) -> DamagedError:
-    """A property of a snapshot that is not of its form."""
+    """Return the error for a property of a snapshot that has another form than expected."""
     return DamagedError(
         f"property {key!r} of snapshot {snapshot_id}",
         found=repr(text[:100]),

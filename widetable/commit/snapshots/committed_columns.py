@@ -1,14 +1,14 @@
-"""Which columns the records of a snapshot may have values in, as the snapshot says it.
+"""The columns that the records of a snapshot may have values in, as recorded in the snapshot.
 
 On disk, a property of the snapshot of an append; never change:
 
     widetable.columns = field ids of the value columns that were written: numbers and ranges "first-last" in ascending
-                        order, joined by commas; empty where only keys were written; absent where nobody knows, where
-                        all value columns were written, and where a record may be a -U or -D
+                        order, joined by commas; empty if only keys were written; absent if they are not known, if
+                        all value columns were written, and if a record may be a -U or -D
 
     "3,7-9"  ->  {3, 7, 8, 9}
 
-Ids, not names: a column that is renamed stays the same one. Raises DamagedError for a property of another form.
+Ids identify a column also after it is renamed. Raises DamagedError for a property of another form.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from widetable.format.snapshot import Snapshot
 from widetable.runtime.derived_value import once_per_object
 from widetable.schema.table_schema import TableSchema
 
-# Ids of Paimon's system fields begin far above; a range beyond it is no range of columns.
+# Ids of Paimon's system fields begin far above this bound; a range beyond it is damaged.
 _MOST_IDS: Final = 1 << 20
 
 
 def columns_text(ids: Collection[int]) -> str:
-    """The property's text for these field ids."""
+    """Return the property's text for these field ids."""
     ranges: list[list[int]] = []
     for id in sorted(ids):
         if ranges and ranges[-1][1] == id - 1:
@@ -37,7 +37,7 @@ def columns_text(ids: Collection[int]) -> str:
 
 
 def columns_of(snapshot: Snapshot) -> frozenset[int] | None:
-    """Field ids of the value columns that the snapshot's records may have values in; None for all."""
+    """Return the field ids of the value columns that the snapshot's records may have values in; None for all."""
     text = snapshot.properties.get(COLUMNS)
     if text is None:
         return None
@@ -51,16 +51,16 @@ def columns_of(snapshot: Snapshot) -> frozenset[int] | None:
 
 @once_per_object
 def value_ids(schema: TableSchema) -> frozenset[int]:
-    """Field ids of all value columns of a table."""
+    """Return the field ids of all value columns of a table."""
     return frozenset(f.id for f in schema.fields if f.name not in schema.primary_keys)
 
 
 def union(sets: Iterable[frozenset[int] | None]) -> frozenset[int] | None:
-    """The ids of all of these; None where one of them is None."""
-    known = list(sets)
-    if any(each is None for each in known):
+    """Return the union of the sets; None (all columns) if one of them is None."""
+    id_sets = list(sets)
+    if any(each is None for each in id_sets):
         return None
-    return frozenset().union(*(each for each in known if each is not None))
+    return frozenset().union(*(each for each in id_sets if each is not None))
 
 
 def _ids(parts: Iterable[str]) -> Iterable[int]:

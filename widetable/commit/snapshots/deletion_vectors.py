@@ -1,14 +1,14 @@
-"""The deletion vectors of a table: what a commit makes of them, and the rows that one holds.
+"""The deletion vectors of a table: how a commit updates their index files.
 
-    entries of the newest index manifest, files that go, files that are marked ─► entries of the next one
+    entries of the newest index manifest, removed files, marked files ─► entries of the next one
 
-A bucket has one index file with the vectors of all its files; it is written anew whenever one of them changes, and
-vectors of files that are not live any more are left out then. Source: Paimon `BucketedDvMaintainer`,
-`DeletionVectorsIndexFile`. Raises DamagedError, NotFoundError and StorageError.
+A bucket has one index file with the vectors of all its files. It is rewritten when one of them changes, without the
+vectors of files that are no longer live. Source: Paimon `BucketedDvMaintainer`, `DeletionVectorsIndexFile`. Raises
+DamagedError, NotFoundError and StorageError.
 
     bucket 0 has an index file i1 with vectors of a and b; the commit replaces a and marks c
-        ─► i2 with the vectors of b, as it was, and c; i1 stays for the snapshots that name it
-    bucket 1 has one with vectors of d, and the commit touches none of its files ─► its entry is copied
+        ─► i2 with the vectors of b, unchanged, and c; i1 stays for the snapshots that name it
+    bucket 1 has one with the vector of d, and the commit touches none of its files ─► its entry is copied
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from widetable.write.commit_message import CommitMessage
 
 
 def marked(messages: Iterable[CommitMessage]) -> dict[BucketId, dict[str, bytes]]:
-    """By bucket, the new vectors of the data files that a commit marks.
+    """Return, by bucket and file name, the new vectors of the data files that a commit marks.
 
-    By name of the file there. Each is a whole vector: what was deleted before is in it.
+    Each vector is complete: it contains the rows that were deleted before.
     """
-    found: dict[BucketId, dict[str, bytes]] = {}
+    vectors: dict[BucketId, dict[str, bytes]] = {}
     for message in messages:
         names = (file.file_name for file in message.marked_files)
         new = dict(zip(names, message.new_vectors, strict=True))
         if new:
-            found.setdefault(message.bucket_id, {}).update(new)
-    return found
+            vectors.setdefault(message.bucket_id, {}).update(new)
+    return vectors
 
 
 def next_entries(
@@ -49,10 +49,10 @@ def next_entries(
     new: Mapping[BucketId, Mapping[str, bytes]],
     writer: ManifestWriter,
 ) -> list[IndexEntry]:
-    """The entries with these vectors, and without those of data files that are gone. Others stay as they are.
+    """Return the entries with the new vectors, and without those of removed data files (`gone`).
 
-    Reads the vectors of touched buckets, each by its range, and writes one index file for each of
-    them that has some left. Entries of hashes, and of other buckets, stay as they are, in front.
+    Reads the vectors of touched buckets, each by its range, and writes one index file for each of these buckets that
+    has vectors left. Entries of hashes and of other buckets stay unchanged, in front.
     """
     touched = {
         entry.bucket
@@ -79,8 +79,9 @@ def _place(paths: TablePaths, entry: IndexEntry, vector: VectorRange) -> Deleted
 
 
 def _written(bucket: BucketId, vectors: Mapping[str, bytes], writer: ManifestWriter) -> IndexEntry:
-    """A version byte, then the vectors one after the other; where each lies stands in the entry.
-    The rows of each are counted here, and readers hold what they decode against that.
+    """Write an index file: a version byte, then the vectors; the entry has the position of each.
+
+    The rows of each vector are counted here; readers compare the decoded vector with the count.
     """
     ranges: list[VectorRange] = []
     data = bytearray(VERSION)

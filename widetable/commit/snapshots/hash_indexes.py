@@ -1,16 +1,16 @@
-"""The hash indexes of a table with dynamic buckets: what each bucket has, and what a commit makes of it.
+"""The hash indexes of a table with dynamic buckets: the hashes of each bucket, and how a commit updates them.
 
-In: the entries of index manifests, and the new hashes of commit messages. Out: hashes by bucket, and the next
-entries. A key is in one bucket only, so a commit that puts one where another bucket has it is refused: two writers
-have put it into two.
+In: the entries of index manifests, and the new hashes of commit messages. Out: hashes by bucket, and the next entries.
+A key belongs to one bucket. So a commit that puts a key into one bucket while another has it is refused: two writers
+have put it into different buckets.
 
     writer 1 reads snapshot 7: no bucket has key k    puts k into bucket 0    commits 8
-    writer 2 reads snapshot 7: no bucket has key k    puts k into bucket 1    refused behind 8, and no row is in
+    writer 2 reads snapshot 7: no bucket has key k    puts k into bucket 1    refused after 8, no row is committed
 
-A hash that the same bucket has already is no conflict: two keys may share it, and two writers may
-have put one key into the same bucket. Each commit with new hashes reads all indexes of its
-partitions, 4 bytes for each of their keys, or finds them kept. Source: Paimon `IndexFileHandler`,
-`IndexManifestFileHandler`. Raises ConflictError, DamagedError, NotFoundError and StorageError.
+A hash that the same bucket has already is no conflict: two keys may share it, and two writers may have put one key into
+the same bucket. Each commit with new hashes reads all indexes of its partitions, 4 bytes for each of their keys, or
+finds them in memory. Source: Paimon `IndexFileHandler`, `IndexManifestFileHandler`. Raises ConflictError,
+DamagedError, NotFoundError and StorageError.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from widetable.storage.file_io import FileIO
 from widetable.storage.paths import TablePaths
 from widetable.write.commit_message import CommitMessage
 
-# Of index files that are kept in memory from commit to commit. What does not fit is read again.
+# The most bytes of index files that are kept in memory from commit to commit. Others are read again.
 _MOST_KEPT_BYTES: Final = 64 << 20
 _log = logging.getLogger("widetable")
 
 
 class HashIndexes:
-    """For one table; threads may share it: what is kept is replaced, never changed."""
+    """The hash indexes of one table; threads may share it: the cached files are replaced, never changed."""
 
     def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
         self._file_io = file_io
@@ -47,22 +47,23 @@ class HashIndexes:
         self._kept: dict[str, Hashes] = {}
 
     def of_partition(self, entries: Iterable[IndexEntry], partition: bytes) -> dict[int, Hashes]:
-        """By bucket, the hashes that the index files of a partition have, ascending. entries: of a snapshot. Files that
-        cannot be read are left out, with a warning: the bucket's data files say the same.
+        """Return, by bucket, the hashes in the index files of a partition, ascending. entries: of a snapshot.
+
+        Files that cannot be read are left out, with a warning: they can be rebuilt from the bucket's data files.
         """
-        found: dict[int, Hashes] = {}
+        by_bucket: dict[int, Hashes] = {}
         for entry in entries:
             if entry.kind == HASH and entry.bucket.partition == partition:
                 try:
-                    found[entry.bucket.number] = self._hashes(entry)
+                    by_bucket[entry.bucket.number] = self._hashes(entry)
                 except (DamagedError, NotFoundError) as error:
                     warn(
                         _log,
                         WarningCode.INDEX_OF_HASHES_REMADE,
-                        "made anew of the bucket's data files: %s",
+                        "rebuilt from the bucket's data files: %s",
                         error,
                     )
-        return found
+        return by_bucket
 
     def next_entries(
         self,
@@ -70,7 +71,7 @@ class HashIndexes:
         messages: Iterable[CommitMessage],
         writer: ManifestWriter,
     ) -> list[IndexEntry]:
-        """The entries with the new hashes of the messages. Raises ConflictError where two buckets have one."""
+        """Return the entries with the new hashes of the messages. Raises ConflictError if two buckets have one."""
         entries = list(entries)
         others = [entry for entry in entries if entry.kind != HASH]
         indexes = {entry.bucket: entry for entry in entries if entry.kind == HASH}
@@ -78,7 +79,7 @@ class HashIndexes:
         for partition in {bucket.partition for bucket in new}:
             self._check_apart(partition, new, indexes)
         for bucket, added in new.items():
-            hashes = self._with_known(added, indexes.get(bucket))
+            hashes = self._with_existing(added, indexes.get(bucket))
             name, size_bytes = writer.index_file(write_hash_index(hashes))
             indexes[bucket] = IndexEntry(bucket, HASH, name, size_bytes, len(hashes))
             self._keep(name, hashes)
@@ -92,9 +93,10 @@ class HashIndexes:
         new: Mapping[BucketId, Hashes],
         indexes: Mapping[BucketId, IndexEntry],
     ) -> None:
-        """Each new hash is in one bucket only.
-        All new ones of the partition are sorted together, so that one bisection for each known
-        hash finds whether it is among them, and `buckets` in whose.
+        """Raise ConflictError if a new hash is in two buckets.
+
+        All new hashes of the partition are sorted together, so that one bisection for each existing hash finds whether
+        it is among them, and `buckets` gives the bucket.
         """
         added = {bucket: hashes for bucket, hashes in new.items() if bucket.partition == partition}
         hashes = np.concatenate(list(added.values()))
@@ -108,20 +110,20 @@ class HashIndexes:
         for bucket, entry in indexes.items():
             if bucket.partition != partition:
                 continue
-            known = self._known(entry, added.get(bucket))
-            at = np.minimum(np.searchsorted(hashes, known), len(hashes) - 1)
-            count = int(((hashes[at] == known) & (buckets[at] != bucket.number)).sum())
+            existing = self._existing(entry, added.get(bucket))
+            at = np.minimum(np.searchsorted(hashes, existing), len(hashes) - 1)
+            count = int(((hashes[at] == existing) & (buckets[at] != bucket.number)).sum())
             if count:
                 where = f"another commit has put into bucket {bucket.number} meanwhile"
                 raise self._conflict(count, where)
 
-    def _with_known(self, added: Hashes, before: IndexEntry | None) -> Hashes:
+    def _with_existing(self, added: Hashes, before: IndexEntry | None) -> Hashes:
         if before is None:
             return added
-        return np.union1d(added, self._known(before, added)).astype(np.int32)
+        return np.union1d(added, self._existing(before, added)).astype(np.int32)
 
-    def _known(self, entry: IndexEntry, added: Hashes | None) -> Hashes:
-        """What an index file has. One that cannot be read may be replaced by a writer that made it anew."""
+    def _existing(self, entry: IndexEntry, added: Hashes | None) -> Hashes:
+        """Return the hashes of an index file; none for an unreadable file that the writer has rebuilt in `added`."""
         try:
             return self._hashes(entry)
         except (DamagedError, NotFoundError):
@@ -138,21 +140,21 @@ class HashIndexes:
         )
 
     def _hashes(self, entry: IndexEntry) -> Hashes:
-        """Names are never used again, so what is kept cannot be old."""
-        found = self._kept.get(entry.file_name)
-        if found is None:
-            found = read_index(self._file_io, self._paths, entry)
-            self._keep(entry.file_name, found)
-        return found
+        """Return the hashes of an index file. File names are never reused, so a cached value cannot be stale."""
+        hashes = self._kept.get(entry.file_name)
+        if hashes is None:
+            hashes = read_index(self._file_io, self._paths, entry)
+            self._keep(entry.file_name, hashes)
+        return hashes
 
     def _keep(self, name: str, hashes: Hashes) -> None:
-        held_bytes = sum(kept.nbytes for kept in self._kept.values())
-        if held_bytes + hashes.nbytes <= _MOST_KEPT_BYTES:
+        kept_bytes = sum(kept.nbytes for kept in self._kept.values())
+        if kept_bytes + hashes.nbytes <= _MOST_KEPT_BYTES:
             self._kept = {**self._kept, name: hashes}
 
 
 def read_index(file_io: FileIO, paths: TablePaths, entry: IndexEntry) -> Hashes:
-    """The hashes of an index file, ascending. Raises DamagedError for another size than the manifest's."""
+    """Read the hashes of an index file, ascending. Raises DamagedError if its size differs from the manifest's."""
     path = paths.index(entry.file_name)
     data = file_io.read(path)
     if len(data) != entry.file_size:
@@ -160,16 +162,16 @@ def read_index(file_io: FileIO, paths: TablePaths, entry: IndexEntry) -> Hashes:
             path,
             found=counted(len(data), "byte"),
             expected=f"{counted(entry.file_size, 'byte')}, as the index manifest says",
-            action="Write to the table: the index is made anew of the bucket's data files.",
+            action="Write to the table: the index is then rebuilt from the bucket's data files.",
         )
     return read_hash_index(data, path)
 
 
 def _united(messages: Iterable[CommitMessage]) -> dict[BucketId, Hashes]:
-    """The new hashes of each bucket, ascending."""
-    found: dict[BucketId, list[Hashes]] = {}
+    """Return the new hashes of each bucket, ascending."""
+    by_bucket: dict[BucketId, list[Hashes]] = {}
     for message in messages:
         if message.new_hashes:
             hashes = read_hash_index(message.new_hashes, "commit message")
-            found.setdefault(message.bucket_id, []).append(hashes)
-    return {bucket: np.unique(np.concatenate(parts)) for bucket, parts in found.items()}
+            by_bucket.setdefault(message.bucket_id, []).append(hashes)
+    return {bucket: np.unique(np.concatenate(parts)) for bucket, parts in by_bucket.items()}

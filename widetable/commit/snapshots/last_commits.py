@@ -1,20 +1,19 @@
-"""The commits that the last snapshot of ours remembered, kept when it expires while only other clients commit.
+"""The last commits of each user, kept when our last snapshot expires while only other clients commit.
 
-A snapshot of ours remembers who has committed what (`committed`); one of another client does not, and is walked past.
-When no snapshot that is kept remembers, a replayed commit would count twice. So expiry keeps the newest of the
-expired snapshots that does:
+A snapshot of ours records the last commit of each user (`committed`); one of another client does not, so a search
+continues behind it. If no kept snapshot recorded them, a replayed commit would count twice. So expiry keeps the newest
+expired snapshot that does:
 
     snapshots 3 (ours) 4 5 6 (another client's); expiry of 3 and 4
         keep     3 is linked to widetable-last-commits, then 3 and 4 are removed
-        a commit of ours asks 6, 5, then load(4): 4 has expired, 3 is given for it, and the walk
+        a commit of ours reads 6, 5, then load(4): 4 has expired, 3 is returned for it, and the search
         ends there
 
-On disk (other clients never look there), another name of that snapshot's file, which takes no
-room on a full disk:
+On disk (other clients ignore it), a hard link to that snapshot's file, which needs no room on a full disk:
 
     service/widetable-last-commits
 
-Raises what reading snapshots raises, StorageError.
+Raises the errors of reading snapshots, StorageError.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from widetable.storage.paths import TablePaths
 
 
 class LastCommits:
-    """Without state: every call looks at the storage."""
+    """The last commits of one table. Stateless: every call reads the storage."""
 
     def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
         self._file_io = file_io
@@ -40,7 +39,7 @@ class LastCommits:
         self._snapshots = SnapshotStore(file_io, paths)
 
     def load(self, id: int) -> Snapshot:
-        """The snapshot of that id; if it has expired, the one before it that is remembered. NotFoundError without."""
+        """Return the snapshot of that id; if it has expired, the stored one before it. Raises NotFoundError if none."""
         try:
             return self._snapshots.load(id)
         except NotFoundError:
@@ -50,7 +49,10 @@ class LastCommits:
             return remembered
 
     def keep(self, going: Iterable[int], staying: Iterable[int]) -> None:
-        """Before snapshots expire: keep the newest one that remembers, unless one that stays does."""
+        """Keep the newest of the snapshots that will expire (`going`) that records last commits.
+
+        Does nothing if a snapshot that stays (`staying`) records them. Called before the snapshots are removed.
+        """
         if any(map(remembers, self._newest_first(staying))):
             return
         for snapshot in self._newest_first(going):
@@ -62,14 +64,14 @@ class LastCommits:
                 return
 
     def forget_from(self, id: int) -> None:
-        """Forget the expired snapshot that is remembered, if it is this one or later: its history was dropped."""
+        """Delete the stored snapshot if its id is this one or later: its history was dropped."""
         remembered = self._remembered()
         if remembered is not None and remembered.id >= id:
             self._file_io.delete(self._paths.last_commits)
 
     def _newest_first(self, ids: Iterable[int]) -> Iterable[Snapshot]:
-        found = (if_there(self._snapshots.load, id) for id in sorted(ids, reverse=True))
-        return (one for one in found if one is not None)  # else another expiry was faster
+        snapshots = (if_there(self._snapshots.load, id) for id in sorted(ids, reverse=True))
+        return (one for one in snapshots if one is not None)  # None: another expiry was faster
 
     def _remembered(self) -> Snapshot | None:
         path = self._paths.last_commits

@@ -1,16 +1,16 @@
-"""Which data files a snapshot has: its manifest lists, their manifests, and the entries that are left of them.
+"""The live data files of a snapshot, read from its manifest lists and their manifests.
 
-Source: Paimon `AbstractFileStoreScan`, `FileEntry.mergeEntries`; format.md sections 3 and 4. Live = the entries
-of the base list, then of the delta list, each DELETE cancelling the ADD before it:
+Source: Paimon `AbstractFileStoreScan`, `FileEntry.mergeEntries`; format.md sections 3 and 4. Live files are the entries
+of the base list, then of the delta list; each DELETE cancels the ADD before it:
 
     base list      manifest 1    + a, level 0    + b, level 0
     delta list     manifest 2    - a, level 0    + a, level 5       a file that moved: the same name, another identity
     live                         + b, level 0    + a, level 5
 
-Manifests that cannot hold a wanted partition or bucket, by what their list says, are not read. Of
-files with a deletion vector, the index manifest says where it is. All that is recorded of what is
-read is compared (`recorded`). Raises NotFoundError when the snapshot has expired, DamagedError
-for bytes that are no manifest or not the recorded one, and for a missing one.
+A manifest is not read if its list shows that it has no requested partition or bucket. The index manifest has the
+position of each deletion vector. All files that are read are compared with what is recorded of them (`file_checks`).
+Raises NotFoundError if the snapshot has expired, DamagedError for bytes that are no manifest or not the recorded one,
+and for a missing manifest.
 """
 
 from __future__ import annotations
@@ -55,11 +55,10 @@ ManifestFilter = Callable[[ManifestFileMeta], bool]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LiveFiles:
-    """partition_types: of the partition columns, in their order; none for unpartitioned tables.
-    cache: of decoded files, by path, shared by all tables of the process. counted: whether counts
-    of files and rows are compared.
+    """Reads the live files of the snapshots of a table. Threads may share it. A pickle leaves out the cache.
 
-    Threads may share it. In a pickle the cache is left out.
+    partition_types: of the partition columns, in their order; none for unpartitioned tables. cache: of decoded files,
+    by path, shared by all tables of the process. counted: whether counts of files and rows are compared.
     """
 
     file_io: FileIO
@@ -72,19 +71,19 @@ class LiveFiles:
         return {name: value for name, value in self.__dict__.items() if name != "cache"}
 
     def __setstate__(self, state: dict[str, object]) -> None:
-        """With the cache of the process that it comes to."""
+        """Restore a pickle with the cache of this process."""
         self.__dict__.update(state, cache=MANIFEST_CACHE)
 
     def uncached(self) -> LiveFiles:
-        """The same for who looks for damage: each manifest is read again, once, whatever the process has of it."""
+        """Return a copy with an empty cache, to look for damage: each manifest is read again, once."""
         return replace(self, cache=ManifestCache())
 
     def uncounted(self) -> LiveFiles:
-        """The same for an audit, which reports itself where files and rows are not as many as recorded."""
+        """Return an uncached copy that does not compare counts, for an audit, which reports wrong counts itself."""
         return replace(self.uncached(), counted=False)
 
     def of_branch(self, paths: TablePaths) -> LiveFiles:
-        """The same for snapshots of another branch."""
+        """Return a copy for snapshots of another branch."""
         return replace(self, paths=paths)
 
     def live_entries(
@@ -94,41 +93,40 @@ class LiveFiles:
         buckets: Buckets | None = None,
         manifest_filter: ManifestFilter | None = None,
     ) -> list[ManifestEntry]:
-        """The ADD entries that are live at `snapshot` (None: no snapshot yet, no entries), oldest first.
+        """Return the ADD entries that are live at `snapshot` (None: no snapshot yet, no entries), oldest first.
 
         partitions, buckets: only these (both given: their combinations); None: all. manifest_filter: False for
-        manifests that the caller knows to hold nothing for it by their partition stats; the entries of the
-        others are not filtered by it. With partitions or buckets the order is that of time within
-        each bucket only. Rows are held against the snapshot's count only where all manifests are
-        read.
+        manifests that have no entry for the caller, by their partition stats; entries of other manifests are not
+        filtered by it. With partitions or buckets the entries are in order of time only within each bucket. The rows
+        are compared with the snapshot's count only if all manifests are read.
         """
         if snapshot is None:
             return []
         may_hold = manifest_pruner(self.partition_types, partitions, buckets)
-        found: list[ManifestEntry] = []
+        entries: list[ManifestEntry] = []
         for meta in self.manifests(snapshot):
             if may_hold(meta) and (manifest_filter is None or manifest_filter(meta)):
-                found.extend(_wanted(self.manifest(meta, snapshot), partitions, buckets))
-        left = live(found)
+                entries.extend(_selected(self.manifest(meta, snapshot), partitions, buckets))
+        left = live(entries)
         if self.counted and partitions is None and buckets is None and manifest_filter is None:
             check_rows(snapshot, "live", left, snapshot.total_record_count)
         return self._marked(left, snapshot)
 
     def index(self, snapshot: Snapshot | None) -> tuple[IndexEntry, ...]:
-        """The entries of a snapshot's index manifest; none when it has none."""
+        """Return the entries of a snapshot's index manifest; empty without one."""
         if snapshot is None or snapshot.index_manifest is None:
             return ()
         return self._index(snapshot.index_manifest, snapshot).entries
 
     def marked(self, files: Iterable[DataFileMeta], snapshot: Snapshot) -> tuple[DataFileMeta, ...]:
-        """Files of a snapshot with what its index says of their deleted rows."""
+        """Return files of a snapshot with the positions of their deletion vectors from its index."""
         if snapshot.index_manifest is None:
             return tuple(files)
         deleted = self._index(snapshot.index_manifest, snapshot).deleted_rows
         return tuple(file._replace(deleted=deleted.get(file.file_name)) for file in files)
 
     def _marked(self, entries: list[ManifestEntry], snapshot: Snapshot) -> list[ManifestEntry]:
-        """The same with what the index says of rows that count no more."""
+        """Return the entries with the positions of their deletion vectors."""
         if snapshot.index_manifest is None:
             return entries
         if not self._index(snapshot.index_manifest, snapshot).deleted_rows:
@@ -137,60 +135,59 @@ class LiveFiles:
         return [entry._replace(file=file) for entry, file in zip(entries, files, strict=True)]
 
     def _index(self, name: str, snapshot: Snapshot) -> DecodedIndex:
-        return self._held(name, snapshot, DecodedIndex, read_index_manifest, self.paths)
+        return self._decoded(name, snapshot, DecodedIndex, read_index_manifest, self.paths)
 
     def bucket_count(self, snapshot: Snapshot | None, partition: bytes) -> int | None:
-        """Of a partition, which may have been made when the table had another number; None where it has no files."""
+        """Return the number of buckets of a partition, which may differ from the table's; None if it has no files."""
         entries = self.live_entries(snapshot, frozenset([partition]))
         return entries[0].total_buckets if entries else None
 
     def delta_entries(self, snapshot: Snapshot) -> list[ManifestEntry]:
-        """What this snapshot itself added and deleted, in order."""
-        found = self._entries(snapshot.delta_manifest_list, snapshot)
+        """Return the entries that this snapshot added and deleted, in order."""
+        entries = self._entries(snapshot.delta_manifest_list, snapshot)
         if self.counted:
-            check_rows(snapshot, "added less deleted", found, snapshot.delta_record_count)
-        return found
+            check_rows(snapshot, "added less deleted", entries, snapshot.delta_record_count)
+        return entries
 
     def changelog_entries(self, snapshot: Snapshot) -> list[ManifestEntry]:
-        """The changelog files of this snapshot, in order; none when it has no changelog."""
+        """Return the changelog files of this snapshot, in order; empty without a changelog."""
         if snapshot.changelog_manifest_list is None:
             return []
-        found = self._entries(snapshot.changelog_manifest_list, snapshot)
+        entries = self._entries(snapshot.changelog_manifest_list, snapshot)
         if self.counted:
-            check_rows(snapshot, "changelog", found, snapshot.changelog_record_count)
-        return found
+            check_rows(snapshot, "changelog", entries, snapshot.changelog_record_count)
+        return entries
 
     def _entries(self, list_name: str, snapshot: Snapshot) -> list[ManifestEntry]:
         metas = self.manifest_list(list_name, snapshot)
         return [entry for meta in metas for entry in self.manifest(meta, snapshot).entries]
 
     def manifests(self, snapshot: Snapshot) -> tuple[ManifestFileMeta, ...]:
-        """All manifests of a snapshot in order: the base list of the next one, before any are merged."""
+        """Return all manifests of a snapshot in order: the base list of the next one, before any are merged."""
         base = self.manifest_list(snapshot.base_manifest_list, snapshot)
         return base + self.manifest_list(snapshot.delta_manifest_list, snapshot)
 
     def manifest_list(self, name: str, snapshot: Snapshot) -> tuple[ManifestFileMeta, ...]:
-        """What a list of the snapshot names, in order. Compared each time with what this snapshot
-        says of it, as another one may have put it into the cache.
+        """Return the manifests in a list of the snapshot, in order.
+
+        The size of the list is checked each time against this snapshot, as another one may have cached it.
         """
-        held = self._held(name, snapshot, DecodedList, read_manifest_list)
+        decoded = self._decoded(name, snapshot, DecodedList, read_manifest_list)
         size_bytes = snapshot.list_bytes.get(name)
         if size_bytes is not None:
-            check_size(self.paths.manifest(name), held, size_bytes, f"snapshot {snapshot.id}")
-        return held.metas
+            check_size(self.paths.manifest(name), decoded, size_bytes, f"snapshot {snapshot.id}")
+        return decoded.metas
 
     def manifest(self, meta: ManifestFileMeta, snapshot: Snapshot) -> DecodedManifest:
-        """The entries of a manifest, compared with what this list says of it. snapshot: that
-        names the list.
-        """
+        """Return a decoded manifest, checked against its line in the list. snapshot: the one that names the list."""
         path = self.paths.manifest(meta.file_name)
-        held = self._held(meta.file_name, snapshot, DecodedManifest, read_manifest)
-        check_size(path, held, meta.file_size, "its list")
+        decoded = self._decoded(meta.file_name, snapshot, DecodedManifest, read_manifest)
+        check_size(path, decoded, meta.file_size, "its list")
         if self.counted:
-            check_manifest(path, held, meta)
-        return held
+            check_manifest(path, decoded, meta)
+        return decoded
 
-    def _held(
+    def _decoded(
         self,
         name: str,
         snapshot: Snapshot,
@@ -198,17 +195,19 @@ class LiveFiles:
         read: Callable[[bytes, str], Iterable[Any]],
         *more: TablePaths,
     ) -> D:
-        """What was decoded of a file that the snapshot names. more: for what is made of it."""
+        """Return a decoded file that the snapshot names, from the cache if possible. more: arguments of `kind`."""
         path = self.paths.manifest(name)
-        held = self.cache.get(path)
-        if not isinstance(held, kind):
+        decoded = self.cache.get(path)
+        if not isinstance(decoded, kind):
             data = self._read(path, snapshot)
-            held = kind(read(data, path), len(data), *more)
-            self.cache.put(path, held)
-        return held
+            decoded = kind(read(data, path), len(data), *more)
+            self.cache.put(path, decoded)
+        return decoded
 
     def _read(self, path: str, snapshot: Snapshot) -> bytes:
-        """Expiry removes a snapshot's file after its manifests are of no use: a missing manifest means either."""
+        """Read a manifest or list. If it is missing, the snapshot has expired (its own file is gone, too), or it is
+        damaged.
+        """
         try:
             data = self.file_io.read(path)
         except NotFoundError as cause:
@@ -217,7 +216,7 @@ class LiveFiles:
                     self.paths.snapshot(snapshot.id),
                     found="an expired snapshot",
                     expected="a snapshot that is still kept",
-                    action="Read a newer snapshot, or a tag; a stream begins anew with another checkpoint.",
+                    action="Read a newer snapshot, or a tag; restart a stream with a new checkpoint.",
                 ) from cause
             raise DamagedError(
                 path,
@@ -230,10 +229,10 @@ class LiveFiles:
 
 
 def live(entries: Sequence[ManifestEntry]) -> list[ManifestEntry]:
-    """The ADD entries that no later entry deletes, in order. A file added twice raises DamagedError.
+    """Return the ADD entries that no later entry deletes, in order. Raises DamagedError for a file that is added twice.
 
-    The same answer as `combine` without its left over deletes; only files that some entry deletes are compared
-    by their whole identity.
+    The result is that of `combine` without its remaining deletes; only files that an entry deletes are compared by
+    their whole identity.
     """
     deleted = {entry.file.file_name for entry in entries if entry.kind == DELETE}
     plain_names = [entry.file.file_name for entry in entries if entry.file.file_name not in deleted]
@@ -247,11 +246,10 @@ def live(entries: Sequence[ManifestEntry]) -> list[ManifestEntry]:
 def manifest_pruner(
     partition_types: Sequence[DataType], partitions: Partitions | None, buckets: Buckets | None
 ) -> ManifestFilter:
-    """False only for manifests that hold no entry of these partitions and buckets.
+    """Return a filter that is False only for manifests without entries of these partitions and buckets.
 
-    A manifest with partitions "at" to "de" and buckets 0 to 2: asked for "be" it may hold
-    something, for "fr" it does not; for "be" and bucket 3 neither. No partitions at all (an empty
-    set) are in no manifest.
+    A manifest with partitions "at" to "de" and buckets 0 to 2 may have entries of "be", but none of "fr", and none of
+    "be" in bucket 3. For an empty set of partitions the filter is False for all manifests.
     """
     rows = None if partitions is None else [decode_row(row, partition_types) for row in partitions]
     lowest, highest = (min(buckets), max(buckets)) if buckets else (0, -1)
@@ -267,7 +265,7 @@ def manifest_pruner(
 
 
 def _bucket_ranges_meet(meta: ManifestFileMeta, lowest: int, highest: int) -> bool:
-    """True when the list does not say which buckets a manifest has."""
+    """Return whether a manifest may have buckets of this range; True if its list does not record its buckets."""
     if meta.min_bucket is None or meta.max_bucket is None:
         return True
     return meta.min_bucket <= highest and lowest <= meta.max_bucket
@@ -276,7 +274,7 @@ def _bucket_ranges_meet(meta: ManifestFileMeta, lowest: int, highest: int) -> bo
 def _any_in_range(
     meta: ManifestFileMeta, rows: Iterable[tuple[Any, ...]], types: Sequence[DataType]
 ) -> bool:
-    """Whether one of these partitions may be in a manifest; what its list does not say holds all."""
+    """Return whether one of these partitions may be in a manifest; a column without stats may have any value."""
     stats = meta.partition_stats
     if int.from_bytes(stats.min_values[:4], "big") != len(types):
         return True
@@ -306,11 +304,12 @@ def _any_in_range(
     return any(may_be(row) for row in rows)
 
 
-def _wanted(
+def _selected(
     manifest: DecodedManifest, partitions: Partitions | None, buckets: Buckets | None
 ) -> Iterable[ManifestEntry]:
-    """The entries of these. Asks for the wanted buckets one by one, or goes through those that
-    the manifest has, whichever are fewer.
+    """Return the entries of these partitions and buckets.
+
+    Looks up the requested buckets one by one, or goes through those of the manifest, whichever are fewer.
     """
     if partitions is None and buckets is None:
         return manifest.entries

@@ -1,13 +1,13 @@
-"""What shows that a table without a snapshot has had some (docs/decisions/0016).
+"""Detects a table that has lost its snapshots: traces that only a table with snapshots leaves (docs/decisions/0016).
 
-A table that was just made and one whose snapshots were lost look alike: both have a schema and no snapshot. Writing to
-the second from snapshot 1 on, or cleaning it, would finish what the loss began. Known apart by whatever is only there
-after a snapshot was: hints, tags, consumers, notes of expiry, changelogs of expired snapshots, manifest lists, and a
-mark of our own (other clients never look there), written once after the first commit of ours:
+A new table and one whose snapshots were lost look alike: both have a schema and no snapshot. Writing to the second from
+snapshot 1 on, or cleaning it, would complete the loss. They are told apart by files that exist only after a snapshot:
+hints, tags, consumers, notes of expiry, changelogs of expired snapshots, manifest lists, and a mark of our own (other
+clients ignore it), written once after our first commit:
 
     service/widetable-had-snapshots = the table's identity (`table_identity`)
 
-A writer that was killed in the very first commit leaves none of it: its manifest lists name one manifest or none, whose
+A writer that was killed in the first commit leaves no such trace: its manifest lists name at most one manifest, whose
 files are new ones of level 0. Raises StorageError.
 """
 
@@ -32,15 +32,17 @@ from widetable.storage.paths import (
 
 
 def trace_of_snapshots(file_io: FileIO, paths: TablePaths) -> str | None:
-    """Something that only a table leaves which had snapshots; None when there is no such thing. For a table that has
-    none: a few listings, and the manifest lists of commits that did not end.
+    """Return a trace that only a table with snapshots leaves; None without one. Called for a table without snapshots.
+
+    It costs a few listings, and reading the manifest lists of unfinished commits.
     """
     return next(_traces(file_io, paths), None)
 
 
 def rest_of_table(file_io: FileIO, paths: TablePaths) -> str | None:
-    """Where there is no schema, what is left of a table whose drop broke off, or that somebody wrote to while it was
-    dropped: a new table would take it for its own. None when there is no such thing.
+    """Return the path of a remaining file of a table without a schema; None without one.
+
+    Its drop did not finish, or a process wrote to it during the drop: a new table would use such files as its own.
     """
     if had_branches(file_io, paths):
         return paths.branch_dir
@@ -49,28 +51,28 @@ def rest_of_table(file_io: FileIO, paths: TablePaths) -> str | None:
 
 
 def no_snapshot(paths: TablePaths, trace: str) -> DamagedError:
-    """The error for a table that has had snapshots and has none. trace: what shows it."""
+    """Return the error for a table that had snapshots and has none. trace: the evidence."""
     return DamagedError(
         paths.snapshot_dir,
         found=f"no snapshot, but {trace}",
         expected="the snapshots of a table that has had some",
-        action="Restore the directory, or one snapshot from the file of a tag; else drop the table and make it anew.",
+        action="Restore the directory, or one snapshot from the file of a tag; else drop and create the table again.",
     )
 
 
 def mark_snapshots(file_io: FileIO, paths: TablePaths) -> None:
-    """Remember, durably, that the table has had a snapshot."""
+    """Record, durably, that the table has had a snapshot."""
     if not file_io.exists(paths.had_snapshots):
         file_io.publish(paths.had_snapshots, table_identity(file_io, paths).encode())
 
 
 def mark_again(file_io: FileIO, paths: TablePaths) -> None:
-    """The same in another life of the branch."""
+    """Record it again in another life of the branch."""
     file_io.replace(paths.had_snapshots, table_identity(file_io, paths).encode())
 
 
 def _mark(file_io: FileIO, paths: TablePaths) -> Iterator[str]:
-    """One that was left by another life of the table shows nothing."""
+    """Yield the mark, unless another life of the table left it."""
     try:
         if file_io.read(paths.had_snapshots) == table_identity(file_io, paths).encode():
             yield paths.had_snapshots
@@ -79,7 +81,7 @@ def _mark(file_io: FileIO, paths: TablePaths) -> Iterator[str]:
 
 
 def _traces(file_io: FileIO, paths: TablePaths) -> Iterator[str]:
-    """All of them, what costs least to look for first."""
+    """Yield all traces, the cheapest to find first."""
     yield from (path for path in (paths.latest_hint, paths.earliest_hint) if file_io.exists(path))
     yield from _mark(file_io, paths)
     yield from _named(file_io, paths.tag_dir, tag_name)
@@ -94,18 +96,18 @@ def _traces(file_io: FileIO, paths: TablePaths) -> Iterator[str]:
 
 
 def _named(file_io: FileIO, directory: str, parse: Callable[[str], object]) -> Iterator[str]:
-    """Files whose names say that there was a snapshot."""
+    """Yield the files of a directory whose names `parse` accepts."""
     for entry in file_io.list(directory):
         if parse(entry.name) is not None:
             yield f"{directory}/{entry.name}"
 
 
 def _manifest_lists(file_io: FileIO, paths: TablePaths) -> Iterator[str]:
-    """Each snapshot but the first has a list of all manifests before it. Says nothing where there are branches, or
-    were: they share the directory; nor of a copy whose one commit is not in yet.
+    """Yield manifest lists of later snapshots: each snapshot but the first has a list of all manifests before it.
 
-    Tries of a first commit leave lists of nothing, or of one manifest of their own: the base list
-    of a second snapshot names the manifest that the delta list of the first one names.
+    Yields nothing if the table has or had branches, which share the directory, or is a copy whose only commit is not
+    published yet. Attempts of a first commit leave lists of no manifest, or of one manifest of their own. The base list
+    of a second snapshot names a manifest that the delta list of the first one names, too.
     """
     if had_branches(file_io, paths) or file_io.exists(begun_copy(paths.root)):
         return
@@ -117,9 +119,9 @@ def _manifest_lists(file_io: FileIO, paths: TablePaths) -> Iterator[str]:
         try:
             metas = read_manifest_list(file_io.read(path), path)
         except (NotFoundError, DamagedError):
-            continue  # torn by a writer that was killed
+            continue  # incomplete: its writer was killed
         names = {meta.file_name for meta in metas}
         is_later = any(meta.num_deleted_files or meta.max_level for meta in metas)
         if is_later or len(names) > 1 or names & named:
-            yield f"{path}, which is of no first commit"
+            yield f"{path}, which does not belong to a first commit"
         named |= names

@@ -1,9 +1,9 @@
-"""Decoded manifests, their lists and index manifests of this process, by full path, under a byte budget.
+"""A cache of decoded manifests, manifest lists and index manifests, by full path, with a byte budget.
 
-The files are immutable and their names are never used again, so an entry cannot be stale. The least recently
-used ones leave first. Every commit leaves some that nobody asks for again, and a table needs few at a time, because
-manifests are merged: so there is a bound on their number too, or a process that writes small commits would grow until
-its budget is full of them. Thread-safe. Raises nothing.
+The files are immutable and their names are never reused, so an entry cannot be stale. The least recently used entries
+are evicted first. Every commit leaves entries that are not needed again, and a table needs few at a time because
+manifests are merged. So the number of entries is bounded, too: otherwise a process that writes small commits would fill
+its budget with them. Thread-safe. Raises nothing.
 """
 
 from __future__ import annotations
@@ -24,15 +24,14 @@ from widetable.storage.paths import TablePaths
 
 DEFAULT_BUDGET_BYTES: Final = 256 << 20
 MOST_HELD: Final = 2048
-# What the Python objects of one entry that was read (test_live_files.py), or one line of a list,
-# take besides the bytes of keys and stats. Stats are counted as often as entries have them, although the reader shares
-# equal ones.
+# Bytes of the Python objects of one decoded entry (test_live_files.py), or one line of a list, besides the bytes of
+# keys and stats. Stats are counted for each entry that has them, although the reader shares equal ones.
 _ENTRY_BYTES: Final = 600
 _META_BYTES: Final = 800
 
 
 class DecodedManifest:
-    """The entries of one manifest, in file order, and the same by bucket (made when first asked for).
+    """The entries of one manifest, in file order, and by bucket (computed at the first access).
 
     file_bytes: of the manifest. buckets, levels: smallest and largest of the entries, None without any.
     """
@@ -46,7 +45,7 @@ class DecodedManifest:
 
     @property
     def deleted(self) -> int:
-        """How many entries delete."""
+        """The number of DELETE entries."""
         return len(self.entries) - self.added
 
     @derived_value
@@ -56,7 +55,7 @@ class DecodedManifest:
 
     @property
     def size_bytes(self) -> int:
-        """Estimate of what it takes in memory."""
+        """The estimated size in memory."""
         files = [entry.file for entry in self.entries]
         stats = [file.key_stats for file in files] + [file.value_stats for file in files]
         keys_bytes = sum(len(file.min_key) + len(file.max_key) for file in files)
@@ -104,7 +103,7 @@ Decoded: TypeAlias = DecodedManifest | DecodedList | DecodedIndex
 
 
 class ManifestCache(SharedByThreads):
-    """A map from path to what was decoded, bounded by `budget_bytes` and MOST_HELD."""
+    """A map from path to decoded file, bounded by `budget_bytes` and MOST_HELD."""
 
     def __init__(self, budget_bytes: int = DEFAULT_BUDGET_BYTES) -> None:
         self._budget_bytes = budget_bytes
@@ -121,14 +120,14 @@ class ManifestCache(SharedByThreads):
 
     def get(self, path: str) -> Decoded | None:
         with self._lock:
-            found = self._held.get(path)
-            if found is None:
+            entry = self._held.get(path)
+            if entry is None:
                 return None
             self._held.move_to_end(path)
-            return found[0]
+            return entry[0]
 
     def put(self, path: str, decoded: Decoded) -> None:
-        """What is larger than the whole budget is not kept."""
+        """Add a decoded file, unless it is larger than the whole budget."""
         size_bytes = decoded.size_bytes
         with self._lock:
             if path in self._held or size_bytes > self._budget_bytes:
@@ -146,8 +145,8 @@ class ManifestCache(SharedByThreads):
 
 
 def _range(numbers: Iterable[int]) -> tuple[int, int] | None:
-    known = list(numbers)
-    return (min(known), max(known)) if known else None
+    values = list(numbers)
+    return (min(values), max(values)) if values else None
 
 
 # Shared by all tables of the process: the budget is the process's.

@@ -1,8 +1,8 @@
-"""Writes manifests and manifest lists, and remembers which files one commit has written.
+"""Writes manifests and manifest lists, and keeps track of the files that one commit has written.
 
-In: entries or metas; out: the files, durable, under names that nobody has used and that say which bytes they must
-have (format.md section 4). What was written is also put into the cache, decoded: the next commit of this process need
-not read it. Raises StorageError; `discard` raises nothing.
+In: entries or metas; out: the files, durable, under new names that include a digest of their bytes (format.md
+section 4). The decoded files are also cached: the next commit of this process need not read them. Raises StorageError;
+`discard` raises nothing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from widetable.storage.paths import TablePaths, content_name, new_file_name
 
 @dataclass(frozen=True, eq=False)
 class ManifestWriter:
-    """For one commit. The files are in `written` until the snapshot that names them is published."""
+    """The writer of one commit. The files are in `written` until the snapshot that names them is published."""
 
     file_io: FileIO
     paths: TablePaths
@@ -43,32 +43,32 @@ class ManifestWriter:
     written: set[str] = field(default_factory=set, init=False)
 
     def manifest(self, entries: Sequence[ManifestEntry]) -> ManifestFileMeta:
-        """A new manifest of these entries, at least one."""
+        """Write a manifest of these entries, at least one."""
         name, size_bytes = self._write("manifest", write_manifest(entries))
         decoded = DecodedManifest(entries, size_bytes)
         self.cache.put(self.paths.manifest(name), decoded)
         return summarize(name, decoded, self.schema_id, self.partition_types)
 
     def manifest_list(self, metas: Sequence[ManifestFileMeta]) -> tuple[str, int]:
-        """A new manifest list; its name and size in bytes."""
+        """Write a manifest list; return its name and size in bytes."""
         name, size_bytes = self._write("manifest-list", write_manifest_list(metas))
         self.cache.put(self.paths.manifest(name), DecodedList(metas, size_bytes))
         return name, size_bytes
 
     def index_file(self, data: bytes) -> tuple[str, int]:
-        """A new index file; its name and size in bytes."""
+        """Write an index file; return its name and size in bytes."""
         name = new_file_name("index")
         self.written.add(name)
         self.file_io.write_new(self.paths.index(name), data)
         return name, len(data)
 
     def index_manifest(self, entries: Iterable[IndexEntry]) -> str:
-        """A new index manifest; its name."""
+        """Write an index manifest; return its name."""
         return self._write("index-manifest", write_index_manifest(entries))[0]
 
     def discard(self, names: Iterable[str] | None = None) -> None:
-        """Delete files that no snapshot names, all of this commit by default; what cannot be deleted is left as
-        an orphan.
+        """Delete files that no snapshot names, by default all of this commit; files that cannot be deleted stay as
+        orphans.
         """
         for name in list(self.written if names is None else names):
             is_index = name.startswith("index-") and not name.startswith("index-manifest-")
@@ -86,7 +86,7 @@ class ManifestWriter:
 def summarize(
     name: str, manifest: DecodedManifest, schema_id: int, partition_types: Sequence[DataType]
 ) -> ManifestFileMeta:
-    """What a list says about a manifest."""
+    """Return the line of a manifest in a list."""
     return ManifestFileMeta(
         name,
         manifest.file_bytes,
@@ -100,9 +100,9 @@ def summarize(
 
 
 def partition_stats(partitions: Mapping[bytes, int], types: Sequence[DataType]) -> Stats:
-    """Smallest and largest value per partition column, and how many entries have null.
+    """Return the smallest and largest value per partition column, and how many entries have null.
 
-    partitions: to their number of entries. Of "be", twice "at" and null: "at", "be" and 1.
+    partitions: each with its number of entries. For "be", twice "at" and null: "at", "be" and 1.
     """
     if not types:
         return EMPTY_STATS
@@ -122,5 +122,5 @@ def partition_stats(partitions: Mapping[bytes, int], types: Sequence[DataType]) 
 
 
 def _extreme(choose: Callable[..., Any], column: Sequence[Any], type: DataType) -> Any:
-    known = [value for value in column if value is not None]
-    return choose(known, key=value_order(type)) if known else None
+    values = [value for value in column if value is not None]
+    return choose(values, key=value_order(type)) if values else None

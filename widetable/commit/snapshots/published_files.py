@@ -1,20 +1,21 @@
-"""The live files whose rows may count as later than those of a commit that is about to be published.
+"""The live files whose rows may sort after those of a commit that is about to be published.
 
 A commit takes its sequence numbers when it begins. Files that others publish after that moment may have larger ones.
-They are found in the snapshots since then, so the cost is that of what was committed meanwhile, not of the table:
+They are found in the snapshots since then, so the cost depends on the commits meanwhile, not on the size of the table:
 
     snapshot                 3     4     5     6
     highest number so far    80    130   130   170     the commit's numbers begin at 100
-                                   ▲ the look goes back to here: all that snapshot 3 knew is below 100
+                                   ▲ the search goes back to here: all numbers up to snapshot 3 are below 100
 
-Most commits need no file of them: the snapshots say which columns were written since then (`values`).
+Most commits need none of these files: the snapshots record which columns were written since then (`values`).
 
 A file's columns are those of the commit that added it. The rows of a compaction's output have the columns of its inputs
-with such numbers: a merged row takes the number of its first record (decision 0007), so whatever went into a row with
-a number above 100 came in a file with one. Nothing is known of what other clients write, nor of an overwrite.
+with such numbers: a merged row takes the number of its first record (decision 0007), so each record in a row with a
+number above 100 comes from a file with such a number. The columns of other clients' files and of an overwrite are not
+known.
 
 In: snapshots, newest first. Out: `PublishedFile`s. Raises DamagedError and StorageError of reading manifests, and
-NotFoundError where the newest snapshot has expired; where older ones have, all live files are looked at.
+NotFoundError if the newest snapshot has expired; if an older one has, all live files are checked.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from widetable.merge.order_dependence import UNKNOWN, Values
 
 
 class PublishedFile(NamedTuple):
-    """A live file, and what its rows with numbers above the commit's first one may hold."""
+    """A live file, and the columns in which its rows with numbers above the commit's first one may have values."""
 
     bucket: BucketId
     file: DataFileMeta
@@ -47,20 +48,20 @@ class PublishedFile(NamedTuple):
 
 @dataclass
 class PublishedFiles:
-    """For one commit; remembers from attempt to attempt what it has seen. first_number: the commit's lowest one."""
+    """The published files of one commit, cached from attempt to attempt. first_number: its lowest sequence number."""
 
     live_files: LiveFiles
     snapshots: SnapshotStore
     first_number: int
-    # Those that may have added such files, oldest first, and how many of them are in `_files`.
+    # The snapshots that may have added such files, oldest first, and how many of them are applied to `_files`.
     _newer: list[Snapshot] = field(default_factory=list, init=False)
     _followed: int = field(default=0, init=False)
-    # False where one of them has expired.
+    # False if one of them has expired.
     _has_all: bool = field(default=True, init=False)
     _files: dict[Identity, PublishedFile] = field(default_factory=dict, init=False)
 
     def values(self, latest: Snapshot) -> Values:
-        """What all files of `behind` may hold, as the snapshots say it: no manifest is read."""
+        """Return the columns that the files of `behind` may have values in, from the snapshots: no manifest is read."""
         try:
             self._look(latest)
         except NotFoundError:
@@ -71,7 +72,7 @@ class PublishedFiles:
         return Values(columns, has_deletes=False) if is_known else UNKNOWN
 
     def behind(self, latest: Snapshot) -> Iterable[PublishedFile]:
-        """Those that are live at `latest` and have a number from `first_number` on."""
+        """Return the files that are live at `latest` and have a sequence number of at least `first_number`."""
         try:
             self._look(latest)
             for snapshot in self._newer[self._followed :]:
@@ -86,7 +87,7 @@ class PublishedFiles:
         return self._files.values()
 
     def _look(self, latest: Snapshot) -> None:
-        """Load what was published since the last look."""
+        """Load the snapshots that were published since the last call."""
         newer: list[Snapshot] = []
         one = latest
         while not self._newer or one != self._newer[-1]:
@@ -102,12 +103,12 @@ class PublishedFiles:
 
     def _follow(self, snapshot: Snapshot) -> None:
         entries = self.live_files.delta_entries(snapshot)
-        taken = [entry for entry in entries if entry.kind == DELETE]
-        inputs = [self._files.pop(entry.identity, None) for entry in taken]
-        known = [file for file in inputs if file is not None and self._counts(file.file)]
+        deleted = [entry for entry in entries if entry.kind == DELETE]
+        popped = [self._files.pop(entry.identity, None) for entry in deleted]
+        inputs = [file for file in popped if file is not None and self._counts(file.file)]
         for entry in entries:
             if entry.kind == ADD and self._counts(entry.file):
-                self._files[entry.identity] = _published(entry, _columns(snapshot, entry, known))
+                self._files[entry.identity] = _published(entry, _columns(snapshot, entry, inputs))
 
     def _counts(self, file: DataFileMeta) -> bool:
         return file.max_sequence_number >= self.first_number
@@ -120,7 +121,7 @@ def _is_ours(snapshot: Snapshot, kind: str) -> bool:
 def _columns(
     snapshot: Snapshot, entry: ManifestEntry, inputs: Iterable[PublishedFile]
 ) -> frozenset[int] | None:
-    """Of a file that a snapshot adds. inputs: the counting files that the snapshot takes away."""
+    """Return the columns of a file that a snapshot adds. inputs: the published files that the snapshot deletes."""
     if snapshot.commit_kind == COMMIT_KIND_APPEND:
         return columns_of(snapshot)
     if _is_ours(snapshot, COMMIT_KIND_COMPACT):

@@ -1,7 +1,7 @@
-"""The bytes of what is about to be published, once they are known to say what was meant.
+"""Serializes a snapshot or schema that is about to be published, and checks that it reads back as an equal value.
 
-A snapshot or schema that nobody can read ends a table for everybody. So it is read first, as others will read it: an
-argument of a wrong type that came so far ends here, whatever it is. Raises InvalidError; pure.
+A snapshot or schema that cannot be read makes the table unusable for all clients. So it is parsed first, as other
+clients will parse it: any argument of a wrong type that came this far is refused here. Raises InvalidError; pure.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from widetable.errors import DamagedError, InvalidError
 
 
 class Writable(Protocol):
-    """What has a text on the disk."""
+    """A value that is stored as JSON."""
 
     def to_json(self) -> str: ...
 
@@ -22,17 +22,17 @@ W = TypeVar("W", bound=Writable)
 
 
 def parsed_back(meant: W, parse: Callable[[bytes, str], W], path: str) -> bytes:
-    """The bytes of `meant`. parse: reads them, given the path for its messages."""
+    """Return the bytes of `meant`. parse: parses them, given the path for its messages."""
     try:
         data = meant.to_json().encode()
         if parse(data, path) == meant:
             return data
-        found = "other values when it is read again"
+        fault = "other values when it is read again"
     except (TypeError, ValueError, AttributeError, RecursionError, DamagedError) as cause:
-        found = f"a value that cannot be written or read: {cause}"
+        fault = f"a value that cannot be written or read: {cause}"
     raise InvalidError(
         path,
-        found=found,
-        expected="a file that says what was meant; nothing was published",
-        action="Correct the arguments: one of them is of a wrong type.",
+        found=fault,
+        expected="a file that reads back as the same values; nothing was published",
+        action="Correct the arguments: one of them has a wrong type.",
     )

@@ -1,9 +1,9 @@
-"""The schema files of a table: read, remember, publish.
+"""The schema files of a table: reads, caches and publishes them.
 
-Source: Paimon `SchemaManager`; format.md section 2. Schema ids are consecutive from 0, a schema file never
-changes, so what was read once is kept; another client may let the first ones go. Raises NotFoundError for a directory
-that is no table and for an unknown id, DamagedError for bytes that are no schema. A store belongs to one life of a
-table: make a new one when the table was dropped and made again.
+Source: Paimon `SchemaManager`; format.md section 2. Schema ids are consecutive from 0. A schema file never changes, so
+it is cached; another client may delete the first ones. Raises NotFoundError for a directory that is no table and for an
+unknown id, DamagedError for bytes that are no schema. A store belongs to one life of a table: create a new one when the
+table was dropped and made again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from widetable.storage.paths import DATABASE_SUFFIX, TablePaths, schema_id
 
 
 class SchemaStore:
-    """Thread-safe: two threads at worst read the same file twice."""
+    """The schemas of one table. Thread-safe: at worst two threads read the same file."""
 
     def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
         self._file_io = file_io
@@ -27,8 +27,9 @@ class SchemaStore:
         self._rescaled: tuple[int, bool] | None = None
 
     def latest(self, at_least: int | None = None) -> TableSchema:
-        """The schema with the highest id. at_least: one that is known to be there, as a snapshot names it. Where none
-        is known the directory is listed; otherwise the next id is looked for only.
+        """Return the schema with the highest id. at_least: an existing id, such as that of a snapshot.
+
+        Lists the directory if no id is known; otherwise it only checks for the next id.
         """
         newest = max([*self._loaded, *([] if at_least is None else [at_least])], default=None)
         if newest is None:
@@ -41,41 +42,42 @@ class SchemaStore:
         return self.load(newest)
 
     def known(self) -> TableSchema:
-        """The newest that was read here, without a look; one must have been."""
+        """Return the newest schema that was read here, without a storage request; one must have been read."""
         return self._loaded[max(self._loaded)]
 
     def first_id(self) -> int:
-        """The lowest id."""
+        """Return the lowest id."""
         ids = self.ids()
         if not ids:
             raise self._no_table()
         return ids[0]
 
     def load(self, id: int) -> TableSchema:
-        """The schema of that id. Raises NotFoundError when there is none."""
-        found = self._loaded.get(id)
-        if found is None:
+        """Return the schema of that id. Raises NotFoundError if there is none."""
+        schema = self._loaded.get(id)
+        if schema is None:
             path = self._paths.schema(id)
-            found = schema_from_json(self._file_io.read(path), path)
-            if found.id != id:
+            schema = schema_from_json(self._file_io.read(path), path)
+            if schema.id != id:
                 raise DamagedError(
                     path,
-                    found=f"the schema id {found.id}",
+                    found=f"the schema id {schema.id}",
                     expected=f"the id {id} of its name",
                     action="Restore the file from a copy of the table.",
                 )
-            self._loaded[id] = found
-        return found
+            self._loaded[id] = schema
+        return schema
 
     def ids(self) -> list[int]:
-        """All ids, ascending; empty when the directory is no table."""
-        found = (schema_id(entry.name) for entry in self._file_io.list(self._paths.schema_dir))
-        return sorted(id for id in found if id is not None)
+        """Return all ids, ascending; empty if the directory is no table."""
+        ids = (schema_id(entry.name) for entry in self._file_io.list(self._paths.schema_dir))
+        return sorted(id for id in ids if id is not None)
 
     def is_rescaled(self) -> bool:
-        """Whether the number of buckets was ever changed: then partitions may have different ones. Of schemas that
-        another client let go nothing is known: they count as having another number. Looked up once per newest schema
-        that was read: `latest` looks for newer ones.
+        """Return whether the number of buckets was ever changed: then partitions may have different numbers.
+
+        Schemas that another client deleted count as having another number. The result is cached for the newest schema
+        that was read; `latest` looks for newer ones.
         """
         newest = self.known() if self._loaded else self.latest()
         if self._rescaled is None or self._rescaled[0] != newest.id:
@@ -93,10 +95,10 @@ class SchemaStore:
         return self.load(id).options.get(opt.BUCKET.key)
 
     def publish(self, schema: TableSchema) -> bool:
-        """Make `schema` the newest one: False when somebody else has published that id.
+        """Publish `schema` as the newest one; return False if another process has published that id.
 
-        InvalidError for one that nobody could read again. An error of the storage is looked into: when the file is
-        there with these bytes, it is published.
+        Raises InvalidError for a schema that could not be read again. After a storage error the file is read: if it has
+        these bytes, the schema is published.
         """
         path = self._paths.schema(schema.id)
         data = parsed_back(schema, schema_from_json, path)
@@ -108,15 +110,15 @@ class SchemaStore:
             return True
 
     def _no_table(self) -> NotFoundError:
-        """Who names a warehouse or a database means one of its tables."""
+        """Return the error for a directory that is no table; for a warehouse or database it suggests a table in it."""
         root = self._paths.root
-        found, action = "no schema file", "Check the path, or make the table first."
+        content, action = "no schema file", "Check the path, or create the table first."
         names = [entry.name for entry in self._file_io.list(root) if entry.is_dir]
         if names and any(name.endswith(DATABASE_SUFFIX) for name in (root, *names)):
-            found, action = (
+            content, action = (
                 "a database or warehouse",
                 "Name a table in it; widetable ls lists them.",
             )
         return NotFoundError(
-            root, found=found, expected="the directory of a Paimon table", action=action
+            root, found=content, expected="the directory of a Paimon table", action=action
         )

@@ -1,7 +1,7 @@
-"""What names a snapshot for good: its number is given once more when a table goes back to an older state and on.
+"""The mark of a snapshot identifies it for ever: its id is reused when a table goes back to an older state and on.
 
-On disk, in offsets and consumers: never change. The uuid of its commit; of a client that writes none, 32 hex digits of
-SHA-256 over what no other commit has. Pure.
+On disk, in offsets and consumers: never change. The mark is the uuid of the commit; for a client that writes none, 32
+hex digits of SHA-256 over values that no other commit has. Pure.
 
     read up to snapshot 9 (a1..)    the table is restored to 5    8 commits follow    now 9 is (7c..): another one
 """
@@ -18,7 +18,7 @@ _DIGITS: Final = 32
 
 
 def mark_of(snapshot: Snapshot) -> str:
-    """The same for the same commit only."""
+    """Return the mark of a snapshot, which is equal only for the same commit."""
     if snapshot.uuid:
         return snapshot.uuid
     facts = [

@@ -1,11 +1,11 @@
-"""Which life of a table this is: a table that was dropped and made again at the same path is another one.
+"""The identity of a table: a table that was dropped and made again at the same path has another one.
 
-    identity = time of the first schema in epoch millis "-" its uuid      (`widetable.uuid`, of tables made here)
+    identity = time of the first schema in epoch millis "-" its uuid      (`widetable.uuid`, of our tables)
              | "sha256-" digest of the first schema's bytes               (of other clients' tables)
-               then, of a branch, "-branch-" name, and "-" its life       (`branch_mark`)
+               then, for a branch, "-branch-" name, and "-" its life      (`branch_mark`)
 
-Read anew on every call: nothing that is kept of a table outlives it. Raises NotFoundError when there is no table,
-InvalidError for another one than expected, DamagedError for a first schema that is none, StorageError.
+It is read on every call, so no cached value outlives the table. Raises NotFoundError if there is no table, InvalidError
+for another table than expected, DamagedError for bytes that are no schema, StorageError.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from widetable.storage.paths import MAIN_BRANCH, TablePaths
 
 
 def table_identity(file_io: FileIO, paths: TablePaths) -> str:
-    """The same for as long as the table lives, and no other table's."""
+    """Return the identity of a table, which is unique and does not change while the table lives."""
     path = paths.schema(0)
     try:
         data = file_io.read(path)
     except NotFoundError:
-        # Other clients may have let the first ones go.
+        # Other clients may have deleted the first schemas.
         path = paths.schema(SchemaStore(file_io, paths).first_id())
         data = file_io.read(path)
     identity = _identity(data, path)
@@ -38,21 +38,21 @@ def table_identity(file_io: FileIO, paths: TablePaths) -> str:
 
 
 def check_identity(file_io: FileIO, paths: TablePaths, expected: str) -> None:
-    """Raises InvalidError when another table is there by now, NotFoundError when none is."""
-    found = table_identity(file_io, paths)
-    if found != expected:
+    """Raise InvalidError if another table is at the path now, NotFoundError if none is."""
+    current = table_identity(file_io, paths)
+    if current != expected:
         raise InvalidError(
             paths.root,
-            found=f"another table ({found}): it was dropped and made again, or went on as a branch",
+            found=f"another table ({current}): it was dropped and made again, or continues as a branch",
             expected=f"the table that was opened ({expected})",
-            action="Open the table anew, and start anew what reads from it or writes to it.",
+            action="Open the table again, and restart its readers and writers.",
         )
 
 
-# By the bytes, which are read each time: what is kept is only the parsing.
+# The cache is keyed by the bytes, which are read each time: only the parsing is saved.
 @lru_cache(maxsize=64)
 def _identity(data: bytes, path: str) -> str:
-    """Asked for with every commit and look of a stream: columns, of which there may be many, are left alone."""
+    """Parse the identity; called for every commit and poll of a stream, so the many columns are not parsed."""
     try:
         body = json.loads(data)
         uuid, time_millis = body.get(UUID_KEY), body.get("timeMillis")

@@ -1,12 +1,12 @@
-"""How long a table has not been compacted, carried from snapshot to snapshot: known to a commit without a look back.
+"""The backlog of compactions, carried from snapshot to snapshot: a commit knows it without reading older snapshots.
 
     widetable.uncompacted = "3 1764400000000"     3 commits of records since a compaction, the first of that time
 
-Noted in `write-only` tables whose changelog comes of compactions. Pure; a note that cannot be read counts for none.
+It is recorded in `write-only` tables whose changelog is made by compactions. Pure; an unreadable value counts as none.
 
     5 COMPACT   6 APPEND (t=60): "1 60"   7 APPEND without rows: "1 60"   8 APPEND: "2 60"   9 COMPACT: none
 
-Snapshots of other clients do not carry the note. Those behind our newest snapshot are counted by kind:
+Snapshots of other clients do not carry the value. Those after our newest snapshot are counted by kind:
 
     5 ours: "3 60"   6 another's APPEND   7 our APPEND: "5 60"   8 another's COMPACT   9 our APPEND (t=90): "1 90"
 """
@@ -20,25 +20,25 @@ from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
 from widetable.schema import options as opt
 from widetable.schema.options import TableOptions
 
-# Which changelogs come of compactions, and what moves their level-0 files up.
+# The changelog producers whose changelogs are made by compactions, which move level-0 files up.
 MADE_BY_COMPACTION: Final = ("lookup", "full-compaction")
 
 
 class Uncompacted(NamedTuple):
-    """commits: of records. began_millis: time of the first, epoch."""
+    """A backlog. commits: number of commits with records. began_millis: time of the first one, epoch."""
 
     commits: int
     began_millis: int
 
 
 def needs_a_maintainer(options: TableOptions) -> bool:
-    """Whether the changelog waits for somebody else than the writers."""
+    """Return whether the changelog waits for another process than the writers."""
     made = options.get(opt.CHANGELOG_PRODUCER) in MADE_BY_COMPACTION
     return made and options.get(opt.WRITE_ONLY)
 
 
 def uncompacted(snapshot: Snapshot) -> Uncompacted | None:
-    """As of a snapshot; None where nothing waits, or it does not say."""
+    """Return the backlog that a snapshot records; None without one."""
     words = snapshot.properties.get(UNCOMPACTED, "").split()
     if len(words) != 2 or not all(word.isdecimal() for word in words):
         return None
@@ -46,7 +46,7 @@ def uncompacted(snapshot: Snapshot) -> Uncompacted | None:
 
 
 def uncompacted_behind(latest: Snapshot | None, load: Load) -> Uncompacted | None:
-    """Count what waits as of a snapshot of any client; None if nothing is known to wait. load: a snapshot by its id."""
+    """Return the backlog as of a snapshot of any client; None if none is known. load: returns a snapshot by id."""
     commits, began_millis = 0, 0
     snapshot = latest
     while snapshot is not None and not remembers(snapshot):
@@ -55,16 +55,16 @@ def uncompacted_behind(latest: Snapshot | None, load: Load) -> Uncompacted | Non
         if snapshot.delta_record_count:
             commits, began_millis = commits + 1, snapshot.time_millis
         snapshot = before(snapshot, load)
-    known = None if snapshot is None else uncompacted(snapshot)
-    if known is None:
+    recorded = None if snapshot is None else uncompacted(snapshot)
+    if recorded is None:
         return Uncompacted(commits, began_millis) if commits else None
-    return Uncompacted(known.commits + commits, known.began_millis)
+    return Uncompacted(recorded.commits + commits, recorded.began_millis)
 
 
 def next_uncompacted(
     waiting: Uncompacted | None, kind: str, time_millis: int, *, has_rows: bool
 ) -> dict[str, str]:
-    """Make the property of the next snapshot. waiting: as of the snapshot before it. has_rows: the commit adds rows."""
+    """Return the property of the next snapshot. waiting: the backlog before. has_rows: whether the commit adds rows."""
     if kind == COMMIT_KIND_COMPACT:
         return {}
     if has_rows:
