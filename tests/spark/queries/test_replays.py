@@ -85,7 +85,7 @@ def assert_refused(query: Query, batch: int) -> None:
         query.run(files=9)
     reported = str(raised.value)
     assert f"batch {batch} of checkpoint 'file:{query.checkpoint}'" in reported
-    for part in ("user 'loader'", "since snapshot", "another commit user", "empty table"):
+    for part in ("user 'loader'", "made in snapshot", "another commit user", "empty table"):
         assert part in reported
     assert query.commits() == commits
     assert query.keys() == before

@@ -1,12 +1,12 @@
-"""What a commit carries from attempt to attempt, in memory only. Raises nothing.
+"""The state of a commit between its attempts, in memory only. Raises nothing.
 
-What a commit leaves on disk where its process dies, step by step (`committer`):
+What a commit leaves on disk if its process dies, step by step (`committer`):
 
-    behind step                                 there is then           found by the next one
-    data files of the writers                   files nobody names      orphans, unless committed again
-    lists, manifests, index of this attempt     files nobody names      orphans
-    snapshot-(N+1) is published                 the whole commit        in: a replay commits nothing
-    the mark and the hint                       less to look at         nothing is missing without them
+    after step                                  on disk                 found by the next commit
+    data files of the writers                   unreferenced files      orphans, unless committed again
+    lists, manifests, index of this attempt     unreferenced files      orphans
+    snapshot-(N+1) is published                 the whole commit        committed: a replay commits nothing
+    the mark and the hint                       fewer files to check    nothing is missing without them
 
 So a caller that got no answer commits again with the same user and identifier, whatever happened.
 """
@@ -25,16 +25,16 @@ from widetable.commit.transaction.touched_keys import Untouched
 
 @dataclass
 class Attempts:
-    """Of one commit. files: None before the first attempt. may_be_in: it is not known how a publish that was tried
-    ended.
+    """The attempts of one commit. files: None before the first attempt. may_be_in: the outcome of a publish is not
+    known, so the commit may be published.
 
-    asked: as it stands behind the newest snapshot seen so far; that of a rescaling, and of an append that was
-    overtaken, differs from attempt to attempt. order: of the append's numbers. history, untouched: each remembers up
-    to which snapshot it has looked. started_millis: monotonic. uuid: of the snapshot in all attempts, by which one
-    whose publish was not answered is known again. retries: lost races. For one thread.
+    request: as adapted to the newest snapshot seen so far; for a rescaling and for an append that was overtaken it
+    differs from attempt to attempt. order: keeps the order of the append's sequence numbers. history, untouched: each
+    stores up to which snapshot it has checked. started_millis: monotonic. uuid: of the snapshot in all attempts; it
+    identifies the snapshot if the publish got no answer. retries: lost races. For one thread.
     """
 
-    asked: CommitRequest
+    request: CommitRequest
     history: CommitHistory
     order: OrderedAppend
     started_millis: float
@@ -44,4 +44,4 @@ class Attempts:
     may_be_in: bool = False
 
     def __post_init__(self) -> None:
-        self.untouched = Untouched(self.asked)
+        self.untouched = Untouched(self.request)

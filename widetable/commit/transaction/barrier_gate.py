@@ -1,9 +1,9 @@
-"""What a commit must say in a table under barriers (option `widetable.barrier-interval`); nothing in any other.
+"""The barrier properties of a commit to a table under barriers (option `widetable.barrier-interval`); else none.
 
-In: the commit, the snapshot that it comes behind. Out: properties of its own snapshot. Raises InvalidError for an
-append without a writer, and for one with a writer where there are no barriers; UnsupportedError for an overwrite that
-is no revision (`barrier_table`); ConflictError for a compaction that is not cut at a barrier; and what the step raises
-(`barrier_step`). The schema is the newest one, also for commits that began before the table was put under barriers.
+In: the commit, and the snapshot that it follows. Out: properties of its own snapshot. Raises InvalidError for an append
+without a writer, and for one with a writer to a table without barriers; UnsupportedError for an overwrite that is no
+revision (`barrier_table`); ConflictError for a compaction that is not cut at a barrier; and the errors of
+`barrier_step`. The schema is the newest one, also for commits that began before the table was put under barriers.
 """
 
 from __future__ import annotations
@@ -19,31 +19,30 @@ from widetable.schema.barrier_options import BARRIER_INTERVAL
 
 
 def barrier_properties(
-    asked: CommitRequest, head: HeadState, level0: Level0Labels
+    request: CommitRequest, head: HeadState, level0: Level0Labels
 ) -> dict[str, str] | None:
-    """None when there is nothing to do. head: what it comes behind.
+    """Return the barrier properties of a commit after `head`; None for a no-op.
 
-    Asked in each attempt anew: the label and the members depend on the snapshot that the commit
-    comes behind. A revision is the only overwrite that passes; a compaction belongs to no writer,
-    and only says what it moved.
+    Called again in each attempt: the label and the members depend on the snapshot that the commit follows. A revision
+    is the only overwrite that is allowed; a compaction belongs to no writer, and only records the labels that it moved.
     """
     schema, latest, path = head.schema, head.latest, level0.path
     interval = schema.typed_options.get(BARRIER_INTERVAL)
     if interval is None:
-        if asked.barrier is not None:
+        if request.barrier is not None:
             interval_of(schema, path)
         return {}
-    act = None if asked.barrier is None else asked.barrier.act
-    if asked.kind == COMMIT_KIND_OVERWRITE and act is not Act.REVISE:
+    act = None if request.barrier is None else request.barrier.act
+    if request.kind == COMMIT_KIND_OVERWRITE and act is not Act.REVISE:
         check_rows_stay(schema, path)
-    if asked.kind == COMMIT_KIND_COMPACT and latest is not None:
-        return {BARRIERS: level0.compacted(latest, interval, asked.deletes).to_json()}
-    if asked.barrier is None:
+    if request.kind == COMMIT_KIND_COMPACT and latest is not None:
+        return {BARRIERS: level0.compacted(latest, interval, request.deletes).to_json()}
+    if request.barrier is None:
         raise no_writer(path)
     if act is Act.BEGIN:
         begun = level0.begun(latest, interval)
         return None if begun is None else {BARRIERS: begun.to_json()}
     state = level0.state(latest, interval)
     return properties_after(
-        state, asked.barrier, has_files=any(e.file.level == 0 for e in asked.adds)
+        state, request.barrier, has_files=any(e.file.level == 0 for e in request.adds)
     )

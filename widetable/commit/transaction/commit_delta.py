@@ -1,18 +1,18 @@
-"""The entries of a commit's delta manifest: what it adds and deletes, checked against what is live.
+"""The entries of a commit's delta manifest: the files that it adds and deletes, checked against the live files.
 
-An append is what it is; a compaction must find all that it deletes, an overwrite deletes what is live in its scope.
+An append needs no check; a compaction must find all files that it deletes; an overwrite deletes the live files in its
+scope.
 
-    kind         live files that are looked at                      refused where
-    APPEND       none; of its partitions where the number of        its writer counted the buckets otherwise
-                 buckets was ever changed
+    kind         live files that are checked                        refused if
+    APPEND       none; those of its partitions if the number        its writer used another number of buckets
+                 of buckets was ever changed
     COMPACT      of the buckets that it touches                     an input is gone, key ranges would overlap,
-                                                                    rows of files were deleted or brought up
+                                                                    rows of files were deleted or moved up
     OVERWRITE    of its scope and partitions, or all                a named file is gone, or rows of it were
-                                                                    deleted; one that is to stay is gone
+                                                                    deleted; a file that must stay is gone
 
-So an append costs nothing that grows with the table. What stands in `conflicts` is pure; here it
-is given its input. Raises ConflictError for one that does not fit the newest snapshot, and what
-reading manifests raises.
+So the cost of an append does not grow with the table. `conflicts` is pure; this module reads its input. Raises
+ConflictError for a commit that does not fit the newest snapshot, and the errors of reading manifests.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from widetable.format.snapshot import (
 )
 
 _ACTIONS: Final = {
-    COMMIT_KIND_APPEND: "Open the table again, and write what is not in it anew: its buckets were rescaled.",
+    COMMIT_KIND_APPEND: "Open the table again, and repeat the writes that failed: its buckets were rescaled.",
     COMMIT_KIND_COMPACT: "Plan again on the newest snapshot.",
     COMMIT_KIND_OVERWRITE: "Plan again on the newest snapshot.",
 }
 
 
 class Deltas:
-    """Of one table. Threads may share it."""
+    """Makes the deltas of commits to one table. Threads may share it."""
 
     def __init__(
         self, live_files: LiveFiles, schemas: SchemaStore, snapshots: SnapshotStore
@@ -54,99 +54,110 @@ class Deltas:
         self.snapshots = snapshots
         self.key_types = [schema.field(name).type for name in schema.trimmed_primary_key]
 
-    def of(self, asked: CommitRequest, latest: Snapshot | None) -> tuple[ManifestEntry, ...]:
-        """The entries for a snapshot after `latest`.
+    def of(self, request: CommitRequest, latest: Snapshot | None) -> tuple[ManifestEntry, ...]:
+        """Return the entries of the commit's delta after `latest`.
 
-        Deletes come first, as a file that changes its level has both, under one name.
+        Deletes come first, as a file that changes its level has a DELETE and an ADD under one name.
         """
-        delta, live = self._changed(asked, latest)
+        delta, live = self._changed(request, latest)
         conflict = (
-            _not_kept(asked, live)
+            _not_kept(request, live)
             or conflicts.check(delta, live, self.key_types)
-            or _marked_meanwhile(asked, live)
-            or self._raised_meanwhile(asked, live, latest)
+            or _marked_meanwhile(request, live)
+            or self._raised_meanwhile(request, live, latest)
         )
         if conflict is not None:
             names = ", ".join(conflict.files[:5]) + (", .." if len(conflict.files) > 5 else "")
             raise ConflictError(
                 self.live_files.paths.root,
                 found=f"{conflict.detail}: {names}",
-                expected=f"a commit of kind {asked.kind} that fits snapshot {latest.id if latest else 0}",
-                action=_ACTIONS[asked.kind],
+                expected=f"a commit of kind {request.kind} that fits snapshot {latest.id if latest else 0}",
+                action=_ACTIONS[request.kind],
             )
         return delta
 
     def _changed(
-        self, asked: CommitRequest, latest: Snapshot | None
+        self, request: CommitRequest, latest: Snapshot | None
     ) -> tuple[tuple[ManifestEntry, ...], list[ManifestEntry]]:
-        """The delta, and the live files that it must fit: none for an append, which fits unless its writer has counted
-        the buckets of a partition otherwise.
+        """Return the delta, and the live files that it must fit: none for an append, which fits unless its writer used
+        another number of buckets for a partition.
         """
         live_entries = self.live_files.live_entries
-        if asked.kind == COMMIT_KIND_APPEND:
+        if request.kind == COMMIT_KIND_APPEND:
             is_rescaled = self.schemas.is_rescaled()
-            return asked.adds, live_entries(latest, asked.partitions) if is_rescaled else []
-        if asked.kind == COMMIT_KIND_COMPACT:
-            return asked.entries, live_entries(latest, asked.partitions, asked.buckets)
-        live = live_entries(latest, None if asked.scope is None else asked.scope | asked.partitions)
-        return _overwriting(asked, live), live
+            return request.adds, live_entries(latest, request.partitions) if is_rescaled else []
+        if request.kind == COMMIT_KIND_COMPACT:
+            return request.entries, live_entries(latest, request.partitions, request.buckets)
+        live = live_entries(
+            latest, None if request.scope is None else request.scope | request.partitions
+        )
+        return _overwriting(request, live), live
 
     def _raised_meanwhile(
-        self, asked: CommitRequest, live: Iterable[ManifestEntry], latest: Snapshot | None
+        self, request: CommitRequest, live: Iterable[ManifestEntry], latest: Snapshot | None
     ) -> conflicts.Conflict | None:
-        """Where files were not seen, the snapshots since the plan say whether their rows were."""
-        planned = asked.planned
-        unseen = unseen_above(planned, asked.deletes, live) if planned and latest else []
+        """Check files that the compaction's plan did not see: snapshots since then may have moved unseen rows up."""
+        planned = request.planned
+        unseen = unseen_above(planned, request.deletes, live) if planned and latest else []
         if not (unseen and planned and latest):
             return None
         raised = raised_since(planned, latest.id, self.snapshots, self.live_files)
         names = tuple(e.file.file_name for e in unseen if raised is None or e.bucket_id in raised)
-        detail = "rows came above level 0 that a compaction of level 0 has not seen"
+        detail = "rows moved above level 0 that a compaction of level 0 has not seen"
         return conflicts.Conflict("raised", names, detail) if names else None
 
 
-def _overwriting(asked: CommitRequest, live: Iterable[ManifestEntry]) -> tuple[ManifestEntry, ...]:
-    """What an overwrite changes: the live files of its scope go, as do those that it names; its new files come.
+def _overwriting(
+    request: CommitRequest, live: Iterable[ManifestEntry]
+) -> tuple[ManifestEntry, ...]:
+    """Return the delta of an overwrite: it deletes the live files of its scope and those that it names, and adds its
+    new files.
 
-    By identity, so a file that is in the scope and named goes once. One that is named and not live
-    is kept in the delta: `conflicts` finds that it is gone.
+    Deletes are unique by identity, so a file that is in the scope and named is deleted once. A named file that is not
+    live stays in the delta: `conflicts` then reports that it is gone.
     """
     deletes = {
         entry.identity: ManifestEntry(
             DELETE, entry.partition, entry.bucket, entry.total_buckets, entry.file
         )
         for entry in live
-        if (asked.scope is None or entry.partition in asked.scope)
-        and entry.identity not in asked.keeps
+        if (request.scope is None or entry.partition in request.scope)
+        and entry.identity not in request.keeps
     }
-    deletes |= {entry.identity: entry for entry in asked.deletes}
-    return (*deletes.values(), *asked.adds)
+    deletes |= {entry.identity: entry for entry in request.deletes}
+    return (*deletes.values(), *request.adds)
 
 
-def _not_kept(asked: CommitRequest, live: Iterable[ManifestEntry]) -> conflicts.Conflict | None:
-    """Files that are to stay must be there."""
-    gone = asked.keeps - {entry.identity for entry in live} if asked.keeps else frozenset()
+def _not_kept(request: CommitRequest, live: Iterable[ManifestEntry]) -> conflicts.Conflict | None:
+    """Return a conflict if files that must stay are not live."""
+    gone = request.keeps - {entry.identity for entry in live} if request.keeps else frozenset()
     names = tuple(sorted(identity[3] for identity in gone))
     return (
-        conflicts.Conflict("gone", names, "files that stay are not live any more") if gone else None
+        conflicts.Conflict("gone", names, "files that must stay are no longer live")
+        if gone
+        else None
     )
 
 
 def _marked_meanwhile(
-    asked: CommitRequest, live: Iterable[ManifestEntry]
+    request: CommitRequest, live: Iterable[ManifestEntry]
 ) -> conflicts.Conflict | None:
-    """Who names files that go has read all of their deletion vectors; a compaction adds to those of files that stay."""
-    if asked.kind == COMMIT_KIND_APPEND:
+    """Return a conflict if rows were deleted that the commit did not see.
+
+    A commit that deletes files must have read all of their deletion vectors; a compaction also extends the vectors of
+    files that stay.
+    """
+    if request.kind == COMMIT_KIND_APPEND:
         return None
-    seen = {entry.file.file_name: entry.file.deleted for entry in asked.deletes}
+    seen = {entry.file.file_name: entry.file.deleted for entry in request.deletes}
     now = {entry.file.file_name: entry.file.deleted for entry in live}
     gone: set[str] = set()
-    if asked.kind == COMMIT_KIND_COMPACT:
-        marked = [file for message in asked.messages for file in message.marked_files]
+    if request.kind == COMMIT_KIND_COMPACT:
+        marked = [file for message in request.messages for file in message.marked_files]
         seen |= {file.file_name: file.deleted for file in marked}
-        # A file without a vector, too: the rows that it was to lose are in the file that replaced it.
+        # Also a file without a vector: the rows that it should lose are in the file that replaced it.
         gone = {file.file_name for file in marked if file.file_name not in now}
     changed = {name for name, deleted in seen.items() if now.get(name) != deleted}
     names = tuple(sorted(changed | gone))
-    detail = "rows of files were deleted, or files that were to lose rows went meanwhile"
+    detail = "rows of files were deleted, or files that should lose rows were removed meanwhile"
     return conflicts.Conflict("marked", names, detail) if names else None

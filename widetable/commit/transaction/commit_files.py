@@ -1,17 +1,15 @@
-"""The manifests and lists that one commit writes, kept from attempt to attempt as far as they still fit.
+"""The manifests and lists that one commit writes, reused from attempt to attempt while they still fit.
 
-The delta manifest and its list, and those of the changelog, depend on the commit only, so a lost
-race does not cost them again. The base list is the lists of the newest snapshot, one after the
-other (format.md section 3), with a fold of manifests where `manifest_merge` finds one due; it is
-written anew on every attempt, the fold only when its inputs are gone. Raises StorageError,
-DamagedError and NotFoundError (live_files).
+The delta manifest and its list, and those of the changelog, depend on the commit only, so they are not written again
+after a lost race. The base list joins the lists of the newest snapshot (format.md section 3), with a fold of manifests
+if `manifest_merge` finds one due. It is rewritten on every attempt, the fold only when its inputs are gone. Raises
+StorageError, DamagedError and NotFoundError (live_files).
 
     attempt 1 on snapshot 7     delta-list D (manifest d)   base-list: a b c        lost to another 8
-    attempt 2 on snapshot 8     delta-list D                base-list: a b c x      x: what the other one added
+    attempt 2 on snapshot 8     delta-list D                base-list: a b c x      x: the other commit's manifest
 
-With a fold of `a b` into `f` attempt 1 lists `f c`, and attempt 2 `f c x`: `a b` still stand side
-by side in what snapshot 8 has. Had its winner folded them itself, `f` is deleted and another fold
-chosen.
+With a fold of `a b` into `f` attempt 1 lists `f c`, and attempt 2 `f c x`: `a b` are still neighbours in the lists of
+snapshot 8. If the winner has folded them itself, `f` is deleted and another fold is chosen.
 """
 
 from __future__ import annotations
@@ -31,10 +29,7 @@ from widetable.schema.options import TableOptions
 
 @dataclass(frozen=True)
 class ListFile:
-    """A manifest list. manifests: what it names.
-
-    name: of its file, which is written. The manifests are in order, oldest first.
-    """
+    """A manifest list. name: of its file, which is written. manifests: in the list, oldest first."""
 
     name: str
     size_bytes: int
@@ -42,10 +37,8 @@ class ListFile:
 
 
 class CommitFiles:
-    """Of one commit. Every file it wrote is in `writer.written`.
-
-    But for those that an attempt replaced: they are deleted at once, as no snapshot names them. For one
-    thread.
+    """The files of one commit. For one thread. The files that it wrote are in `writer.written`, except those that an
+    attempt replaced: they are deleted at once, as no snapshot names them.
     """
 
     def __init__(
@@ -59,13 +52,13 @@ class CommitFiles:
         self._delta_entries: tuple[ManifestEntry, ...] = ()
         self._changelog: ListFile | None = None
         self._base: ListFile | None = None
-        # Names of manifests, and those that replace them, both in order.
+        # Names of folded manifests, and the manifests that replace them, both in order.
         self._folded: tuple[list[str], tuple[ManifestFileMeta, ...]] | None = None
 
     def delta(self, entries: tuple[ManifestEntry, ...]) -> ListFile:
-        """The list of what this commit adds and deletes: one manifest, none when there is nothing.
+        """Return the list of the commit's delta: one manifest, none without entries.
 
-        An overwrite may delete other files in another attempt, so entries are compared.
+        An overwrite may delete other files in another attempt, so the entries are compared with the last ones.
         """
         if self._delta is None or entries != self._delta_entries:
             self._drop(self._delta, self._delta.manifests if self._delta else ())
@@ -75,21 +68,21 @@ class CommitFiles:
         return self._delta
 
     def changelog(self, entries: tuple[ManifestEntry, ...]) -> ListFile | None:
-        """The list of the commit's changelog files; None without any. The same in every attempt."""
+        """Return the list of the commit's changelog files, which is equal in every attempt; None without any."""
         if self._changelog is None and entries:
             self._changelog = self._list((self.writer.manifest(entries),))
         return self._changelog
 
     def base(self, latest: Snapshot | None, *, reclaim: bool) -> ListFile:
-        """The list of all that was there before. reclaim: see `choose_fold`."""
-        self._drop(self._base, ())  # of an attempt that lost
+        """Return the list of all manifests of `latest`. reclaim: see `choose_fold`."""
+        self._drop(self._base, ())  # that of an attempt that lost
         self._base = None
         self._base = self._list(() if latest is None else self._fold(latest, reclaim=reclaim))
         return self._base
 
     def _fold(self, latest: Snapshot, *, reclaim: bool) -> tuple[ManifestFileMeta, ...]:
-        """The manifests of a snapshot, with a stretch of them folded, where one is due. The order of entries stays
-        that of time, which `live` goes by: outputs stand where their inputs stood.
+        """Return the manifests of a snapshot, folded if a fold is due. The outputs take the place of their inputs, so
+        the entries stay in the order of time, as `live` requires.
         """
         metas = self._live_files.manifests(latest)
         if self._folded is not None:
@@ -125,8 +118,9 @@ class CommitFiles:
 
 
 def _position(inputs: Sequence[str], metas: Sequence[ManifestFileMeta]) -> int | None:
-    """Where these manifests stand in a row, None when they do not.
-    Names are unique, so the first one says where.
+    """Return the index at which these manifests follow one another, None if they do not.
+
+    Names are unique, so the first one gives the index.
     """
     names = [meta.file_name for meta in metas]
     if inputs[0] not in names:

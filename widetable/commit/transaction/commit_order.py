@@ -1,12 +1,12 @@
-"""Which buckets of a commit were overtaken: what was committed later must count as later. Pure.
+"""Finds the buckets in which a commit was overtaken: records that are committed later must sort later. Pure.
 
     writer A begins, numbers from 100
     writer B begins, numbers from 130;  B is published
     A commits: in the buckets where its rows meet B's, A needs numbers above B's
 
-A bucket is overtaken where a published file has a number that is not below all of the commit's there, both may have a
-key in common, and the rows depend on which of the two is later (`merge/order_dependence`). The others keep the
-numbers that they have: nobody could see a difference.
+A bucket is overtaken if a published file has a number that is not below all of the commit's there, both may have a key
+in common, and the rows depend on which of the two is later (`merge/order_dependence`). The records of other buckets
+keep their numbers, as that changes no row.
 
 Raises DamagedError for keys of a manifest that do not decode.
 """
@@ -25,14 +25,14 @@ from widetable.write.commit_message import CommitMessage
 
 
 def first_number(messages: Iterable[CommitMessage]) -> int | None:
-    """The lowest sequence number of the new files; None without files."""
+    """Return the lowest sequence number of the new files; None without files."""
     return min((f.min_sequence_number for m in messages for f in m.new_files), default=None)
 
 
 def may_be_overtaken(
     messages: Iterable[CommitMessage], published: Values, ordered: frozenset[int] | None
 ) -> bool:
-    """Whether any file of the commit depends on its order to what was published. ordered: of `ordered_ids`."""
+    """Return whether any file of the commit depends on its order to the published files. ordered: see `ordered_ids`."""
     return any(
         depends_on_order(_values(message, file), published, ordered)
         for message in messages
@@ -46,9 +46,9 @@ def overtaken_buckets(
     ordered: frozenset[int] | None,
     key_types: Sequence[DataType],
 ) -> frozenset[BucketId]:
-    """The buckets in which the commit's files need numbers above the published ones.
+    """Return the buckets in which the commit's files need numbers above the published ones.
 
-    ordered: columns in which order counts (`ordered_ids`). key_types: of the trimmed primary key.
+    ordered: columns whose values depend on the order (`ordered_ids`). key_types: of the trimmed primary key.
     """
     by_bucket: dict[BucketId, list[PublishedFile]] = {}
     for each in published:
@@ -69,6 +69,6 @@ def _values(message: CommitMessage, file: DataFileMeta) -> Values:
 
 
 def _meet(one: DataFileMeta, other: DataFileMeta, types: Sequence[DataType]) -> bool:
-    """Whether the key ranges of two files have a key in common."""
+    """Return whether the key ranges of two files overlap."""
     is_below = sort_key(one.max_key, types) < sort_key(other.min_key, types)
     return not is_below and sort_key(other.max_key, types) >= sort_key(one.min_key, types)

@@ -1,15 +1,15 @@
-"""One commit as it is asked for: its kind, who asks, and the entries that it adds and deletes. Pure.
+"""The request of a commit: its kind, its identity, and the entries that it adds and deletes. Pure.
 
-In: the messages of writers or of a compaction. Out: a CommitRequest that stays the same over all attempts.
-Raises InvalidError for messages that do not belong into a commit of that kind, ConflictError behind a snapshot that it
-does not stand behind.
+In: the messages of writers or of a compaction. Out: a CommitRequest that does not change between attempts. Raises
+InvalidError for messages that do not belong into a commit of that kind, ConflictError for a first commit to a table
+that has a snapshot.
 
-    asked by              kind         scope               keeps            what goes besides `deletes`
+    call                  kind         scope               keeps            deleted besides `deletes`
     append                APPEND       -                   -                nothing
     compact               COMPACT      -                   -                nothing
-    overwrite             OVERWRITE    its partitions      -                all that is live there
-    overwrite of all      OVERWRITE    None                -                all that is live
-    restore, keeps given  OVERWRITE    None                what stays       all that is live but `keeps`
+    overwrite             OVERWRITE    its partitions      -                all live files there
+    overwrite of all      OVERWRITE    None                -                all live files
+    restore, keeps given  OVERWRITE    None                files that stay  all live files but `keeps`
     restore, keeps None   OVERWRITE    empty               -                nothing
     rewrite               OVERWRITE    empty               -                nothing
 """
@@ -38,14 +38,14 @@ from widetable.format.snapshot import (
 )
 from widetable.write.commit_message import CommitMessage
 
-# Which fields of a message a commit of that kind takes; the others must be empty. Not named here:
-# hashes and deletion vectors, which go with any (`index_files`).
-_TAKEN = {
+# The fields of a message that a commit of that kind may have; the others must be empty. Hashes and
+# deletion vectors are not listed: they are allowed with any kind (`index_files`).
+_ALLOWED_FIELDS = {
     COMMIT_KIND_APPEND: ("new_files", "changelog_files"),
     COMMIT_KIND_COMPACT: ("compact_before", "compact_after", "changelog_files"),
     COMMIT_KIND_OVERWRITE: ("new_files", "deleted_files"),
 }
-# The messages of a commit behind a snapshot, None for an empty table; asked in each attempt.
+# Returns the messages of a commit after a snapshot, None for an empty table; called in each attempt.
 Follow: TypeAlias = Callable[[Snapshot | None], Iterable[CommitMessage]]
 _DELETING = ("deleted_files", "compact_before")
 _ADDING = ("new_files", "compact_after")
@@ -54,16 +54,16 @@ _CHANGELOG = ("changelog_files",)
 
 @dataclass(frozen=True)
 class CommitRequest:
-    """kind:
+    """A requested commit.
 
-    a commit kind of the snapshot. deletes, adds: entries of the messages. changelog: entries of their changelog files,
-    which never become live. scope: of an overwrite; all live files of these partitions (None: of the table) are
-    deleted as well. messages: where the entries come from. keeps: of an overwrite that puts files back, at any level;
-    these are live and stay, whatever the scope. read_snapshot_id: of an append whose rows were made from what stands
-    there: no other commit after it may have written their keys. restores: the snapshot whose rows a rollback puts back.
-    planned: what a compaction saw. is_first: ConflictError where the table has a snapshot. rescaled: how many buckets
-    its partition has from now on. follow: gives the messages anew behind each snapshot. barrier: what an append to a
-    table under barriers does to them.
+    kind: the commit kind of the snapshot. deletes, adds: entries of the messages. changelog: entries of their changelog
+    files, which never become live. messages: the source of the entries. scope: for an overwrite; all live files of
+    these partitions (None: of the table) are deleted as well. keeps: for an overwrite that restores files, at any
+    level; these files are live and stay, whatever the scope. read_snapshot_id: for an append whose rows were computed
+    from that snapshot: no other commit after it may have written their keys. restores: the snapshot whose rows a
+    rollback restores. planned: the files that a compaction saw. is_first: raise ConflictError if the table has a
+    snapshot. rescaled: the new number of buckets of its partition. follow: returns new messages after each snapshot.
+    barrier: the effect of an append on the barriers of the table.
     """
 
     kind: str
@@ -85,15 +85,14 @@ class CommitRequest:
     barrier: BarrierStep | None = None
 
     def behind(self, latest: Snapshot | None) -> CommitRequest:
-        """What is asked for behind that snapshot.
+        """Return the request as it applies after that snapshot.
 
-        The same, but where messages follow it: new ones take the place of those before, and the files of
-        both are the business of whoever gives them.
+        With `follow`, new messages replace the last ones; `follow` also cares for the files of both.
         """
         if self.is_first and latest is not None:
             raise ConflictError(
                 "commit",
-                found=f"snapshot {latest.id}, which somebody else has committed",
+                found=f"snapshot {latest.id}, which another process has committed",
                 expected="a table without snapshots",
                 action="Use another table, or drop this one first.",
             )
@@ -108,7 +107,7 @@ class CommitRequest:
 
     @property
     def partitions(self) -> frozenset[bytes]:
-        """Partitions that the messages speak of."""
+        """The partitions of the messages."""
         return frozenset(entry.partition for entry in self.entries)
 
     @property
@@ -127,24 +126,24 @@ def request(
     keeps: frozenset[FileIdentity] | None = None,
     read_snapshot_id: int | None = None,
 ) -> CommitRequest:
-    """Check the messages against the kind and turn them into entries. by: None: a fresh user. keeps: None: new files
-    are of level 0.
+    """Check the messages against the kind and make entries of them. by: None for a fresh user. keeps: if it is None,
+    new files must be at level 0.
     """
-    kept = items(messages, CommitMessage, "messages")
-    for message in kept:
+    checked = items(messages, CommitMessage, "messages")
+    for message in checked:
         _check_fields(kind, message)
         if scope is not None and keeps is None and kind == COMMIT_KIND_OVERWRITE:
             _check_scope(message, scope)
-    adds = _entries(ADD, kept, _ADDING)
+    adds = _entries(ADD, checked, _ADDING)
     if kind != COMMIT_KIND_COMPACT:
         _check_new(adds, any_level=keeps is not None)
     return CommitRequest(
         kind,
         by or Identity.unnamed(),
-        _entries(DELETE, kept, _DELETING),
+        _entries(DELETE, checked, _DELETING),
         adds,
-        _entries(ADD, kept, _CHANGELOG),
-        kept,
+        _entries(ADD, checked, _CHANGELOG),
+        checked,
         scope,
         None if watermark is None else whole_number(watermark, "watermark"),
         _own_properties(mapping(properties, "properties")),
@@ -155,10 +154,10 @@ def request(
     )
 
 
-def with_messages(asked: CommitRequest, messages: Sequence[CommitMessage]) -> CommitRequest:
-    """The same request with other new files in place of those that its messages had."""
-    kept = tuple(messages)
-    return replace(asked, messages=kept, adds=_entries(ADD, kept, _ADDING))
+def with_messages(original: CommitRequest, messages: Sequence[CommitMessage]) -> CommitRequest:
+    """Return the request with the new files of these messages in place of those of its own messages."""
+    replacing = tuple(messages)
+    return replace(original, messages=replacing, adds=_entries(ADD, replacing, _ADDING))
 
 
 def _entries(
@@ -179,12 +178,12 @@ def _files(message: CommitMessage, name: str) -> tuple[DataFileMeta, ...]:
 
 def _check_fields(kind: str, message: CommitMessage) -> None:
     for name in (*_ADDING, *_DELETING, *_CHANGELOG):
-        if name not in _TAKEN[kind] and _files(message, name):
+        if name not in _ALLOWED_FIELDS[kind] and _files(message, name):
             raise InvalidError(
                 f"commit message of bucket {message.bucket}",
                 found=f"{name} in a commit of kind {kind}",
-                expected=f"only {' and '.join(_TAKEN[kind])}",
-                action="Commit appends, compactions and overwrites each by their own call.",
+                expected=f"only {' and '.join(_ALLOWED_FIELDS[kind])}",
+                action="Commit appends, compactions and overwrites by separate calls.",
             )
 
 
@@ -199,9 +198,7 @@ def _check_scope(message: CommitMessage, scope: frozenset[bytes]) -> None:
 
 
 def _check_new(adds: Sequence[ManifestEntry], *, any_level: bool) -> None:
-    """A message that was given twice would make its rows count twice: files have names of their
-    own.
-    """
+    """Check that no file is added twice, so that its rows do not count twice, and the levels of new files."""
     repeated = [
         name for name, count in Counter(e.file.file_name for e in adds).items() if count > 1
     ]
@@ -216,12 +213,12 @@ def _check_new(adds: Sequence[ManifestEntry], *, any_level: bool) -> None:
 
 
 def _own_properties(properties: Mapping[str, Any]) -> dict[str, str]:
-    """Those of the caller, about its own commit: the next snapshot does not have them."""
+    """Return the caller's properties, which are stored in the snapshot of this commit only."""
     for key in properties:
         if key in OWN_PROPERTIES:
             raise InvalidError(
                 f"snapshot property {key!r}",
-                found="a name that the commit itself writes",
+                found="a name that is reserved for the commit itself",
                 expected="another name",
                 action="Use another name.",
             )

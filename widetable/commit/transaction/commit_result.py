@@ -1,4 +1,4 @@
-"""What a commit answers: whether it is in, in which snapshot, and what it cost."""
+"""The result of a commit: whether and in which snapshot it was made, and its cost."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class CommitResult:
-    """committed:
-
-    False when there was nothing to do, or the commit was in already; then snapshot_id is the one that holds it,
-    None when it is not known. rows, files: added. retries: lost races.
+    """The result of a commit. committed: False for a no-op and for a replay, for which snapshot_id is that of the first
+    commit, or None if it is not known. rows, files: number of added ones. retries: lost races.
     """
 
     __module__ = "widetable"

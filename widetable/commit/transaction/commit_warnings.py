@@ -1,4 +1,4 @@
-"""What a commit warns of, seldom: it goes through all the same. Raises nothing."""
+"""The warnings of a commit, at a limited rate; the commit proceeds. Raises nothing."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from widetable.messages.counted import counted
 from widetable.messages.warning_code import WarningCode
 from widetable.schema.retention_options import COMMIT_USER_RETENTION
 
-# Apart from each other, so that one warning of a table does not silence the other.
+# Two rate limits, so that one warning of a table does not suppress the other.
 _MANY_WARNINGS: Final = Seldom()
 _AHEAD_WARNINGS: Final = Seldom()
 
 
 def warn_of_many_users(root: str, users: int) -> None:
-    """users: how many the newest snapshot remembers. root: of the table."""
+    """Warn if the newest snapshot records many commit users. users: their number. root: of the table."""
     if users >= MANY_USERS:
         _MANY_WARNINGS.warn(
             WarningCode.MANY_USERS,
             root,
-            f"every snapshot remembers the last commits of {counted(users, 'commit user')}; past {MAX_USERS} those are "
-            f"forgotten that have been silent for {COMMIT_USER_RETENTION.key}: let a job keep its commit "
-            "user, instead of taking a new one in every run",
+            f"every snapshot records the last commits of {counted(users, 'commit user')}; above {MAX_USERS}, users are "
+            f"forgotten that have not committed for {COMMIT_USER_RETENTION.key}: let a job keep its commit "
+            "user, instead of using a new one in every run",
         )
 
 
 def warn_of_clock(root: str, latest: Snapshot, now_millis: int) -> None:
-    """now_millis: of the machine that commits behind `latest`."""
+    """Warn if `latest` is ahead of the clock. now_millis: of the machine that commits after `latest`."""
     if is_ahead(latest.time_millis, now_millis):
         _AHEAD_WARNINGS.warn(
             WarningCode.CLOCK_AHEAD,
             root,
             f"snapshot {latest.id}, of the user {latest.commit_user!r}, is "
-            f"{(latest.time_millis - now_millis) // 1000} s ahead of this machine's clock, whose time is taken: "
-            "set the clock of one of the two",
+            f"{(latest.time_millis - now_millis) // 1000} s ahead of this machine's clock, whose time is used: "
+            "correct the clock of one of the two machines",
         )

@@ -1,21 +1,20 @@
 """Commits: the only place that makes snapshots.
 
-    latest snapshot ─► already in? ─► what changes, does it fit? ─► lists ─► publish snapshot-(N+1) ─► hint
-           ▲                                                                     │
-           └────────────────────── somebody else published N+1 ◄─────────────────┘
+    latest snapshot ─► replay? ─► delta; does it fit? ─► lists ─► publish snapshot-(N+1) ─► hint
+           ▲                                                              │
+           └───────────── another process published N+1 ◄─────────────────┘
 
-Source: Paimon `FileStoreCommitImpl`; format.md sections 3 and 11. The publish is the commit point: what was
-written before is nothing but orphans, what comes after is only a hint. An append that loses the race goes again
-for as long as `commit.timeout` allows, on the winner's lists; a compaction or overwrite is checked against the
-winner first. (user, identifier) is looked for on every attempt (decisions 0005, 0015), so a repeated append or
-overwrite commits nothing. Raises
+Source: Paimon `FileStoreCommitImpl`; format.md sections 3 and 11. The publish is the commit point: files written
+before it are orphans until then, files written after it are only hints. An append that loses the race retries on the
+winner's lists for as long as `commit.timeout` allows; a compaction or overwrite is checked against the winner first.
+Every attempt searches for (user, identifier) (decisions 0005, 0015), so a repeated append or overwrite commits
+nothing. Raises
 
     ConflictError   the commit does not fit the newest snapshot, or lost too often; nothing was committed
-    StorageError    the storage refused. When the publish itself failed it is looked up whether it went through; what
-                    is not known is said in the message, and then no file is deleted: commit again with the same
-                    user and identifier
-    InvalidError    messages that do not belong into such a commit, a value that nobody could read again, another
-                    table than the one that was opened, or a number that another commit of the user has
+    StorageError    the storage failed. If the publish failed, its outcome is looked up; if that is not known, the
+                    message says so, and no file is deleted: commit again with the same user and identifier
+    InvalidError    messages that do not belong into such a commit, a value that could not be read again, another
+                    table than the one that was opened, or an identifier that another commit of the user has
     DamagedError    the newest snapshot, its lists or manifests are missing or broken
 """
 
@@ -84,13 +83,13 @@ from widetable.write.discard import discard
 from widetable.write.sequence import START_SPREAD, first_number
 from widetable.write.table_state import TableState
 
-# How often a snapshot whose publishing failed is looked for while the storage fails to answer.
-_LOOKS: Final = 6
+# How often a snapshot whose publish failed is looked up while the storage fails to answer.
+_ATTEMPTS: Final = 6
 _log = logging.getLogger("widetable")
 
 
 class Committer:
-    """For one table; thread-safe: all that matters belongs to one call. Raises NotFoundError when there is no table."""
+    """Commits to one table; thread-safe: state belongs to one call. Raises NotFoundError if there is no table."""
 
     def __init__(
         self,
@@ -130,10 +129,10 @@ class Committer:
         barrier: BarrierStep | None = None,
     ) -> CommitResult:
         """Add the messages' new files at level 0. Without files, properties and barrier nothing is committed.
-        read_snapshot_id: where their rows were made from; ConflictError when a commit after it wrote one of their keys.
-        barrier: what it does to the barriers of the table.
+        read_snapshot_id: the source of their rows; raises ConflictError if a later commit wrote one of their keys.
+        barrier: the effect on the barriers of the table.
         """
-        asked = request(
+        commit_request = request(
             COMMIT_KIND_APPEND,
             messages,
             by,
@@ -141,7 +140,7 @@ class Committer:
             properties=properties,
             read_snapshot_id=read_snapshot_id,
         )
-        return self._commit(replace(asked, barrier=barrier))
+        return self._commit(replace(commit_request, barrier=barrier))
 
     def compact(
         self,
@@ -150,10 +149,10 @@ class Committer:
         *,
         planned: PlannedFrom | None = None,
     ) -> CommitResult:
-        """Replace the files that a compaction read by those it wrote. planned: what it saw (`planned_from`).
+        """Replace the input files of a compaction by its output. planned: the files that it saw (`planned_from`).
 
-        When it fails and nothing was published, the files that it wrote are deleted. A repeated one raises
-        ConflictError: its input is gone.
+        If it fails and nothing was published, its output files are deleted. A repeated compaction raises ConflictError:
+        its input is gone.
         """
         return self._commit(replace(request(COMMIT_KIND_COMPACT, messages, by), planned=planned))
 
@@ -166,7 +165,7 @@ class Committer:
         watermark: int | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> CommitResult:
-        """Replace all files that are live in `scope` when it commits by the messages' new files.
+        """Replace all files that are live in `scope` at the commit by the messages' new files.
 
         scope: partitions as BinaryRow bytes, None for the whole table; empty: only their `deleted_files` are deleted.
         """
@@ -191,49 +190,51 @@ class Committer:
         *,
         is_first: bool = False,
     ) -> CommitResult:
-        """An overwrite that puts files back at the levels that they have, for rollbacks, repairs, revisions and copies.
+        """Overwrite with files at the levels that they have, for rollbacks, repairs, revisions and copies.
 
-        keeps: live files that stay, all others go; None: only `deleted_files` go. restores: whose rows come back, with
-        its watermark where the table has none above it. is_first: ConflictError where the table has a snapshot.
+        keeps: live files that stay, all others are deleted; None: only `deleted_files` are. restores: the snapshot
+        whose rows are restored, with its watermark if it is higher. is_first: ConflictError if there is a snapshot.
         """
         scope: frozenset[bytes] | None = frozenset() if keeps is None else None
         stay, watermark = frozenset(keeps or ()), restores.watermark if restores else None
-        asked = request(
+        commit_request = request(
             COMMIT_KIND_OVERWRITE, messages, by, scope=scope, watermark=watermark, keeps=stay
         )
-        return self._commit(replace(asked, restores=restores, barrier=barrier, is_first=is_first))
+        return self._commit(
+            replace(commit_request, restores=restores, barrier=barrier, is_first=is_first)
+        )
 
     def rewrite(
         self, follow: Follow, by: Identity | None = None, *, rescaled: int | None = None
     ) -> CommitResult:
-        """An overwrite whose messages `follow` gives: asked in each attempt, in the turn of this machine, it may take
-        along what came just before. rescaled: it moves rows to so many buckets, and changes none.
+        """Overwrite with messages that `follow` returns. It is called in each attempt, under the commit lock of this
+        machine, so it can include the last commits. rescaled: new number of buckets; no row changes.
         """
-        asked = request(COMMIT_KIND_OVERWRITE, (), by, keeps=frozenset())
-        return self._commit(replace(asked, rescaled=rescaled, follow=follow))
+        commit_request = request(COMMIT_KIND_OVERWRITE, (), by, keeps=frozenset())
+        return self._commit(replace(commit_request, rescaled=rescaled, follow=follow))
 
     def replay_of(self, by: Identity, head: HeadState | None = None) -> Replay | None:
-        """The append or overwrite that comes again with `by`; None for a new one. InvalidError for one of which it
-        is not known: see `replay`. head: of a moment ago.
+        """Return the append or overwrite that `by` repeats; None for a new one. Raises InvalidError if that is not
+        known, see `replay`. head: a recent state of the table.
         """
         latest = (head or self.refresh()).latest
         return CommitHistory(self.last_commits.load, by, self._paths.root).replay(latest)
 
     def sequence_base(self, head: HeadState | None = None) -> int:
-        """Where the sequence numbers of a commit that starts now begin (decision 0004):
-
-        the clock in ns, but above all noted ones. InvalidError for a clock that would leave no numbers. head: of this
-        operation.
+        """Return where the sequence numbers of a commit that starts now begin (decision 0004): at the clock in ns, but
+        above all recorded numbers. Raises InvalidError if the clock leaves no numbers. head: of this operation.
         """
         return self._first_number(self._highest_sequence_number((head or self.refresh()).latest))
 
     def _first_number(self, noted: int) -> int:
         return first_number(self._clock.now_nanos(), noted, self._rng.randrange(START_SPREAD))
 
-    def _commit(self, asked: CommitRequest) -> CommitResult:
-        history = CommitHistory(self.last_commits.load, asked.by, self._paths.root)
-        order = OrderedAppend(asked, partial(PublishedFiles, self.live_files, self.snapshots))
-        run = Attempts(asked, history, order, self._clock.monotonic_millis())
+    def _commit(self, commit_request: CommitRequest) -> CommitResult:
+        history = CommitHistory(self.last_commits.load, commit_request.by, self._paths.root)
+        order = OrderedAppend(
+            commit_request, partial(PublishedFiles, self.live_files, self.snapshots)
+        )
+        run = Attempts(commit_request, history, order, self._clock.monotonic_millis())
         try:
             while (result := self._attempt_in_turn(run)) is None:
                 self._wait(run)
@@ -248,36 +249,36 @@ class Committer:
         return result
 
     def _attempt_in_turn(self, run: Attempts) -> CommitResult | None:
-        """One machine's commits come one after the other: a race costs the losers their work, and may starve them. What
-        is to be compiled waits until the turn is over.
+        """Run an attempt under the commit lock of this machine, as a race costs the losers their work and may starve
+        them. Compilations wait until the lock is released.
         """
         with compiled_afterwards(), self._file_io.turn(self._paths.commit_turn):
             return self._attempt(run)
 
     def _attempt(self, run: Attempts) -> CommitResult | None:
-        """One attempt on the newest snapshot; None when somebody else was first."""
-        head = self._head.expected()  # perhaps of long ago: `may_follow` finds out
+        """Try to commit after the newest snapshot; return None if another process was first."""
+        head = self._head.expected()  # may be outdated: `may_follow` checks it
         latest = head.latest
         try:
-            if run.asked.kind != COMMIT_KIND_COMPACT:
-                found = run.history.replay(latest)
-                if found is not None:
-                    return self._not_committed(run, latest, found.snapshot_id)
-            if run.asked.read_snapshot_id is not None:
+            if run.request.kind != COMMIT_KIND_COMPACT:
+                replay = run.history.replay(latest)
+                if replay is not None:
+                    return self._not_committed(run, latest, replay.snapshot_id)
+            if run.request.read_snapshot_id is not None:
                 run.untouched.check(
                     self._state(head.schema), self.live_files, latest.id if latest else 0
                 )
-            run.asked = self._in_order(run, head)
-            delta, asked = self._deltas.of(run.asked, latest), run.asked
-            said = barrier_properties(asked, head, self.level0)
-            is_asked = delta or asked.properties or asked.restores or asked.barrier
-            if said is None or not is_asked:
+            run.request = self._in_order(run, head)
+            delta, ordered = self._deltas.of(run.request, latest), run.request
+            barriers = barrier_properties(ordered, head, self.level0)
+            has_effect = delta or ordered.properties or ordered.restores or ordered.barrier
+            if barriers is None or not has_effect:
                 return self._not_committed(run, latest, None)
-            snapshot = self._next_snapshot(run, head, delta, said)
+            snapshot = self._next_snapshot(run, head, delta, barriers)
         except (NotFoundError, DamagedError, ConflictError, InvalidError) as error:
             if not self._head.may_follow(latest):
-                return None  # what was found does not hold
-            # Expiry may have taken the files of a snapshot that is not the newest one any more.
+                return None  # the error is based on an outdated snapshot
+            # Expiry may have deleted the files of a snapshot that is no longer the newest one.
             is_gone = isinstance(error, (NotFoundError, DamagedError))
             if latest and is_gone and self.snapshots.latest_id() != latest.id:
                 return None
@@ -291,20 +292,18 @@ class Committer:
         return self._result(run, committed=True, snapshot_id=snapshot.id)
 
     def _in_order(self, run: Attempts, head: HeadState) -> CommitRequest:
-        """The request behind the newest snapshot: a rescaling asks for its messages anew, an append that was overtaken
-        gets later numbers.
-        """
-        asked, latest = run.asked.behind(head.latest), head.latest
-        if asked.kind != COMMIT_KIND_APPEND:
-            return asked
+        """Return the request after `head`: a rescaling gets new messages, an overtaken append gets later numbers."""
+        adapted, latest = run.request.behind(head.latest), head.latest
+        if adapted.kind != COMMIT_KIND_APPEND:
+            return adapted
         highest = self._highest_sequence_number(latest)
         base = partial(self._first_number, highest)
-        return run.order.behind(asked, latest, self._state(head.schema), highest, base)
+        return run.order.behind(adapted, latest, self._state(head.schema), highest, base)
 
     def _not_committed(
         self, run: Attempts, latest: Snapshot | None, snapshot_id: int | None
     ) -> CommitResult | None:
-        """None when `latest` is not the newest of this table."""
+        """Return the result of a commit that is not made; None if `latest` is no longer the newest snapshot."""
         is_true = self._head.may_follow(latest)
         return self._result(run, committed=False, snapshot_id=snapshot_id) if is_true else None
 
@@ -315,7 +314,7 @@ class Committer:
         delta: tuple[ManifestEntry, ...],
         barriers: Mapping[str, str],
     ) -> Snapshot:
-        """Everything that is written before the publish."""
+        """Write everything that precedes the publish; return the snapshot to publish."""
         latest, load = head.latest, cache(self.last_commits.load)
         users, schema = users_of(latest, load), head.schema
         if run.files is None:
@@ -329,8 +328,8 @@ class Committer:
             delta,
             base_list=files.base(latest, reclaim=any(entry.kind == DELETE for entry in delta)),
             delta_list=files.delta(delta),
-            changelog_list=files.changelog(run.asked.changelog),
-            index_manifest=self.indexes.next_manifest(latest, run.asked, delta, files.writer),
+            changelog_list=files.changelog(run.request.changelog),
+            index_manifest=self.indexes.next_manifest(latest, run.request, delta, files.writer),
             now_millis=self._clock.now_nanos() // 1_000_000,
             took_millis=self._took_millis(run),
             users=users,
@@ -340,61 +339,61 @@ class Committer:
             watermark=self.snapshots.watermark_behind(latest, WRITER_VERSION),
         )
         if latest is not None:
-            # The time of one that is ahead is not taken over, so the snapshot has the clock's.
+            # If `latest` is ahead, its time is not taken over: the snapshot has the time of the clock.
             warn_of_clock(self._paths.root, latest, snapshot.time_millis)
         return snapshot
 
     def _highest_sequence_number(self, latest: Snapshot | None) -> int:
         if latest is None:
             return 0
-        known = highest_sequence_number(latest)
-        if known is not None:
-            return known
-        # Another client committed last, and did not say: looked up once, then it is in our snapshot.
+        recorded = highest_sequence_number(latest)
+        if recorded is not None:
+            return recorded
+        # Another client committed last and did not record it: looked up once, then our snapshot records it.
         live = self.live_files.live_entries(latest)
         return max((entry.file.max_sequence_number for entry in live), default=0)
 
     def _publish(self, run: Attempts, snapshot: Snapshot, base: Snapshot | None) -> bool:
-        """Whether this snapshot is now the table's. Raises StorageError when it is not, or when that is not known."""
+        """Publish a snapshot; return False if another process was first. Raises StorageError if it may have failed."""
         path = self._paths.snapshot(snapshot.id)
         data = parsed_back(snapshot, snapshot_from_json, path)
         if not self._head.may_follow(base):
             return False
-        # From here on it may be in, whatever is answered: until that is known nothing is deleted.
+        # From here on it may be published, whatever the answer is: until that is known no file is deleted.
         run.may_be_in = True
         try:
             won = self._file_io.publish(path, data)
         except (WidetableError, OSError):
             seen = self._is_published(snapshot)
             if seen is None:
-                raise  # not there; but a storage may still be at it, so no file is deleted
+                raise  # not published; but the storage may still do it, so no file is deleted
             won = seen
         else:
-            # A storage that repeats a request may find its own snapshot there.
+            # A storage that repeats a request may meet its own snapshot.
             won = won or bool(self._is_published(snapshot))
         run.may_be_in = False
         return won
 
     def _is_published(self, snapshot: Snapshot) -> bool | None:
-        """Whether the snapshot of that id is this one, None when there is none."""
-        for look in range(_LOOKS):
+        """Return whether the snapshot of that id is this one, None if there is none."""
+        for attempt in range(_ATTEMPTS):
             try:
                 return self.snapshots.load(snapshot.id).uuid == snapshot.uuid
             except NotFoundError:
                 return None
             except StorageError as cause:
-                if look == _LOOKS - 1:
+                if attempt == _ATTEMPTS - 1:
                     raise StorageError(
                         self._paths.snapshot(snapshot.id),
                         found=f"a storage that failed while and after publishing: {cause.found}",
                         expected="an answer whether the snapshot was published",
-                        action="It may have been: commit again with the same user and identifier, it counts once.",
+                        action="Commit again with the same user and identifier: a published commit is not repeated.",
                     ) from cause
                 self._clock.sleep_millis(LONGEST_WAIT_MILLIS * self._rng.random())
-        raise AssertionError("the last look returns or raises")
+        raise AssertionError("the last attempt returns or raises")
 
     def _mark(self) -> None:
-        """Once: that there has been a snapshot. What follows a commit does not fail it; the next one looks again."""
+        """Mark once that the table has had a snapshot. An error does not fail the commit; the next one tries again."""
         if self._is_marked:
             return
         try:
@@ -405,14 +404,14 @@ class Committer:
             warn(_log, WarningCode.NOT_MARKED, text, self._paths.root, error.facts)
 
     def _hint(self, id: int) -> None:
-        """Only hints: whoever reads them tolerates that they are old or missing."""
+        """Write the hints; readers tolerate outdated and missing ones."""
         with contextlib.suppress(WidetableError):
             self._file_io.replace(self._paths.latest_hint, str(id).encode(), durable=False)
             if id == 1:
                 self._file_io.replace(self._paths.earliest_hint, str(id).encode(), durable=False)
 
     def _wait(self, run: Attempts) -> None:
-        """After a lost race. Raises ConflictError when there were enough of them."""
+        """Wait after a lost race. Raises ConflictError after too many of them."""
         run.retries += 1
         elapsed_millis = self._clock.monotonic_millis() - run.started_millis
         options = self.schemas.known().typed_options
@@ -420,13 +419,13 @@ class Committer:
         self._clock.sleep_millis(self._rng.uniform(0, longest))
 
     def _clean_up(self, run: Attempts) -> None:
-        """After a failure before anything was published. Data files of writers stay: they may be committed again."""
+        """Clean up after a failed commit. Data files of writers stay: they may be committed again."""
         self._discard(run)
-        if run.asked.kind == COMMIT_KIND_COMPACT:
-            discard(self._state(self.schemas.known()), run.asked.messages)
+        if run.request.kind == COMMIT_KIND_COMPACT:
+            discard(self._state(self.schemas.known()), run.request.messages)
 
     def _discard(self, run: Attempts) -> None:
-        """What the attempts wrote, none of which is in."""
+        """Delete the files that the attempts wrote, none of which is committed."""
         if run.files:
             run.files.writer.discard()
         run.order.drop_copies(self._state(self.schemas.known()))
@@ -435,11 +434,11 @@ class Committer:
         return TableState(self._file_io, self._paths, schema, self.schemas.load, self.identity)
 
     def _result(self, run: Attempts, *, committed: bool, snapshot_id: int | None) -> CommitResult:
-        adds = run.asked.adds if committed else ()
+        adds = run.request.adds if committed else ()
         return CommitResult(
             committed,
             snapshot_id,
-            run.asked.kind,
+            run.request.kind,
             sum(entry.file.row_count for entry in adds),
             len(adds),
             run.retries,

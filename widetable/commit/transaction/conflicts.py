@@ -1,14 +1,14 @@
-"""Whether a commit that deletes files, or adds them above level 0, still fits the newest snapshot. Pure.
+"""Checks whether a commit that deletes files, or adds them above level 0, still fits the newest snapshot. Pure.
 
-Source: Paimon `ConflictDetection`; format.md section 11.4. In: the entries that the commit would add and those
-live in the buckets and partitions that it touches. Out: None, or the first Conflict. Raises DamagedError for
-keys that do not decode.
+Source: Paimon `ConflictDetection`; format.md section 11.4. In: the entries of the commit and the live ones in the
+buckets and partitions that it touches. Out: None, or the first Conflict. Raises DamagedError for keys that do not
+decode.
 
-    twice      one identity stands twice in the commit itself
+    twice      the commit has an identity twice
     gone       a file to delete is not live
     present    a file to add is live already
     marked     rows of a file were deleted since it was read, or it is gone (commit_delta)
-    raised     rows came above level 0 that a compaction of level 0 has not seen (commit_delta)
+    raised     rows moved above level 0 that a compaction of level 0 has not seen (commit_delta)
     buckets    files of one partition would have different numbers of total buckets
     overlap    two files of one level (1 or higher) of a bucket would have overlapping key ranges
 
@@ -16,9 +16,8 @@ keys that do not decode.
     a, level 0          - c                gone: c
     x, level 3, 0..9    + y, level 3, 9..20    overlap: x, y, as both may have key 9
 
-Two compactions of one bucket that start from the same snapshot share an input, so the second
-finds it gone; where they share none, their outputs may still meet on a level, which only
-`overlap` sees.
+Two compactions of one bucket that start from the same snapshot mostly share an input, so the second one finds it gone.
+If they share none, their outputs may still overlap on a level, which only `overlap` detects.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from widetable.schema.types import DataType
 
 @dataclass(frozen=True)
 class Conflict:
-    """kind: one of the words above. files: names of the data files that it is about. detail: for people."""
+    """A conflict. kind: one of the words above. files: names of the data files concerned. detail: for messages."""
 
     kind: str
     files: tuple[str, ...]
@@ -49,11 +48,10 @@ class Conflict:
 def check(
     delta: Sequence[ManifestEntry], live: Sequence[ManifestEntry], key_types: Sequence[DataType]
 ) -> Conflict | None:
-    """delta:
+    """Return the first conflict in the order of the list above, or None.
 
-    of the commit. live: ADD entries, at least all of the buckets that `delta` touches. key_types: of the
-    trimmed primary key. The order of checks is that of the list above, and the first conflict is
-    told. For an append `live` may be empty: level 0 has no order of keys, and it deletes nothing.
+    delta: of the commit. live: ADD entries, at least all of the buckets that `delta` touches. key_types: of the trimmed
+    primary key. For an append `live` may be empty: level 0 has no order of keys, and an append deletes nothing.
     """
     present = {entry.identity: entry for entry in live}
     counts = Counter(entry.identity for entry in delta)
@@ -62,7 +60,7 @@ def check(
     added = (e for e in delta if e.kind == ADD and e.identity in present)
     for kind, entries, detail in (
         ("twice", twice, "one commit names a file of one level twice"),
-        ("gone", gone, "files to be replaced are not live any more"),
+        ("gone", gone, "files to be replaced are no longer live"),
         ("present", added, "files to be added are live already"),
     ):
         if files := tuple(sorted({entry.file.file_name for entry in entries})):
@@ -75,7 +73,7 @@ def check(
 
 
 def _buckets(delta: Sequence[ManifestEntry], after: Sequence[ManifestEntry]) -> Conflict | None:
-    """In one partition a key would be in the bucket of one number and in that of the other."""
+    """Return a conflict if a partition would have two numbers of buckets, and so a key could be in two buckets."""
     totals: dict[bytes, int] = {}
     for entry in delta:
         if entry.kind == ADD:
@@ -91,7 +89,7 @@ def _buckets(delta: Sequence[ManifestEntry], after: Sequence[ManifestEntry]) -> 
 def _overlap(
     delta: Sequence[ManifestEntry], after: Sequence[ManifestEntry], key_types: Sequence[DataType]
 ) -> Conflict | None:
-    """Only levels that the commit adds to are looked at: the others are as they were."""
+    """Return a conflict if key ranges overlap on a level that the commit adds to; other levels do not change."""
     touched = {_run(entry) for entry in delta if entry.kind == ADD and entry.file.level > 0}
     runs: dict[tuple[BucketId, int], list[ManifestEntry]] = {}
     for entry in after:
@@ -116,5 +114,5 @@ def _overlap(
 
 
 def _run(entry: ManifestEntry) -> tuple[BucketId, int]:
-    """Above level 0 the files of a bucket at one level are one sorted run."""
+    """Return bucket and level: above level 0 the files of a bucket at one level are one sorted run."""
     return entry.bucket_id, entry.file.level

@@ -1,18 +1,17 @@
 """The index manifest of a commit: that of the snapshot before, or one with new hashes and deletion vectors.
 
-In: the newest snapshot, what is asked, and the commit's delta. Out: the name of an index manifest, None where there is
-nothing to index. A commit that puts the rows of another snapshot back begins with the index of that one, all of whose
-files it writes anew: those that are there expire with their snapshot.
+In: the newest snapshot, the request, and the commit's delta. Out: the name of an index manifest, None if there is
+nothing to index. A commit that restores the rows of another snapshot begins with the index of that snapshot and copies
+all of its files, as the originals expire with their snapshot.
 
     the commit                               its index manifest
     only adds files                          that of the snapshot before: nothing is read
     replaces files without vectors           that of the snapshot before
-    has new hashes                           their buckets' indexes written anew, the others as they are
-    marks files, or files with vectors go    their buckets' vectors written anew, the others as they are
-    puts rows back                           the target's, copied, less vectors of files that do not stay
+    has new hashes                           their buckets' indexes rewritten, the others unchanged
+    marks files, or deletes marked files     their buckets' vectors rewritten, the others unchanged
+    restores rows                            the target's, copied, less vectors of files that do not stay
 
-Raises ConflictError, UnsupportedError for indexes of an unknown kind, and what reading and writing
-files raises.
+Raises ConflictError, UnsupportedError for indexes of an unknown kind, and the errors of reading and writing files.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _KINDS: Final = (HASH, DELETION_VECTORS)
 
 
 class IndexFiles:
-    """For one table; threads may share it."""
+    """Makes the index manifests of one table; threads may share it."""
 
     def __init__(self, live_files: LiveFiles) -> None:
         self._live_files = live_files
@@ -43,42 +42,42 @@ class IndexFiles:
     def next_manifest(
         self,
         latest: Snapshot | None,
-        asked: CommitRequest,
+        request: CommitRequest,
         delta: Sequence[ManifestEntry],
         writer: ManifestWriter,
     ) -> str | None:
-        """Its name. What was written is in the writer, and what an attempt before wrote is deleted.
+        """Return the name of the commit's index manifest; the writer lists its files. Files of the last attempt are
+        deleted.
 
-        Asked in each attempt anew: another commit may have changed the index. Kinds are looked at
-        only where an index manifest is to be written, so other commits pass in a table with
-        unknown ones.
+        Called again in each attempt: another commit may have changed the index. Kinds are checked only if an index
+        manifest must be written, so other commits to a table with unknown kinds succeed.
         """
         writer.discard([name for name in writer.written if name.startswith("index-")])
-        has_new = any(message.new_hashes for message in asked.messages)
-        marked, deleted = deletion_vectors.marked(asked.messages), _gone(delta)
-        if not (has_new or marked or deleted or asked.restores):
+        has_new = any(message.new_hashes for message in request.messages)
+        marked, deleted = deletion_vectors.marked(request.messages), _gone(delta)
+        if not (has_new or marked or deleted or request.restores):
             return None if latest is None else latest.index_manifest
-        source = latest if asked.restores is None else asked.restores
+        source = latest if request.restores is None else request.restores
         before = self._live_files.index(source)
         after = list(before)
         if has_new:
-            after = self.hashes.next_entries(after, asked.messages, writer)
+            after = self.hashes.next_entries(after, request.messages, writer)
         vectors = {vector.data_file for entry in after for vector in entry.vectors}
         gone = vectors & deleted
-        if asked.restores is not None:
-            gone = vectors - {identity[3] for identity in asked.keeps}
+        if request.restores is not None:
+            gone = vectors - {identity[3] for identity in request.keeps}
         if marked or gone:
             after = deletion_vectors.next_entries(after, gone, marked, writer)
         if tuple(after) == before and source is latest:
             return None if latest is None else latest.index_manifest
         self._check_kinds(after)
-        if asked.restores is not None:
+        if request.restores is not None:
             copies = (self._copied(each, writer) if each in before else each for each in after)
             after = [each for each in copies if each is not None]
         return writer.index_manifest(after) if after else None
 
     def _copied(self, entry: IndexEntry, writer: ManifestWriter) -> IndexEntry | None:
-        """None for hashes that are missing: the next writer makes them anew (docs/decisions/0032)."""
+        """Copy an index file; None for a missing one of hashes, which the next writer rebuilds (decision 0032)."""
         try:
             data = writer.file_io.read(writer.paths.index(entry.file_name))
         except NotFoundError:
@@ -100,7 +99,7 @@ class IndexFiles:
 
 
 def _gone(delta: Sequence[ManifestEntry]) -> frozenset[str]:
-    """Data files that go; one that changes its level stays."""
+    """Return the data files that the commit deletes; a file that changes its level stays."""
     added = {entry.file.file_name for entry in delta if entry.kind == ADD}
     return frozenset(
         entry.file.file_name

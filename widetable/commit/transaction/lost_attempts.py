@@ -1,4 +1,4 @@
-"""How long a commit waits after it has lost a race, and when it has lost enough of them. Pure."""
+"""How long a commit waits after a lost race, and after how many lost races it fails. Pure."""
 
 from __future__ import annotations
 
@@ -17,15 +17,17 @@ LONGEST_WAIT_MILLIS: Final = 100.0  # the first wait doubles with each lost race
 def longest_wait_millis(
     run: Attempts, elapsed_millis: float, options: TableOptions, path: str
 ) -> float:
-    """Raises ConflictError where there is no time left, or an overwrite has lost too often."""
+    """Return the longest wait before the next attempt. Raises ConflictError after the timeout, and for an overwrite
+    that has lost too often.
+    """
     timeout_millis = options.get(opt.COMMIT_TIMEOUT)
     too_late = timeout_millis is not None and elapsed_millis >= timeout_millis
-    is_overwrite = run.asked.kind == COMMIT_KIND_OVERWRITE
+    is_overwrite = run.request.kind == COMMIT_KIND_OVERWRITE
     if too_late or (is_overwrite and run.retries > options.get(opt.COMMIT_MAX_RETRIES)):
         raise ConflictError(
             path,
             found=f"{run.retries} lost races in {elapsed_millis:.0f} ms",
-            expected="to be first once",
+            expected="one attempt that wins its race",
             action="Commit again with the same user and identifier, or raise commit.timeout or commit.max-retries.",
         )
     doubled: float = _FIRST_WAIT_MILLIS * 2 ** min(run.retries, 10)

@@ -1,16 +1,14 @@
-"""The snapshot that follows another one. Pure.
+"""Makes the snapshot that follows another one. Pure.
 
-Source: Paimon `FileStoreCommitImpl.tryCommitOnce`; every key by format.md section 3. Carried
-over: the total of rows, the watermark and next row id, statistics while the schema stays, and
-what `committed` remembers. Not carried over: other properties, and keys that this version does
-not know. The changelog is that of this commit alone.
+Source: Paimon `FileStoreCommitImpl.tryCommitOnce`; every key by format.md section 3. Carried over: the total of rows,
+the watermark and next row id, statistics while the schema stays, and the properties of `committed`. Not carried over:
+other properties, and keys that this version does not know. The changelog is that of this commit alone.
 
     total_record_count = that of the snapshot before + rows of added files - rows of deleted ones
     delta_record_count =                               rows of added files - rows of deleted ones
 
-Rows of files, that is: rows of one key in several files count several times, and a compaction that
-merges them makes the total smaller. The uuid is the same in all attempts, so that a publish whose
-answer was lost is recognised.
+These are rows of files: rows of one key in several files count several times, and a compaction that merges them lowers
+the total. The uuid does not change between attempts, so that a publish whose answer was lost is recognised.
 """
 
 from __future__ import annotations
@@ -63,10 +61,10 @@ def next_snapshot(
     barriers: Mapping[str, str],
     watermark: int | None,
 ) -> Snapshot:
-    """head: what it follows, and the schema that it gets. users, waiting, highest_sequence_number, watermark: as of
-    there. barriers: see barrier_gate. now_millis: of who commits. took_millis: since it began.
+    """Return the snapshot after `head`, with its schema. users, waiting, highest_sequence_number, watermark: as of
+    `head`. barriers: see barrier_gate. now_millis: by this machine's clock. took_millis: since the commit began.
     """
-    previous, asked, schema_id = head.latest, run.asked, head.schema.id
+    previous, request, schema_id = head.latest, run.request, head.schema.id
     time_millis = commit_millis(now_millis, previous.time_millis if previous else None)
     delta_rows = sum(e.file.row_count if e.kind == ADD else -e.file.row_count for e in delta)
     return Snapshot(
@@ -76,9 +74,9 @@ def next_snapshot(
         base_manifest_list_size=base_list.size_bytes,
         delta_manifest_list=delta_list.name,
         delta_manifest_list_size=delta_list.size_bytes,
-        commit_user=asked.by.user,
-        commit_identifier=asked.by.identifier,
-        commit_kind=asked.kind,
+        commit_user=request.by.user,
+        commit_identifier=request.by.identifier,
+        commit_kind=request.kind,
         time_millis=time_millis,
         total_record_count=(previous.total_record_count if previous else 0) + delta_rows,
         delta_record_count=delta_rows,
@@ -87,36 +85,36 @@ def next_snapshot(
         writer_version=WRITER_VERSION,
         changelog_manifest_list=changelog_list.name if changelog_list else None,
         changelog_manifest_list_size=changelog_list.size_bytes if changelog_list else None,
-        changelog_record_count=_changelog_rows(asked) if changelog_list else None,
-        watermark=larger(watermark, asked.watermark),
+        changelog_record_count=_changelog_rows(request) if changelog_list else None,
+        watermark=larger(watermark, request.watermark),
         statistics=previous.statistics if previous and previous.schema_id == schema_id else None,
         next_row_id=previous.next_row_id if previous else None,
         properties={
-            # What a caller gives comes first: it replaces nothing that the commit says itself.
-            **asked.properties,
-            **_columns(head, asked),
+            # The caller's properties come first, so that they replace none of the commit's own.
+            **request.properties,
+            **_columns(head, request),
             **barriers,
-            **_of_users(head, asked, delta, time_millis, users, highest_sequence_number),
-            **_of_rows(asked, run.retries, took_millis),
-            **_waiting(head, asked, time_millis, waiting),
+            **_of_users(head, request, delta, time_millis, users, highest_sequence_number),
+            **_of_rows(request, run.retries, took_millis),
+            **_waiting(head, request, time_millis, waiting),
         },
     )
 
 
 def _of_users(
     head: HeadState,
-    asked: CommitRequest,
+    request: CommitRequest,
     delta: Sequence[ManifestEntry],
     time_millis: int,
     users: Users,
     highest_sequence_number: int,
 ) -> dict[str, str]:
-    """Who has committed what last, and the highest sequence number of all files."""
+    """Return the properties of the last commit of each user, and of the highest sequence number of all files."""
     return next_properties(
         users,
         max([highest_sequence_number, *(e.file.max_sequence_number for e in delta)]),
-        asked.by.user,
-        _remembered(asked, _next_id(head.latest), time_millis),
+        request.by.user,
+        _remembered(request, _next_id(head.latest), time_millis),
         head.schema.typed_options.get(COMMIT_USER_RETENTION),
     )
 
@@ -126,43 +124,45 @@ def _next_id(previous: Snapshot | None) -> int:
 
 
 def _waiting(
-    head: HeadState, asked: CommitRequest, time_millis: int, before: Uncompacted | None
+    head: HeadState, request: CommitRequest, time_millis: int, before: Uncompacted | None
 ) -> dict[str, str]:
     if not needs_a_maintainer(head.schema.typed_options):
         return {}
-    return next_uncompacted(before, asked.kind, time_millis, has_rows=bool(asked.adds))
+    return next_uncompacted(before, request.kind, time_millis, has_rows=bool(request.adds))
 
 
-def _changelog_rows(asked: CommitRequest) -> int:
-    return sum(entry.file.row_count for entry in asked.changelog)
+def _changelog_rows(request: CommitRequest) -> int:
+    return sum(entry.file.row_count for entry in request.changelog)
 
 
-def _columns(head: HeadState, asked: CommitRequest) -> dict[str, str]:
-    """Which columns an append of adds has written; not said where nobody knows, and where it is all of them."""
-    if asked.kind != COMMIT_KIND_APPEND or any(e.file.delete_row_count != 0 for e in asked.adds):
+def _columns(head: HeadState, request: CommitRequest) -> dict[str, str]:
+    """Return the property of the columns that an append wrote; none if they are not known, or are all columns."""
+    if request.kind != COMMIT_KIND_APPEND or any(
+        e.file.delete_row_count != 0 for e in request.adds
+    ):
         return {}
-    ids = union(message.columns for message in asked.messages if message.new_files)
+    ids = union(message.columns for message in request.messages if message.new_files)
     if ids is None or ids >= value_ids(head.schema):
         return {}
     return {COLUMNS: columns_text(ids)}
 
 
-def _remembered(asked: CommitRequest, id: int, time_millis: int) -> LastCommit | None:
-    """What later snapshots remember of this one; nothing of a compaction, nor of a commit without an identifier."""
-    if asked.kind == COMMIT_KIND_COMPACT or not asked.by.counts:
+def _remembered(request: CommitRequest, id: int, time_millis: int) -> LastCommit | None:
+    """Return this commit as later snapshots record it; None for a compaction and for a commit without an identifier."""
+    if request.kind == COMMIT_KIND_COMPACT or not request.by.counts:
         return None
-    return LastCommit(asked.by.identifier, id, time_millis, asked.by.digest)
+    return LastCommit(request.by.identifier, id, time_millis, request.by.digest)
 
 
-def _of_rows(asked: CommitRequest, retries: int, took_millis: int) -> dict[str, str]:
-    """What was added at what cost, whether rows went that nobody deleted, were only moved, or are those of before."""
-    rows = sum(message.expired_rows for message in asked.messages)
+def _of_rows(request: CommitRequest, retries: int, took_millis: int) -> dict[str, str]:
+    """Return the properties of added rows and cost, of expired rows, and of a rescaling or a rollback."""
+    rows = sum(message.expired_rows for message in request.messages)
     expired = {EXPIRED_ROWS: str(rows)} if rows else {}
-    rescaled = {} if asked.rescaled is None else {RESCALED: str(asked.rescaled)}
-    went_back = {} if asked.restores is None else {WENT_BACK_TO: str(asked.restores.id)}
+    rescaled = {} if request.rescaled is None else {RESCALED: str(request.rescaled)}
+    went_back = {} if request.restores is None else {WENT_BACK_TO: str(request.restores.id)}
     return {
-        ROWS: str(sum(entry.file.row_count for entry in asked.adds)),
-        FILES: str(len(asked.adds)),
+        ROWS: str(sum(entry.file.row_count for entry in request.adds)),
+        FILES: str(len(request.adds)),
         RETRIES: str(retries),
         COMMIT_MILLIS: str(took_millis),
         **expired,

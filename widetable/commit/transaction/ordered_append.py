@@ -1,23 +1,23 @@
-"""Keeps the order of an append: what is committed later counts as later, whenever its writer began (law 9).
+"""Keeps the order of an append: records that are committed later sort later, whenever their writer began (law 9).
 
-Asked in each attempt of a commit, behind the snapshot that it will follow, in the turn of this machine:
+Each attempt of a commit decides, under the commit lock of this machine, after the snapshot that it will follow:
 
-    highest number of the table below the commit's own     publish as it is; nothing is read
-    the snapshots since then wrote other columns           publish as it is; no manifest is read
+    highest number of the table below the commit's own     publish unchanged; nothing is read
+    the snapshots since then wrote other columns           publish unchanged; no manifest is read
     some published file overtook a bucket                   copies of that bucket's files with numbers above all
-                                                            published ones take the place of the given files
-    no file did, or no row depends on the order             publish as it is
+                                                            published ones replace the given files
+    no file did, or no row depends on the order             publish unchanged
 
 `commit_order` decides which buckets are overtaken; `write/renumbering` makes the copies, always of the given files. So
-a commit that is overtaken again between two attempts throws its copies away and makes new ones.
+a commit that is overtaken again between two attempts deletes its copies and makes new ones.
 
-What is on disk when the process dies:
+Files on disk when the process dies:
 
     copies written, not published    orphans, as are the given files; the caller commits the given files again
-    published, given files there     the given files are orphans
-    both                             nobody reads a file that no snapshot names
+    published, given files exist     the given files are orphans
+    both                             no reader uses a file that no snapshot names
 
-Raises what reading manifests and what writing data files raises; the given files are unharmed then.
+Raises the errors of reading manifests and of writing data files; the given files are intact then.
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ from widetable.write.table_state import TableState
 
 @dataclass
 class OrderedAppend:
-    """Of one commit, for one thread. given: the request with the files as their writers made them."""
+    """The order of one commit, for one thread. given: the request with the files as their writers made them.
+
+    published: returns the published files with at least this sequence number.
+    """
 
     given: CommitRequest
     published: Callable[[int], PublishedFiles]
@@ -57,44 +60,49 @@ class OrderedAppend:
 
     def behind(
         self,
-        asked: CommitRequest,
+        request: CommitRequest,
         latest: Snapshot | None,
         state: TableState,
         highest: int,
         base: Callable[[], int],
     ) -> CommitRequest:
-        """The request to publish behind `latest`.
+        """Return the request to publish after `latest`.
 
-        highest: the highest number of the table there. base: a number above all published ones.
+        highest: the highest number of the table there. base: returns a number above all published ones.
         """
         lowest = first_number(self._current)
-        if asked.kind != COMMIT_KIND_APPEND or latest is None or lowest is None or highest < lowest:
-            return asked
+        if (
+            request.kind != COMMIT_KIND_APPEND
+            or latest is None
+            or lowest is None
+            or highest < lowest
+        ):
+            return request
         published, ordered = self._published_files(), ordered_ids(state.schema)
         if not may_be_overtaken(self._current, published.values(latest), ordered):
-            return asked
+            return request
         overtaken = overtaken_buckets(
             self._current, published.behind(latest), ordered, key_types(state.schema)
         )
         if not overtaken:
-            return asked
+            return request
         self.drop_copies(state)
         moved = self._moved | overtaken
         messages = [m for m in self.given.messages if m.bucket_id in moved]
         distance = base() - (first_number(messages) or 0)
         self._current = tuple(renumbered(state, self.given.messages, moved, distance))
         self._moved = moved
-        return with_messages(asked, self._current)
+        return with_messages(request, self._current)
 
     def drop_copies(self, state: TableState) -> None:
-        """Delete the copies: the commit is certainly not in with them."""
+        """Delete the copies: they are certainly not committed."""
         _delete(state, self._current, self.given.messages)
         self._current = self.given.messages
 
     def drop_given(self, state: TableState) -> None:
-        """Delete the given files that copies stand for: the commit is in with the copies.
+        """Delete the given files that copies replace: the copies are committed.
 
-        Those of a staged commit stay for orphan cleaning: a reader may have begun with what the note names.
+        The files of a staged commit are left to the removal of orphans: a reader may use them.
         """
         if self.given.barrier is None:
             _delete(state, self.given.messages, self._current)
@@ -108,7 +116,7 @@ class OrderedAppend:
 def _delete(
     state: TableState, going: tuple[CommitMessage, ...], staying: tuple[CommitMessage, ...]
 ) -> None:
-    """Delete the new files of messages that the others do not name."""
+    """Delete the new files of messages (`going`) that the others (`staying`) do not name."""
     kept = {file.file_name for message in staying for file in message.new_files}
     for message in going:
         files = [file for file in message.new_files if file.file_name not in kept]

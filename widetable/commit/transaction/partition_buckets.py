@@ -1,7 +1,7 @@
-"""What the dynamic buckets of a partition have: by their index files, and by their data files where there are none.
+"""The key hashes in the dynamic buckets of a partition, from their index files, or from their data files without any.
 
-In: the newest snapshot. Out: `PartitionBuckets` for a writer, whose commit then writes the indexes that are missing.
-Raises UnsupportedError for a partition with a fixed number of buckets, and what reading files raises.
+In: the newest snapshot. Out: `PartitionBuckets` for a writer, whose commit then writes the missing indexes. Raises
+UnsupportedError for a partition with a fixed number of buckets, and the errors of reading files.
 """
 
 from __future__ import annotations
@@ -31,32 +31,34 @@ def partition_buckets(
     snapshot: Snapshot | None,
     partition: bytes,
 ) -> PartitionBuckets:
-    """Of the partition at the snapshot, None for an empty table.
+    """Return the buckets of a partition as of a snapshot, None for an empty table.
 
-    Reads each index file, 4 bytes a key, and of buckets without one the keys of all data files.
+    Reads each index file, 4 bytes a key, and for buckets without one the keys of all data files.
     """
-    known = indexes.of_partition(live_files.index(snapshot), partition)
+    indexed = indexes.of_partition(live_files.index(snapshot), partition)
     live = by_bucket(live_files.live_entries(snapshot, frozenset([partition])))
     missing: dict[int, Hashes] = {}
     for bucket, entries in live.items():
         _check_dynamic(entries[0])
-        if bucket.number not in known:
+        if bucket.number not in indexed:
             missing[bucket.number] = hashes_of_files(state, bucket, entries)
-    return PartitionBuckets({**known, **missing}, missing, state.options)
+    return PartitionBuckets({**indexed, **missing}, missing, state.options)
 
 
 def hashes_of_files(state: TableState, bucket: BucketId, entries: list[ManifestEntry]) -> Hashes:
-    """Of all keys in data files of a bucket, each once, ascending; also of keys that these delete."""
-    found = [
+    """Return the hashes of all keys in data files of a bucket, distinct and ascending; also of deleted keys."""
+    hashes = [
         np.unique(key_hashes(batch, state.schema))
         for entry in entries
         for batch in key_batches(state, bucket, entry.file)
     ]
-    return np.unique(np.concatenate(found)) if found else np.empty(0, np.int32)
+    return np.unique(np.concatenate(hashes)) if hashes else np.empty(0, np.int32)
 
 
 def _check_dynamic(entry: ManifestEntry) -> None:
-    """A table of ours from before the option was written down has one bucket, whatever its schema says."""
+    """Refuse files of a fixed number of buckets. A table that we wrote before the option was stored has one bucket,
+    whatever its schema says.
+    """
     if entry.total_buckets != _DYNAMIC:
         raise UnsupportedError(
             f"option {opt.BUCKET.key!r}",

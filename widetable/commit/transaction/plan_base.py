@@ -1,19 +1,19 @@
-"""What a compaction was planned from, and whether that still holds when it commits.
+"""The base of a compaction's plan, and whether it is still valid at the commit.
 
-Who takes files of level 0 reads the rows above them for before-images, and drops deletes that nothing lies under: both
-are wrong once another compaction has brought rows up that it did not see. Ours take all of level 0 that they see, so
-that the second one finds its files gone; Paimon's Java takes what its writer knows, and leaves
-what others wrote:
+A compaction of level 0 reads the rows of higher levels for before-images, and drops deletes without an older row. Both
+results are wrong if another compaction has moved up rows that it did not see. Our compactions take all files of level 0
+that they see, so the second one finds its files gone. Paimon's Java takes the files that its writer knows, and leaves
+those that others wrote:
 
-    ours    plans to take b of level 0; nothing lies above, so key 1 of it was not there before
-    Java                      appends a, with key 1, and brings a alone up to level 5; b stays
-    ours    b is live still, but above level 0 are rows that were not seen ─► raised, plan again
+    ours    plans to take b of level 0; no row is above, so key 1 of b is new
+    Java                      appends a, with key 1, and moves only a up to level 5; b stays
+    ours    b is still live, but above level 0 are rows that were not seen ─► raised, plan again
 
-`unseen_above` needs only what is live anyway. Where it finds something, `raised_since` reads the
-deltas of the snapshots since the plan, as a compaction of older levels looks the same there.
+`unseen_above` needs only the live entries. If it finds files, `raised_since` reads the deltas of the snapshots since
+the plan, as a compaction of older levels looks the same in the live entries.
 
-In: live entries, and the snapshots since the plan. Out: buckets and names. A compaction of older levels (0011) brings
-nothing up: its new files hold rows that were seen. Raises what reading manifests raises.
+In: live entries, and the snapshots since the plan. Out: buckets and names. A compaction of older levels (0011) moves no
+unseen rows up: its new files hold rows that were seen. Raises the errors of reading manifests.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from widetable.format.snapshot import COMMIT_KIND_APPEND, COMMIT_KIND_COMPACT, S
 
 @dataclass(frozen=True)
 class PlannedFrom:
-    """snapshot_id: 0 for none. files: names of the live files that were looked at."""
+    """The base of a plan. snapshot_id: 0 for none. files: names of the live files that the plan saw."""
 
     snapshot_id: int
     files: frozenset[str]
 
 
 def planned_from(snapshot: Snapshot | None, entries: Iterable[ManifestEntry]) -> PlannedFrom:
-    """Of a snapshot, None for none, and the live entries of it that are looked at."""
+    """Return the base of a plan that sees these live entries of a snapshot (None for an empty table)."""
     names = frozenset(entry.file.file_name for entry in entries)
     return PlannedFrom(snapshot.id if snapshot else 0, names)
 
@@ -46,7 +46,7 @@ def planned_from(snapshot: Snapshot | None, entries: Iterable[ManifestEntry]) ->
 def unseen_above(
     planned: PlannedFrom, deletes: Iterable[ManifestEntry], live: Iterable[ManifestEntry]
 ) -> list[ManifestEntry]:
-    """Live files above level 0 that the plan did not see, of buckets whose level 0 it takes. Pure."""
+    """Return live files above level 0 that the plan did not see, in buckets whose level 0 it takes. Pure."""
     takes = {entry.bucket_id for entry in deletes if entry.file.level == 0}
     return [
         entry
@@ -60,7 +60,7 @@ def unseen_above(
 def raised_since(
     planned: PlannedFrom, latest_id: int, snapshots: SnapshotStore, live_files: LiveFiles
 ) -> frozenset[BucketId] | None:
-    """Buckets in which rows came above level 0 after the plan; None for any: it is not known any more."""
+    """Return the buckets in which rows moved above level 0 after the plan; None (any bucket) if snapshots expired."""
     try:
         return frozenset(
             bucket

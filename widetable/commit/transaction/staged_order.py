@@ -1,12 +1,12 @@
-"""Which staged commits will be published with the numbers that they are noted with.
+"""Selects the staged commits that will be published with the sequence numbers that they have now.
 
-    note of A, numbers from 100
+    A is staged, numbers from 100
     B is published, numbers from 130: the same keys, the same columns
     A is published with numbers above 130 (`ordered_append`)
 
-A session that reads what A noted would show B's rows as the later ones, and A's once A is published. So it passes such
-a note over, as if A had not noted it yet. The same holds where B is noted, too, for it may be published first.
-Raises what `published_files` raises.
+A session that reads the staged commit of A would show B's rows as the later ones, and A's rows once A is published. So
+it skips such a commit as if A had not staged it yet. It does so also if B is only staged, as B may be published first.
+Raises the errors of `published_files`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ def in_order(
     published: Callable[[int], Iterable[PublishedFile]],
     schema: TableSchema,
 ) -> list[StagedCommit]:
-    """Those that nobody overtook. staged: in force. published: the live files with a number from that one on."""
+    """Return the staged commits that no other one overtakes. staged: in force. published: returns the live files with
+    at least this sequence number.
+    """
     return [
         one
         for one in staged

@@ -1,23 +1,22 @@
-"""What is newest in a table that was opened: looked at for operations, and once more right before a snapshot follows.
+"""The head of an open table, its newest snapshot and schema: read for operations, and again just before a publish.
 
-    look       next snapshot id missing? newest snapshot there? of this table? next schema id missing?
-    expected   the same for commits that nobody was faster than: only what has come, as `may_follow` looks at the rest
-    may_follow the snapshot that was built on is there, as it was
+    refresh    is there a next snapshot? does the newest one exist? in this table? is there a next schema?
+    expected   for a commit: only checks for a next snapshot and schema, as `may_follow` checks the rest
+    may_follow does the base snapshot still exist, unchanged?
 
-A snapshot that is there as it was known proves that the table is the one that was opened, without another look: ids are
-given once in a life of a table, and no two snapshots are equal.
+An unchanged snapshot proves that the table is the one that was opened, without another request: each id is used once in
+a life of a table, and no two snapshots are equal.
 
     this commit                                 others
-    knows snapshot 7; 8 is not there
+    knows snapshot 7; 8 does not exist
     writes its lists on top of 7, sleeps        commit 8 and 9; expiry removes 7 and 8
-    may_follow(7): 7 is gone ─► looks anew      (without it snapshot-8 could be published, beside 9)
+    may_follow(7): 7 is gone ─► retries         (otherwise snapshot-8 could be published, beside 9)
 
     writes its lists on top of 7, sleeps        another client rolls back to 6 and commits its own 7
-    may_follow(7): another 7 ─► looks anew      (without it the files of the old 7 would come back)
+    may_follow(7): another 7 ─► retries         (otherwise the files of the old 7 would come back)
 
-Thread-safe: what is remembered is a place to look first. Raises NotFoundError when the table is
-not there any more, InvalidError for another one than was opened, and what reading snapshots and
-schemas raises.
+Thread-safe: the cached snapshot is only where a search begins. Raises NotFoundError if the table no longer exists,
+InvalidError for another table than the one that was opened, and the errors of reading snapshots and schemas.
 """
 
 from __future__ import annotations
@@ -37,9 +36,9 @@ from widetable.storage.paths import MAIN_BRANCH, TablePaths
 
 @dataclass(frozen=True)
 class HeadState:
-    """latest: None for a table without snapshots.
+    """The newest schema and snapshot at one moment. The schema may be newer than that of the snapshot.
 
-    Of one moment. The schema is the newest one, which may be newer than that of the snapshot.
+    latest: None for a table without snapshots.
     """
 
     schema: TableSchema
@@ -47,9 +46,9 @@ class HeadState:
 
 
 class TableHead:
-    """Of one life of a table. identity: which one.
+    """The head of one life of a table. identity: of that life.
 
-    It is read once, when the table is opened; later looks hold what is there against it.
+    The identity is read once, when the table is opened; later reads compare the table at the path with it.
     """
 
     def __init__(
@@ -62,34 +61,36 @@ class TableHead:
         try:
             latest = snapshots.latest()
         except (DamagedError, NotFoundError):
-            latest = None  # a table that has lost its snapshots can be opened, to mend it
+            latest = None  # a table that has lost its snapshots can be opened, to repair it
         self.identity = table_identity(file_io, paths)
         self.remember(latest)
         schemas.latest(latest.schema_id if latest else None)
 
     def refresh(self) -> HeadState:
-        """The newest of now. The first schema is read only where the newest snapshot is not the
-        one that was known, which would prove the table by itself.
+        """Read the head. The first schema is read only if the newest snapshot is not the cached one, which proves the
+        table by itself.
         """
         latest = self._snapshots.latest()
-        if latest is None or latest != self._known:
-            # What was dropped must not come back, and what was made again has columns of its own.
+        if latest is None or latest != self._cached:
+            # A dropped table must not come back, and one that was made again has other columns.
             check_identity(self._file_io, self._paths, self.identity)
         self.remember(latest)
         return HeadState(self._schemas.latest(), latest)
 
     def expected(self) -> HeadState:
-        """To build the next snapshot on, which `may_follow` it."""
-        known = self._known
-        if known is None or self._snapshots.has_successor(known.id):
+        """Return the head on which to build the next snapshot; `may_follow` checks it before the publish."""
+        cached = self._cached
+        if cached is None or self._snapshots.has_successor(cached.id):
             return self.refresh()
-        return HeadState(self._schemas.latest(), known)
+        return HeadState(self._schemas.latest(), cached)
 
     def may_follow(self, base: Snapshot | None) -> bool:
-        """False when the commit slept until the id after `base` had been used and had expired again, when the table
-        went back meanwhile, or is another one: look anew.
+        """Return whether a snapshot after `base` may be published; if not, the commit must refresh the head.
+
+        False if the id after `base` was used and has expired while the commit slept, if the table went back meanwhile,
+        or is another one.
         """
-        self.remember(None)  # whatever is raised below, nothing is believed afterwards
+        self.remember(None)  # whatever is raised below, nothing is cached afterwards
         if base is None:
             check_identity(self._file_io, self._paths, self.identity)
             return not self._snapshots.ids()
@@ -98,8 +99,8 @@ class TableHead:
         return is_there
 
     def remember(self, snapshot: Snapshot | None) -> None:
-        """What is the newest snapshot of this table; None: nobody knows."""
+        """Cache the newest snapshot of this table; None: it is not known."""
         if snapshot is not None:
             self._snapshots.look_first_at(snapshot.id)
-        # A branch that was dropped and made again of a snapshot has the very same one.
-        self._known = snapshot if self._paths.branch == MAIN_BRANCH else None
+        # A branch that was dropped and made again from a snapshot has an equal one.
+        self._cached = snapshot if self._paths.branch == MAIN_BRANCH else None

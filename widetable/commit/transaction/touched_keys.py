@@ -1,19 +1,17 @@
-"""Which keys a range of snapshots wrote, by the files that its appends and overwrites added or took away.
+"""The keys that a range of snapshots wrote, by the files that its appends and overwrites added or deleted.
 
-In: the snapshots after one up to another one, both kept. Out: files by bucket, and the keys in them. Compactions touch
-nothing: they only bring rows together; but one that let rows go because they are too old, or may have, touches all keys
-that it read. Nor does a rescaling of ours, which only moves rows to other buckets; then one key may be in files of two.
-That needs no changelog, and knows what stands at level 0 too. Keys that were written with the values that they had
-count as touched.
+In: the snapshots after one up to another one, both kept. Out: files by bucket, and the keys in them. A compaction
+touches no key, as it only merges rows; but one that dropped expired rows, or may have, touches all keys that it read.
+Our rescaling touches none either: it only moves rows to other buckets, and then a key may be in files of two. This
+needs no changelog, and includes the rows at level 0. A key that was written with unchanged values counts as touched.
 
     a snapshot of the range                             files whose keys it touches
-    append or overwrite, whoever made it                those that it added and took away
-    rescaling of ours                                   none
-    compaction of ours                                  none; all that it read where rows were too old
-    compaction of others                                none; all where the table's rows can be too old
+    append or overwrite of any client                   those that it added and deleted
+    our rescaling                                       none
+    our compaction                                      none; all that it read if rows had expired
+    compaction of another client                        none; all if the table's rows can expire
 
-Raises NotFoundError for a snapshot of the range that has expired, and what reading manifests and
-data files raises.
+Raises NotFoundError for a snapshot of the range that has expired, and the errors of reading manifests and data files.
 """
 
 from __future__ import annotations
@@ -54,22 +52,23 @@ def touched_files(
     until_id: int,
     but_user: str | None = None,
 ) -> TouchedFiles:
-    """The data files whose keys were written by snapshots after one up to another one, each once; without the commits
-    of one user.
+    """Return the distinct data files whose keys were written by snapshots after `after_id` up to `until_id`.
+
+    but_user: a commit user whose commits are left out.
     """
     snapshots = SnapshotStore(state.file_io, state.paths)
-    found: dict[BucketId, dict[str, DataFileMeta]] = {}
+    by_bucket: dict[BucketId, dict[str, DataFileMeta]] = {}
     for id in range(after_id + 1, until_id + 1):
         snapshot = snapshots.load(id)
         if snapshot.commit_user == but_user or not touches_rows(snapshot, state):
             continue
         for entry in live_files.delta_entries(snapshot):
-            found.setdefault(entry.bucket_id, {})[entry.file.file_name] = entry.file
-    return {bucket: tuple(files.values()) for bucket, files in found.items()}
+            by_bucket.setdefault(entry.bucket_id, {})[entry.file.file_name] = entry.file
+    return {bucket: tuple(files.values()) for bucket, files in by_bucket.items()}
 
 
 def touches_rows(snapshot: Snapshot, state: TableState) -> bool:
-    """Whether the rows of the table may be others behind it. Of a compaction: whether rows went. Only ours say so."""
+    """Return whether a snapshot may change rows of the table. A compaction does if rows expired, which ours record."""
     if RESCALED in snapshot.properties or snapshot.commit_kind == COMMIT_KIND_ANALYZE:
         return False
     if snapshot.commit_kind != COMMIT_KIND_COMPACT:
@@ -80,7 +79,7 @@ def touches_rows(snapshot: Snapshot, state: TableState) -> bool:
 
 
 def touched_groups(state: TableState, touched: TouchedFiles) -> list[TouchedFiles]:
-    """Touched files so that no two groups share a key: by bucket, and by partition where one may have been rescaled."""
+    """Group touched files so that no two groups share a key: by bucket, or by partition if any may be rescaled."""
     if not _is_ever_rescaled(state):
         return [{bucket: files} for bucket, files in touched.items()]
     groups: dict[bytes, dict[BucketId, Sequence[DataFileMeta]]] = {}
@@ -96,9 +95,9 @@ def _is_ever_rescaled(state: TableState) -> bool:
 def distinct_keys(
     state: TableState, files: TouchedFiles, *, retracted: bool = False
 ) -> pa.RecordBatch:
-    """The keys in files of one partition, as a key batch. retracted: those of retractions alone.
+    """Return the keys in files of one partition, as a key batch. retracted: only the keys of retractions.
 
-    All keys of the files are in memory, so callers give one group at a time.
+    All keys of the files are in memory at once, so callers pass one group at a time.
     """
     names = list(state.schema.trimmed_primary_key)
     batches = [
@@ -111,7 +110,7 @@ def distinct_keys(
 
 
 def sorted_keys(keys: pa.Table) -> pa.RecordBatch:
-    """A key batch (lsm.file_rows) of these keys: ascending, each once."""
+    """Return a key batch (lsm.file_rows) of these keys: ascending and distinct."""
     keys = keys.combine_chunks()
     lanes = key_lanes(keys.columns)
     order = sort_order(lanes, np.zeros(len(lanes), np.int64))
@@ -121,7 +120,7 @@ def sorted_keys(keys: pa.Table) -> pa.RecordBatch:
 
 
 def touched_near(state: TableState, touched: TouchedFiles, bucket: BucketId) -> TouchedFiles:
-    """Those that may have keys of one bucket: its own, and where it may have been rescaled those of its partition."""
+    """Return the files that may have keys of a bucket: its own, and if it may have been rescaled, its partition's."""
     if touched and _is_ever_rescaled(state):
         return {one: each for one, each in touched.items() if one.partition == bucket.partition}
     return {bucket: touched[bucket]} if bucket in touched else {}
@@ -135,10 +134,11 @@ def _retractions(batch: pa.RecordBatch) -> pa.RecordBatch:
 def touched_among(
     state: TableState, keys: pa.RecordBatch, files: TouchedFiles, *, retracted: bool = False
 ) -> npt.NDArray[np.int64]:
-    """Which keys of a key batch are in files of their partition; retracted: in retractions. Only files that may hold
-    one of them are read.
+    """Return the positions of the keys of a key batch that are in files of their partition; retracted: in retractions.
+
+    Only files that may hold one of the keys are read.
     """
-    found = [np.empty(0, np.int64)]
+    positions = [np.empty(0, np.int64)]
     for bucket, members in files.items():
         if not (keys.num_rows and members):
             continue
@@ -147,33 +147,34 @@ def touched_among(
         if retracted:
             near = [file for file in near if file.delete_row_count != 0]
         if near:
-            there = distinct_keys(state, {bucket: near}, retracted=retracted)
-            found.append(match_keys(keys.columns, there.columns)[0])
-    return np.unique(np.concatenate(found))
+            stored = distinct_keys(state, {bucket: near}, retracted=retracted)
+            positions.append(match_keys(keys.columns, stored.columns)[0])
+    return np.unique(np.concatenate(positions))
 
 
 class Untouched:
-    """That nobody else wrote the keys of a commit since the snapshot that its rows were made from; asked again on every
-    attempt, each time only about what is new. Of rows that are those of a barrier only what takes rows away counts, as
-    records of later ones are no news for them.
+    """Checks that no other commit wrote the keys of a commit since the snapshot that its rows were computed from.
+
+    Every attempt checks only the snapshots since the last one. For a commit with a barrier only retractions count, as
+    its rows do not depend on records of later barriers.
     """
 
-    def __init__(self, asked: CommitRequest) -> None:
-        self._messages = [message for message in asked.messages if message.new_files]
-        self._user = asked.by.user
-        self._retracted = asked.barrier is not None
-        self._read_id = self._known_id = asked.read_snapshot_id or 0
+    def __init__(self, request: CommitRequest) -> None:
+        self._messages = [message for message in request.messages if message.new_files]
+        self._user = request.by.user
+        self._retracted = request.barrier is not None
+        self._read_id = self._checked_id = request.read_snapshot_id or 0
 
     def check(self, state: TableState, live_files: LiveFiles, latest_id: int) -> None:
-        """Raises ConflictError, and InvalidError for a snapshot that is yet to come."""
+        """Raise ConflictError if another commit wrote one of the keys, InvalidError if the snapshot does not exist."""
         if latest_id < self._read_id:
             raise InvalidError(
                 "read_snapshot",
                 found=f"{self._read_id}",
-                expected=f"a snapshot that is there, up to {latest_id}",
-                action="Give the snapshot that the rows were made from.",
+                expected=f"an existing snapshot, up to {latest_id}",
+                action="Pass the snapshot that the rows were computed from.",
             )
-        files = touched_files(state, live_files, self._known_id, latest_id, self._user)
+        files = touched_files(state, live_files, self._checked_id, latest_id, self._user)
         count = 0
         for message in self._messages:
             near = touched_near(state, files, message.bucket_id)
@@ -185,15 +186,15 @@ class Untouched:
                 state.paths.root,
                 found=f"{counted(count, 'key of this commit that was', 'keys of this commit that were')} written after "
                 f"snapshot {self._read_id}",
-                expected="keys that nobody wrote since",
-                action="Read them again at the newest snapshot, and commit what follows from that.",
+                expected="keys that no other commit wrote since",
+                action="Read the rows again at the newest snapshot, and commit the new result.",
             )
-        self._known_id = latest_id
+        self._checked_id = latest_id
 
 
 def key_batches(
     state: TableState, bucket: BucketId, file: DataFileMeta
 ) -> Iterator[pa.RecordBatch]:
-    """The keys of a file, as it has them."""
+    """Yield the keys of a file, in file order."""
     with state.opened(bucket, file, ()) as data:
         yield from data.batches()

@@ -46,7 +46,7 @@ def test_who_lost_its_name_is_told_so_whatever_number_it_gives(
     assert table.scan().to_arrow()["a"].to_pylist() == [2]
     again = new.write({"id": [1], "a": [2]}, 2, barrier=10, digest="of 2")
     assert not again.committed
-    with pytest.raises(wt.InvalidError, match=r"commit 1 of the user 'w'.*Go on above it"):
+    with pytest.raises(wt.InvalidError, match=r"commit 1 of the user 'w'.*Continue above it"):
         new.write({"id": [1], "a": [1]}, 1, barrier=10, digest="of another one")
 
 

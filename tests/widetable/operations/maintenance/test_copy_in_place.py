@@ -142,7 +142,7 @@ def test_in_its_place_of_two_who_make_a_table_one_wins(tmp_path: Path) -> None:
     assert rows_of(catalog.copy_table("db.t", "db.w")) == EXPECTED
     assert seen == [{}], "others see a table that is empty yet"
     storage.run_before("publish", write, "db.db/v/snapshot/snapshot-1")
-    with pytest.raises(wt.ConflictError, match="which somebody else has committed"):
+    with pytest.raises(wt.ConflictError, match="which another process has committed"):
         catalog.copy_table("db.t", "db.v")
     assert rows_of(late.table("db.v")) == {7: "mine"}
     assert rows_of(table) == EXPECTED
