@@ -1,11 +1,10 @@
-"""A rolling writer that gathers and encodes in a thread of its own, so that merging goes on meanwhile.
+"""A rolling writer that gathers and encodes rows in its own thread, so that merging continues meanwhile.
 
-In: what gives row batches in key order; out: what `RollingWriter` gives. An error of the thread is raised by the next
-call. Not thread-safe: one caller owns it.
+In: iterators of row batches in key order; out: the result of `RollingWriter`. The next call raises an error of the
+thread. Not thread-safe: one caller owns it.
 
-Memory: what rows are gathered from, of the key range at work and of the one that the caller
-makes meanwhile; and a batch of what is gathered. The caller waits when it hands a range over, so
-merging is one key range ahead of the disk.
+Memory: the source rows of the key range that is being written and of the one that the caller prepares meanwhile, and
+one gathered batch. The caller waits when it passes a range on, so merging is one key range ahead of the disk.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ T = TypeVar("T")
 
 
 class BackgroundWriter:
-    """Use: `write` any number of times, then `finish`, or `abort`. No thread is left after either."""
+    """Writes in a thread: call `write` any number of times, then `finish` or `abort`. Both end the thread."""
 
     def __init__(self, writer: RollingWriter, name: str) -> None:
         self._writer = writer
@@ -32,8 +31,9 @@ class BackgroundWriter:
         self._is_aborted = False
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> None:
-        """Hand over rows whose keys come after all before, each batch to be gathered when the one before is written.
-        Waits for what is at work.
+        """Write rows whose keys follow all earlier ones; each batch is gathered when the one before is written.
+
+        Waits for the last call's rows.
         """
         self._wait()
         self._hand_over(lambda: self._write_all(batches))
@@ -54,18 +54,17 @@ class BackgroundWriter:
             if row_batch is None:
                 return
             self._writer.write(row_batch)
-            del row_batch  # before the next one comes
+            del row_batch  # before the next one is gathered
 
     def finish(self) -> tuple[DataFileMeta, ...]:
-        """Close the last file; the metadata of all, in key order."""
+        """Close the last file; return the metadata of all files, in key order."""
         self._wait()
         return self._hand_over(self._writer.finish).result()
 
     def abort(self) -> None:
-        """Delete all files. Only while no commit of them was tried.
+        """Delete all files. Allowed only before a commit of them was tried.
 
-        Raises no error of the task at work. It is waited for, so that no file is written behind
-        the deletion.
+        Waits for the running task, so that it writes no file after the deletion, and ignores its error.
         """
         self._is_aborted = True
         if self._at_work is not None:

@@ -1,32 +1,31 @@
-"""Carries out a compaction of one bucket: moves files that may stay as they are, merges the others. Never commits.
+"""Carries out a compaction of one bucket: moves files that can stay unchanged, merges the others. Never commits.
 
 In: the steps of `bucket_plan`; out: a CommitMessage with the files before and after.
 Source: Paimon `MergeTreeCompactTask`; format.md section 9, with docs/decisions/0002 for deletes and partial merges.
 
     section of several runs            merged
-    section of one run, per file       moved when it has reached the target size and may lie there (`_may_move`),
+    section of one run, per file       moved if it has reached the target size and may be moved (`_may_move`),
                                        else rewritten together with its neighbours
-    a single file by itself            moved when it may lie there
+    a single file by itself            moved if it may be moved
 
-Where a step emits changes, files below its `known_level` are always merged, with the rows that readers have seen of
-their keys: those of the step, and those further below, which `key_lookup` finds by key. What `merge.changelog` makes of
-both goes into changelog files of the same message.
+If a step emits changes, files at levels < its `known_level` are always merged, with the rows of their keys that readers
+have seen: those of the step, and older ones, which `key_lookup` finds by key. `merge.changelog` makes the changes from
+both, which are written to changelog files of the same message.
 
-A moved file changes its level only. Files whose deletes must go and files that do not say how many deletes they have
-are always rewritten: above level 0 their count is exact (traps T1, T2). A new file has the columns that any file has
-whose rows may come into it, and no others (0059): a column that nobody wrote is in no array and in no file. With
+A moved file changes only its level. Files whose deletes must be dropped and files that do not record their number of
+deletes are always rewritten: above level 0 the count is exact (traps T1, T2). A new file has the columns of all files
+whose rows it may contain, and no others (0059): a column that was never written is in no array and in no file. With
 `widetable.level0-columns=all` files have all columns at all levels, and narrow ones are rewritten.
 
-Merging streams, with row batches of all runs together within `write-buffer-size`, so a bucket may be larger than
-memory. Raises what reading and writing data files raises; new files are removed then.
+Merging streams: the row batches of all runs together stay within `write-buffer-size`, so a bucket may be larger than
+memory. Raises the errors of reading and writing data files; new files are removed then.
 
-Nothing that is live is changed or deleted here. Who dies meanwhile leaves files that nobody
-names (orphans); who commits the message makes all of it seen at once: files gone, files new,
-changelog. Three threads share a merge:
+No live file is changed or deleted here. A process that dies leaves unreferenced files (orphans). The commit of the
+message publishes all at once: deleted files, new files, changelog. Three threads share a merge:
 
-    this one   reads, orders and plans a key range, and what of it goes into the changelog   ─►  the next range
+    this one   reads, orders and plans a key range and its changelog rows   ─►  the next range
     data       gathers the range before, encodes it, uploads
-    changelog  the same with the changelog rows
+    changelog  does the same with the changelog rows
 """
 
 from __future__ import annotations
@@ -72,13 +71,13 @@ _log = logging.getLogger("widetable")
 
 # The merge holds several batches of each run, and the writer a row group.
 _BATCHES_PER_BUDGET: Final = 6
-# A changed row is in the changelog before and after.
+# The changelog has a changed row as it was before and as it is after.
 _ROWS_OF_CHANGES: Final = 2
-# Of keys that are looked up: ordering them takes several times as much.
+# The size of a batch of keys to look up: ordering them takes several times as much.
 _KEY_BYTES: Final = 2 << 20
 
 
-# Called with how many rows of level 0 are done, by the share of the work that is.
+# Called with a number of rows of level 0, in proportion to the work that was done since the last call.
 RowsDone: TypeAlias = Callable[[float], None]
 
 
@@ -90,12 +89,11 @@ def compact_bucket(
     caches: Caches | None = None,
     rows_done: RowsDone | None = None,
 ) -> CommitMessage:
-    """Carry out the plan. The message is empty when nothing had to be done.
+    """Carry out the plan; return the message for the commit, empty if nothing had to be done.
 
-    total_buckets: of the partition, for the message. plan: of files that were live a moment
-    ago; that they still are, the commit finds out. caches: where rows are looked up, and caches
-    of new files are built. Rows are too old by this machine's clock. rows_done: of
-    `bucket_plan.new_rows`, while it goes on.
+    total_buckets: of the partition, for the message. plan: for files that were live a moment ago; the commit checks
+    that they still are. caches: for row lookups; caches of new files are added. rows_done: reports progress in the rows
+    of `bucket_plan.new_rows`. Rows expire by this machine's clock.
     """
     prefer_system_pool()
     task = _Task(state, bucket, caches, rows_done)
@@ -118,9 +116,8 @@ def compact_bucket(
 
 
 class _Task:
-    """One compaction while it runs. before, after, changelog: files of the message; written: those that are new;
-    marked: files that stay, with their new deletion vectors. A file that only moves is in
-    before and after by one name.
+    """One running compaction. before, after, changelog: files of the message. written: the new ones. marked: files that
+    stay, with their new deletion vectors. A file that only moves is in before and after under one name.
     """
 
     def __init__(
@@ -144,13 +141,13 @@ class _Task:
         self._expiry = record_expiry(state.schema, now_millis() // 1000)
 
     def run(self, step: Move) -> None:
-        """Group by group in key order. A plain Move leaves files that may not be moved where they are."""
+        """Carry out a step, group by group in key order. A plain Move leaves files that may not be moved."""
         if isinstance(step, Merge) and step.expiry is Expiry.ONLY and not self._has_old(step.files):
             return
         if isinstance(step, MergeWithChangelog) and step.repairs:
             _log.info(
                 "bucket %d of %s: files above level 0 were compacted without a lookup changelog; all its rows are "
-                "merged once before the changelog goes on",
+                "merged once before the changelog continues",
                 self._bucket.number,
                 self._state.paths.root,
             )
@@ -163,8 +160,9 @@ class _Task:
             self._mark(step)
 
     def _groups(self, step: Move) -> Iterator[tuple[Sequence[Section], bool]]:
-        """Neighbours that are rewritten together, so that small files become one, and whether they are one file that
-        moves instead. A file that stays as it is ends a group, for a new file must not reach over it.
+        """Yield groups of neighbours to rewrite together, so that small files become one; True: a file that moves.
+
+        An unchanged file ends a group, as the key range of a new file must not span it.
         """
         target_file_size_bytes = self._state.options.get(opt.TARGET_FILE_SIZE)
         pending: list[Section] = []
@@ -184,7 +182,7 @@ class _Task:
         yield pending, self._is_movable(step, pending)
 
     def _mark(self, step: MergeWithChangelog) -> None:
-        """Vectors below the step for the keys that came from level 0, whatever became of them."""
+        """Mark the older rows of all keys from level 0 as deleted, whatever the merge made of these keys."""
         new = [SortedRun(0, (file,)) for file in step.files if file.level < step.known_level]
         below = [run for runs in step.before for run in runs]
         keys = partial(self._keys, new, merge_bytes(self._state.options))
@@ -194,12 +192,12 @@ class _Task:
         discard_files(self._state, self._bucket, self._written)
 
     def _is_movable(self, step: Move, group: Sequence[Section]) -> bool:
-        """Whether the group is one file that may lie at the step's level as it is."""
+        """Return whether the group is one file that may move to the step's level unchanged."""
         files = [file for section in group for file in section.files]
         return isinstance(step, Merge) and len(files) == 1 and self._may_move(step, files[0])
 
     def _may_move(self, step: Move, file: DataFileMeta) -> bool:
-        """Whether the file may lie at the step's level as it is."""
+        """Return whether the file may move to the step's level unchanged."""
         if file not in step.movable or (
             self._state.has_wide_files and not self._is_full_width(file)
         ):
@@ -208,7 +206,7 @@ class _Task:
         return is_kept or not self._has_old((file,))
 
     def _has_old(self, files: Sequence[DataFileMeta]) -> bool:
-        """Whether of these files, merged, any row is too old; reads what says so."""
+        """Return whether any merged row of these files has expired; reads the column that decides it."""
         if self._expiry is None:
             return False
         schema, engine = self._state.schema, self._state.engine
@@ -241,16 +239,16 @@ class _Task:
             self.after.append(upgrade(file, level))
 
     def _is_full_width(self, file: DataFileMeta) -> bool:
-        """Whether the file has all columns of its own schema that the table still has; reads its footer."""
+        """Return whether the file has all columns of its own schema that the table still has; reads its footer."""
         file_schema = self._state.schema_of(file.schema_id)
         with self._state.opened(self._bucket, file) as data:
             present = set(data.columns)
         fields = self._state.schema.fields
-        held = (f.name for f in fields if file_column(f, file_schema) is not None)
-        return present.issuperset(held)
+        required = (f.name for f in fields if file_column(f, file_schema) is not None)
+        return present.issuperset(required)
 
     def _merge(self, step: Merge, merged: Sequence[Section]) -> None:
-        """Both writers finish, or both remove what they wrote."""
+        """Merge the sections; the data and changelog writers both finish, or both delete their files."""
         self._weight = _weight(merged)
         columns = self._columns(step, merged)
         data = BackgroundWriter(self._writer(step.level, columns, FILE_SOURCE_COMPACT), "data")
@@ -258,7 +256,7 @@ class _Task:
             self._writer(step.level, columns, FILE_SOURCE_APPEND, is_changelog=True), "changelog"
         )
         emits = isinstance(step, MergeWithChangelog) and step.emits
-        # Writers have emitted their records; nobody else says that a row went.
+        # With `input` writers emit their own records; only a compaction can emit that a row expired.
         producer = self._state.options.get(opt.CHANGELOG_PRODUCER)
         emits_expired = producer == "input" and step.expiry is not Expiry.NONE
         with_number = partial(_with_number, step.sequence_number)
@@ -271,7 +269,7 @@ class _Task:
                         changelog.write(merged_range.changes())
                     elif emits_expired and merged_range.expired_rows:
                         changelog.write(merged_range.expired())
-                    # Runs whose rows were looked up only come first.
+                    # Runs whose rows were only looked up come first.
                     self._count(int(merged_range.run_rows[-len(section.runs) :].sum()))
             new_files, new_changelog = data.finish(), changelog.finish()
         except BaseException:
@@ -288,17 +286,17 @@ class _Task:
             self._rows_done(rows * self._weight)
 
     def _columns(self, step: Merge, merged: Sequence[Section]) -> Sequence[str]:
-        """What the new files have. A column may be in the last file alone, so all are asked before the first row."""
+        """Return the columns of the new files. Only the last file may have a column, so all are read before any row."""
         if self._state.has_wide_files:
             return self._state.schema.names
         before = step.before if isinstance(step, MergeWithChangelog) else ()
         files = [file for section in merged for file in section.files]
         files += [file for runs in before for run in runs for file in run.files]
         opener = RowsOpener(self._state, self._bucket, self._state.schema.names, self._caches)
-        held: set[str] = set()
+        present: set[str] = set()
         for file in files:
-            held.update(opener.columns_of(file))
-        return in_schema_order(self._state.schema, held)
+            present.update(opener.columns_of(file))
+        return in_schema_order(self._state.schema, present)
 
     def _writer(
         self,
@@ -319,28 +317,27 @@ class _Task:
         )
 
     def _merged(self, step: Merge, section: Section) -> Iterator[Merged]:
-        """The merged rows of a section, and what they change for readers. No run is new when nothing is emitted.
+        """Yield the merged rows of a section, and their changes for readers. No run is new if no changes are emitted.
 
-        Runs in the order of `merge_with_changes`: looked up ones (below the pick, so oldest),
-        known ones of the section, new ones. With known_level 1 new is level 0; with that of the
-        base, all that lies above it.
+        The runs are in the order of `merge_with_changes`: looked-up ones (the oldest, not in the pick), known ones of
+        the section, new ones. With known_level 1 only level 0 is new; with that of the base, all newer levels are.
         """
         batch_bytes = merge_bytes(self._state.options)
         if isinstance(step, MergeWithChangelog) and step.emits:
-            batch_bytes //= _ROWS_OF_CHANGES  # they wait beside the rows themselves
+            batch_bytes //= _ROWS_OF_CHANGES  # changes are held beside the rows themselves
         known_level = step.known_level if isinstance(step, MergeWithChangelog) else 0
         new = [run for run in section.runs if run.level < known_level]
         before = step.before if isinstance(step, MergeWithChangelog) and new else ()
         staying_runs = len(before)
-        # Rows that are looked up are as wide as those of the widest run that may have them.
+        # Looked-up rows count as wide as those of the widest run that may have them.
         widest = [max(runs, key=row_width) for runs in before]
         shares = read_shares([*widest, *section.runs], batch_bytes)
         looked_up = zip(before, shares[:staying_runs], strict=True)
-        known = [self._looked_up(runs, new, share) for runs, share in looked_up]
+        seen = [self._older_rows(runs, new, share) for runs, share in looked_up]
         of_section = list(zip(section.runs, shares[staying_runs:], strict=True))
-        known += [self._input(run, share) for run, share in of_section if run.level >= known_level]
+        seen += [self._input(run, share) for run, share in of_section if run.level >= known_level]
         return merge_with_changes(
-            known,
+            seen,
             [self._input(run, share) for run, share in of_section if run.level < known_level],
             self._state.schema,
             self._state.engine,
@@ -352,10 +349,10 @@ class _Task:
             budget_bytes=self._state.options.get(opt.WRITE_BUFFER_SIZE),
         )
 
-    def _looked_up(
+    def _older_rows(
         self, runs: Sequence[SortedRun], new: Sequence[SortedRun], batch_bytes: int
     ) -> Iterator[pa.RecordBatch]:
-        """What these runs, newest first, have of the keys in the new ones: a sorted run itself."""
+        """Yield the rows in these runs, newest first, of the keys in the new runs; they form a sorted run."""
         return find_rows(
             self._state,
             self._bucket,
@@ -368,7 +365,7 @@ class _Task:
         )
 
     def _keys(self, runs: Sequence[SortedRun], batch_bytes: int) -> Iterator[pa.RecordBatch]:
-        """The keys of these runs in order, each once. Any engine that keeps deletes gives them."""
+        """Yield the distinct keys of these runs in order. Any engine that keeps deletes gives them."""
         key = self._state.schema.trimmed_primary_key
         merged = merge_runs(
             [self._rows(run, batch_bytes // len(runs), key) for run in runs],
@@ -381,7 +378,7 @@ class _Task:
         return (rows.select(list(key)) for rows in merged)
 
     def _input(self, run: SortedRun, batch_bytes: int) -> Iterator[pa.RecordBatch]:
-        """The rows of a run that is merged."""
+        """Yield the rows of a run that is merged, and count them."""
         for rows in self._rows(run, batch_bytes):
             self._count(rows.num_rows)
             yield rows
@@ -389,7 +386,7 @@ class _Task:
     def _rows(
         self, run: SortedRun, batch_bytes: int, columns: Sequence[str] | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """A sorted run's row batches; each file is open only while it is read."""
+        """Yield a sorted run's row batches; each file is open only while it is read."""
         names = self._state.schema.names if columns is None else columns
         opener = RowsOpener(self._state, self._bucket, names, self._caches)
         for file in run.files:
@@ -397,8 +394,10 @@ class _Task:
 
 
 def _weight(merged: Sequence[Section]) -> float:
-    """Of a row, in rows of level 0. Each counts when it is read and again when it is merged: the first rows of all
-    files are read before any is merged. Those of older levels are work as others are.
+    """Return the weight of a row in progress reports, in rows of level 0.
+
+    A row counts when it is read and again when it is merged, as the first rows of all files are read before any is
+    merged. Rows of older levels count, too.
     """
     runs = [run for section in merged for run in section.runs]
     new_rows = sum(run.rows for run in runs if run.level == 0)
@@ -406,7 +405,7 @@ def _weight(merged: Sequence[Section]) -> float:
 
 
 def _with_number(number: int | None, rows: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows with one sequence number; None: with their own."""
+    """Return the rows with this sequence number; None: with their own."""
     if number is None:
         return rows
     at = rows.schema.get_field_index(SEQUENCE_NUMBER)
@@ -415,5 +414,5 @@ def _with_number(number: int | None, rows: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def merge_bytes(options: TableOptions) -> int:
-    """What the heads of all runs may take so that merging stays within `write-buffer-size`."""
+    """Return the bytes of batches that all runs may hold, so that merging stays within `write-buffer-size`."""
     return max(LEAST_BYTES, options.get(opt.WRITE_BUFFER_SIZE) // _BATCHES_PER_BUDGET)

@@ -1,17 +1,18 @@
-"""How many files of level 0 one compaction takes: as many as can be open side by side within `write-buffer-size`.
+"""The fan-in of a compaction: it takes as many files of level 0 as can be open at once within `write-buffer-size`.
 
-A merge has a reader open for each of its runs, and a reader holds what it has read of a row group: the chunks as they
-are stored, a decoded page of each, a batch. Five hundred files of two megabytes, of as many writers, took two gigabytes
-so. Files that are left are the newest: a compaction of the others is one that ran before these were committed, which
-is right for every engine and producer. Who carries compactions out goes on with them. Pure. Raises nothing.
+A merge has an open reader for each of its runs, and a reader holds a part of a row group in memory: the stored chunks,
+a decoded page of each, a batch. So five hundred files of two megabytes, of as many writers, took two gigabytes. The
+newest files are left: the result is that of a compaction before these were committed, which is right for every engine
+and producer. The next compaction takes them. Pure. Raises nothing.
 
     write-buffer-size 256 MiB, files of 2 MiB at level 0      42 of them, the oldest
-    files of 100 MiB                                          16: fewer would rewrite what lies below too often
+    files of 100 MiB                                          16: fewer would rewrite lower levels too often
 
-The files of one commit stay together: a key may have records in several of them (docs/decisions/0003), and readers of
-changes would be shown half of a commit. Which files are of one commit is seen by their numbers, which follow each other
-closely (`write.sequence`), where those of two commits are as far apart as their beginnings in nanoseconds. Commits that
-begin within some milliseconds of each other so count as one, and so do all of a client that counts its rows.
+The files of one commit stay together: a key may have records in several of them (docs/decisions/0003), and otherwise
+readers of changes would see half of a commit. The sequence numbers show which files are of one commit: within a commit
+they follow each other closely (`write.sequence`), while those of two commits are as far apart as their beginnings in
+nanoseconds. So commits that begin within a few milliseconds count as one, as do all commits of a client that counts its
+rows.
 
     numbers    10..90  95..99  |  60,000,000..60,000,400      cut here at the earliest
 """
@@ -30,28 +31,28 @@ from widetable.schema import options as opt
 from widetable.schema.options import TableOptions
 from widetable.write.sequence import BLOCK_BITS
 
-# Of a byte of a file, as long as it is read as one row group: stored, decoded, and in a batch.
+# Bytes in memory for each byte of a file that is read as one row group: stored, decoded, and in a batch.
 _HELD_PER_BYTE: Final = 3
 _LARGEST_BYTES: Final = 2 * ROW_GROUP_BYTES
 _LEAST_FILES: Final = 16
-# Further apart are numbers of two commits: some 17 ms. Of one commit 15 tasks that lie between two others may have no
-# row for a bucket.
+# Numbers further apart than this (about 17 ms) are of two commits. Within one commit, 15 tasks between two others may
+# have no row for a bucket.
 _APART: Final = 1 << (BLOCK_BITS + 4)
 
 
 def taken_at_once(files: Sequence[DataFileMeta], options: TableOptions) -> tuple[DataFileMeta, ...]:
-    """The files of a bucket without the newest of level 0 that are too many. All of them where they fit."""
+    """Return the files of a bucket without the newest ones of level 0 that do not fit; all of them if they fit."""
     fresh = sorted((file for file in files if file.level == 0), key=level0_age)
-    held = [min(_HELD_PER_BYTE * file.file_size, _LARGEST_BYTES) for file in fresh]
-    fitting = bisect_right([*accumulate(held)], options.get(opt.WRITE_BUFFER_SIZE))
+    memory_bytes = [min(_HELD_PER_BYTE * file.file_size, _LARGEST_BYTES) for file in fresh]
+    fitting = bisect_right([*accumulate(memory_bytes)], options.get(opt.WRITE_BUFFER_SIZE))
     if fitting == len(fresh):
         return tuple(files)
     later = frozenset(file.file_name for file in fresh[_cut(fresh, max(fitting, _LEAST_FILES)) :])
     return tuple(file for file in files if file.file_name not in later)
 
 
-def _cut(fresh: Sequence[DataFileMeta], wanted: int) -> int:
-    """How many are taken: as many as wanted, or fewer, or else more, lest a commit be divided."""
+def _cut(fresh: Sequence[DataFileMeta], target: int) -> int:
+    """Return how many files to take: at most `target` so that no commit is divided, or else more."""
     highest = [*accumulate((file.max_sequence_number for file in fresh), max)]
     lowest = [*accumulate((file.min_sequence_number for file in reversed(fresh)), min)][::-1]
     begins = [
@@ -59,7 +60,7 @@ def _cut(fresh: Sequence[DataFileMeta], wanted: int) -> int:
         for place in range(_LEAST_FILES, len(fresh))
         if lowest[place] - highest[place - 1] > _APART
     ]
-    place = bisect_right(begins, wanted)
+    place = bisect_right(begins, target)
     if place:
         return begins[place - 1]
     return begins[0] if begins else len(fresh)

@@ -1,12 +1,12 @@
-"""Rows of one data file by key: the contract between who looks rows up and who knows where they lie.
+"""Rows of one data file by key: the protocols between lookups and the sources of rows.
 
-A `FileRows` answers for one immutable data file; `Caches` are the local copies of data files that answer without
-reading the file again. This module has the protocols only: `parquet_rows` answers from the file itself,
-widetable_lookup from caches on the local disk.
+A `FileRows` finds rows in one immutable data file; `Caches` are local copies of data files in which rows are found
+without reading the file again. This module has the protocols only: `parquet_rows` implements them for the file itself,
+widetable_lookup for caches on the local disk.
 
-A *key batch* is a `pa.RecordBatch` of the trimmed primary key columns, in that order, by the table's names and types,
-in key order, each key once; or of its leading columns only, which asks for all rows that have them. What comes back
-are row batches (ARCHITECTURE.md) in the current schema, in key order.
+A *key batch* is a `pa.RecordBatch` of the trimmed primary key columns, in that order, with the table's names and types,
+in key order, each key once. It may have only leading key columns: then all rows with these values match. The result
+consists of row batches (ARCHITECTURE.md) in the current schema, in key order.
 
     key batch    1 4 7 9      file    1 7 7 8 (7 twice: of another writer)     hits    0 2 2     rows    1 7 7
     leading      (1) (7)      file    (1,a) (1,b) (7,a)                        hits    0 0 1     rows    all three
@@ -29,8 +29,8 @@ __all__ = ["CacheWriter", "CachedFile", "Caches", "FileRows", "Found"]
 
 
 class Found(NamedTuple):
-    """hits int64[h], ascending: which keys of the batch the file has, with leading columns once for each row; rows:
-    these h rows, retractions too.
+    """The rows of a key batch in a file. hits int64[h], ascending: the indices of the keys that the file has, with
+    leading columns once for each row. rows: these h rows, including retractions.
     """
 
     hits: npt.NDArray[np.int64]
@@ -38,29 +38,29 @@ class Found(NamedTuple):
 
 
 class FileRows(Protocol):
-    """One data file. Key batches of successive calls ascend: an implementation may read the file front to back once."""
+    """The rows of one data file. Key batches ascend from call to call, so an implementation may read forward only."""
 
     @property
     def answers_in_any_order(self) -> bool:
-        """Whether keys that do not ascend from call to call cost no more."""
+        """Whether keys that do not ascend from call to call have no extra cost."""
 
     def find(self, keys: pa.RecordBatch) -> Found:
-        """The rows of these keys, with the columns that it was opened for as far as the file has them."""
+        """Return the rows of these keys, with the requested columns that the file has."""
 
     def close(self) -> None:
-        """Let go of what is open. May be called more than once."""
+        """Close the file. May be called more than once."""
 
 
 class CachedFile(FileRows, Protocol):
-    """One data file, from its cache."""
+    """The rows of one data file, from its cache."""
 
     @property
     def columns(self) -> Sequence[str]:
-        """The table columns that it has, of those that it was opened for, in table order."""
+        """The requested columns that the file has, in table order."""
 
     def batches(self, batch_bytes: int) -> Iterator[pa.RecordBatch]:
-        """All rows in file order, with the columns that it was opened for, about batch_bytes at once. They may lie
-        in the mapped cache: they stay valid after `close`, and keep it mapped.
+        """Yield all rows in file order, with the requested columns, about batch_bytes at once. They may refer to the
+        mapped cache: they stay valid after `close`, and keep it mapped.
         """
 
 
@@ -70,9 +70,9 @@ class Caches(CacheWriters, Protocol):
     def open(
         self, table: TableState, path: str, file: DataFileMeta, columns: Sequence[str]
     ) -> CachedFile | None:
-        """The cache of a file, None when there is none (or it is damaged, and removed then). path: of the data file."""
+        """Open the cache of a file; None if there is none (a damaged one is removed). path: of the data file."""
 
     def forget(self, table: TableState, paths: Iterable[str]) -> None:
-        """Let go of the caches of data files that compaction has replaced: hardly anybody asks for them again, and
-        every new cache is weighed against all that are there. Who has one open goes on reading it.
+        """Drop the caches of data files that a compaction has replaced: they are rarely used again, and every new cache
+        competes with the existing ones for space. A reader that has one open can still read it.
         """

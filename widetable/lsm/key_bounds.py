@@ -1,11 +1,11 @@
-"""Key ranges of files and row groups, and which keys of a batch may lie in each of them.
+"""Key ranges of files and row groups, and the keys of a batch that may be in each of them.
 
 Source: format.md section 4 (`min_key`, `max_key`) and Parquet's statistics. Values only, no I/O. In: smallest and
-largest key of each range; a bound that nobody knows leaves out nothing. Out: slices of key batches. Raises DamagedError
-for a `min_key` or `max_key` that does not decode.
+largest key of each range; an unknown bound excludes no key. Out: slices of key batches. Raises DamagedError for a
+`min_key` or `max_key` that does not decode.
 
     ranges   10..19   20..29   unknown          keys   5 12 19 25 40
-    starts    1        3        0               keys 1 : 3 (12 and 19) may lie in the first, 3 : 4 in the second,
+    starts    1        3        0               keys 1 : 3 (12 and 19) may be in the first, 3 : 4 in the second,
     ends      3        4        5               all of them in the third
 """
 
@@ -29,7 +29,7 @@ from widetable.schema.types import DataType
 
 
 class Share(NamedTuple):
-    """The keys that the range at `place` may have: those of the key batch from `start` on."""
+    """The keys that the range with the index `place` may have: a slice of the key batch from `start` on."""
 
     place: int
     start: int
@@ -38,15 +38,15 @@ class Share(NamedTuple):
 
 @dataclass(frozen=True)
 class KeyBounds:
-    """lower, upper: one array per column of the trimmed key, one row per range; null where a bound is not known."""
+    """The bounds of ranges. lower, upper: one array per column of the trimmed key, one row per range; null: unknown."""
 
     lower: tuple[pa.Array, ...]
     upper: tuple[pa.Array, ...]
 
     def shares(self, keys: pa.RecordBatch) -> list[Share]:
-        """Of the ranges, in order, that may have some of the keys of a key batch; of one of leading columns too.
+        """Return the shares of the ranges, in order, that may have keys of a key batch (also of leading columns only).
 
-        Where columns are bounded each by itself (row groups), a key may be in the share and yet outside.
+        If columns are bounded separately (row groups), a share may include a key outside of its range.
         """
         starts, ends = slices_in_ranges(
             keys.columns, self.lower[: keys.num_columns], self.upper[: keys.num_columns]
@@ -59,7 +59,7 @@ class KeyBounds:
 
 
 def bounds_of_files(files: Sequence[DataFileMeta], schema: TableSchema) -> KeyBounds:
-    """The exact ranges of files."""
+    """Return the exact key ranges of files."""
     types = key_types(schema)
     lower = (decode_row(file.min_key, types, f"_MIN_KEY of {file.file_name}") for file in files)
     upper = (decode_row(file.max_key, types, f"_MAX_KEY of {file.file_name}") for file in files)
@@ -67,7 +67,7 @@ def bounds_of_files(files: Sequence[DataFileMeta], schema: TableSchema) -> KeyBo
 
 
 def bounds_of_row_groups(groups: Sequence[KeyRange], schema: TableSchema) -> KeyBounds:
-    """Ranges that hold those of row groups."""
+    """Return ranges that contain the keys of row groups."""
     types = key_types(schema)
     lower, upper = (group.minima for group in groups), (group.maxima for group in groups)
     return KeyBounds(_columns(lower, types), _columns(upper, types))

@@ -1,17 +1,16 @@
-"""The newest row of each key in sorted runs: newest run first, and only the misses go on to the next.
+"""Finds the newest row of each key in sorted runs: the newest run is searched first, the next one only for the misses.
 
-In: runs of one bucket, newest first, and key batches in key order; out: row batches in key order, one row per key at
-most, retractions too. They have the columns asked for and the key, as far as a file with rows of the batch has them.
-Memory: one key batch and its rows (a large batch is worked off in pieces), and what an open file holds (parquet_rows).
+In: runs of one bucket, newest first, and key batches in key order; out: row batches in key order, at most one row per
+key, including retractions. They have the key and the requested columns that a file with rows of the batch has.
+Memory: one key batch and its rows (a large batch is processed in pieces), and that of the open files (parquet_rows).
 
     keys            1  4  7  9
-    newest run      1     7            4 and 9 go on
-    next one           4'              9 goes on; its 1 and 7, older rows, are not even asked for
+    newest run      1     7            4 and 9 are searched in the next run
+    next one           4'              9 is not found; its older rows of 1 and 7 are not searched for
     rows            1  4' 7
 
-That the newest run alone may answer for a key is the caller's knowledge
-(`MergeWithChangelog.before`, decision 0008). Raises what reading data files raises, and
-DamagedError for a run whose files overlap.
+The caller must know that the newest run that has a key decides its row (`MergeWithChangelog.before`, decision 0008).
+Raises the errors of reading data files, and DamagedError for a run whose files overlap.
 """
 
 from __future__ import annotations
@@ -51,12 +50,12 @@ def find_rows(
     piece_bytes: int,
     expected_keys: int = 0,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of the keys, as the module text says.
+    """Yield the rows of the keys, as the module docstring describes.
 
-    keys: key batches (lsm.file_rows) that ascend, also from one to the next.
-    columns: table columns wanted, any. expected_keys: about how many keys there will be, 0 when nobody knows; it
-    decides whether a cache is worth building. piece_bytes: so much do the rows take that are found at once. Lazy: files
-    are opened when keys come to them, and closed when the result ends or is let go.
+    keys: key batches (lsm.file_rows) that ascend, also from batch to batch. columns: requested table columns.
+    expected_keys: the approximate number of keys, 0 if it is not known; it decides whether a cache is worth building.
+    piece_bytes: approximate size of the rows of a piece. Lazy: files are opened when keys reach them, and closed when
+    the iterator ends or is closed.
     """
     schema = table.schema
     with contextlib.closing(OpenFiles(RowsOpener(table, bucket, columns, caches))) as files:
@@ -71,7 +70,7 @@ def find_rows(
 
 
 def key_pieces(keys: pa.RecordBatch, budget: RowBudget) -> Iterator[pa.RecordBatch]:
-    """A key batch in pieces, as many keys in each as the budget says when it is asked for."""
+    """Yield a key batch in pieces; the budget decides the size of each when it is requested."""
     start = 0
     while start < keys.num_rows:
         piece = keys.slice(start, budget.rows)
@@ -82,7 +81,7 @@ def key_pieces(keys: pa.RecordBatch, budget: RowBudget) -> Iterator[pa.RecordBat
 def _newest_rows(
     runs: Sequence[RunRows], keys: pa.RecordBatch, expected_keys: int, schema: TableSchema
 ) -> pa.RecordBatch:
-    """The rows of one key batch, all at once; in order of the keys."""
+    """Return the rows of one key batch, in order of the keys."""
     hits: list[Positions] = []
     batches: list[pa.RecordBatch] = []
     numbers = np.arange(keys.num_rows)
@@ -90,21 +89,21 @@ def _newest_rows(
         if not len(numbers):
             break
         missed = np.ones(len(numbers), np.bool_)
-        for found in run.find(keys, expected_keys):
-            hits.append(numbers[found.hits])
-            batches.append(found.rows)
-            missed[found.hits] = False
+        for part in run.find(keys, expected_keys):
+            hits.append(numbers[part.hits])
+            batches.append(part.rows)
+            missed[part.hits] = False
         if not missed.all():
             rest = np.flatnonzero(missed)
             keys, numbers = keys.take(pa.array(rest)), numbers[rest]
-    held = {name for batch in batches for name in batch.schema.names}
-    names = held.difference(field.name for field in SYSTEM_FIELDS)
-    both = row_batch_schema(schema, names or schema.trimmed_primary_key)
-    return _by_key(hits, joined([project(batch, both) for batch in batches], both))
+    present = {name for batch in batches for name in batch.schema.names}
+    names = present.difference(field.name for field in SYSTEM_FIELDS)
+    common = row_batch_schema(schema, names or schema.trimmed_primary_key)
+    return _by_key(hits, joined([project(batch, common) for batch in batches], common))
 
 
 def _by_key(hits: Sequence[Positions], rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Rows of several files in the order of their keys, and of rows of one key only the last."""
+    """Return rows of several files in key order; of several rows of a key only the last one."""
     numbers = np.concatenate(hits) if hits else np.empty(0, np.int64)
     if np.all(np.diff(numbers) > 0):
         return rows

@@ -6,11 +6,10 @@ next commits may wait. So the levels are divided (`division_of`):
     level 0        [ ][ ]            a commit's files
     1 .. 3         ▄  ▄  ▄           commit levels: small merges, done before the commit returns
     ───────────────────────────────
-    4 .. bottom    ██ ████ ███████   old levels: from `rest_trigger` runs on compacted behind commits; one level more
-                                     than that, so that commits find a free one while this goes on
+    4 .. bottom    ██ ████ ███████   old levels: compacted after commits from `rest_trigger` runs on; there is one
+                                     level more than that, so that commits find a free one meanwhile
 
-Neither side touches a file of the other, so both may run at once (docs/decisions/0011). With
-the trigger 5:
+Neither side touches a file of the other, so both may run at once (docs/decisions/0011). With the trigger 5:
 
     num-levels        2      4      6      8      10 (default)   14
     commit levels     1      1      1      1      1 .. 3         1 .. 3
@@ -31,18 +30,18 @@ from widetable.lsm.sorted_run import SortedRun, level0_age
 from widetable.schema import options as opt
 from widetable.schema.options import TableOptions
 
-# So many commits fit beside a rewriting of the old levels. Paimon too lets writers go on for three runs above the
+# How many commits fit beside a rewrite of the old levels. Paimon also lets writers continue for three runs above the
 # trigger (`num-sorted-run.stop-trigger`).
 _MOST_COMMIT_LEVELS: Final = 3
-# A level is an int of manifests; who never wants to compact sets the trigger to the largest one.
+# A level is an int in manifests; users who never want to compact set the trigger to the largest one.
 _MOST_LEVELS: Final = 2**31 - 1
-# With fewer runs the base would be rewritten behind every commit.
+# With fewer runs the base would be rewritten after every commit.
 _LEAST_REST_TRIGGER: Final = 2
 
 
 @dataclass(frozen=True)
 class Levels:
-    """Live files of one bucket. num_levels counts level 0, so the bottom level is num_levels - 1."""
+    """The live files of one bucket. num_levels includes level 0, so the bottom level is num_levels - 1."""
 
     num_levels: int
     files: frozenset[DataFileMeta]
@@ -52,9 +51,9 @@ class Levels:
         return self.num_levels - 1
 
     def sorted_runs(self) -> tuple[SortedRun, ...]:
-        """All runs, newest first: each level-0 file by itself, then levels 1, 2, ... that have files.
+        """Return all runs, newest first: each level-0 file by itself, then levels 1, 2, ... that have files.
 
-        Files of a run are in no key order here: picking needs sizes only (`sorted_run.sections` decodes keys).
+        The files of a run are not in key order here: picking needs sizes only (`sorted_run.sections` decodes keys).
         """
         fresh = sorted((f for f in self.files if f.level == 0), key=level0_age, reverse=True)
         runs = [SortedRun(0, (file,)) for file in fresh]
@@ -64,7 +63,7 @@ class Levels:
         return tuple(runs)
 
     def base_level(self) -> int:
-        """Where the oldest run lies, with all rows that were ever merged together: the deepest level above 0 that has
+        """Return the level of the oldest run, with all rows that were ever merged together: the deepest level >= 1 with
         files, else the bottom. It need not be the bottom: `num-levels` may have grown since.
         """
         return max((file.level for file in self.files), default=0) or self.max_level
@@ -74,23 +73,23 @@ class Levels:
 
 
 def levels_of(files: Iterable[DataFileMeta], options: TableOptions) -> Levels:
-    """The levels of a bucket with these live files.
+    """Return the levels of a bucket with these live files.
 
-    `num-levels` defaults to the compaction trigger + 1, where rows are looked up to as many as `division_of`
-    divides; a bucket that already reaches deeper keeps its depth.
+    `num-levels` defaults to the compaction trigger + 1, or, if rows are looked up, to as many levels as `division_of`
+    divides; a bucket that already has a deeper level keeps its depth.
     """
     files = frozenset(files)
-    wanted = options.get(opt.NUM_LEVELS)
-    if wanted is None:
-        wanted = options.get(opt.NUM_SORTED_RUN_COMPACTION_TRIGGER) + 1
-        if looks_up(options):
-            wanted = 1 + _MOST_COMMIT_LEVELS + _old_levels(options)
+    num_levels = options.get(opt.NUM_LEVELS)
+    if num_levels is None:
+        num_levels = options.get(opt.NUM_SORTED_RUN_COMPACTION_TRIGGER) + 1
+        if compacts_with_lookup(options):
+            num_levels = 1 + _MOST_COMMIT_LEVELS + _old_levels(options)
     deepest = max((file.level for file in files), default=0)
-    return Levels(min(max(wanted, deepest + 1, 2), _MOST_LEVELS), files)
+    return Levels(min(max(num_levels, deepest + 1, 2), _MOST_LEVELS), files)
 
 
-def looks_up(options: TableOptions) -> bool:
-    """Whether level 0 moves up with what lies below looked up: for the changelog, or so that a key is in one file."""
+def compacts_with_lookup(options: TableOptions) -> bool:
+    """Return whether moving level 0 up looks up older rows, for the changelog, or so that each key is in one file."""
     is_first_row = options.get(opt.MERGE_ENGINE) == "first-row"
     has_vectors = options.get(opt.DELETION_VECTORS_ENABLED)
     return bool(is_first_row or has_vectors or options.get(opt.CHANGELOG_PRODUCER) == "lookup")
@@ -98,10 +97,10 @@ def looks_up(options: TableOptions) -> bool:
 
 @dataclass(frozen=True)
 class LevelDivision:
-    """How the levels above level 0 are divided between commits and the compaction behind them (docs/decisions/0011).
+    """The division of the levels above 0 between commits and the compaction after them (docs/decisions/0011).
 
-    commit_levels: 1 .. commit_levels, where commits go while older levels are rewritten. rest_trigger: sorted runs in
-    the levels below them from which on these are compacted.
+    commit_levels: levels 1 .. commit_levels are for commits while older levels are rewritten. rest_trigger: the number
+    of sorted runs in the old levels from which on these are compacted.
     """
 
     commit_levels: int
@@ -109,7 +108,7 @@ class LevelDivision:
 
 
 def division_of(levels: Levels, options: TableOptions) -> LevelDivision:
-    """The old levels come first: commits get what is left of few levels, one at least."""
+    """Divide the levels: the old levels take precedence; commits get the remaining levels, at least one."""
     old_levels = _old_levels(options)
     commit_levels = min(max(levels.max_level - old_levels, 1), _MOST_COMMIT_LEVELS)
     trigger = min(old_levels, levels.max_level - commit_levels) - 1
@@ -117,6 +116,6 @@ def division_of(levels: Levels, options: TableOptions) -> LevelDivision:
 
 
 def _old_levels(options: TableOptions) -> int:
-    """One level more than the trigger: when all are full, the rule that counts runs takes some in any case."""
+    """Return the number of old levels, one more than the trigger: if all are full, the rule by count always picks."""
     trigger = options.get(opt.NUM_SORTED_RUN_COMPACTION_TRIGGER)
     return max(trigger, _LEAST_REST_TRIGGER) + 1

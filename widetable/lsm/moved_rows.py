@@ -1,16 +1,15 @@
-"""Rows of one partition in files of other buckets. Moved, not merged: each keeps its kind, number and level.
+"""Moves the rows of a partition to files of other buckets. They are not merged: each keeps its kind, number and level.
 
     level k >= 1    the runs of all old buckets, which share no key    ─► one run of level k in each new bucket
-    level 0         every record; those of one key in files apart      ─► files of level 0
+    level 0         every record; those of one key in separate files   ─► files of level 0
     changelog       every record of producer `input`, in its order     ─► changelog files
 
-So whatever was decided of a bucket by its levels holds in the new ones: what readers of changes have seen, what a late
-record finds, which rows are whole (decision 0035). Rows that a deletion vector takes out stay behind. Memory stays
-within `write-buffer-size`. Raises what reading and writing data files raises; new files are removed then.
+So the levels have the same meaning in the new buckets: which rows readers of changes have seen, which rows a late
+record meets, which rows are full (decision 0035). Rows that a deletion vector deletes are left out. Memory stays within
+`write-buffer-size`. Raises the errors of reading and writing data files; new files are removed then.
 
-Level by level, files are read one by one, rows are split by new bucket into one buffer, which
-spills what is too much, and each bucket's runs become files. Nothing of the old buckets is
-touched: the commit of the messages does that.
+For each level, files are read one by one, rows are split by new bucket into one buffer, which spills if it is full, and
+each bucket's runs become files. The old buckets are not changed: the commit of the messages does that.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ from widetable.write.write_buffer import Run, WriteBuffer
 
 _CHANGELOG_PART_OF_BUDGET: Final = 6
 
-# Files with the buckets that they lie in.
+# Files, each with its bucket.
 Placed: TypeAlias = Iterable[tuple[BucketId, DataFileMeta]]
 _Files: TypeAlias = tuple[DataFileMeta, ...]
 
@@ -53,14 +52,14 @@ _Files: TypeAlias = tuple[DataFileMeta, ...]
 def moved(
     state: TableState, count: int, files: Placed, changelog: Placed = ()
 ) -> list[CommitMessage]:
-    """One message per new bucket that gets rows. count: of the buckets of the partition from now on. files, changelog:
-    of one partition.
+    """Move rows; return one message per new bucket that gets rows. count: new number of buckets of the partition.
+    files, changelog: of one partition.
     """
     return _Moving(state, count).run(list(files), list(changelog))
 
 
 class _Moving:
-    """columns: that files of level 0 have. written: what a failure removes."""
+    """One move of rows. columns: those of files of level 0. written: the files to remove after a failure."""
 
     def __init__(self, state: TableState, count: int) -> None:
         self._state = state
@@ -80,12 +79,12 @@ class _Moving:
         try:
             # Level 0 last: changelog files get the columns that its files have.
             for level in sorted({file.level for _, file in files}, reverse=True):
-                # Oldest first, as far as files say it: numbers decide, order only between equal ones.
-                held = sorted(
+                # Roughly oldest first: sequence numbers decide, the order only between equal ones.
+                level_files = sorted(
                     (each for each in files if each[1].level == level),
                     key=lambda each: each[1].max_sequence_number,
                 )
-                for bucket, made in self._level(level, held):
+                for bucket, made in self._level(level, level_files):
                     new[bucket] = (*new.get(bucket, ()), *made)
             if changelog:
                 emitted = self._changelog(changelog)
@@ -106,18 +105,19 @@ class _Moving:
     def _level(
         self, level: int, files: Sequence[tuple[BucketId, DataFileMeta]]
     ) -> Iterator[tuple[BucketId, _Files]]:
-        """The new files of one level, bucket by bucket, with the columns that any of its files has."""
-        # Above level 0 a key has one row: any engine gives it as it is, and may merge what was spilled.
+        """Yield the new files of one level, bucket by bucket, with the columns that any of its files has."""
+        # Above level 0 a key has one row: any engine keeps it, and can merge spilled runs.
         engine: MergeEngine = ENGINES["deduplicate"] if level else EveryRecord()
         names = self._state.schema.names
         buffer = WriteBuffer(self._state.schema, engine, names, self._budget_bytes)
         with contextlib.ExitStack() as stack:
             stack.callback(buffer.release)
-            held: set[str] = set()
+            present: set[str] = set()
             for bucket, part in self._parts(files):
-                held.update(part.schema.names[len(SYSTEM_FIELDS) :])
+                present.update(part.schema.names[len(SYSTEM_FIELDS) :])
                 buffer.add(bucket, part)
-            columns = self._columns = in_schema_order(self._state.schema, held) if held else ()
+            columns = in_schema_order(self._state.schema, present) if present else ()
+            self._columns = columns
             if level and self._state.has_wide_files:
                 columns = names
             for bucket in buffer.buckets():
@@ -129,7 +129,7 @@ class _Moving:
     def _parts(
         self, files: Iterable[tuple[BucketId, DataFileMeta]]
     ) -> Iterator[tuple[BucketId, pa.RecordBatch]]:
-        """The rows of old files by new buckets."""
+        """Yield the rows of old files, split by new bucket."""
         batch_bytes = merge_bytes(self._state.options)
         for bucket, file in files:
             opener = RowsOpener(self._state, bucket, self._state.schema.names, None)
@@ -146,7 +146,7 @@ class _Moving:
     def _joined(
         self, bucket: BucketId, runs: Sequence[_Files], level: int, columns: Sequence[str]
     ) -> _Files:
-        """What a full buffer left as several runs, as the one that a level has."""
+        """Merge the runs of a buffer that was spilled into the one run of the level."""
         schema = self._state.schema
         batch_bytes = merge_bytes(self._state.options)
         opener = RowsOpener(self._state, bucket, schema.names, None)

@@ -1,11 +1,11 @@
-"""Rows of one data file by key, read from the Parquet file itself: what is done where no cache is.
+"""Rows of one data file by key, read from the Parquet file itself, for files without a cache.
 
-In: key batches that ascend from call to call. Out: their rows, -U and -D too. Row groups whose key range cannot hold a
-key are skipped; of the others the key is read first, and the other columns only where a key was found. The last row
-group stays open between calls, so that ascending key batches read each row group once; what is asked for again is read
-again. Memory: the keys of one row group, one batch of its other columns, and the rows found.
+In: key batches that ascend from call to call. Out: their rows, including -U and -D. Row groups whose key range excludes
+all keys are skipped; of the others the key is read first, and the other columns only if a key was found. The last row
+group stays open between calls, so that ascending key batches read each row group once; earlier rows are read again.
+Memory: the keys of one row group, one batch of its other columns, and the rows found.
 
-Raises what open_data_file raises, and DamagedError for a file that is not in key order.
+Raises the errors of open_data_file, and DamagedError for a file that is not in key order.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from widetable.messages.counted import counted
 from widetable.storage.kept_inputs import KeptInputs
 from widetable.write.table_state import TableState
 
-# Rows that nobody asks for are decoded along: a smaller part of a row group at once.
+# Small batches, as rows that were not requested are decoded, too.
 _BATCH_BYTES: Final = 4 << 20
 
 
 class ParquetRows:
-    """A FileRows (lsm.file_rows). columns: table columns wanted; the key comes with them. Not for several threads.
+    """A FileRows (lsm.file_rows). columns: requested table columns; the key is added. Not for several threads.
 
     use_threads: let Arrow decode columns on several cores.
     """
@@ -61,12 +61,12 @@ class ParquetRows:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that its rows have."""
+        """The columns of its rows."""
         return self._data.columns
 
     @property
     def stored_columns(self) -> int:
-        """How many columns the file has."""
+        """The number of columns in the file."""
         return self._data.stored_columns
 
     @property
@@ -74,7 +74,7 @@ class ParquetRows:
         return False
 
     def find(self, keys: pa.RecordBatch) -> Found:
-        """The rows of these keys; a key that the file has several times (of other writers) gives all its rows."""
+        """Return the rows of these keys; all of them for a key that the file has several times (from other writers)."""
         all_hits = [np.empty(0, np.int64)]
         pieces: list[pa.RecordBatch] = []
         for share in self._bounds.shares(keys):
@@ -82,28 +82,28 @@ class ParquetRows:
             all_hits.append(hits + share.start)
             pieces += rows
         hits = np.concatenate(all_hits)
-        # In a row group the order is checked when keys are matched; that groups are in order, here.
+        # The order within a row group is checked when keys are matched; the order of groups here.
         if np.any(np.diff(hits) < 0):
             raise _out_of_order(self._path)
         return Found(hits, joined(pieces, self._data.schema))
 
     def row_numbers(self, keys: pa.RecordBatch) -> Positions:
-        """Where the rows of these keys are, ascending, from 0 on; deleted rows are not counted."""
+        """Return the positions of the rows of these keys, ascending, from 0 on; deleted rows are not counted."""
         groups = np.cumsum([0, *self._data.row_group_rows])
-        found = [np.empty(0, np.int64)]
+        numbers = [np.empty(0, np.int64)]
         for share in self._bounds.shares(keys):
             _, positions = self._row_group(share.place).match(share.keys)
-            found.append(positions + groups[share.place])
-        return np.concatenate(found)
+            numbers.append(positions + groups[share.place])
+        return np.concatenate(numbers)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._group = None
         self._data.close()
 
     def _row_group(self, index: int) -> _RowGroup:
         if self._group is None or self._group.index != index:
-            self._group = None  # its memory goes before that of the next one comes
+            self._group = None  # frees its memory before the next one is read
             self._group = _RowGroup(
                 self._path,
                 self._data,
@@ -116,7 +116,7 @@ class ParquetRows:
 
 
 class _RowGroup:
-    """One row group: its keys in memory, the other columns read forward as far as rows are asked for."""
+    """One row group: its keys are in memory, the other columns are read forward up to the requested rows."""
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class _RowGroup:
         self._key_columns = [self._keys.column(name) for name in key_names]
         self._use_threads = use_threads
         self._is_checked = False
-        # The batch that was read last, and the row of the group at which it starts.
+        # The last batch that was read, and the row of the group at which it starts.
         self._batches: Iterator[pa.RecordBatch] = iter(())
         self._batch: pa.RecordBatch | None = None
         self._first_row = 0
@@ -143,12 +143,12 @@ class _RowGroup:
             self._batch = self._keys
 
     def find(self, keys: pa.RecordBatch) -> tuple[Positions, list[pa.RecordBatch]]:
-        """(which of the keys are here, their rows)"""
+        """Return the indices of the keys that the group has, and their rows."""
         hits, positions = self.match(keys)
         return hits, list(self._rows(positions))
 
     def match(self, keys: pa.RecordBatch) -> tuple[Positions, Positions]:
-        """(which of the keys are here, the rows of the group that they have)"""
+        """Return the indices of the keys that the group has, and the positions of their rows in the group."""
         try:
             hits, positions = match_keys(
                 keys.columns,
@@ -161,7 +161,7 @@ class _RowGroup:
         return hits, positions
 
     def _rows(self, positions: Positions) -> Iterator[pa.RecordBatch]:
-        """Rows of the group by their numbers, which ascend."""
+        """Yield rows of the group by their positions, which ascend."""
         while len(positions):
             batch = self._batch_of(int(positions[0]))
             count = int(np.searchsorted(positions, self._first_row + batch.num_rows))
@@ -170,7 +170,7 @@ class _RowGroup:
             positions = positions[count:]
 
     def _batch_of(self, row: int) -> pa.RecordBatch:
-        """The batch with this row of the group. To go back, which ascending keys never do, begins anew."""
+        """Return the batch with this row. Going back, which ascending keys never do, reads from the beginning."""
         if self._batch is None or row < self._first_row:
             self._batches = self._data.batches(
                 _BATCH_BYTES, [self.index], use_threads=self._use_threads
@@ -193,7 +193,7 @@ class _RowGroup:
 
 
 def joined(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
-    """Batches of this schema as one; copied only when there are several."""
+    """Return batches of this schema as one batch; copied only if there are several."""
     if not batches:
         return pa.RecordBatch.from_pylist([], schema)
     return batches[0] if len(batches) == 1 else pa.concat_batches(batches)

@@ -1,20 +1,18 @@
 """Opens the data files of a bucket for lookups: through a cache, or the file itself, as `lookup_cost` chooses.
 
-In: a data file and how many keys are looked for in it. Out: its FileRows; or all its rows, from a cache that is there:
-mapped rows need no decoding. A cache is a local copy that may be damaged,
-locked or out of disk at any time: whatever goes wrong with one is said in the log and the data file is read instead.
-Only files at level >= 1 have caches: those at level 0 go soon, and those of other writers may hold a key twice.
-Nor have those with deleted rows, whose number grows.
-Raises what reading the data file raises, nothing of the caches.
+In: a data file and the number of keys to find in it. Out: its FileRows; or all its rows, from an existing cache if
+possible: mapped rows need no decoding. A cache is a local copy that may be damaged, locked or out of disk at any time:
+an error of a cache is logged, and the data file is read instead. Only files at level >= 1 have caches: those at level 0
+are replaced soon, and those of other writers may have a key twice. Files with deleted rows have none, as the number of
+these rows grows. Raises the errors of reading the data file, none of the caches.
 
-    open        a cache is there              it answers; from its first error on the data file does
-                none, and building it pays    the file is copied into one first (`lookup_cost`)
-                none, or one cannot be        the data file is read, and what that cost is noted (`scan_history`)
-    batches     a cache is there              its rows; after an error the rest from the data file
+    open        a cache exists                it answers; after its first error the data file does
+                none, and building it pays    the file is copied into a cache first (`lookup_cost`)
+                none, or none can be built    the data file is read, and the cost is recorded (`scan_history`)
+    batches     a cache exists                its rows; after an error the rest from the data file
                 none                          the data file: copying it would cost more than reading it once
 
-Where a cache failed after n rows the data file goes on with row n: both have the same rows in
-the same order.
+If a cache fails after n rows, the data file continues with row n: both have the same rows in the same order.
 """
 
 from __future__ import annotations
@@ -47,14 +45,14 @@ from widetable.write.cache_writer import CacheWriter
 from widetable.write.table_state import TableState
 
 _log = logging.getLogger("widetable")
-# What has failed in this process, and was said aloud: from then on it is said at debug level.
+# The actions that have failed in this process and were logged as a warning: then they are logged at debug level.
 _logged: Final[set[str]] = set()
 
 
 class RowsOpener:
-    """columns: table columns wanted; the key comes with them. caches: None reads data files only.
+    """Opens the files of one bucket. columns: requested table columns; the key is added. caches: None: data files only.
 
-    use_threads: decode data files on several cores; for a reader that has them to itself.
+    use_threads: decode data files on several cores, for a reader that has them to itself.
     """
 
     def __init__(
@@ -74,14 +72,11 @@ class RowsOpener:
         self._caches = None if self._strategy == SCAN_STRATEGY else caches
 
     def open(self, file: DataFileMeta, keys: int) -> FileRows:
-        """The rows of a file. keys: about how many will be looked for.
-
-        The caller closes them. keys: of all calls together.
-        """
+        """Return the rows of a file, which the caller closes. keys: approximate number of keys in all calls."""
         path = self._table.data_file(self._bucket, file.file_name)
         caches = self._caches if file.level > 0 and file.deleted is None else None
         cached = None if caches is None else self._cached(caches, path, file)
-        # A copy by an older schema than the file's would lack columns.
+        # A copy with an older schema than the file's would lack columns.
         can_build = caches is not None and file.schema_id <= self._table.schema.id
         choice = settled(self._strategy, has_cache=cached is not None, can_build=can_build)
         if caches is not None and choice is Choice.BUILD_THEN_LOOKUP:
@@ -98,7 +93,7 @@ class RowsOpener:
             has_cache=False,
             can_build=can_build,
             scanned_micros=SCAN_HISTORY.micros(path),
-            is_far=is_far(path),
+            is_remote=is_far(path),
         )
         if (
             caches is not None
@@ -114,7 +109,7 @@ class RowsOpener:
         return scanned
 
     def batches(self, file: DataFileMeta, batch_bytes: int) -> Iterator[pa.RecordBatch]:
-        """All rows of a file in file order, about batch_bytes at once; no cache is built for them."""
+        """Yield all rows of a file in file order, about batch_bytes at once; no cache is built for them."""
         path = self._table.data_file(self._bucket, file.file_name)
         caches = self._caches if file.level > 0 and file.deleted is None else None
         cached = None if caches is None else self._cached(caches, path, file)
@@ -132,7 +127,7 @@ class RowsOpener:
                         yield batch.slice(passed)
 
     def columns_of(self, file: DataFileMeta) -> Collection[str]:
-        """The table columns that a file has, of those that are wanted: from its cache, or from its footer."""
+        """Return the requested columns that a file has, from its cache or from its footer."""
         path = self._table.data_file(self._bucket, file.file_name)
         caches = self._caches if file.level > 0 and file.deleted is None else None
         cached = None if caches is None else self._cached(caches, path, file)
@@ -143,7 +138,7 @@ class RowsOpener:
             return data.columns
 
     def scanned(self, file: DataFileMeta) -> ParquetRows:
-        """The rows as the data file has them."""
+        """Open the data file itself."""
         return ParquetRows(
             self._table, self._bucket, file, self._columns, use_threads=self._use_threads
         )
@@ -154,9 +149,8 @@ class RowsOpener:
         return None
 
     def _build(self, caches: Caches, path: str, file: DataFileMeta) -> None:
-        """Copy the file into a cache. An error of the file itself is left to whoever reads it next.
-
-        All columns of it. Here nobody could tell an error of the file from one of the cache.
+        """Copy all columns of the file into a cache. An error is logged: here one of the file cannot be told from one
+        of the cache. The next reader of the file meets its errors again.
         """
         with _Survived("building", path):
             writer = caches.writer(self._table, path)
@@ -176,7 +170,7 @@ class RowsOpener:
 
 
 class _CachedRows:
-    """The rows of a cache for as long as it answers; those of the data file from its first error on."""
+    """The rows of a cache; those of the data file after the first error of the cache."""
 
     def __init__(self, opener: RowsOpener, path: str, file: DataFileMeta, cached: FileRows) -> None:
         self._opener = opener
@@ -211,8 +205,8 @@ class _CachedRows:
 
 
 class _Survived:
-    """Goes on after an error of a cache. What was done is said aloud the first time that it fails: a full disk would be
-    met for every file.
+    """A context that logs and suppresses errors of a cache. Only the first failure of an action is a warning, as a full
+    disk would fail for every file.
     """
 
     def __init__(self, doing: str, path: str) -> None:

@@ -1,7 +1,7 @@
-"""What scans of data files for keys have cost this process: `lookup_cost` builds a cache when it has been enough.
+"""The cost of this process's scans of data files for keys: `lookup_cost` builds a cache when it has become high enough.
 
-Costs are estimates of `lookup_cost.scan_micros`, by path. Bounded: the files that were scanned longest ago are
-forgotten. Thread-safe. A forked child begins without any.
+Costs are estimates of `lookup_cost.scan_micros`, by path. Bounded: the files that were scanned longest ago are dropped.
+Thread-safe. A forked child begins with an empty history.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _MAX_FILES: Final = 4096
 
 
 class ScanHistory(SharedByThreads):
-    """max_files: how many files are remembered."""
+    """The history of scans. max_files: the largest number of files in it."""
 
     def __init__(self, max_files: int = _MAX_FILES) -> None:
         self._max_files = max_files
@@ -27,19 +27,19 @@ class ScanHistory(SharedByThreads):
         self._lock = threading.Lock()
 
     def micros(self, path: str) -> float:
-        """What scans of this file have cost so far."""
+        """Return the cost of the scans of this file so far."""
         with self._lock:
             return self._micros.get(path, 0.0)
 
     def add(self, path: str, micros: float) -> None:
-        """One more scan."""
+        """Add the cost of a scan."""
         with self._lock:
             self._micros[path] = self._micros.pop(path, 0.0) + micros
             if len(self._micros) > self._max_files:
                 self._micros.popitem(last=False)
 
     def forget(self, path: str) -> None:
-        """The file has a cache now."""
+        """Remove a file, which has a cache now."""
         with self._lock:
             self._micros.pop(path, None)
 

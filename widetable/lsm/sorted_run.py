@@ -1,6 +1,6 @@
 """Sorted runs of a bucket, and the key ranges in which they overlap.
 
-A read merges runs only where their keys overlap; all else is passed on as it lies:
+A read merges runs only where their keys overlap; all other rows are passed on unchanged:
 
     keys        a · · · · · · · · · · · · · · · z
     level 0        [--]   [----]
@@ -8,14 +8,14 @@ A read merges runs only where their keys overlap; all else is passed on as it li
     level 5                                 [--]
                 section 1: a bridge  2: one 3: one      the level-0 files bridge the two files of level 4
 
-Files are sorted by their first key; a section ends where the next first key is behind every last key so far. The runs
-of a section are its levels, deepest first, then each level-0 file by age.
+Files are sorted by their first key; a section ends if the next first key is above every last key so far. The runs of a
+section are its levels, deepest first, then each level-0 file by age.
 
 Source: Paimon `SortedRun`, `IntervalPartition`; format.md sections 7 and 9. Values only, no I/O.
 In: the metadata of a bucket's files. Out: sections, disjoint in keys and in key order, each with the runs that must be
 merged there. Raises DamagedError for a level >= 1 whose files overlap (trap T2).
 
-Keys are compared as files are sorted (plain_value).
+Keys are compared in the order of files (plain_value).
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from widetable.schema.types import DataType
 
 @dataclass(frozen=True)
 class SortedRun:
-    """Files of one level with disjoint key ranges, in key order; a level-0 run is a single file.
+    """Files of one level with disjoint key ranges; a level-0 run is a single file.
 
-    In key order where `sections` made it; `Levels.sorted_runs` does not look at keys.
+    The files are in key order if `sections` made the run; `Levels.sorted_runs` does not compare keys.
     """
 
     level: int
@@ -53,7 +53,7 @@ class SortedRun:
 
     @property
     def lowest_number(self) -> int:
-        """Of all sequence numbers, and so the highest."""
+        """The lowest sequence number of the files."""
         return min(file.min_sequence_number for file in self.files)
 
     @property
@@ -63,7 +63,7 @@ class SortedRun:
 
 @dataclass(frozen=True)
 class Section:
-    """A key range of a bucket that no file outside of it touches. runs: oldest first."""
+    """A key range of a bucket that overlaps no file outside of the section. runs: oldest first."""
 
     runs: tuple[SortedRun, ...]
 
@@ -73,15 +73,15 @@ class Section:
 
 
 def row_width(run: SortedRun) -> float:
-    """Bytes that a row takes in the files of the run, on average."""
+    """Return the average number of bytes of a row in the files of the run."""
     return max(run.size_bytes / max(run.rows, 1), 1.0)
 
 
 def read_shares(runs: Sequence[SortedRun], budget_bytes: int) -> list[int]:
-    """What each run may give at once, so that all give about as many rows: a window of a merge takes as many of each.
+    """Return the batch bytes of each run, so that all runs yield about as many rows, as a window of a merge takes.
 
-    By what a row takes in their files. With equal shares a wide run among many narrow ones would give
-    a few rows at a time, and each time that costs a call for each of its columns.
+    The shares are in proportion to the width of rows in their files. With equal shares a wide run among many narrow
+    ones would yield only a few rows at a time, and each time that costs a call for each of its columns.
 
         budget 6 MB, runs of 1,000, 100 and 100 bytes a row      5 MB, 0.5 MB, 0.5 MB
     """
@@ -90,7 +90,7 @@ def read_shares(runs: Sequence[SortedRun], budget_bytes: int) -> list[int]:
 
 
 class KeyedFile(NamedTuple):
-    """A file with its decoded key range, and its place among those that were given."""
+    """A file with its decoded key range, and its index in the input."""
 
     first: tuple[Any, ...]
     last: tuple[Any, ...]
@@ -99,17 +99,17 @@ class KeyedFile(NamedTuple):
 
 
 def key_types(schema: TableSchema) -> tuple[DataType, ...]:
-    """Types of the trimmed primary key, in its order: what `min_key` and `max_key` of files hold."""
+    """Return the types of the trimmed primary key, in its order: those of `min_key` and `max_key` of files."""
     return tuple(schema.field(name).type for name in schema.trimmed_primary_key)
 
 
 def sort_key(key: bytes, types: Sequence[DataType]) -> tuple[Any, ...]:
-    """A key of a manifest as a tuple that Python orders as files are sorted."""
+    """Return a key of a manifest as a tuple that sorts in the order of files."""
     return row_order(types)(decode_row(key, types))
 
 
 def level0_age(file: DataFileMeta) -> tuple[int, int, int, str]:
-    """Sorts level-0 files oldest first (Paimon `Levels`: by highest sequence number, then lowest)."""
+    """Return a key that sorts level-0 files oldest first (Paimon `Levels`: highest sequence number, then lowest)."""
     return (
         file.max_sequence_number,
         file.min_sequence_number,
@@ -127,24 +127,24 @@ def sections(files: Iterable[DataFileMeta], schema: TableSchema) -> list[Section
 
 
 def overlapping(files: Iterable[DataFileMeta], schema: TableSchema) -> list[list[KeyedFile]]:
-    """The files as groups that are disjoint in keys, all in key order."""
+    """Return the files as groups that are disjoint in keys, all in key order."""
     types = key_types(schema)
-    found: list[list[KeyedFile]] = []
+    groups: list[list[KeyedFile]] = []
     bound: tuple[Any, ...] = ()
     for one in sorted(
         KeyedFile(sort_key(file.min_key, types), sort_key(file.max_key, types), place, file)
         for place, file in enumerate(files)
     ):
-        if not found or one.first > bound:
-            found.append([])
+        if not groups or one.first > bound:
+            groups.append([])
             bound = one.last
-        found[-1].append(one)
+        groups[-1].append(one)
         bound = max(bound, one.last)
-    return found
+    return groups
 
 
 def _runs(members: Sequence[KeyedFile]) -> tuple[SortedRun, ...]:
-    """The runs of files that are in key order: deepest level first, then level 0 by age."""
+    """Return the runs of files that are in key order: deepest level first, then level 0 by age."""
     levels: dict[int, list[KeyedFile]] = {}
     for one in members:
         if one.file.level:
@@ -158,12 +158,12 @@ def _runs(members: Sequence[KeyedFile]) -> tuple[SortedRun, ...]:
 
 
 def _check_disjoint(level: Sequence[KeyedFile]) -> None:
-    """Of neighbours in key order. A lookup would find either row of a key that two files have."""
+    """Raise DamagedError if neighbours overlap: a lookup would find either row of a key that two files have."""
     for one, following in pairwise(level):
         if following.first <= one.last:
             raise DamagedError(
                 f"data file {following.file.file_name!r}",
-                found=f"keys that {one.file.file_name!r} of the same level {one.file.level} has too",
+                found=f"keys that {one.file.file_name!r} of the same level {one.file.level} also has",
                 expected="files of a level >= 1 with disjoint key ranges",
                 action="Go back to the snapshot before the one that added the file.",
             )

@@ -1,25 +1,26 @@
-"""Which sorted runs of a bucket are compacted next, and to which level. Pure: sizes and levels in, a RunPick out.
+"""Picks the sorted runs of a bucket to compact next, and their level. Pure: sizes and levels in, a RunPick out.
 
 Source: Paimon `UniversalCompaction`, `CompactStrategy.pickFullCompaction`, `MergeTreeCompactManager`; format.md
-section 9. Runs are newest first; a pick is always the newest n of them, so what is older lies below its output level.
+section 9. Runs are newest first; a pick is always the newest n runs, so older ones are at deeper levels than its
+output.
 
-    full         every run to the bottom level; nothing when only the bottom level has files
-    1 amplified  with `trigger` runs or more: all, when the newer ones together are larger than
+    full         every run to the bottom level; nothing if only the bottom level has files
+    1 amplified  with `trigger` runs or more: all, if the newer ones together are larger than
                  `max-size-amplification-percent` of the oldest
     2 ratio      with `trigger` runs or more: grow from the newest while the next run is at most `size-ratio` percent
-                 larger than those taken; once something is taken, a run at level 0 or 1 is taken in any case
+                 larger than the picked ones together; after the first step a run at level 0 or 1 is always picked
     3 count      with more than `trigger` runs: the same growth, but starting with runs - trigger + 1 of them
     forced       all of level 0, for a changelog that must not wait
-    room         the same, to a level that older runs make free: each moves down as it is, as far as it can
-    output       bottom level when all runs are taken, else one above the next run. That is never level 0: Paimon
+    room         all of level 0, to a level that older runs make free: each moves down unchanged, as far as it can
+    output       the bottom level if all runs are picked, else one above the next run. That is never level 0: Paimon
                  extends a pick that would go there, which rule 2 has done already
 
 With the trigger 3, runs as level and bytes, newest first:
 
     L0 100  L0 100  L3 50               all to the bottom (1)       200 > 200 % of 50
-    L0 100  L0 100  L3 1000             L0 L0 to L2 (2)             100 takes 100; 200 does not take 1000
-    L0 10   L0 100  L3 1000             nothing                     10 does not take 100; no more runs than 3
-    L0 10   L0 100  L0 100  L3 1000     L0 L0 L0 to L2 (3)          begins with two: 110 takes 100, 210 not 1000
+    L0 100  L0 100  L3 1000             L0 L0 to L2 (2)             100 picks 100; 200 does not pick 1000
+    L0 10   L0 100  L3 1000             nothing                     10 does not pick 100; no more runs than 3
+    L0 10   L0 100  L0 100  L3 1000     L0 L0 L0 to L2 (3)          begins with two: 110 picks 100, 210 not 1000
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ from widetable.schema.options import TableOptions
 
 @dataclass(frozen=True)
 class RunPick:
-    """The newest runs of a bucket, and the level to which they go. below: the older ones, newest first. moves: which of
-    these go down as they are, and to which levels. Then every older run lies below `level`.
+    """The newest runs of a bucket, and the level of their output. below: the older runs, newest first. moves: those of
+    them that move down unchanged, and to which levels. After the moves every older run is at a deeper level.
     """
 
     runs: tuple[SortedRun, ...]
@@ -51,7 +52,7 @@ class RunPick:
 
 
 def pick_due(levels: Levels, options: TableOptions, trigger: int | None = None) -> RunPick | None:
-    """What rules 1 to 3 pick, None when that is nothing. trigger: in place of the option's."""
+    """Return the pick of rules 1 to 3, None for nothing. trigger: in place of the option's."""
     if trigger is None:
         trigger = options.get(opt.NUM_SORTED_RUN_COMPACTION_TRIGGER)
     runs = levels.sorted_runs()
@@ -60,7 +61,7 @@ def pick_due(levels: Levels, options: TableOptions, trigger: int | None = None) 
 
 
 def pick_all(levels: Levels) -> RunPick | None:
-    """Every run: asked for, or needed by rows that may not be merged without their base (docs/decisions/0002)."""
+    """Pick every run, on request or for rows that must not be merged without their base (docs/decisions/0002)."""
     runs = levels.sorted_runs()
     if not runs or (len(runs) == 1 and runs[0].level == levels.max_level):
         return None
@@ -68,8 +69,8 @@ def pick_all(levels: Levels) -> RunPick | None:
 
 
 def pick_level0(levels: Levels, deepest_level: int | None = None) -> RunPick | None:
-    """All of level 0, and level 1 where there is no level between; None without a level-0 file. deepest_level: with
-    older runs, the output lies no deeper.
+    """Pick level 0, and level 1, as no level is between; None without a level-0 file. deepest_level: the deepest level
+    of the output if there are older runs.
     """
     runs = levels.sorted_runs()
     if not runs or runs[0].level > 0:
@@ -81,12 +82,11 @@ def pick_level0(levels: Levels, deepest_level: int | None = None) -> RunPick | N
 
 
 def pick_with_room(levels: Levels, above_level: int) -> RunPick | None:
-    """All of level 0, to the level above the older runs once these have moved down; None when no move is needed for a
-    level below `above_level`, or none makes room.
+    """Pick level 0, to the level above the older runs after these have moved down; None if a level deeper than
+    `above_level` is free without moves, or if no move makes room.
 
-    Older runs are stacked from the bottom up, in their order. Bottom 9: L0 | L1 L2 L9 becomes
-    L2 to L8, L1 to L7, and level 0 goes to L6. Only metadata change, and every run keeps its
-    place among the others.
+    Older runs are stacked from the bottom up, in their order. Bottom 9: in L0 | L1 L2 L9, L2 moves to L8, L1 to L7, and
+    level 0 is merged to L6. A move changes only metadata, and the runs keep their order.
     """
     runs = levels.sorted_runs()
     fresh = tuple(run for run in runs if run.level == 0)
@@ -100,9 +100,8 @@ def pick_with_room(levels: Levels, above_level: int) -> RunPick | None:
 
 
 def extend(levels: Levels, pick: RunPick) -> RunPick | None:
-    """The pick and as many of the next older runs as it takes until all its sequence numbers lie above those that
-    stay: for rows that mix records (docs/decisions/0007). A commit that was overtaken by a compaction is what makes
-    them overlap.
+    """Extend the pick by older runs until all its sequence numbers are above those of the remaining runs, for rows that
+    mix records (docs/decisions/0007). The numbers overlap after a compaction has overtaken a commit.
     """
     runs = levels.sorted_runs()
     count = len(pick.runs)
@@ -114,7 +113,7 @@ def extend(levels: Levels, pick: RunPick) -> RunPick | None:
 
 
 def _pick_count(runs: Sequence[SortedRun], options: TableOptions, trigger: int) -> int:
-    """How many of the newest runs to take; 0 for none."""
+    """Return how many of the newest runs to pick; 0 for none."""
     if len(runs) < max(trigger, 1):
         return 0
     newer_bytes = sum(run.size_bytes for run in runs[:-1])
@@ -130,21 +129,21 @@ def _pick_count(runs: Sequence[SortedRun], options: TableOptions, trigger: int) 
 
 
 def _grow(runs: Sequence[SortedRun], count: int, options: TableOptions) -> int:
-    """How many to take, at least `count`: the bytes so far are compared with those of the next run."""
+    """Return how many runs to pick, at least `count`: the bytes so far are compared with those of the next run."""
     percent = 100 + options.get(opt.SIZE_RATIO)
-    taken_bytes = sum(run.size_bytes for run in runs[:count])
+    picked_bytes = sum(run.size_bytes for run in runs[:count])
     for run in runs[count:]:
-        too_large = taken_bytes * percent < run.size_bytes * 100
+        too_large = picked_bytes * percent < run.size_bytes * 100
         if too_large and (count == 1 or run.level > 1):
             break
-        taken_bytes += run.size_bytes
+        picked_bytes += run.size_bytes
         count += 1
     return count
 
 
 def _newest(levels: Levels, runs: Sequence[SortedRun], count: int) -> RunPick | None:
-    """The pick of so many; None where that is one file which lies at its level already."""
-    # Runs at level 0 and 1 are always taken, so the next run lies at level 2 or deeper.
+    """Return the pick of the newest `count` runs; None if that is one file that is at its level already."""
+    # Runs at level 0 and 1 are always picked, so the next run is at level 2 or deeper.
     level = levels.max_level if count == len(runs) else runs[count].level - 1
     pick = RunPick(tuple(runs[:count]), tuple(runs[count:]), level)
     if len(pick.files) == 1 and pick.files[0].level == level:

@@ -36,7 +36,7 @@ from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
 from widetable.lsm.bucket_plan import Plan, Scope, plan_bucket
 from widetable.lsm.compaction import RowsDone
 from widetable.lsm.file_rows import Caches
-from widetable.lsm.levels import looks_up
+from widetable.lsm.levels import compacts_with_lookup
 from widetable.operations.compaction.compaction_cut import (
     CutScope,
     cut_scopes,
@@ -189,7 +189,7 @@ def compact_scope(
     compacted up to one barrier after the other. rows_done: told what is done here, not by `run`.
     """
     started = time.monotonic()
-    caches = caches_of(state) if looks_up(state.options) else None
+    caches = caches_of(state) if compacts_with_lookup(state.options) else None
     cuts = _Cuts(state, committer, newest, caches)
     here = run or one_by_one(state, caches, rows_done)
     job = CompactionJob(state, cuts.commit, here, group_seconds)

@@ -38,7 +38,7 @@ from widetable.errors import ConflictError, StorageError, WidetableError
 from widetable.format.bucket_id import BucketId
 from widetable.lsm.bucket_plan import Plan, Scope, new_rows, rewrites_much, takes_much
 from widetable.lsm.compaction import RowsDone
-from widetable.lsm.levels import looks_up
+from widetable.lsm.levels import compacts_with_lookup
 from widetable.messages.warning_code import WarningCode, warn
 from widetable.operations.compaction.compaction import (
     Newest,
@@ -67,7 +67,7 @@ def compact_after_commit(
     With the producer `lookup` and `lookup-wait=false` a thread does it. With others nobody waits for what is due after
     a replay, and the next append does it.
     """
-    is_awaited = looks_up(state.options)
+    is_awaited = compacts_with_lookup(state.options)
     if messages is None and not is_awaited:
         return
     touched = None if messages is None else frozenset(m.bucket_id for m in messages)
@@ -157,7 +157,7 @@ class _FollowUp:
                 self._put_off(barrier, plans)
             elif plans:
                 self._compact_now(note)
-            if looks_up(self.state.options) and self._plans(Scope.REST):
+            if compacts_with_lookup(self.state.options) and self._plans(Scope.REST):
                 OLD_LEVELS.submit_alone(root, self._compact_rest)
 
     def _compact_now(self, note: str | None) -> None:
@@ -165,7 +165,7 @@ class _FollowUp:
 
         note: of this commit, where it has one already.
         """
-        if not looks_up(self.state.options):
+        if not compacts_with_lookup(self.state.options):
             self._round(self._newest, None)
             return
         wish = note or self._wishes.add(is_own=True)
@@ -227,7 +227,11 @@ class _FollowUp:
         root = self.state.paths.root
         pace = CHANGELOGS.pace(root)
         compact = replace(self, rows_done=pace.rows_done)._compact_behind
-        work = self.noted(compact) if looks_up(self.state.options) else partial(compact, None)
+        work = (
+            self.noted(compact)
+            if compacts_with_lookup(self.state.options)
+            else partial(compact, None)
+        )
         taken = pace.hand_over(new_rows(plans))  # last: appends wait from here until `finish`
 
         def paced_work() -> None:

@@ -17,7 +17,7 @@ from widetable.format.bucket_id import BucketId
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.snapshot import Snapshot
 from widetable.lsm.bucket_plan import Scope
-from widetable.lsm.levels import looks_up
+from widetable.lsm.levels import compacts_with_lookup
 from widetable.merge.order_dependence import ordered_ids
 from widetable.schema.barrier_options import BARRIER_INTERVAL
 from widetable.write.table_state import TableState
@@ -49,7 +49,7 @@ def cut_scopes(state: TableState, committer: Committer, scope: Scope) -> Iterato
         yield CutScope(scope, None)
         return
     found = cuts(committer.level0.state(committer.snapshots.latest(), interval))
-    if looks_up(state.options):
+    if compacts_with_lookup(state.options):
         earlier = Scope.COMMIT if scope is Scope.COMMIT else Scope.DUE
         yield from (CutScope(earlier, barrier) for barrier in found[:-1])
     yield CutScope(scope, found[-1] if found else _NOTHING)
