@@ -341,7 +341,7 @@ _LOOKUP: Final[Mapping[Scope, Callable[[_Bucket], RunPick | None]]] = {
     Scope.COMMIT: _pick_for_commit,
     Scope.REST: _pick_rest,
 }
-# With deletion vectors a commit marks rows of old levels, so nothing may rewrite these behind it.
+# With deletion vectors a commit marks rows of old levels, so nothing may rewrite these after it.
 _VECTORS: Final = {**_LOOKUP, Scope.COMMIT: _pick_due}
 
 

@@ -55,10 +55,10 @@ def moved(
     """Move rows; return one message per new bucket that gets rows. count: new number of buckets of the partition.
     files, changelog: of one partition.
     """
-    return _Moving(state, count).run(list(files), list(changelog))
+    return _RowMove(state, count).run(list(files), list(changelog))
 
 
-class _Moving:
+class _RowMove:
     """One move of rows. columns: those of files of level 0. written: the files to remove after a failure."""
 
     def __init__(self, state: TableState, count: int) -> None:

@@ -46,7 +46,7 @@ from widetable.write.table_state import TableState
 
 _log = logging.getLogger("widetable")
 # The actions that have failed in this process and were logged as a warning: then they are logged at debug level.
-_logged: Final[set[str]] = set()
+_warned_actions: Final[set[str]] = set()
 
 
 class RowsOpener:
@@ -115,7 +115,7 @@ class RowsOpener:
         cached = None if caches is None else self._cached(caches, path, file)
         rows = 0
         if cached is not None:
-            with _Survived("reading", path), contextlib.closing(cached):
+            with _LoggedCacheErrors("reading", path), contextlib.closing(cached):
                 for batch in cached.batches(batch_bytes):
                     rows += batch.num_rows
                     yield batch
@@ -144,7 +144,7 @@ class RowsOpener:
         )
 
     def _cached(self, caches: Caches, path: str, file: DataFileMeta) -> CachedFile | None:
-        with _Survived("opening", path):
+        with _LoggedCacheErrors("opening", path):
             return caches.open(self._table, path, file, self._columns)
         return None
 
@@ -152,7 +152,7 @@ class RowsOpener:
         """Copy all columns of the file into a cache. An error is logged: here one of the file cannot be told from one
         of the cache. The next reader of the file meets its errors again.
         """
-        with _Survived("building", path):
+        with _LoggedCacheErrors("building", path):
             writer = caches.writer(self._table, path)
             if writer is not None:
                 self._copy(writer, file)
@@ -185,7 +185,7 @@ class _CachedRows:
 
     def find(self, keys: pa.RecordBatch) -> Found:
         if self._cached is not None:
-            with _Survived("reading", self._path):
+            with _LoggedCacheErrors("reading", self._path):
                 return self._cached.find(keys)
             self._close_cached()
         if self._scanned is None:
@@ -200,11 +200,11 @@ class _CachedRows:
     def _close_cached(self) -> None:
         cached, self._cached = self._cached, None
         if cached is not None:
-            with _Survived("closing", self._path):
+            with _LoggedCacheErrors("closing", self._path):
                 cached.close()
 
 
-class _Survived:
+class _LoggedCacheErrors:
     """A context that logs and suppresses errors of a cache. Only the first failure of an action is a warning, as a full
     disk would fail for every file.
     """
@@ -219,8 +219,8 @@ class _Survived:
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> bool:
         if not isinstance(error, Exception):
             return False
-        level = logging.DEBUG if self._doing in _logged else logging.WARNING
-        _logged.add(self._doing)
+        level = logging.DEBUG if self._doing in _warned_actions else logging.WARNING
+        _warned_actions.add(self._doing)
         message = "%s the lookup cache of %s failed; the data file is read instead"
         warn(
             _log,

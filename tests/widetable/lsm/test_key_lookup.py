@@ -205,7 +205,7 @@ def test_a_scan_asks_no_cache(tmp_path: Path) -> None:
 def test_a_cache_that_fails_is_passed_over_and_reported_once(
     tmp_path: Path, step: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    rows_opener._logged.clear()
+    rows_opener._warned_actions.clear()
     caches = MemoryCaches(step)
     files, key = make(tmp_path, {STRATEGY: "lookup"})
     with caplog.at_level(logging.INFO, "widetable"):
@@ -221,7 +221,7 @@ def test_a_cache_that_fails_is_passed_over_and_reported_once(
 
 
 def test_what_fails_next_is_not_silent(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    rows_opener._logged.clear()
+    rows_opener._warned_actions.clear()
     caches = MemoryCaches()
     files, key = make(tmp_path, {STRATEGY: "lookup"})
     with caplog.at_level(logging.INFO, "widetable"):

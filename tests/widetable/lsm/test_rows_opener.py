@@ -59,7 +59,7 @@ def test_a_cache_that_fails_leaves_the_rest_to_the_file(
 ) -> None:
     caches = MemoryCaches()
     files, key, file = cached(tmp_path, caches)
-    rows_opener._logged.clear()
+    rows_opener._warned_actions.clear()
     caches.failing = step
     with caplog.at_level(logging.INFO, "widetable"):
         assert rows_in(files, key, file, caches) == [(k, k) for k in range(20)]
@@ -76,7 +76,7 @@ def test_no_cache_is_built_for_all_rows(tmp_path: Path) -> None:
 
 
 def test_level_0_asks_no_cache(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    rows_opener._logged.clear()
+    rows_opener._warned_actions.clear()
     files, key = make(tmp_path)
     fresh = min(files.buckets[key], key=lambda file: file.level)
     opener = RowsOpener(files.state, key, ["b"], MemoryCaches("open"))

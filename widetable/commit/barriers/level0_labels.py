@@ -164,8 +164,8 @@ class Level0Labels:
         start = cached.snapshot
         # After a rollback the id may belong to another snapshot.
         is_there = start is not None and if_there(self.load, start.id) == start
-        level0 = self._followed(cached, snapshot, interval) if is_there else None
-        level0 = level0 or self._looked_up(snapshot, interval)
+        level0 = self._updated(cached, snapshot, interval) if is_there else None
+        level0 = level0 or self._search_labels(snapshot, interval)
         if start is None or not is_there or start.id < snapshot.id:
             self._last = level0
         return level0
@@ -176,7 +176,7 @@ class Level0Labels:
         if cached is None or snapshot.id - cached.id >= _BEHIND_AT_MOST:
             self.at(snapshot, interval)
 
-    def _followed(self, cached: Level0, snapshot: Snapshot, interval: int) -> Level0 | None:
+    def _updated(self, cached: Level0, snapshot: Snapshot, interval: int) -> Level0 | None:
         """Apply the deltas since a cached snapshot that still exists; None if it is later, or deltas have expired."""
         start = cached.snapshot
         if start is None or start.id > snapshot.id:
@@ -187,12 +187,14 @@ class Level0Labels:
                 one = snapshot if id == snapshot.id else self.load(id)
                 if one.id != id:
                     return None
-                self._follow(files, one, interval)
+                self._apply_delta(files, one, interval)
         except NotFoundError:
             return None
         return Level0(snapshot, files)
 
-    def _follow(self, files: dict[Identity, LabelledFile], one: Snapshot, interval: int) -> None:
+    def _apply_delta(
+        self, files: dict[Identity, LabelledFile], one: Snapshot, interval: int
+    ) -> None:
         """Add to `files` the files that one snapshot added to level 0, and remove those that it deleted.
 
         Files that a revision restores have its barrier as label.
@@ -204,7 +206,7 @@ class Level0Labels:
             elif entry.file.level == 0:
                 files[entry.identity] = self._labelled(entry, one, label, interval)
 
-    def _looked_up(self, snapshot: Snapshot, interval: int) -> Level0:
+    def _search_labels(self, snapshot: Snapshot, interval: int) -> Level0:
         """Look up all labels without a cache: go back over the commits to those that added the files, or to the first
         snapshot with barriers.
         """

@@ -148,14 +148,14 @@ class WriterRegistration:
 
     def renew(self) -> bool:
         """Start the duration again; return False if another run has replaced it, or it was removed."""
-        return self._is_there() and self.file.write(self._from_now)
+        return self._is_still_ours() and self.file.write(self._from_now)
 
     def release(self) -> None:
         """Remove the file, unless another run has replaced it."""
-        if self._is_there():
+        if self._is_still_ours():
             self.file.remove()
 
-    def _is_there(self) -> bool:
+    def _is_still_ours(self) -> bool:
         stored = _read(self.file_io, self.path, self.clock) if self.is_ours else None
         return stored is not None and stored.job.run == self.job.run
 

@@ -63,7 +63,9 @@ _ATTEMPTS: Final = 10
 # Bytes of a file's name besides the name of the join: prefix, query id, token, batch id.
 _AROUND_BYTES: Final = 21 + 36 + 1 + 33 + 1 + 19
 
-_PINS: Final = "which snapshot each micro-batch of a query joins, so that it joins the same one when it comes again"
+_PINS: Final = (
+    "which snapshot each micro-batch of a query joins, so that a replay joins the same one"
+)
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ class ReadLease:
         self.expires_millis = 0
         self._file = LeaseFile(file_io, path)
         # A lease that is no longer referenced keeps nothing, also at the end of the process.
-        weakref.finalize(self, _let_go, self._file)
+        weakref.finalize(self, _release_quietly, self._file)
 
     @property
     def name(self) -> str:
@@ -131,7 +131,7 @@ def hold(
         lease.renew()
         is_gone = _is_gone(file_io, paths, snapshot_id)
     except BaseException:
-        _let_go(lease)
+        _release_quietly(lease)
         raise
     if is_gone:
         lease.release()
@@ -227,7 +227,7 @@ def _is_gone(file_io: FileIO, paths: TablePaths, snapshot_id: int) -> bool:
     return latest_id is not None and snapshot_id <= latest_id
 
 
-def _let_go(lease: LeaseFile | ReadLease) -> None:
+def _release_quietly(lease: LeaseFile | ReadLease) -> None:
     """Release a lease where no caller can handle an error: if that fails, the lease expires."""
     try:
         lease.remove() if isinstance(lease, LeaseFile) else lease.release()

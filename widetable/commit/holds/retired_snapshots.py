@@ -48,7 +48,7 @@ class RetiredSnapshots:
             self._file_io.link(self._paths.snapshot(id), path)
         except NotFoundError:
             return False
-        for noted, entry in self._of_others:
+        for noted, entry in self._other_notes:
             if noted == id and self._file_io.read(self._path(entry)) != self._file_io.read(path):
                 self._remove(
                     entry
@@ -73,7 +73,7 @@ class RetiredSnapshots:
         latest_id = SnapshotStore(self._file_io, self._paths).latest_id() if notes else None
         by_content: dict[bytes, Snapshot] = {}
         for id, entry in notes:
-            if self._is_there(id):
+            if self._exists(id):
                 continue
             if latest_id is None or id > latest_id:
                 self._remove(entry)
@@ -103,7 +103,7 @@ class RetiredSnapshots:
         """
         for id in sorted(self._own.difference(removed)):
             try:
-                if self._is_there(id):
+                if self._exists(id):
                     self._file_io.delete(self._paths.retired_snapshot(id, self._by))
             except StorageError as refusal:
                 warn(
@@ -117,7 +117,7 @@ class RetiredSnapshots:
     def withdraw(self, before_millis: int) -> None:
         """Remove the notes of existing snapshots that were made before that time, by an expiry that never ended."""
         for id, entry in self._notes():
-            if entry.named_millis < before_millis and self._is_there(id):
+            if entry.named_millis < before_millis and self._exists(id):
                 self._remove(entry)
 
     def forget(self, id: int) -> None:
@@ -127,11 +127,11 @@ class RetiredSnapshots:
                 self._remove(entry)
 
     @derived_value
-    def _of_others(self) -> list[tuple[int, FileStatus]]:
+    def _other_notes(self) -> list[tuple[int, FileStatus]]:
         """Notes of other expiries, as of the first call."""
         return [note for note in self._notes() if not note[1].name.endswith(self._by)]
 
-    def _is_there(self, id: int) -> bool:
+    def _exists(self, id: int) -> bool:
         return self._file_io.exists(self._paths.snapshot(id))
 
     def _remove(self, entry: FileStatus) -> None:

@@ -73,14 +73,14 @@ class Lease:
 
     def renew(self) -> bool:
         """Start the duration again. Return False if another owner has the lease: the caller must stop its work."""
-        return self._is_there() and self.file.write(self._from_now)
+        return self._is_still_ours() and self.file.write(self._from_now)
 
     def release(self) -> None:
         """Remove the lease, if it is still ours."""
-        if self._is_there():
+        if self._is_still_ours():
             self.file.remove()
 
-    def _is_there(self) -> bool:
+    def _is_still_ours(self) -> bool:
         stored = _read(self.file_io, self.path) if self.is_ours else None
         return stored is not None and stored.owner == self.owner
 

@@ -78,10 +78,10 @@ class RevisionNotes:
         noted, not active, and has taken this table back. The result is 2, as in tables that it has not taken back yet.
         Once it is active the result is 3, but still 2 for a caller that uses 2.
         """
-        if used is None and self._is_there(newest, is_active=True):
+        if used is None and self._exists(newest, is_active=True):
             return newest
         least = newest - 1 if used is None else used
-        while newest > least and self._is_there(newest, is_active=False):
+        while newest > least and self._exists(newest, is_active=False):
             newest -= 1
         return newest
 
@@ -118,7 +118,7 @@ class RevisionNotes:
         values = _NOTE.from_json(self._file_io.read(path), path)
         return RevisionNote(number, values["table"], values["barrier"], dict(values["tables"]))
 
-    def _is_there(self, number: int, *, is_active: bool) -> bool:
+    def _exists(self, number: int, *, is_active: bool) -> bool:
         return self._file_io.exists(self._path(number, is_active=is_active))
 
     def _path(self, number: int, *, is_active: bool = False) -> str:

@@ -75,9 +75,9 @@ class HashIndexes:
         entries = list(entries)
         others = [entry for entry in entries if entry.kind != HASH]
         indexes = {entry.bucket: entry for entry in entries if entry.kind == HASH}
-        new = _united(messages)
+        new = _new_hashes(messages)
         for partition in {bucket.partition for bucket in new}:
-            self._check_apart(partition, new, indexes)
+            self._check_one_bucket_each(partition, new, indexes)
         for bucket, added in new.items():
             hashes = self._with_existing(added, indexes.get(bucket))
             name, size_bytes = writer.index_file(write_hash_index(hashes))
@@ -87,7 +87,7 @@ class HashIndexes:
         self._kept = {name: hashes for name, hashes in self._kept.items() if name in named}
         return [*others, *indexes.values()]
 
-    def _check_apart(
+    def _check_one_bucket_each(
         self,
         partition: bytes,
         new: Mapping[BucketId, Hashes],
@@ -167,7 +167,7 @@ def read_index(file_io: FileIO, paths: TablePaths, entry: IndexEntry) -> Hashes:
     return read_hash_index(data, path)
 
 
-def _united(messages: Iterable[CommitMessage]) -> dict[BucketId, Hashes]:
+def _new_hashes(messages: Iterable[CommitMessage]) -> dict[BucketId, Hashes]:
     """Return the new hashes of each bucket, ascending."""
     by_bucket: dict[BucketId, list[Hashes]] = {}
     for message in messages:

@@ -46,7 +46,7 @@ def rest_of_table(file_io: FileIO, paths: TablePaths) -> str | None:
     """
     if had_branches(file_io, paths):
         return paths.branch_dir
-    snapshots = _named(file_io, paths.snapshot_dir, snapshot_id)
+    snapshots = _files_matching(file_io, paths.snapshot_dir, snapshot_id)
     return next(snapshots, None) or trace_of_snapshots(file_io, paths)
 
 
@@ -84,18 +84,20 @@ def _traces(file_io: FileIO, paths: TablePaths) -> Iterator[str]:
     """Yield all traces, the cheapest to find first."""
     yield from (path for path in (paths.latest_hint, paths.earliest_hint) if file_io.exists(path))
     yield from _mark(file_io, paths)
-    yield from _named(file_io, paths.tag_dir, tag_name)
+    yield from _files_matching(file_io, paths.tag_dir, tag_name)
     for name, next_snapshot in ConsumerStore(file_io, paths).all().items():
         if next_snapshot > 1:
             yield f"the consumer {name!r}, which has read up to snapshot {next_snapshot - 1}"
     if file_io.exists(paths.last_commits):
         yield paths.last_commits
-    yield from _named(file_io, paths.service_dir, retired_snapshot_id)
-    yield from _named(file_io, paths.changelog_dir, changelog_id)
+    yield from _files_matching(file_io, paths.service_dir, retired_snapshot_id)
+    yield from _files_matching(file_io, paths.changelog_dir, changelog_id)
     yield from _manifest_lists(file_io, paths)
 
 
-def _named(file_io: FileIO, directory: str, parse: Callable[[str], object]) -> Iterator[str]:
+def _files_matching(
+    file_io: FileIO, directory: str, parse: Callable[[str], object]
+) -> Iterator[str]:
     """Yield the files of a directory whose names `parse` accepts."""
     for entry in file_io.list(directory):
         if parse(entry.name) is not None:

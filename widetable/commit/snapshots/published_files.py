@@ -55,7 +55,7 @@ class PublishedFiles:
     first_number: int
     # The snapshots that may have added such files, oldest first, and how many of them are applied to `_files`.
     _newer: list[Snapshot] = field(default_factory=list, init=False)
-    _followed: int = field(default=0, init=False)
+    _applied: int = field(default=0, init=False)
     # False if one of them has expired.
     _has_all: bool = field(default=True, init=False)
     _files: dict[Identity, PublishedFile] = field(default_factory=dict, init=False)
@@ -63,7 +63,7 @@ class PublishedFiles:
     def values(self, latest: Snapshot) -> Values:
         """Return the columns that the files of `behind` may have values in, from the snapshots: no manifest is read."""
         try:
-            self._look(latest)
+            self._load_newer(latest)
         except NotFoundError:
             return UNKNOWN
         compacting = partial(_is_ours, kind=COMMIT_KIND_COMPACT)
@@ -74,19 +74,21 @@ class PublishedFiles:
     def behind(self, latest: Snapshot) -> Iterable[PublishedFile]:
         """Return the files that are live at `latest` and have a sequence number of at least `first_number`."""
         try:
-            self._look(latest)
-            for snapshot in self._newer[self._followed :]:
-                self._follow(snapshot)
-                self._followed += 1
+            self._load_newer(latest)
+            for snapshot in self._newer[self._applied :]:
+                self._apply_delta(snapshot)
+                self._applied += 1
         except NotFoundError:
             if not self.snapshots.has_successor(latest.id - 1):
                 raise
             entries = self.live_files.live_entries(latest)
-            self._files = {e.identity: _published(e, None) for e in entries if self._counts(e.file)}
-            self._newer, self._followed, self._has_all = [latest], 1, False
+            self._files = {
+                e.identity: _published(e, None) for e in entries if self._may_sort_later(e.file)
+            }
+            self._newer, self._applied, self._has_all = [latest], 1, False
         return self._files.values()
 
-    def _look(self, latest: Snapshot) -> None:
+    def _load_newer(self, latest: Snapshot) -> None:
         """Load the snapshots that were published since the last call."""
         newer: list[Snapshot] = []
         one = latest
@@ -96,21 +98,21 @@ class PublishedFiles:
             if not is_below:
                 newer.append(one)
             if is_below or one.id == 1:
-                self._newer, self._followed, self._files, self._has_all = [], 0, {}, True
+                self._newer, self._applied, self._files, self._has_all = [], 0, {}, True
                 break
             one = self.snapshots.load(one.id - 1)
         self._newer += reversed(newer)
 
-    def _follow(self, snapshot: Snapshot) -> None:
+    def _apply_delta(self, snapshot: Snapshot) -> None:
         entries = self.live_files.delta_entries(snapshot)
         deleted = [entry for entry in entries if entry.kind == DELETE]
         popped = [self._files.pop(entry.identity, None) for entry in deleted]
-        inputs = [file for file in popped if file is not None and self._counts(file.file)]
+        inputs = [file for file in popped if file is not None and self._may_sort_later(file.file)]
         for entry in entries:
-            if entry.kind == ADD and self._counts(entry.file):
+            if entry.kind == ADD and self._may_sort_later(entry.file):
                 self._files[entry.identity] = _published(entry, _columns(snapshot, entry, inputs))
 
-    def _counts(self, file: DataFileMeta) -> bool:
+    def _may_sort_later(self, file: DataFileMeta) -> bool:
         return file.max_sequence_number >= self.first_number
 
 

@@ -43,7 +43,7 @@ class SnapshotStore:
 
         It costs a few small requests, however many snapshots there are: two if there was no commit since the last call.
         """
-        id = self._climbed()
+        id = self._likely_newest_id()
         for attempt in range(_ATTEMPTS):
             id = self.latest_id() if id is None else id
             if id is None:
@@ -74,11 +74,11 @@ class SnapshotStore:
             return cached_id
         for attempt in range(_ATTEMPTS):
             hint = self.hinted_latest_id()
-            newest_id = None if hint is None else self._climb(hint)
+            newest_id = None if hint is None else self._search_upwards(hint)
             if newest_id is not None and self._exists(newest_id):
                 return newest_id
             ids = self.ids()
-            lost = self._lost(hint, ids)
+            lost = self._lost_snapshots(hint, ids)
             if lost is None:
                 return ids[-1] if ids else None
             if attempt == _ATTEMPTS - 1:
@@ -87,7 +87,7 @@ class SnapshotStore:
             time.sleep(_PAUSE_SECONDS)
         raise AssertionError("the last attempt returns or raises")
 
-    def _lost(self, hint: int | None, ids: Sequence[int]) -> DamagedError | None:
+    def _lost_snapshots(self, hint: int | None, ids: Sequence[int]) -> DamagedError | None:
         """Return the error if these ids cannot be all snapshots: a hint is newer, or a table without any has traces."""
         if ids and (hint is None or hint <= ids[-1]):
             return None
@@ -210,15 +210,15 @@ class SnapshotStore:
         ids = (snapshot_id(entry.name) for entry in self._file_io.list(self._paths.snapshot_dir))
         return sorted(id for id in ids if id is not None)
 
-    def _climbed(self) -> int | None:
+    def _likely_newest_id(self) -> int | None:
         """Return the likely newest id by the cached id or the hint; None: the directory must be listed."""
         cached_id = self._newest_id
         if cached_id is not None and not self.has_successor(cached_id):
             return cached_id
         hint = self.hinted_latest_id()
-        return None if hint is None else self._climb(hint)
+        return None if hint is None else self._search_upwards(hint)
 
-    def _climb(self, start: int) -> int:
+    def _search_upwards(self, start: int) -> int:
         """Return the newest id at or above `start`, found by doubling steps, if the snapshot of that id exists.
 
         start 10, newest 20: checks 11, 13, 17, 25, then 21, 19, 20. A right hint costs one check.

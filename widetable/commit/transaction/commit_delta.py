@@ -61,7 +61,7 @@ class Deltas:
         """
         delta, live = self._changed(request, latest)
         conflict = (
-            _not_kept(request, live)
+            _missing_kept(request, live)
             or conflicts.check(delta, live, self.key_types)
             or _marked_meanwhile(request, live)
             or self._raised_meanwhile(request, live, latest)
@@ -91,7 +91,7 @@ class Deltas:
         live = live_entries(
             latest, None if request.scope is None else request.scope | request.partitions
         )
-        return _overwriting(request, live), live
+        return _overwrite_delta(request, live), live
 
     def _raised_meanwhile(
         self, request: CommitRequest, live: Iterable[ManifestEntry], latest: Snapshot | None
@@ -107,7 +107,7 @@ class Deltas:
         return conflicts.Conflict("raised", names, detail) if names else None
 
 
-def _overwriting(
+def _overwrite_delta(
     request: CommitRequest, live: Iterable[ManifestEntry]
 ) -> tuple[ManifestEntry, ...]:
     """Return the delta of an overwrite: it deletes the live files of its scope and those that it names, and adds its
@@ -128,7 +128,9 @@ def _overwriting(
     return (*deletes.values(), *request.adds)
 
 
-def _not_kept(request: CommitRequest, live: Iterable[ManifestEntry]) -> conflicts.Conflict | None:
+def _missing_kept(
+    request: CommitRequest, live: Iterable[ManifestEntry]
+) -> conflicts.Conflict | None:
     """Return a conflict if files that must stay are not live."""
     gone = request.keeps - {entry.identity for entry in live} if request.keeps else frozenset()
     names = tuple(sorted(identity[3] for identity in gone))

@@ -268,7 +268,7 @@ class Committer:
                 run.untouched.check(
                     self._state(head.schema), self.live_files, latest.id if latest else 0
                 )
-            run.request = self._in_order(run, head)
+            run.request = self._adapted_request(run, head)
             delta, ordered = self._deltas.of(run.request, latest), run.request
             barriers = barrier_properties(ordered, head, self.level0)
             has_effect = delta or ordered.properties or ordered.restores or ordered.barrier
@@ -291,7 +291,7 @@ class Committer:
         self._hint(snapshot.id)
         return self._result(run, committed=True, snapshot_id=snapshot.id)
 
-    def _in_order(self, run: Attempts, head: HeadState) -> CommitRequest:
+    def _adapted_request(self, run: Attempts, head: HeadState) -> CommitRequest:
         """Return the request after `head`: a rescaling gets new messages, an overtaken append gets later numbers."""
         adapted, latest = run.request.behind(head.latest), head.latest
         if adapted.kind != COMMIT_KIND_APPEND:

@@ -92,16 +92,16 @@ def next_snapshot(
         properties={
             # The caller's properties come first, so that they replace none of the commit's own.
             **request.properties,
-            **_columns(head, request),
+            **_column_property(head, request),
             **barriers,
-            **_of_users(head, request, delta, time_millis, users, highest_sequence_number),
-            **_of_rows(request, run.retries, took_millis),
-            **_waiting(head, request, time_millis, waiting),
+            **_user_properties(head, request, delta, time_millis, users, highest_sequence_number),
+            **_row_properties(request, run.retries, took_millis),
+            **_backlog_property(head, request, time_millis, waiting),
         },
     )
 
 
-def _of_users(
+def _user_properties(
     head: HeadState,
     request: CommitRequest,
     delta: Sequence[ManifestEntry],
@@ -114,7 +114,7 @@ def _of_users(
         users,
         max([highest_sequence_number, *(e.file.max_sequence_number for e in delta)]),
         request.by.user,
-        _remembered(request, _next_id(head.latest), time_millis),
+        _own_commit(request, _next_id(head.latest), time_millis),
         head.schema.typed_options.get(COMMIT_USER_RETENTION),
     )
 
@@ -123,7 +123,7 @@ def _next_id(previous: Snapshot | None) -> int:
     return 1 if previous is None else previous.id + 1
 
 
-def _waiting(
+def _backlog_property(
     head: HeadState, request: CommitRequest, time_millis: int, before: Uncompacted | None
 ) -> dict[str, str]:
     if not needs_a_maintainer(head.schema.typed_options):
@@ -135,7 +135,7 @@ def _changelog_rows(request: CommitRequest) -> int:
     return sum(entry.file.row_count for entry in request.changelog)
 
 
-def _columns(head: HeadState, request: CommitRequest) -> dict[str, str]:
+def _column_property(head: HeadState, request: CommitRequest) -> dict[str, str]:
     """Return the property of the columns that an append wrote; none if they are not known, or are all columns."""
     if request.kind != COMMIT_KIND_APPEND or any(
         e.file.delete_row_count != 0 for e in request.adds
@@ -147,14 +147,14 @@ def _columns(head: HeadState, request: CommitRequest) -> dict[str, str]:
     return {COLUMNS: columns_text(ids)}
 
 
-def _remembered(request: CommitRequest, id: int, time_millis: int) -> LastCommit | None:
+def _own_commit(request: CommitRequest, id: int, time_millis: int) -> LastCommit | None:
     """Return this commit as later snapshots record it; None for a compaction and for a commit without an identifier."""
     if request.kind == COMMIT_KIND_COMPACT or not request.by.counts:
         return None
     return LastCommit(request.by.identifier, id, time_millis, request.by.digest)
 
 
-def _of_rows(request: CommitRequest, retries: int, took_millis: int) -> dict[str, str]:
+def _row_properties(request: CommitRequest, retries: int, took_millis: int) -> dict[str, str]:
     """Return the properties of added rows and cost, of expired rows, and of a rescaling or a rollback."""
     rows = sum(message.expired_rows for message in request.messages)
     expired = {EXPIRED_ROWS: str(rows)} if rows else {}
