@@ -2,13 +2,13 @@
 
     act        a writer that is no member   label                                    its frontier
     JOIN       joins, at F                  none                                     stays; its run is now this one
-    WRITE      joins first                  the given barrier, or tick, if above     stays (the barrier is open)
-    WRITE_ALL  joins first                  its frontier and not below its last      := label
-                                            label; else the first such barrier: open
+    WRITE      joins first                  given, else tick; raised if too low *    stays (the barrier is open)
+    WRITE_ALL  joins first                  as for WRITE                             := label; stays if that was raised
     COMPLETE   joins first                  given, else tick; no-op if not above     := label
     LEAVE      no-op                        none                                     the table no longer waits for it
     REVISE     no-op                        given, if rows are left at level 0       of all members: := given
     BEGIN      (no writer) the table, which has rows, is put under barriers (`Level0Labels.begun`)
+    * to the first barrier that is above the writer's frontier and not below its last label
 
 F: the barrier up to which the table is complete. No writer runs ahead of the clock by itself: records of a second
 commit within an interval stay open until the next one. A label is above the frontier of its writer, which is F or
