@@ -110,7 +110,7 @@ def test_doctor_names_what_damage_kept_it_from(table: wt.Table) -> None:
     assert "whether the rows of each bucket can be merged" in table.doctor(deep=True).not_checked
     Path(table.path, "manifest").rename(Path(table.path, "elsewhere"))
     assert table.doctor().not_checked[-2:] == (
-        "what is unwise about the table",
+        "the upkeep of the table",
         "files that nothing names",
     )
 

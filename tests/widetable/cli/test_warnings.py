@@ -189,5 +189,5 @@ def test_doctor_does_not_expect_more_files_than_there_are(tmp_path: Path) -> Non
         body["timeMillis"] -= 2 * 3_600_000
         path.write_text(json.dumps(body))
     (finding,) = wt.Table.open(made.path).doctor().findings
-    assert finding.found == "2 level-0 files, and nobody who compacts"
-    assert finding.expected == "somebody who moves them up"
+    assert finding.found == "2 level-0 files, and nobody compacts"
+    assert finding.expected == "a maintainer or writer that compacts them"

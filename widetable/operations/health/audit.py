@@ -1,31 +1,32 @@
-"""Audits a table, whoever wrote it: laws of the format, and of the changelog where the producer has any.
+"""Audit a table, whichever client wrote it: check the laws of the format, and those of the changelog if the producer
+has any.
 
     snapshots, manifests    snapshot_audit       every snapshot from the start on
-    barriers                barrier_audit        the same, of tables under barriers
+    barriers                barrier_audit        every snapshot from the start on, in tables under barriers
     data, changelog files   file_audit           every file that these snapshots name, once
     changelog               changelog_audit      bucket by bucket, from the start on
 
-A changelog of `lookup` emits rows at level >= 1, one of `full-compaction` of rows at the bottom level. These rows
-are what is folded: where nothing waits in level 0 they are the rows of the table, and elsewhere what readers of changes
+The producer `lookup` emits changes for rows at level >= 1, `full-compaction` for rows at the bottom level. The audit
+folds these rows. They are the rows of the table if no file waits in level 0; otherwise they are what readers of changes
 have seen so far.
 
     start                              audited              the changelog is folded onto
-    None, snapshot 1 is there          every snapshot       the empty table
+    None, snapshot 1 exists            every snapshot       the empty table
     None, 5 is the oldest              5, then 6 and on     the rows of 5
     7, or a tag of it                  7, then 8 and on     the rows of 7
-    0                                  as None, where snapshot 1 is there; else NotFoundError
+    0                                  as None if snapshot 1 exists; else NotFoundError
 
-One read lease, on the start or the oldest kept snapshot, keeps all of them for the whole audit:
-what is missing then is a finding, and not an expiry that was faster. A tag may lie before the
-oldest snapshot by one at most, so that its changes go on with that one.
+One read lease, on the start or the oldest kept snapshot, keeps all of these snapshots for the whole audit. A file that
+is missing then is a finding, because no expiry can have removed it. A tag may precede the oldest snapshot by at most
+one, so that its changes continue with that snapshot.
 
-Every data and changelog file is read once for `file_audit`, and again for `changelog_audit` as
-that says. Nothing is written but the lease.
+`file_audit` reads every data and changelog file once; `changelog_audit` reads them again, as its module text says.
+The audit writes only the lease.
 
 Source: semantics.md section 9; format.md sections 3, 4, 9 and 10; laws 3 and 5 of the design.
-Raises NotFoundError for a start that is not there or that expired meanwhile, InvalidError for one that is none,
-UnsupportedError for a table of which no law is known, DamagedError for snapshots and manifests that cannot be read,
-StorageError.
+Raises NotFoundError for a start that does not exist or that expired meanwhile, InvalidError for a value that is no
+start, UnsupportedError for a table of which no law is known, DamagedError for snapshots and manifests that cannot be
+read, StorageError.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ _NO_LAW: Final[Mapping[str, str]] = {
 }
 
 
-# Looks at what is made of a table, too.
+# Audits the tables that derive from this one.
 Further: TypeAlias = Callable[[Findings], None]
 
 
@@ -77,7 +78,7 @@ def audit_table(
     folded_rows: int,
     further: Further,
 ) -> AuditReport:
-    """As `Table.audit`."""
+    """Audit the table, as `Table.audit` describes. `further` audits the tables that derive from it."""
     if start is not None and not isinstance(start, str):
         start = whole_number(start, "start")
     findings = Findings(whole_number(findings_per_law, "findings_per_law", least=0))
@@ -86,7 +87,7 @@ def audit_table(
 
 
 class _Audit:
-    """One run over one table. `live_files` without counts: an audit counts rows by itself, and has a finding of it."""
+    """Run one audit of one table. It reads live files without counts: it counts rows itself and reports differences."""
 
     def __init__(
         self,
@@ -107,14 +108,14 @@ class _Audit:
     def run(self, start: int | str | None) -> AuditReport:
         _check_auditable(self._table.schema)
         store, path = self._committer.snapshots, self._table.paths.root
-        ids, _ = store.ids(), store.latest_id()  # which raises where snapshots are lost
+        ids, _ = store.ids(), store.latest_id()  # latest_id raises if snapshots are lost
         if not ids and start in (None, 0):
             return self._findings.report(path, self._producer, None, None)
         if start is None:
             ids = self._left(ids)
         first = self._first(start, ids)
         start_id = 0 if first is None else first.id
-        # From here on nothing of it expires. All snapshots are loaded at once: they are small.
+        # The lease keeps all these snapshots from here on. They are small, so all are loaded at once.
         with held(self._table, max(start_id, ids[0])):
             load = self._committer.snapshots.load
             later = [load(id) for id in ids if id > start_id]
@@ -129,12 +130,12 @@ class _Audit:
         return self._findings.report(path, self._producer, start_id, ids[-1])
 
     def _left(self, ids: list[int]) -> list[int]:
-        """Without those that an expiry has chosen: they may go at any moment, and nobody can hold them."""
+        """Leave out the snapshots that an expiry has chosen: they may go at any moment, and no lease keeps them."""
         retired = RetiredSnapshots(self._table.file_io, self._table.paths).noted()
         return [id for id in ids if id not in retired] or ids
 
     def _first(self, start: int | str | None, ids: Sequence[int]) -> Snapshot | None:
-        """The snapshot to start from; None for the empty table before the first one."""
+        """Return the snapshot to start from, or None for the empty table before the first one."""
         store = self._committer.snapshots
         if start in (None, 0) and ids[0] == 1:
             return None
@@ -146,9 +147,9 @@ class _Audit:
         if first.id < ids[0] - 1:
             raise NotFoundError(
                 f"tag {start!r}",
-                found=f"snapshot {first.id}, and no changelog of the next one any more",
+                found=f"snapshot {first.id}, and the changelog of the next snapshot has expired",
                 expected=f"a tag of snapshot {ids[0] - 1} or a later one",
-                action="Start from a younger tag, or from the oldest snapshot.",
+                action="Start from a newer tag, or from the oldest snapshot.",
             )
         return first
 
@@ -168,8 +169,8 @@ class _Audit:
             assert first is not None
             one.look_at(entry, first.id, is_changelog=False)
         for snapshot in later:
-            # With the files that only changed their level: `FileAudit` knows them by name, and
-            # reads none twice.
+            # These include the files that only changed their level: `FileAudit` knows them by name and reads none
+            # twice.
             added = [e for e in live_files.delta_entries(snapshot) if e.kind == ADD]
             for entry in added:
                 one.look_at(entry, snapshot.id, is_changelog=False)
@@ -195,12 +196,11 @@ class _Audit:
     def _since_producer(
         self, first: Snapshot | None, later: Sequence[Snapshot]
     ) -> tuple[Snapshot | None, Sequence[Snapshot]]:
-        """The same, from the last snapshot on that was made with another changelog producer.
+        """Start at the last snapshot that was made with another changelog producer.
 
             first none, later 1 (input) 2 (input) 3 (lookup) 4 (lookup)    first 2, later 3 4
 
-        What another producer emitted folds by other rules; its last snapshot is a state like any
-        other.
+        What another producer emitted folds by other rules, but its last snapshot is a valid base for the next one.
         """
 
         def producer(schema: TableSchema) -> str:
@@ -222,7 +222,7 @@ class _Audit:
 
 
 def _check_auditable(schema: TableSchema) -> None:
-    """Refuse a table of which we know no law, or whose files we would not find."""
+    """Raise UnsupportedError for a table whose laws are unknown, or whose files the audit would not find."""
     refused = {
         "primary key": (not schema.primary_keys, "none (an append table)"),
         f"option {OTHER_DIRECTORY!r}": (
@@ -230,11 +230,11 @@ def _check_auditable(schema: TableSchema) -> None:
             repr(schema.options.get(OTHER_DIRECTORY)),
         ),
     }
-    for subject, (is_refused, found) in refused.items():
+    for subject, (is_refused, actual) in refused.items():
         if is_refused:
             raise UnsupportedError(
                 subject,
-                found=found,
+                found=actual,
                 expected="a table with a primary key, its files in its bucket directories",
                 action="Audit the table with another client.",
             )

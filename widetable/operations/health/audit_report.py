@@ -1,13 +1,13 @@
-"""What an audit has found: how much was checked of each law, and what breaks one.
+"""The report of an audit: how much was checked of each law, and what breaks a law.
 
-Values, and `Findings`, which collects them. Raises nothing.
+This module has the values, and `Findings`, which collects them. Raises nothing.
 
-    law        "chain": 7 looked at, 3 break it, of which at most `per_law` are kept as findings
-    checks     {"chain": 7}     laws that nothing was looked at for are left out
-    found      {"chain": 3}     laws that hold are left out, so an empty one means that all is well
-    skipped    what an audit passed over, once for each reason; it makes the report no less `ok`
+    law        "chain": 7 were checked, 3 break it, of which at most `per_law` are kept as findings
+    checks     {"chain": 7}     laws for which nothing was checked are left out
+    found      {"chain": 3}     laws that hold are left out, so an empty mapping means that all laws hold
+    skipped    what the audit did not check, once for each reason; the report can be `ok` nevertheless
 
-Laws are sorted as in LAWS, findings of one law as they came.
+Laws are sorted as in LAWS, findings of one law as they were added.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-# Law -> what it says. `checks` of a report counts what was looked at under these names.
+# Law -> what it says. `checks` of a report counts what was checked under these names.
 LAWS: Final[Mapping[str, str]] = {
     "snapshot-ids": "ids of snapshots are consecutive",
     "commit-once": "a commit user commits an identifier once per kind",
@@ -26,7 +26,7 @@ LAWS: Final[Mapping[str, str]] = {
     "base": "the base of a snapshot is what was live at the one before",
     "delta": "a snapshot adds files that are not live, and deletes files that are",
     "levels": "files of one level >= 1 have disjoint key ranges",
-    "file": "a file is there and decodes; its size and row count are as its meta says",
+    "file": "a file exists and decodes; its size and row count are as its meta says",
     "file-meta": "delete count, keys and sequence numbers of a file are as its meta says",
     "file-order": "the rows of a data file ascend strictly by key",
     "row-bucket": "a row lies in the bucket that its bucket key hashes to",
@@ -34,22 +34,22 @@ LAWS: Final[Mapping[str, str]] = {
     "vectors": "with deletion vectors a key has one row above level 0 that is not deleted",
     "chain": "-U and -D equal the live row before them, +I has none, -U is followed at once by +U",
     "fold": "the rows of a snapshot, folded with the changelog after it, are those of a later one",
-    "merged-rows": "a row that was moved up is the whole row as the changelog has it",
-    "barriers": "complete barriers stay as they are: what a snapshot says of them follows from the one before",
-    "index": "an index has each row of the snapshot that it fits with a value, and no other",
-    "joined": "a table that holds a join has its rows at the last round, and no others",
-    "widened": "widened columns are those of the dim's row, as the widener's last full round says",
+    "merged-rows": "a row that was moved up equals the whole row in the changelog",
+    "barriers": "complete barriers do not change: the barriers of a snapshot follow from those of the one before",
+    "index": "an index has exactly the rows with a value of the snapshot that it matches",
+    "joined": "a table that holds a join has exactly the rows of the join at its last round",
+    "widened": "widened columns equal those of the dim's row at the widener's last full round",
 }
-# So many findings of each law a report holds, by default.
+# The default limit of the findings that a report keeps of each law.
 FINDINGS_PER_LAW: Final = 20
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One place where a law does not hold.
+    """Describe one place where a law does not hold.
 
-    snapshot_id: at which it was seen. partition: directory text, "" without partitions. key, where the law is about
-    one row: column to value. expected, found: facts as text; of rows only the columns that differ.
+    snapshot_id: the snapshot at which it was seen. partition: directory text, "" without partitions. key: column to
+    value, if the law is about one row. expected, found: facts as text; rows show only the columns that differ.
     """
 
     law: str
@@ -72,11 +72,12 @@ class Finding:
 
 @dataclass(frozen=True)
 class AuditReport:
-    """first_snapshot_id: its rows are what the changelog was folded onto, 0 for the empty table before the first one.
+    """Report what an audit checked and what it found.
 
-    Both ids are None for a table without snapshots. producer: the table's changelog producer. checks: law -> how many
-    things were looked at; found: law -> how many of them break it; findings: the first of these. skipped: what could
-    not be checked, and why.
+    first_snapshot_id: the changelog was folded onto the rows of this snapshot; 0 is the empty table before the first
+    one. Both ids are None for a table without snapshots. producer: the table's changelog producer. checks: law -> how
+    many things were checked; found: law -> how many of them break it; findings: the first of these. skipped: what
+    could not be checked, and why.
     """
 
     __module__ = "widetable"
@@ -96,12 +97,12 @@ class AuditReport:
         return not self.found
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as values of JSON."""
+        """Return the report as values of JSON."""
         return {"ok": self.ok, **asdict(self)}
 
 
 class Findings:
-    """Collects what an audit sees; keeps at most `per_law` findings of each law and counts the others."""
+    """Collects the findings of an audit: it keeps at most `per_law` of each law and counts the others."""
 
     def __init__(self, per_law: int) -> None:
         self._per_law = per_law
@@ -111,7 +112,7 @@ class Findings:
         self._skipped: dict[str, None] = {}
 
     def checked(self, law: str, count: int = 1) -> None:
-        """So many things were looked at, whatever came out."""
+        """Count things that were checked, whatever the result."""
         self._checks[law] += count
 
     def add(self, finding: Finding) -> None:
@@ -124,22 +125,21 @@ class Findings:
         return self._found[law] < self._per_law
 
     def wanted(self, law: str) -> int:
-        """How many more findings of this law would be kept.
+        """Return how many more findings of this law would be kept.
 
-        Who finds many asks first: texts of rows are dear, and `count` takes those that nobody
-        would see.
+        Code with many findings calls this first, because texts of rows are expensive; it passes the others to `count`.
         """
         return max(self._per_law - self._found[law], 0)
 
     def count(self, law: str, more: int) -> None:
-        """So many findings more, without saying which."""
+        """Count more findings without their texts."""
         if more:
             self._found[law] += more
 
     def skip(self, reason: str) -> None:
-        """Something was not checked.
+        """Note why something was not checked.
 
-        A reason that was given before is not noted again, so it should not name one file of many.
+        Equal reasons are noted once, so a reason should not name one file of many.
         """
         self._skipped[reason] = None
 

@@ -1,20 +1,20 @@
-"""Laws of barriers, from snapshot to snapshot (docs/consistency.md): what a snapshot says follows from the one before.
+"""Laws of barriers (docs/consistency.md): the barriers of a snapshot follow from those of the one before.
 
     a table's complete barrier and its highest label never go back
     records have a label above the complete barrier before them and above their writer's, and at most the highest one
-    the complete barrier is that of the slowest writer, or the one before where that is later
-    a compaction changes nothing of it, and takes no file of a barrier that is not complete
-    what waits is the lowest label of the files at level 0
-    a revision is an overwrite; all of the table goes back to one complete barrier, or to none
+    the complete barrier is that of the slowest writer, or the one before if that is later
+    a compaction does not change them, and takes no file of a barrier that is not complete
+    `waiting` is the lowest label of the files at level 0
+    a revision is an overwrite; the whole table goes back to one complete barrier, or to none
 
 In: snapshots in the order of their ids. Out: findings. Raises what loading snapshots raises.
 
-    COMPACT that says its barriers    all as before, but for `moved` and `waiting`
-    another revision than before      what `BarrierState.revised` makes of the one before
-    all others                        the numbers one by one
+    COMPACT that states its barriers  all is as before, except `moved` and `waiting`
+    another revision than before      the state is what `BarrierState.revised` makes of the one before
+    all others                        the numbers are compared one by one
 
-Snapshot 1 is held against the empty table; the first one against nothing where others have
-expired before it. What waits is looked up in the delta of each snapshot (`Level0Labels`).
+Snapshot 1 is compared with the empty table. If earlier snapshots have expired, the first one is compared with nothing.
+`Level0Labels` reads the waiting labels from the delta of each snapshot.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _LAW: Final = "barriers"
 
 
 class BarrierAudit:
-    """Give it one snapshot after the other; of a table without barriers it says nothing."""
+    """Checks one snapshot after the other; it has no findings for a table without barriers."""
 
     def __init__(self, schema: TableSchema, level0: Level0Labels, findings: Findings) -> None:
         self._interval = schema.typed_options.get(BARRIER_INTERVAL)
@@ -50,7 +50,7 @@ class BarrierAudit:
         self._before: BarrierState | None = None
 
     def look_at(self, snapshot: Snapshot) -> None:
-        """Check one snapshot against the one before."""
+        """Check one snapshot against the previous one."""
         if self._interval is None:
             return
         self._findings.checked(_LAW)
@@ -61,8 +61,8 @@ class BarrierAudit:
             self._find(snapshot, error.expected, error.found)
             return
         except NotFoundError:
-            return  # another client's, behind ones of ours that have expired
-        # Kept before it is compared: a snapshot that breaks a law is one finding, not one at
+            return  # another client made it, and the snapshots of ours before it have expired
+        # The state is kept before it is compared, so that a snapshot that breaks a law is one finding and not one at
         # each later snapshot.
         before = self._before or (BarrierState.new(self._interval) if snapshot.id == 1 else None)
         self._before = after
@@ -95,8 +95,7 @@ class BarrierAudit:
         if after.frontier != max(before.frontier, slowest):
             expected = f"complete up to {max(before.frontier, slowest)}"
             self._find(snapshot, expected, f"complete up to {after.frontier}")
-        # Behind another client's append the label is the first incomplete one, and there is no
-        # writer to be above.
+        # After another client's append the label is the first incomplete one, and no writer bounds it from below.
         if label is not None and snapshot.delta_record_count:
             member = before.members.get(snapshot.properties.get(WRITER, ""))
             least = max(before.frontier, member.frontier if member else 0)
@@ -107,16 +106,15 @@ class BarrierAudit:
     def _compare_revised(
         self, snapshot: Snapshot, before: BarrierState, after: BarrierState
     ) -> None:
-        # Which derived writers came along is not said apart: those that have a barrier of their
-        # sources did.
+        # A snapshot does not name the derived writers that took part: they are those with a barrier of their sources.
         came = [name for name, member in after.members.items() if member.at is not None]
         expected = before.revised(max(after.revision, before.revision), after.frontier, came)
         expected = replace(expected, waiting=after.waiting)
         if after != expected:
             self._find(snapshot, expected.to_json(), after.to_json())
         if after.frontier > before.frontier or snapshot.commit_kind != COMMIT_KIND_OVERWRITE:
-            found = f"a commit of kind {snapshot.commit_kind} to {after.frontier}"
-            self._find(snapshot, f"an overwrite that goes back from {before.frontier}", found)
+            actual = f"a commit of kind {snapshot.commit_kind} to {after.frontier}"
+            self._find(snapshot, f"an overwrite that goes back from {before.frontier}", actual)
 
-    def _find(self, snapshot: Snapshot, expected: str, found: str) -> None:
-        self._findings.add(Finding(_LAW, snapshot.id, expected, found))
+    def _find(self, snapshot: Snapshot, expected: str, actual: str) -> None:
+        self._findings.add(Finding(_LAW, snapshot.id, expected, actual))

@@ -1,12 +1,13 @@
-"""Whether a table has as many buckets as its data needs. Pure.
+"""Advice about the number of buckets that the data of a table needs. Pure.
 
-In: bytes and rows of every bucket that has files, and how many buckets each partition has. Out: at most one Advice: the
-worst that another number, or another `bucket-key`, would mend. Paimon advises 200 MB to 1 GB a bucket (its page "Data
-Distribution": https://paimon.apache.org/docs/master/primary-key-table/data-distribution/). Between the bounds below,
-which lie well outside of that, nothing is said: a new table is no finding. Raises nothing.
+In: bytes and rows of every bucket that has files, and how many buckets each partition has. Out: at most one Advice,
+about the worst problem that another number, or another `bucket-key`, would solve. Paimon advises 200 MB to 1 GB a
+bucket (its page "Data Distribution":
+https://paimon.apache.org/docs/master/primary-key-table/data-distribution/). The bounds below lie well outside of that,
+and there is no advice between them, so that a new table is no finding. Raises nothing.
 
-    large     a bucket is compacted and merged by one task, and a lookup cache holds it whole
-    skewed    the same of one bucket among small ones: a hot key, or a `bucket-key` of few values
+    large     one task compacts and merges a bucket, and a lookup cache holds the whole bucket
+    skewed    one bucket among small ones is large: a hot key, or a `bucket-key` of few values
     small     many small buckets are many small files in every commit, and a manifest entry for each
 
     buckets of one partition                      advice
@@ -15,8 +16,8 @@ which lie well outside of that, nothing is said: a new table is no finding. Rais
     300 MiB and 100 rows, 3 of 10 MiB and 10      skewed: few values of the bucket key
     300 of 1,000 B                                small: 1 bucket
 
-They are asked in this order, and the first one answers. Sizes are those of live files, compressed,
-with rows that a compaction would drop.
+The rules are tried in this order, and the first that applies decides. Sizes are those of live files, compressed,
+including rows that a compaction would drop.
 """
 
 from __future__ import annotations
@@ -31,18 +32,18 @@ from widetable.format.bucket_id import BucketId
 from widetable.format.human_units import size_text
 from widetable.messages.counted import counted
 
-# Twice what Paimon advises at most; and what is advised then.
+# LARGE_BYTES is twice Paimon's upper bound; the advice aims at WANTED_BYTES.
 LARGE_BYTES: Final = 2 << 30
 WANTED_BYTES: Final = 1 << 30
 MANY_BUCKETS: Final = 256
 SMALL_BYTES: Final = 1 << 20
-# A bucket so many times as large as the median one of its partition, if it is not small by itself.
+# A bucket is skewed if it is at least this many times as large as the median of its partition, and not small by itself.
 SKEWED_TIMES: Final = 8
 SKEWED_BYTES: Final = 256 << 20
 
 
 class BucketSize(NamedTuple):
-    """Of one bucket's files."""
+    """Gives bytes and rows of the files of one bucket."""
 
     bytes: int
     rows: int
@@ -50,8 +51,10 @@ class BucketSize(NamedTuple):
 
 @dataclass(frozen=True)
 class Advice:
-    """buckets: the number to take, None where another one would not help. partition: the only one that needs it, None
-    for all. The texts are those of a finding.
+    """Advice about the buckets of one table.
+
+    buckets: the number to take, None if another number would not help. partition: the only one that needs it, None for
+    all. The texts are those of a finding.
     """
 
     buckets: int | None
@@ -65,10 +68,10 @@ class Advice:
 def bucket_advice(
     sizes: Mapping[BucketId, BucketSize], counts: Mapping[bytes, int]
 ) -> Advice | None:
-    """counts: the number of buckets of each partition.
+    """Return the first advice that applies, or None if none does, as for an empty table.
 
-    sizes: of buckets that have files; a bucket that is missing there is an empty one. counts has
-    all partitions of sizes. None where nothing is to be said, as for an empty table.
+    sizes: of the buckets that have files; other buckets are empty. counts: the number of buckets of each partition; it
+    has all partitions of sizes.
     """
     partitions: dict[bytes, list[BucketSize]] = defaultdict(list)
     for bucket, size in sizes.items():
@@ -81,8 +84,8 @@ def bucket_advice(
 def _large(
     partitions: Mapping[bytes, list[BucketSize]], counts: Mapping[bytes, int]
 ) -> Advice | None:
-    # Only where more would help: of a partition that has enough for its bytes one large bucket
-    # is a skewed one.
+    # This covers partitions that more buckets would help. A large bucket of a partition that has enough buckets for
+    # its bytes is skewed.
     wanted = {
         partition: _wanted(members)
         for partition, members in partitions.items()
@@ -93,7 +96,7 @@ def _large(
         return None
     worst = max(wanted, key=lambda partition: wanted[partition])
     largest = max(size.bytes for size in partitions[worst])
-    # Where most partitions are like that, those to come will be.
+    # If most partitions need more buckets, new partitions will, too.
     is_all = 2 * len(wanted) > len(partitions)
     return Advice(
         wanted[worst],
@@ -108,23 +111,22 @@ def _large(
 def _skewed(
     partitions: Mapping[bytes, list[BucketSize]], counts: Mapping[bytes, int]
 ) -> Advice | None:
-    found: list[tuple[float, bytes, BucketSize, BucketSize]] = []
+    skewed: list[tuple[float, bytes, BucketSize, BucketSize]] = []
     for partition, members in partitions.items():
         # A bucket without files is an empty one.
         empty = max(counts[partition] - len(members), 0)
         every = [*members, *(BucketSize(0, 0) for _ in range(empty))]
         largest = max(every)
         usual = BucketSize(*(int(median(column)) for column in zip(*every, strict=True)))
-        # By bytes first, as tuples compare; the median by column, of two rows that need not be
-        # one bucket's.
+        # Tuples compare by bytes first. The median is taken by column, so its two numbers may come from two buckets.
         times = largest.bytes / max(usual.bytes, 1)
         if len(every) > 2 and largest.bytes >= SKEWED_BYTES and times >= SKEWED_TIMES:
-            found.append((times, partition, largest, usual))
-    if not found:
+            skewed.append((times, partition, largest, usual))
+    if not skewed:
         return None
-    _, partition, largest, usual = max(found)
-    # As skewed by rows: few keys of the bucket key have them. By bytes alone: its rows are large
-    # ones.
+    _, partition, largest, usual = max(skewed)
+    # If it is skewed by rows, too, they have few values of the bucket key. If it is skewed by bytes alone, its rows
+    # are large.
     has_many_rows = largest.rows >= SKEWED_TIMES * max(usual.rows, 1)
     return Advice(
         None,
@@ -159,7 +161,7 @@ def _small(
 
 
 def _wanted(members: list[BucketSize]) -> int:
-    """How many buckets of WANTED_BYTES a partition fills, rounded up, one at least."""
+    """Return how many buckets of WANTED_BYTES a partition fills, rounded up, at least one."""
     return max(1, -(-sum(size.bytes for size in members) // WANTED_BYTES))
 
 

@@ -1,9 +1,10 @@
-"""What happened to the files of each bucket in a span of snapshots, as far as the changelog emits it.
+"""The history of the files of each bucket in a span of snapshots, as far as the changelog emits it.
 
-In: snapshots; out: one `BucketHistory` per bucket. An *emitted* file is one whose rows the changelog is of: at a level
->= 1 with producer `lookup`, of the deepest level with `full-compaction`. Raises what reading manifests raises.
+In: snapshots; out: one `BucketHistory` per bucket. An *emitted* file is one whose rows the changelog describes: a file
+at a level >= 1 with producer `lookup`, at the deepest level with `full-compaction`. Raises what reading manifests
+raises.
 
-Of a table with `lookup`, three commits of one key, each with its compaction, then a full one:
+Example: a table with `lookup`, three commits of one key, each with its compaction, then a full compaction:
 
     snapshot        2 COMPACT   4 COMPACT    6 COMPACT       7 APPEND    8 COMPACT    9 COMPACT
     added           a (L9)      b (L8)       c (L7)          -           d (L6)       e (L9)
@@ -11,8 +12,8 @@ Of a table with `lookup`, three commits of one key, each with its compaction, th
     changelog       1 file      1 file       1 file          -           1 file       -
     files after     a           a b          a b c           -           a b c d      e
 
-There is no step for 7: nothing of its file at level 0 was emitted. One that a snapshot moves from
-level 2 to 5 is both removed and added: files are told apart by name and level.
+There is no step for 7, because no row of its file at level 0 was emitted. A file that a snapshot moves from level 2 to
+5 is both removed and added: name and level together identify a file.
 """
 
 from __future__ import annotations
@@ -33,11 +34,10 @@ from widetable.schema.table_schema import TableSchema
 
 @dataclass(frozen=True)
 class HistoryStep:
-    """One snapshot: emitted files that it added and removed, and its changelog files, in order. files: the emitted ones
-    after it, with what was deleted of them by then.
+    """Describes one snapshot: the emitted files that it added and removed, and its changelog files, in order.
 
-    overwritten: the snapshot replaced files without a changelog. After that the changelog does not
-    fold to the rows any more, so who checks it starts anew with `files`.
+    files: the emitted files after it, with their deletion vectors of that snapshot. overwritten: the snapshot replaced
+    files without a changelog. The changelog then no longer folds to the rows, so the audit starts again from `files`.
     """
 
     snapshot_id: int
@@ -50,7 +50,7 @@ class HistoryStep:
 
 @dataclass
 class BucketHistory:
-    """base: emitted files at the start. steps: snapshots that did anything, in order."""
+    """Holds the history of one bucket. base: emitted files at the start. steps: snapshots that changed it, in order."""
 
     bucket: BucketId
     base: tuple[DataFileMeta, ...] = ()
@@ -58,12 +58,12 @@ class BucketHistory:
 
 
 _PRODUCERS: Final = ("lookup", "full-compaction")
-# Live files of a bucket by name and level, in the order in which they came.
+# Live files of a bucket by name and level, in the order in which they were added.
 _Files = dict[tuple[str, int], DataFileMeta]
 
 
 def emits_of_files(schema: TableSchema) -> bool:
-    """Whether the table has a producer whose changelog is about files that compactions made."""
+    """Whether the table has a producer whose changelog describes files that compactions made."""
     return schema.typed_options.get(opt.CHANGELOG_PRODUCER) in _PRODUCERS
 
 
@@ -73,16 +73,17 @@ def bucket_histories(
     start: Snapshot | None,
     snapshots: Sequence[Snapshot],
 ) -> list[BucketHistory]:
-    """start: the snapshot before the first one, None for the empty table. By partition and bucket.
+    """Return the histories of all buckets, sorted by partition and bucket.
 
-    snapshots: consecutive, ascending. Holds the live files of all buckets at once, as their metas,
-    and those of each step; no data file is read.
+    start: the snapshot before the first one, None for the empty table. snapshots: consecutive, ascending. The metas of
+    all live files, and those of each step, are in memory at once; no data file is read.
     """
     live: dict[BucketId, _Files] = {}
     for entry in live_files.live_entries(start):
         _apply(live.setdefault(entry.bucket_id, {}), entry)
-    found = {
-        key: BucketHistory(key, tuple(_emits(held, schema).values())) for key, held in live.items()
+    histories = {
+        key: BucketHistory(key, tuple(_emits(files, schema).values()))
+        for key, files in live.items()
     }
     for snapshot in snapshots:
         delta = by_bucket(live_files.delta_entries(snapshot))
@@ -102,15 +103,15 @@ def bucket_histories(
                 live_files.marked(after.values(), snapshot),
             )
             if step.added or step.removed or step.changelog:
-                found.setdefault(key, BucketHistory(key)).steps.append(step)
-    return [found[key] for key in sorted(found)]
+                histories.setdefault(key, BucketHistory(key)).steps.append(step)
+    return [histories[key] for key in sorted(histories)]
 
 
 def _emits(files: _Files, schema: TableSchema) -> _Files:
     options = schema.typed_options
     of_lookup = options.get(opt.CHANGELOG_PRODUCER) == "lookup"
-    # As deep as the bucket reaches at that snapshot; while nothing lies above level 0, the
-    # bottom by the options of now.
+    # The bottom is the deepest level of the bucket at that snapshot. While all files are at level 0, the options of
+    # now give the bottom.
     lowest = 1 if of_lookup else levels_of(files.values(), options).base_level()
     return {name: file for name, file in files.items() if file.level >= lowest}
 

@@ -1,20 +1,20 @@
-"""Laws of the changelog of one bucket: chain law, fold law, and that rows that moved up are whole (law 5).
+"""Laws of the changelog of one bucket: the chain law, the fold law, and law 5: rows that moved up are whole.
 
-In: the history of a bucket; out: findings. A span between two overwrites is looked at in parts by a hash of the key, so
-that a part with its changelog fits in `write-buffer-size`; each part reads the span's files once, and the emitted files
+In: the history of a bucket; out: findings. A span between two overwrites is checked in parts by a hash of the key, so
+that a part with its changelog fits in `write-buffer-size`. Each part reads the span's files once, and the emitted files
 again at every snapshot at which the whole bucket is folded. Rows have the table's newest columns.
 
     snapshots    2    4    6 (overwrite)    8    9
     spans        base of the start: 2 4     files after 6: 8 9
 
     fold law     base + changelogs of 2 and 4, as rows by key  =  the emitted rows after 4
-    law 5        of each file that 4 brought up, a row is what the changelog has of its key by 4
+    law 5        each row of a file that 4 moved up equals the row of its key in the changelog up to 4
 
-Memory: the base, all changelogs and written files of the span and one fold, of one part of the
+Memory: the base, all changelogs and written files of the span and one fold, for one part of the
 keys; parts = 1 + 5 * compressed bytes / `write-buffer-size`. Time: that many times the span's
-bytes, so a large bucket with a long span and a small buffer is read again and again.
+bytes, so a large bucket with a long span and a small buffer is read many times.
 
-Raises what reading data files raises, but for files that are damaged or missing: those are
+Raises what reading data files raises, except for files that are damaged or missing: those are
 findings of `file_audit`.
 """
 
@@ -55,24 +55,26 @@ from widetable.schema.row_kind import INSERT, TEXTS
 from widetable.schema.table_schema import VALUE_KIND
 from widetable.write.table_state import TableState
 
-# A guess for the memory of compressed bytes when they are decoded.
+# An estimate of the memory that decoded bytes take per compressed byte.
 _DECODED_PER_FILE_BYTE: Final = 5
 _ABSENT: Final = "no row"
 
 
 @dataclass(frozen=True)
 class _Span:
-    """What happened from one known state of a bucket on. emitted: the steps with the files after each."""
+    """Holds what happened after one known state of a bucket. emitted: the steps with the files after each."""
 
     base: tuple[DataFileMeta, ...]
     emitted: tuple[HistoryStep, ...]
 
     def written(self, emitted: HistoryStep) -> list[DataFileMeta]:
-        """Files that a step brought to where rows are emitted, newest first; not those that it moved on. With them the
-        newer ones that it left alone: they have the whole rows where a compaction took old levels only.
+        """Return the files that a step added to the emitted levels, newest first, without those that it only moved.
+
+        The newer files that the step left alone are included: they have the whole rows if a compaction took only old
+        levels.
 
             step 9 takes a (L9) and b (L8) to c (L9), leaves d (L6)    d, c
-            the changelog has k = 3 as of d; c has k = 2, an older row, which is right: d hides it
+            the changelog has k = 3 from d; c has k = 2, an older row, which is right because d hides it
         """
         moved = {file.file_name for file in emitted.removed}
         fresh = {file for file in emitted.added if file.file_name not in moved}
@@ -81,9 +83,8 @@ class _Span:
         return sorted(fresh | newer, key=lambda file: (file.level, file.file_name))
 
     def size_bytes(self) -> int:
-        """Of all that is held at once, decoded; about.
-
-        The base, changelogs and written rows of the whole span, and the largest of the folds.
+        """Estimate the decoded size of all that is in memory at once: the base, changelogs and written rows of the
+        whole span, and the largest fold.
         """
         files = [*self.base]
         for one in self.emitted:
@@ -93,8 +94,10 @@ class _Span:
 
 
 class ChangelogAudit:
-    """folded_rows: how many rows of emitted files may be read to fold whole buckets. Where that is too few, a bucket is
-    folded at some of its snapshots only, the last one among them.
+    """Checks the changelog bucket by bucket.
+
+    folded_rows: how many rows of emitted files may be read to fold whole buckets. If that is too few, a bucket is
+    folded at some of its snapshots only, which include the last one.
     """
 
     def __init__(
@@ -102,7 +105,7 @@ class ChangelogAudit:
     ) -> None:
         schema = table.schema
         options = schema.typed_options
-        # No change is emitted when only these change.
+        # A row in which only these columns differ emits no change.
         ignored = (
             options.get(opt.ROW_DEDUPLICATE_IGNORE_FIELDS)
             if options.get(opt.ROW_DEDUPLICATE)
@@ -117,7 +120,7 @@ class ChangelogAudit:
         self._budget_bytes = options.get(opt.WRITE_BUFFER_SIZE)
 
     def look_at(self, history: BucketHistory) -> None:
-        """Check one bucket; one with a file that cannot be read is skipped from there on."""
+        """Check one bucket; the rest of a bucket is skipped after a file that cannot be read."""
         try:
             self._look_at(history)
         except (DamagedError, NotFoundError) as error:
@@ -127,8 +130,7 @@ class ChangelogAudit:
     def _look_at(self, history: BucketHistory) -> None:
         for start_id, span in self._spans(history):
             folded = self._chosen_folds(span)
-            # Each part is a run of its own, so what it found is reported and let go before the
-            # next.
+            # Each part is checked on its own, so its findings are reported and its memory is freed before the next.
             parts = 1 + span.size_bytes() // self._budget_bytes
             for part in range(parts):
                 one = _AuditedPart(self._table, history.bucket, self._compared, part, parts)
@@ -142,7 +144,7 @@ class ChangelogAudit:
             self._findings.checked("fold", len(folded))
 
     def _spans(self, history: BucketHistory) -> Iterator[tuple[int, _Span]]:
-        """Each with the id of the snapshot that its base is of. The last one may have no step."""
+        """Yield the spans, each with the id of the snapshot of its base. The last span may have no step."""
         start_id, base, emitted = self._start_id, history.base, []
         for after in history.steps:
             if not after.overwritten:
@@ -153,12 +155,12 @@ class ChangelogAudit:
         yield start_id, _Span(base, tuple(emitted))
 
     def _chosen_folds(self, span: _Span) -> list[HistoryStep]:
-        """All steps, or when that is too much every so many, the last one always.
+        """Return all steps, or every n-th from the end if all would read too many rows.
 
             steps 2 4 6 8 9, twice as many rows as may be read    every 2nd from the end: 2 6 9
 
-        The limit is for each span of each bucket. What lies between two folds is not unlooked at:
-        the chain law holds each change against the one before it.
+        The limit applies to each span of each bucket. The steps between two folds are still checked: the chain law
+        compares each change with the one before it.
         """
         rows = sum(file.row_count for emitted in span.emitted for file in emitted.files)
         every = max(1, math.ceil(rows / max(self._folded_rows, 1)))
@@ -171,40 +173,40 @@ class ChangelogAudit:
     def _fold(
         self, history: BucketHistory, one: _AuditedPart, timeline: Timeline, at: HistoryStep
     ) -> None:
-        """Hold the folded rows against those that are there; both are in key order, and equal as a rule, row by row.
-        Only if they are not, keys are matched.
+        """Compare the folded rows with the stored ones. Both are in key order and usually equal row by row, so keys are
+        matched only if they differ.
         """
         live = timeline.live_rows(at.snapshot_id)
-        found = one.rows(at.files)
-        if len(live) == found.num_rows:
+        stored = one.rows(at.files)
+        if len(live) == stored.num_rows:
             here = np.arange(len(live), dtype=np.int64)
-            if equal_rows(timeline.rows, live, found, here, self._compared).all():
+            if equal_rows(timeline.rows, live, stored, here, self._compared).all():
                 return
         folded = timeline.rows.take(pa.array(live)).combine_chunks()
-        left, right = differing_keys(folded, found, self._key, self._compared)
-        kept = self._findings.wanted("fold")
-        for row, other in zip(left[:kept].tolist(), right[:kept].tolist(), strict=True):
+        left, right = differing_keys(folded, stored, self._key, self._compared)
+        room = self._findings.wanted("fold")
+        for row, other in zip(left[:room].tolist(), right[:room].tolist(), strict=True):
             expected = _row(folded, row)
-            self._find("fold", history, at.snapshot_id, expected, _row(found, other))
-        self._findings.count("fold", max(len(left) - kept, 0))
+            self._find("fold", history, at.snapshot_id, expected, _row(stored, other))
+        self._findings.count("fold", max(len(left) - room, 0))
 
     def _report(self, history: BucketHistory, timeline: Timeline, breaches: Breaches) -> None:
-        kept = self._findings.wanted(breaches.law)
-        pairs = zip(breaches.rows[:kept].tolist(), breaches.others[:kept].tolist(), strict=True)
+        room = self._findings.wanted(breaches.law)
+        pairs = zip(breaches.rows[:room].tolist(), breaches.others[:room].tolist(), strict=True)
         for row, other in pairs:
-            found, expected = _row(timeline.rows, row), _row(timeline.rows, other)
-            assert found is not None
+            actual, expected = _row(timeline.rows, row), _row(timeline.rows, other)
+            assert actual is not None
             kind = TEXTS[timeline.kinds[row]]
             self._find(
                 breaches.law,
                 history,
                 int(timeline.snapshots[row]),
                 expected,
-                found,
-                said=(breaches.expected, breaches.found),
+                actual,
+                texts=(breaches.expected, breaches.actual),
                 kind=f"{kind} " if timeline.sources[row] == TimelineSource.CHANGE else "",
             )
-        self._findings.count(breaches.law, max(len(breaches.rows) - kept, 0))
+        self._findings.count(breaches.law, max(len(breaches.rows) - room, 0))
 
     def _find(
         self,
@@ -212,23 +214,23 @@ class ChangelogAudit:
         history: BucketHistory,
         snapshot_id: int,
         expected: dict[str, Any] | None,
-        found: dict[str, Any] | None,
+        actual: dict[str, Any] | None,
         *,
-        said: tuple[str | None, str | None] = (None, None),
+        texts: tuple[str | None, str | None] = (None, None),
         kind: str = "",
     ) -> None:
-        """Of two rows only what differs is shown."""
-        row = found or expected or {}
-        texts = _differences(expected, found, self._compared)
-        if said[0] is not None:
-            texts = (said[0], f"{said[1]}; {kind}{ {n: row[n] for n in self._compared} }")
+        """Add a finding about two rows, which shows only their differences, or `texts` if they are given."""
+        row = actual or expected or {}
+        shown = _differences(expected, actual, self._compared)
+        if texts[0] is not None:
+            shown = (texts[0], f"{texts[1]}; {kind}{ {n: row[n] for n in self._compared} }")
         elif kind:
-            texts = (texts[0], f"{kind}{texts[1]}")
+            shown = (shown[0], f"{kind}{shown[1]}")
         self._findings.add(
             Finding(
                 law,
                 snapshot_id,
-                *texts,
+                *shown,
                 partition_text(history.bucket.partition, self._table.schema),
                 history.bucket.number,
                 key={name: row[name] for name in self._key},
@@ -241,18 +243,20 @@ def _row(table: pa.Table, row: int) -> dict[str, Any] | None:
 
 
 def _differences(
-    expected: dict[str, Any] | None, found: dict[str, Any] | None, compared: Sequence[str]
+    expected: dict[str, Any] | None, actual: dict[str, Any] | None, compared: Sequence[str]
 ) -> tuple[str, str]:
-    if expected is None or found is None:
-        texts = [_ABSENT if row is None else str(row) for row in (expected, found)]
+    if expected is None or actual is None:
+        texts = [_ABSENT if row is None else str(row) for row in (expected, actual)]
         return texts[0], texts[1]
-    names = [name for name in compared if str(expected[name]) != str(found[name])] or compared
-    return str({name: expected[name] for name in names}), str({name: found[name] for name in names})
+    names = [name for name in compared if str(expected[name]) != str(actual[name])] or compared
+    return str({name: expected[name] for name in names}), str(
+        {name: actual[name] for name in names}
+    )
 
 
 @dataclass(frozen=True)
 class _AuditedPart:
-    """Reads the rows of a bucket whose key falls into one part of several."""
+    """Reads the rows of a bucket whose keys fall into one of several parts."""
 
     table: TableState
     bucket: BucketId
@@ -261,24 +265,23 @@ class _AuditedPart:
     parts: int
 
     def rows(self, files: Sequence[DataFileMeta]) -> pa.Table:
-        """What readers of the table see of these files, in key order."""
+        """Return the rows that readers of the table see in these files, in key order."""
         schema, merge = self.table.schema.arrow_schema(), needs_merge(files)
         read = read_bucket(self.table, self.bucket, files, schema.names, None, merge=merge)
         kept = [batch.filter(pa.array(self._is_here(batch))) for batch in read]
         return pa.Table.from_batches(kept, schema).combine_chunks()
 
     def timeline(self, start_id: int, span: _Span) -> Timeline:
-        """All rows of a span.
+        """Return all rows of a span.
 
-        Facts are added in the order in which they came to be: the base, then of each step its
-        changelog, then the files that it wrote, which that has emitted by then. Their positions
-        are their time, so nothing may be added out of turn.
+        Facts are added in the order of their time: the base, then for each step its changelog, then the files that it
+        wrote, whose rows that changelog has emitted. Positions stand for time, so the order of the calls matters.
         """
         facts = _Facts(self.table.schema.arrow_schema())
         base = self.rows(span.base)
         facts.add(base, TimelineSource.BASE, start_id, np.full(base.num_rows, INSERT, np.int8))
-        # A base of several levels has rows of several files for a key: the newest is to be the
-        # whole row of it. Of one level the base itself says all.
+        # A base of several levels has rows of several files for a key, and the newest must be the whole row. A base of
+        # one level needs no such check.
         if len({file.level for file in span.base}) > 1:
             self._add_files(
                 facts,
@@ -298,7 +301,9 @@ class _AuditedPart:
     def _add_files(
         self, facts: _Facts, source: TimelineSource, snapshot_id: int, files: Iterable[DataFileMeta]
     ) -> None:
-        """Places count rows over all files, those of other parts too: -U and +U stay neighbours, and only they do."""
+        """Add the rows of some files. Places count the rows of all parts, so that only true neighbours, such as -U and
+        its +U, have consecutive places.
+        """
         place = 0
         for file in files:
             for batch in self._batches(file):
@@ -318,7 +323,7 @@ class _AuditedPart:
             return np.ones(batch.num_rows, np.bool_)
         keys = [batch.column(name) for name in self.table.schema.trimmed_primary_key]
         hashes = murmur_hash(encode_rows(keys, key_types(self.table.schema))).view(np.uint32)
-        # Buckets are made of the same hash: mixed, or some parts would be empty.
+        # The bucket comes from the same hash, so the hash is mixed; otherwise some parts would be empty.
         mixed = (hashes * np.uint32(2_654_435_769)) >> np.uint32(8)
         return np.asarray(mixed % np.uint32(self.parts) == self.part)
 
@@ -342,7 +347,7 @@ class _Facts:
         kinds: npt.NDArray[np.int8],
         places: npt.NDArray[np.int64] | None = None,
     ) -> None:
-        """A column that the rows lack is null."""
+        """Add rows; a column that they lack is null."""
         count = rows.num_rows
         columns = [column_or_nulls(rows, field) for field in self._schema]
         self._batches += pa.Table.from_arrays(columns, schema=self._schema).to_batches()

@@ -1,14 +1,14 @@
-"""What is known of the rows of one bucket over a span of snapshots, in the order in which it came to be. Pure.
+"""The rows of one bucket over a span of snapshots, ordered by time. Pure.
 
 In: the table's rows, each with its source, kind, snapshot, and place in the changelog of that snapshot. Out: the rows
-that break a law, and what the table is at a snapshot.
+that break a law, and the rows of the table at a snapshot.
 
     BASE      the rows of the bucket at the start
     CHANGE    the changelog of a snapshot, in order
-    WRITTEN   rows of files that a snapshot put where the changelog has emitted them; newest file first
+    WRITTEN   rows of files that a snapshot added to the emitted levels; newest file first
 
-Per key and by time, a CHANGE is held against the CHANGE or BASE before it (chain law), and so is a WRITTEN row: it is
-the whole row as the changelog has it (law 5). Rows are compared column by column. Raises nothing.
+For each key, a CHANGE is compared with the CHANGE or BASE before it (chain law). A WRITTEN row is compared with it,
+too: it must be the whole row of the changelog (law 5). Rows are compared column by column. Raises nothing.
 
     row    source     snapshot  place  kind  k   v
     0      BASE       1         0      +I    1   10
@@ -21,7 +21,7 @@ the whole row as the changelog has it (law 5). Rows are compared column by colum
     order by key, then row     0 1 2 3 5 | 4             starts    0 5
     state before, by position  - 0 1 2 2 | -             a WRITTEN row is no state
 
-All of it is done over arrays, without a Python object for a row.
+All work is done on arrays, without a Python object for a row.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ MERGED_ROWS = "merged-rows"
 
 
 class TimelineSource(IntEnum):
-    """Where a row of a timeline comes from (module text)."""
+    """Says where a row of a timeline comes from (module text)."""
 
     BASE = 0
     CHANGE = 1
@@ -60,26 +60,25 @@ class TimelineSource(IntEnum):
 
 @dataclass(frozen=True)
 class Breaches:
-    """Rows that break a law in one way. rows int64[b]; others int64[b]: the row of the key before each, -1 for none.
+    """Rows that break a law in one way. rows int64[b]; others int64[b]: the previous row of the key, -1 for none.
 
-    expected, found: None where the two rows differ, and their values say it.
+    expected, actual: None if the finding is the difference of the two rows.
     """
 
     law: str
     rows: Rows
     others: Rows
     expected: str | None = None
-    found: str | None = None
+    actual: str | None = None
 
 
 @dataclass(frozen=True)
 class Timeline:
-    """rows: the table's columns, oldest row first. snapshots int64[n]: ids, ascending. places int64[n]: of a CHANGE,
-    its row in the snapshot's changelog. key: the key columns; compared: the columns in which equal rows agree.
-    keeps_kinds: a new row may be a +U (first-row).
+    """Holds the rows of all keys, ordered by time: of two rows of a key the later position is newer.
 
-    Rows come in the order in which they came to be, over all keys: of two rows of a key the later
-    position is the newer one. lanes, order and starts are worked out once, on first use.
+    rows: the table's columns. snapshots int64[n]: ids, ascending. places int64[n]: the position of a CHANGE in the
+    snapshot's changelog. key: the key columns; compared: the columns in which equal rows agree. keeps_kinds: a new row
+    may be a +U (first-row). lanes, order and starts are computed once, on first use.
     """
 
     rows: pa.Table
@@ -92,7 +91,7 @@ class Timeline:
     keeps_kinds: bool = False
 
     def breaches(self) -> Iterator[Breaches]:
-        """All that break a law; empty ones too."""
+        """Yield the breaches of each law; some have no rows."""
         if not self.rows.num_rows:
             return
         sorted_rows = _Sorted(self)
@@ -100,10 +99,10 @@ class Timeline:
         yield from sorted_rows.written()
 
     def live_rows(self, snapshot_id: int) -> Rows:
-        """Row numbers of what the table is at a snapshot, in key order.
+        """Return the row numbers of the table's rows at a snapshot, in key order.
 
-        By the base and the changelogs alone: of each key the last such row up to there, unless it
-        is a retraction. In the module's example [0] at snapshot 1, [2] at 2.
+        Only the base and the changelogs count: the last such row of each key up to the snapshot is live, unless it is
+        a retraction. In the module's example the result is [0] at snapshot 1, [2] at 2.
         """
         order = self.order
         if not len(order):
@@ -124,20 +123,20 @@ class Timeline:
 
     @derived_value
     def order(self) -> Rows:
-        """Row numbers by key, then time."""
+        """Return the row numbers, sorted by key, then time."""
         return sort_order(self.lanes, np.arange(self.rows.num_rows, dtype=np.int64))
 
     @derived_value
     def starts(self) -> Rows:
-        """Where each key starts in the order."""
+        """Return the position in `order` at which each key starts."""
         return group_starts(self.lanes, self.order)[:-1]
 
 
 class _Sorted:
-    """A timeline that is not empty, by position in its order. before int64[n]: the state before, -1 without any.
+    """Views a timeline that is not empty by position in its order. A state is a BASE or CHANGE row.
 
-    State: a BASE or CHANGE row; of the same key, as a position too. has_live: whether it says
-    that the row is there.
+    before int64[n]: the position of the previous state of the same key, -1 for none. has_live: whether that state is a
+    live row.
     """
 
     def __init__(self, timeline: Timeline) -> None:
@@ -148,8 +147,8 @@ class _Sorted:
         self._snapshots = timeline.snapshots[order]
         self._places = timeline.places[order]
         self._before = self._states_before()
-        self._known = self._before >= 0
-        self._has_live = self._known & ~is_retraction(self._kinds[self._before])
+        self._has_before = self._before >= 0
+        self._has_live = self._has_before & ~is_retraction(self._kinds[self._before])
 
     def _states_before(self) -> Rows:
         at = np.arange(len(self._order))
@@ -157,7 +156,7 @@ class _Sorted:
         last = np.maximum.accumulate(np.where(is_state, at, -1))
         before = np.concatenate([[-1], last[:-1]])
         sizes = np.diff(np.append(self._timeline.starts, len(at)))
-        # What was last before a key's first row is of another key.
+        # The last state before a key's first row belongs to another key.
         before[before < np.repeat(self._timeline.starts, sizes)] = -1
         return np.asarray(before, np.int64)
 
@@ -183,7 +182,7 @@ class _Sorted:
         before = self._before
         return np.asarray(
             is_change
-            & self._known
+            & self._has_before
             & is_change[before]
             & (self._kinds == UPDATE_AFTER)
             & (self._kinds[before] == UPDATE_BEFORE)
@@ -207,10 +206,10 @@ class _Sorted:
         yield self._differing(MERGED_ROWS, added & self._has_live)
 
     def _is_hidden(self) -> Mask:
-        """Whether a newer file of the same snapshot has the key too.
+        """Tell for each row whether a newer file of the same snapshot has its key, too.
 
-        Newest files come first, so of a key's WRITTEN rows of one snapshot only the first is seen
-        by readers; the others may be older rows, and nothing holds for them.
+        Newest files come first, so readers see only the first of a key's WRITTEN rows of one snapshot. The others may
+        be older rows, for which no law holds.
         """
         hidden = np.zeros(len(self._order), np.bool_)
         hidden[1:] = (self._sources[:-1] == TimelineSource.WRITTEN) & (
@@ -219,9 +218,9 @@ class _Sorted:
         hidden[self._timeline.starts] = False
         return hidden
 
-    def _breaches(self, law: str, wrong: Mask, expected: str, found: str) -> Breaches:
+    def _breaches(self, law: str, wrong: Mask, expected: str, actual: str) -> Breaches:
         at = np.flatnonzero(wrong)
-        return Breaches(law, self._order[at], self._others(at), expected, found)
+        return Breaches(law, self._order[at], self._others(at), expected, actual)
 
     def _differing(self, law: str, pairs: Mask) -> Breaches:
         at = np.flatnonzero(pairs)
@@ -238,7 +237,7 @@ class _Sorted:
 def equal_rows(
     left: pa.Table, left_rows: Rows, right: pa.Table, right_rows: Rows, compared: Sequence[str]
 ) -> Mask:
-    """bool[k]: whether these rows agree in the compared columns, pairwise."""
+    """Return bool[k]: whether each pair of rows agrees in the compared columns."""
     equal = np.ones(len(left_rows), np.bool_)
     for name in compared:
         equal &= equal_values(
@@ -251,7 +250,9 @@ def equal_rows(
 def differing_keys(
     left: pa.Table, right: pa.Table, key: Sequence[str], compared: Sequence[str]
 ) -> tuple[Rows, Rows]:
-    """Row numbers, left and right, of keys whose rows differ; -1 where a side has none. A side has a key once.
+    """Return the row numbers, left and right, of keys whose rows differ; -1 if a side lacks the key.
+
+    Each side has a key at most once.
 
     left     k 1 2 3, v 1 2 3
     right    k 2 3 4, v 2 9 4

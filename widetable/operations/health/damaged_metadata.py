@@ -1,5 +1,5 @@
-"""Which small files of a table cannot be read: hints, consumers, tags, leases, pins, registrations. Everybody goes on
-without them, but for who asks for one by name, so somebody has to be warned.
+"""The small files of a table that cannot be read: hints, consumers, tags, leases, pins, registrations. Other calls
+ignore such a file unless they name it, so the doctor has to report it.
 
 Raises StorageError.
 """
@@ -19,7 +19,7 @@ from widetable.storage.paths import TablePaths
 
 
 def damaged_notes(file_io: FileIO, paths: TablePaths) -> list[DamagedError]:
-    """Each names its file, and what to do about it."""
+    """Return an error for each damaged file, which names the file and what to do about it."""
     return [
         *SnapshotStore(file_io, paths).damaged_hints(),
         *ConsumerStore(file_io, paths).damaged(),

@@ -1,21 +1,20 @@
-"""Everything that is wrong with a table, in one list: each with what is concerned, and what to do.
+"""Everything that is wrong with a table, in one list: each finding says what is affected and what to do.
 
     options      absent `bucket`, options that are refused
     snapshots    lost ones, gaps, torn ones; clocks that were wrong; commit users near the bound
-    metadata     manifest lists and manifests of every kept snapshot: there, and of the recorded size
-    files        live data files, their deletion vectors, all changelog files: there and of their size; deep: all
-                 that they hold, and whether the rows of each bucket can be merged; those that only tags
-                 name, and (no finding, as it expires) older snapshots: there and of their size
-    branches     the same of each branch, where main is asked, but for options and upkeep
+    metadata     manifest lists and manifests of every kept snapshot: they exist and have the recorded size
+    files        live data files, their deletion vectors, all changelog files: they exist and have their size; deep:
+                 all that they hold, and whether the rows of each bucket can be merged; files that only tags name, and
+                 (not as findings, because they expire) those of older snapshots: they exist and have their size
+    branches     a doctor of main runs these checks for each branch, except options and upkeep
     notes        consumers, tags, hints and leases that cannot be read
     upkeep       what is unwise: nobody compacts, consumers far behind, sizes of buckets (`upkeep_check`); files that
                  nothing names
 
-No check stops the others: what it raises is a finding of its own. The order matters: `_newest`
-sets what later checks are about, files are looked at under a lease on it, and whoever would draw
-wrong conclusions from a damage looks first whether it was found (`_upkeep`, `_orphans`). What
-expires while it is looked at is no finding. What no check looked at is named (`not_checked`).
-Nothing is changed. Raises nothing of this package.
+No check stops the others: an error that it raises becomes a finding. The order matters: `_newest` chooses the snapshot
+for later checks, which read files under a lease on it. Checks that would draw wrong conclusions from damage are skipped
+if earlier checks found some (`_upkeep`, `_orphans`). A file that expires during the check is no finding. `not_checked`
+names what no check covered. Nothing is changed. Raises nothing of this package.
 """
 
 from __future__ import annotations
@@ -65,28 +64,30 @@ from widetable.schema import options as opt
 from widetable.storage.paths import MAIN_BRANCH
 from widetable.write.table_state import TableState
 
-# Of a branch, these checks would say what they say of main.
+# For a branch, these checks would have the findings of main.
 _OF_MAIN: Final = ("options", "upkeep")
-# What a look that is not deep leaves.
+# The part that a doctor does not check unless it is deep.
 _CONTENT: Final = "what the files hold (--deep reads them)"
 _MANIFEST: Final = (
     "Restore the file; snapshots that do not name it can be read. If the newest one does, and there is no copy, move "
-    "its snapshot file away: Table.accept_lost_snapshots() then goes on from the one before."
+    "its snapshot file away: Table.accept_lost_snapshots() then continues from the one before."
 )
 
 
 def doctor(table: OpenTable, deep: bool = False) -> DoctorReport:
-    """Everything that is wrong with the table, each with what is concerned and what to do. Nothing is changed.
+    """List everything that is wrong with the table, with what is affected and what to do. Nothing is changed.
 
-    deep: read every live data file and every changelog file, instead of looking at their sizes, and merge the rows.
-    What cannot be looked at is a finding, not an error.
+    deep: read every live data file and every changelog file instead of comparing sizes, and merge the rows. A part that
+    cannot be checked is a finding, not an error.
     """
     return _Doctor(table._state(), table._committer, is_deep=flag(deep, "deep")).run()
 
 
 @dataclass
 class _Doctor:
-    """One run. files: looked at so far; latest: the newest snapshot, None without, or where it cannot be read."""
+    """Holds the state of one run. files: how many were checked so far; latest: the newest snapshot, None without one or
+    if it cannot be read.
+    """
 
     table: TableState
     committer: Committer
@@ -125,7 +126,7 @@ class _Doctor:
 
     @derived_value
     def _stored(self) -> LiveFiles:
-        """What is stored, not what the process has of it."""
+        """Return the stored live files, not those that the process has cached."""
         return self.committer.live_files.uncached()
 
     @property
@@ -136,12 +137,12 @@ class _Doctor:
         try:
             self.findings.extend(look())
         except WidetableError as error:
-            # What an earlier check said of the same file stops this one as well, and is said once.
+            # Damage that an earlier check reported may stop this check as well; it is reported once.
             if not self._is_named(error.subject):
                 self.findings.append(of_error(check, error))
 
     def _is_named(self, subject: str) -> bool:
-        """Whether there is a finding about it."""
+        """Whether there is a finding about the subject."""
         return any(finding.subject == subject for finding in self.findings)
 
     def _bucket_option(self) -> Iterator[DoctorFinding]:
@@ -168,7 +169,7 @@ class _Doctor:
         yield from ()
 
     def _snapshots(self) -> Iterator[Snapshot]:
-        """Those that can be read; the others are findings."""
+        """Yield the snapshots that can be read; the others become findings."""
         for id in self.committer.snapshots.ids():
             try:
                 yield self.committer.snapshots.load(id)
@@ -193,7 +194,7 @@ class _Doctor:
             yield DoctorFinding(
                 "snapshots",
                 f"snapshot {id}",
-                "a time that lies ahead",
+                "a time in the future",
                 "the time at which it was committed",
                 "reads by timestamp, and expiry by age",
                 "Set the clock of the machine that committed it, or of this one; docs/decisions/0017-clocks.md.",
@@ -207,12 +208,14 @@ class _Doctor:
                 self.table.paths.root,
                 f"{counted(users, 'commit user')} that every snapshot remembers",
                 f"less than {MANY_USERS}; past {MAX_USERS} silent ones are forgotten",
-                "batches that come again",
+                "batches that are repeated",
                 "Let each job keep its commit user, instead of taking a new one in every run.",
             )
 
     def _metadata(self) -> Iterator[DoctorFinding]:
-        named: dict[tuple[str, int | None], list[int]] = {}  # name and recorded size, by whom
+        named: dict[
+            tuple[str, int | None], list[int]
+        ] = {}  # name and recorded size -> ids of snapshots
         errors: list[tuple[WidetableError, int]] = []
         for snapshot in self._snapshots():
             try:
@@ -222,36 +225,36 @@ class _Doctor:
                 continue
             except WidetableError as error:
                 errors.append((error, snapshot.id))
-        # Only now: what commits write is there before its snapshot.
-        there = self.table.file_io.list(self.table.paths.manifest_dir)
-        sizes = {entry.name: entry.size_bytes for entry in there}
-        # By name and recorded size: snapshots that record different sizes of one file cannot all
-        # be right. Those that have expired by now are no witnesses.
+        # The listing comes last, because a commit writes its files before its snapshot.
+        listing = self.table.file_io.list(self.table.paths.manifest_dir)
+        sizes = {entry.name: entry.size_bytes for entry in listing}
+        # Files are compared by name and recorded size, because snapshots may record different sizes of one file.
+        # Snapshots that have expired by now do not count.
         wrong = {
-            file: kept
+            file: kept_ids
             for file, ids in named.items()
             if sizes.get(file[0]) is None or file[1] not in (None, sizes[file[0]])
-            if (kept := [id for id in ids if is_kept(self.table.file_io, self.table.paths, id)])
+            if (kept_ids := [id for id in ids if is_kept(self.table.file_io, self.table.paths, id)])
         }
         subjects = {self.table.paths.manifest(name) for name, _ in wrong}
         for refusal, id in errors:
             if refusal.subject not in subjects:
                 yield of_error("metadata", refusal, f"snapshot {id}")
         for (name, size_bytes), ids in wrong.items():
-            found = sizes.get(name)
+            stored_bytes = sizes.get(name)
             yield DoctorFinding(
                 "metadata",
                 self.table.paths.manifest(name),
-                "no such file" if found is None else counted(found, "byte"),
+                "no such file" if stored_bytes is None else counted(stored_bytes, "byte"),
                 "a file"
                 if size_bytes is None
-                else f"{counted(size_bytes, 'byte')}, as whoever names it says",
+                else f"{counted(size_bytes, 'byte')}, as the file that names it says",
                 f"snapshots {', '.join(map(str, ids))}",
                 _MANIFEST,
             )
 
     def _named(self, snapshot: Snapshot) -> Iterator[tuple[str, int | None]]:
-        """Names and recorded sizes of the manifest lists of a snapshot, then of its manifests. Reads the lists."""
+        """Yield name and recorded size of each manifest list of a snapshot, then of each manifest. Reads the lists."""
         changelog = snapshot.changelog_manifest_list
         gone = changelog if self._named_files.lacks_changelog(snapshot) else None
         lists = {name: size for name, size in snapshot.list_bytes.items() if name != gone}
@@ -277,7 +280,7 @@ class _Doctor:
                 yield from hash_index_findings(self.table, live_files, latest)
 
     def _way_out(self, latest: Snapshot, damage: Sequence[Damage]) -> tuple[str, str]:
-        """What to do with these files, and the command: the way that loses nothing, if there is one."""
+        """Say what to do with these files, and the command: the way that loses nothing, if there is one."""
         root, names = self.table.paths.root, {entry.file.file_name for entry, _ in damage}
         whole_id = whole_snapshot(self.table, self.committer, latest, names, deep=self.is_deep)
         if whole_id is None:
@@ -286,10 +289,10 @@ class _Doctor:
         return f"Restore it from a copy, or go back to snapshot {whole_id}: {SAME_ROWS}.", command
 
     def _merged_rows(self) -> Iterator[DoctorFinding]:
-        """Not where a file is damaged, which says why."""
+        """Merge the rows of each bucket. Skipped after findings of damaged files, which would stop the merge."""
         if not self.is_deep:
             return
-        if any(found.check == "files" for found in self.findings):
+        if any(finding.check == "files" for finding in self.findings):
             self.not_checked.append("whether the rows of each bucket can be merged")
             return
         state, live_files = self.table, self._stored
@@ -301,7 +304,7 @@ class _Doctor:
                 except InvalidError as error:
                     bucket = f"bucket {split.bucket.number}, which is neither read as a whole nor compacted"
                     yield of_error("files", error, bucket)
-                except WidetableError:  # of a file that lies elsewhere, or was damaged just now
+                except WidetableError:  # a file lies elsewhere, or was damaged just now
                     continue
 
     def _branches(self) -> Iterator[DoctorFinding]:
@@ -309,7 +312,7 @@ class _Doctor:
         for name in branch_names(file_io, paths) if paths.branch == MAIN_BRANCH else ():
             try:
                 report = doctor(OpenTable(paths.of_branch(name).root, file_io), self.is_deep)
-            except WidetableError as error:  # there is no schema to go by
+            except WidetableError as error:  # the branch has no schema
                 yield of_error("branches", error, f"branch {name!r}")
                 continue
             yield from (each for each in report.findings if each.check not in _OF_MAIN)
@@ -330,10 +333,10 @@ class _Doctor:
                     yield of_error("files", error, f"changelog of snapshot {snapshot.id}")
                 continue
             self.files += len(entries)
-            found = damaged_files(
+            damage = damaged_files(
                 self.table, entries, snapshot.id, deep=self.is_deep, is_changelog=True
             )
-            for _, file in found:
+            for _, file in damage:
                 yield _of_file(file, CHANGELOG_ACTION)
 
     def _notes(self) -> Iterator[DoctorFinding]:
@@ -341,8 +344,8 @@ class _Doctor:
             yield of_error("notes", damage, command=self._forgetting(damage.subject))
 
     def _older_files(self) -> Iterator[DoctorFinding]:
-        """Of data files that only tags and older snapshots name: there, and of their size. What they hold is not read.
-        Of older snapshots, which expire, that is no finding.
+        """Check that data files that only tags and older snapshots name exist and have their size. They are not read.
+        Files of older snapshots are no findings, because these snapshots expire.
         """
         with held_newest(self.table, self.committer) as latest:
             seen = _names(self._stored.live_entries(latest))
@@ -366,21 +369,21 @@ class _Doctor:
             )
 
     def _tagged_entries(self) -> Iterator[tuple[int, Sequence[ManifestEntry]]]:
-        """(snapshot, what it has) of each tag."""
+        """Yield (snapshot id, live entries) of each tag."""
         for name, tagged in self._named_files.tags():
-            if self._named_files.of_tag(name, tagged):  # it is there, with all its manifests
+            if self._named_files.of_tag(name, tagged):  # the tag exists, with all its manifests
                 yield tagged.id, self._stored.live_entries(tagged)
 
     def _older_entries(self) -> Iterator[tuple[int, Sequence[ManifestEntry]]]:
-        """(snapshot, what the one behind it does not have any more)"""
-        for one, behind in pairwise(self._snapshots()):
+        """Yield (snapshot id, entries that the next snapshot deleted) of each snapshot that has a next one."""
+        for one, following in pairwise(self._snapshots()):
             with contextlib.suppress(NotFoundError):  # expired since
-                if behind.id == one.id + 1:
-                    changed = self._stored.delta_entries(behind)
+                if following.id == one.id + 1:
+                    changed = self._stored.delta_entries(following)
                     yield one.id, [entry for entry in changed if entry.kind == DELETE]
 
     def _forgetting(self, path: str) -> str:
-        """The command that deletes a consumer or tag; empty for other notes."""
+        """Return the command that deletes a consumer or tag; empty for other notes."""
         paths = self.table.paths
         for noun, directory in (("consumer", paths.consumer_dir), ("tag", paths.tag_dir)):
             if path.startswith(f"{directory}/{noun}-"):
@@ -391,14 +394,16 @@ class _Doctor:
     def _upkeep(self) -> Iterator[DoctorFinding]:
         if self.latest is None:
             return
-        if any(found.check == "metadata" for found in self.findings):
-            self.not_checked.append("what is unwise about the table")
+        if any(finding.check == "metadata" for finding in self.findings):
+            self.not_checked.append("the upkeep of the table")
             return
         yield from upkeep_findings(self.table, self.committer)
 
     def _orphans(self) -> Iterator[DoctorFinding]:
-        """Not where it is not known what is named, or where nothing is written: no command would take them away."""
-        if any(found.check in ("options", "metadata", "notes") for found in self.findings):
+        """Find files that nothing names. Skipped if the names are not all known, or if the table cannot be written, so
+        that no command could remove them.
+        """
+        if any(finding.check in ("options", "metadata", "notes") for finding in self.findings):
             self.not_checked.append("files that nothing names")
             return
         orphans = remove_orphans(self.table, self.committer, DAY_MILLIS, dry_run=True)
@@ -407,9 +412,9 @@ class _Doctor:
                 "upkeep",
                 self.table.paths.root,
                 f"{counted(len(orphans.paths), 'file')} that no snapshot, tag or branch names, older than a day",
-                "none that writers have left for so long",
+                "no files that writers left behind so long ago",
                 f"{size_text(orphans.bytes)} of the disk",
-                "Remove them; with --dry-run it says which.",
+                "Remove them; with --dry-run the command only lists them.",
                 command_line("orphans", self.table.paths.root),
             )
 

@@ -1,4 +1,4 @@
-"""What a doctor finds: values, and the commands that mend it. Pure; raises nothing."""
+"""The findings of a doctor: values, and the commands that repair what they name. Pure; raises nothing."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from widetable.errors import WidetableError
 
 
 def command_line(*words: str) -> str:
-    """Of `widetable`, as a shell takes it."""
+    """Return a command line of `widetable`, quoted for a shell."""
     return shlex.join(("widetable", *words))
 
 
 @dataclass(frozen=True)
 class DoctorFinding:
-    """check: one of those of `doctor`. subject: a file, option or table. concerned: how much, as text. command: that
-    mends it, as a shell takes it; empty where no command does.
+    """Describes one thing that is wrong with a table.
+
+    check: one of those of `doctor`. subject: a file, option or table. concerned: what is affected, as text. command:
+    the command that repairs it, quoted for a shell; empty if no command does.
     """
 
     __module__ = "widetable"
@@ -38,7 +40,7 @@ class DoctorFinding:
 def of_error(
     check: str, error: WidetableError, concerned: str = "", command: str = ""
 ) -> DoctorFinding:
-    """What a check met."""
+    """Turn an error that a check met into a finding."""
     return DoctorFinding(
         check, error.subject, error.found, error.expected, concerned, error.action, command
     )
@@ -46,9 +48,11 @@ def of_error(
 
 @dataclass(frozen=True)
 class DoctorReport:
-    """snapshot_id: the newest one; None without any, or where that is not known. files: how many were looked at.
-    not_checked: what else there is, in which something may be wrong that no finding says. past: damaged files that only
-    older snapshots need, which cannot be read; they go when these expire.
+    """Lists everything that is wrong with a table.
+
+    snapshot_id: the newest one; None without any, or if it is not known. files: how many were checked. not_checked:
+    parts in which something may be wrong without a finding. past: damaged files that only older snapshots need; these
+    snapshots cannot be read, and the files go when they expire.
     """
 
     __module__ = "widetable"
@@ -63,9 +67,9 @@ class DoctorReport:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong in what was looked at."""
+        """Whether nothing is wrong in what was checked."""
         return not self.findings
 
     def to_dict(self) -> dict[str, Any]:
-        """As values of JSON."""
+        """Return the report as values of JSON."""
         return {"ok": self.ok, **asdict(self)}

@@ -1,13 +1,12 @@
-"""Laws of one data or changelog file: its rows are what its meta says of them.
+"""Laws of one data or changelog file: its rows are as its meta says.
 
-In: manifest entries; out: findings. Each file is read once, batch by batch, the key and the system columns only unless
-all are wanted.
-What is held against what, of a data file of bucket 1 of 4:
+In: manifest entries; out: findings. Each file is read once, batch by batch: only the key and the system columns, unless
+all columns are requested. For a data file of bucket 1 of 4 the checks are:
 
-    file         it decodes, and has the size and rows of its meta     by the reader, as DamagedError
-    file-meta    deletes, sequence numbers, first and last key         what the rows say
-    file-order   each key after the one before, across batches         not of changelogs
-    row-bucket   each row's bucket key hashes to bucket 1 of 4         by the number that its entry has
+    file         it decodes, and has the size and rows of its meta     the reader raises DamagedError
+    file-meta    deletes, sequence numbers, first and last key         the meta is compared with the rows
+    file-order   each key after the one before, across batches         not for changelogs
+    row-bucket   each row's bucket key hashes to bucket 1 of 4         by the number of buckets in its entry
 
 Source: format.md sections 4, 7 and 10 (traps T1, T2). Raises StorageError when the storage refuses.
 """
@@ -41,12 +40,12 @@ from widetable.schema.row_kind import is_retraction
 from widetable.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from widetable.write.table_state import TableState
 
-# How a finding begins that says only that a file's deletes are counted wrong, as pypaimon does.
+# The beginning of a finding that only says that a file's deletes are counted wrong, as pypaimon counts them.
 DELETES: Final = "deletes"
 
 
 class FileAudit:
-    """Give it entries; a file that it has seen is not read again. all_columns: decode them too, not the key alone."""
+    """Checks the files of entries, each file once. all_columns: decode all columns, not only those of the key."""
 
     def __init__(self, table: TableState, findings: Findings, *, all_columns: bool = False) -> None:
         self._table = table
@@ -116,16 +115,16 @@ class _OneFile:
             "first key": (meta.min_key, key_row(first, self.table.schema)),
             "last key": (meta.max_key, key_row(last, self.table.schema)),
         }
-        for name, (said, held) in facts.items():
-            if said is None:  # a count that the writer did not give
+        for name, (recorded, actual) in facts.items():
+            if recorded is None:  # a count that the writer did not give
                 continue
             self.findings.checked("file-meta")
-            if said != held:
-                texts = [v.hex() if isinstance(v, bytes) else str(v) for v in (said, held)]
+            if recorded != actual:
+                texts = [v.hex() if isinstance(v, bytes) else str(v) for v in (recorded, actual)]
                 self.find("file-meta", f"{name}: {texts[0]}, as its meta says", texts[1])
 
     def find(
-        self, law: str, expected: str, found: str, key: dict[str, object] | None = None
+        self, law: str, expected: str, actual: str, key: dict[str, object] | None = None
     ) -> None:
         entry = self.entry
         self.findings.add(
@@ -133,7 +132,7 @@ class _OneFile:
                 law,
                 self.snapshot_id,
                 expected,
-                found,
+                actual,
                 partition_text(entry.partition, self.table.schema),
                 entry.bucket,
                 entry.file.file_name,
@@ -142,12 +141,14 @@ class _OneFile:
         )
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
-        file: DataFileMeta = self.entry.file._replace(deleted=None)  # whose rows its meta counts
+        file: DataFileMeta = self.entry.file._replace(
+            deleted=None
+        )  # the meta counts deleted rows, too
         with self.table.opened(self.entry.bucket_id, file, self.columns) as data:
             yield from data.batches()
 
     def _check_order(self, last: pa.RecordBatch | None, batch: pa.RecordBatch) -> None:
-        """A changelog may emit a key more than once."""
+        """Check that keys ascend. Changelogs are exempt, because they may emit a key more than once."""
         if self.is_changelog:
             return
         pieces = [batch] if last is None else [last, batch]
@@ -193,17 +194,17 @@ def _fixed(batch: pa.RecordBatch, name: str, kind: type[np.generic]) -> npt.NDAr
 
 
 def key_row(row: pa.RecordBatch, schema: TableSchema) -> bytes:
-    """The key of a batch of one row as a file's meta has it: a BinaryRow with its arity in front."""
+    """Return the key of a batch of one row in the form of a file's meta: a BinaryRow with its arity in front."""
     columns = [row.column(name) for name in schema.trimmed_primary_key]
     return with_arity(encode_rows(columns, key_types(schema)).row(0), len(columns))
 
 
 def ascends(lanes: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
-    """bool[n - 1]: whether each row comes after the one before it."""
+    """Return bool[n - 1]: whether each row is greater than the one before it."""
     before, after = lanes[:-1], lanes[1:]
-    found = np.zeros(len(before), np.bool_)
-    tied = np.ones(len(before), np.bool_)
+    is_greater = np.zeros(len(before), np.bool_)
+    is_tied = np.ones(len(before), np.bool_)
     for lane in range(lanes.shape[1]):
-        found |= tied & (before[:, lane] < after[:, lane])
-        tied &= before[:, lane] == after[:, lane]
-    return found
+        is_greater |= is_tied & (before[:, lane] < after[:, lane])
+        is_tied &= before[:, lane] == after[:, lane]
+    return is_greater

@@ -1,9 +1,9 @@
-"""Which data and changelog files of a snapshot are damaged: missing, of another size, or not what they should hold.
+"""The damaged data and changelog files of a snapshot: files that are missing, of another size, or of wrong content.
 
-In: manifest entries of a snapshot. Out: those whose files are damaged, bucket by bucket. By default only what a listing
-of the bucket shows, and what compactions of this process have met; deep: each file is read as a whole. A file that is
-not there because its snapshot has expired meanwhile is not damaged. Files that other clients put elsewhere, and those
-of tables without a primary key, are not looked at. Raises StorageError.
+In: manifest entries of a snapshot. Out: those whose files are damaged, bucket by bucket. By default this is what a
+listing of the bucket shows, and what compactions of this process have met; deep: each file is read as a whole. A file
+that is missing because its snapshot has expired meanwhile is not damaged. Files that other clients put elsewhere, and
+those of tables without a primary key, are not checked. Raises StorageError.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ from widetable.operations.health.snapshot_audit import partition_text
 from widetable.read.expired import is_named
 from widetable.write.table_state import TableState
 
-# More than a file's meta says, so that the count of deletes does not hide the others.
+# This exceeds the number of facts in a file's meta, so that the count of deletes does not hide other findings.
 _FACTS_OF_META: Final = 10
 
 
 @dataclass(frozen=True)
 class DamagedFile:
-    """snapshot_id: of a snapshot that names it. rows: that it should hold; as many keys, but for changelog files.
+    """Describes a damaged file.
 
-    partition: directory text, "" without partitions. found, expected: facts as text.
+    snapshot_id: a snapshot that names the file. rows: how many rows it should hold; each is another key, except in
+    changelog files. partition: directory text, "" without partitions. found, expected: facts as text.
     """
 
     __module__ = "widetable"
@@ -50,7 +51,7 @@ class DamagedFile:
 
     @property
     def concerned(self) -> str:
-        """How much, and where."""
+        """Say how many rows are affected, and where."""
         what = counted(self.rows, "changelog event" if self.is_changelog else "key")
         where = f"bucket {self.bucket}" + (f" of {self.partition}" if self.partition else "")
         return f"{what} of {where}, snapshot {self.snapshot_id}"
@@ -60,7 +61,7 @@ class DamagedFile:
 
 
 class Damage(NamedTuple):
-    """entry: of the file that is damaged."""
+    """Pairs a damaged file with its manifest entry."""
 
     entry: ManifestEntry
     file: DamagedFile
@@ -74,11 +75,10 @@ def damaged_files(
     deep: bool = False,
     is_changelog: bool = False,
 ) -> Iterator[Damage]:
-    """The damaged ones of the files that a snapshot names.
+    """Yield the damaged ones among the files that a snapshot names.
 
-    One listing for each bucket. A file that is missing counts only if the snapshot, or a tag of
-    it, is there after the listing: else it expired meanwhile. deep: reads what has the right
-    size.
+    Each bucket is listed once. A missing file counts only if the snapshot, or a tag of it, still exists after the
+    listing; otherwise it expired meanwhile. deep: read the files that have the right size.
     """
     if not table.schema.primary_keys or OTHER_DIRECTORY in table.schema.options:
         return
@@ -87,8 +87,8 @@ def damaged_files(
     look = _Look(table, snapshot_id, deep, is_changelog, met)
     placed = (entry for entry in entries if entry.bucket >= 0 and entry.file.external_path is None)
     for bucket, members in by_bucket(placed).items():
-        there = table.file_io.list(table.bucket_dir(bucket))
-        sizes = {found.name: found.size_bytes for found in there}
+        listing = table.file_io.list(table.bucket_dir(bucket))
+        sizes = {status.name: status.size_bytes for status in listing}
         missing = [entry for entry in members if entry.file.file_name not in sizes]
         if missing and not is_named(table, snapshot_id, is_changelog=is_changelog):
             members = [entry for entry in members if entry.file.file_name in sizes]
@@ -100,7 +100,7 @@ def damaged_files(
 
 @dataclass(frozen=True)
 class _Look:
-    """met: what compactions of this process have met."""
+    """Checks files of one snapshot. met: the errors that compactions of this process have met."""
 
     table: TableState
     snapshot_id: int
@@ -109,7 +109,7 @@ class _Look:
     met: Sequence[DamagedError]
 
     def at(self, entry: ManifestEntry, size_bytes: int | None) -> tuple[str, str] | None:
-        """(found, expected) of a damaged file."""
+        """Return (found, expected) of a damaged file, or None."""
         table, file = self.table, entry.file
         path = table.data_file(entry.bucket_id, file.file_name)
         if size_bytes is None:
@@ -124,7 +124,7 @@ class _Look:
             return (met[0].found, met[0].expected) if met else None
         return error.found, error.expected
 
-    def report(self, entry: ManifestEntry, found: str, expected: str) -> DamagedFile:
+    def report(self, entry: ManifestEntry, actual: str, expected: str) -> DamagedFile:
         table, file = self.table, entry.file
         return DamagedFile(
             table.data_file(entry.bucket_id, file.file_name),
@@ -134,16 +134,16 @@ class _Look:
             file.level,
             file.row_count,
             self.is_changelog,
-            found,
+            actual,
             expected,
         )
 
     def _read(self, entry: ManifestEntry) -> tuple[str, str] | None:
-        """By all laws of a file that an audit knows, in all columns; a wrong count of deletes harms no row."""
+        """Check all laws of a file that an audit has, in all columns. A wrong count of deletes harms no row."""
         findings = Findings(_FACTS_OF_META)
         one = FileAudit(self.table, findings, all_columns=True)
         one.look_at(entry, self.snapshot_id, is_changelog=self.is_changelog)
-        for found in findings.report("", "", None, None).findings:
-            if not found.expected.startswith(DELETES):
-                return found.found, found.expected
+        for finding in findings.report("", "", None, None).findings:
+            if not finding.expected.startswith(DELETES):
+                return finding.found, finding.expected
         return None

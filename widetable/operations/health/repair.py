@@ -1,15 +1,15 @@
-"""Takes damaged data files out of a table, keeps what can be read of them, and says exactly what is gone.
+"""Replace damaged data files of a table by what can be read of them, and say exactly which rows are lost.
 
-    find the damaged live files ─► salvage each into new files ─► one OVERWRITE: the damaged go, the new ones come
+    find the damaged live files ─► salvage each into new files ─► one OVERWRITE: deletes the damaged, adds the new ones
 
     process ends           on the storage
-    while salvaging        new files that nobody names: orphans; the table is as it was
+    while salvaging        new files that nothing names: orphans; the table is unchanged
     after the commit       the table without the damaged files; they stay until the snapshots before expire
 
-The commit goes forward: history, tags and what is remembered of commit users stay. Rows at the new files have the
-level and the numbers that they had. Readers of changes pass the commit by, as every overwrite. Raises ConflictError
-when other commits were faster again and again, DamagedError for metadata that cannot be read, UnsupportedError,
-StorageError: a file that the storage does not give is not damaged, and nothing is changed.
+The repair is a new commit: history, tags and the identifiers of commit users stay. Rows in the new files keep their
+level and sequence numbers. Readers of changes skip the commit, as every overwrite. Raises ConflictError
+when other commits were faster several times, DamagedError for metadata that cannot be read, UnsupportedError,
+StorageError: a file that the storage refuses to read is not damaged, and nothing is changed.
 """
 
 from __future__ import annotations
@@ -43,7 +43,10 @@ _log = logging.getLogger("widetable")
 
 @dataclass(frozen=True)
 class RepairedFile:
-    """kept_rows: that could be read. lost: the others. origin: the commits that wrote rows of the file."""
+    """Describes one repaired file.
+
+    kept_rows: how many rows could be read. lost: the other rows. origin: the commits that wrote rows of the file.
+    """
 
     __module__ = "widetable"
 
@@ -54,14 +57,17 @@ class RepairedFile:
 
     @property
     def lost_rows(self) -> int:
-        """How many rows are gone."""
+        """Return how many rows are lost."""
         return sum(lost.rows for lost in self.lost)
 
 
 @dataclass(frozen=True)
 class RepairResult:
-    """snapshot_id: of the repair; None when nothing was committed: a dry run, or nothing is damaged. whole_snapshot_id:
-    that has the same rows in files that are whole: a rollback to it loses nothing; None where there is none.
+    """Reports a repair.
+
+    snapshot_id: the snapshot of the repair; None if nothing was committed: a dry run, or nothing is damaged.
+    whole_snapshot_id: a snapshot that has the same rows in undamaged files, so that a rollback to it loses nothing;
+    None if there is none.
     """
 
     __module__ = "widetable"
@@ -72,27 +78,27 @@ class RepairResult:
     whole_snapshot_id: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """As values of JSON."""
+        """Return the result as values of JSON."""
         return asdict(self)
 
 
 def repair(table: OpenTable, dry_run: bool = False, *, deep: bool = True) -> RepairResult:
     """Take damaged live data files out of the table, and keep what can be read of them.
 
-    It says what is gone: which rows, by key and sequence number, and which commits wrote them. The repair is one
-    commit that goes forward, an overwrite that readers of changes pass by; without damage there is none. A newer row
-    that is lost gives way to the older one of its key.
+    The result says which rows are lost, by key and sequence number, and which commits wrote them. The repair is one new
+    commit, an overwrite that readers of changes skip; without damage there is no commit. If the newer row of a key is
+    lost, readers see the older one.
 
-    Restore a file from a copy instead where there is one. Or go back to the snapshot that the result names, which
-    loses nothing.
+    If there is a copy of a file, restore it instead. Or roll back to the snapshot that the result names, which loses
+    nothing.
 
     Parameters
     ----------
     dry_run : bool, default False
         Only say what would be done.
     deep : bool, default True
-        Read every live file to find the damaged ones, which takes as long as a scan. False: take what a
-        listing shows, and what compactions of this process have met.
+        Read every live file to find the damaged ones, which takes as long as a scan. False: use a listing, and the
+        errors that compactions of this process have met.
 
     Returns
     -------
@@ -106,7 +112,7 @@ def repair(table: OpenTable, dry_run: bool = False, *, deep: bool = True) -> Rep
     DamagedError
         Metadata is damaged.
     ConflictError
-        Other commits were first again and again.
+        Other commits were faster several times.
     """
     is_deep, is_dry = flag(deep, "deep"), flag(dry_run, "dry_run")
     return _repair(table._state(), table._committer, deep=is_deep, dry_run=is_dry)
@@ -121,18 +127,18 @@ def _repair(table: TableState, committer: Committer, *, deep: bool, dry_run: boo
             if latest is None:
                 break
             entries = committer.live_files.uncached().live_entries(latest)
-            found = list(damaged_files(table, entries, latest.id, deep=deep))
-            if not found:
+            damage = list(damaged_files(table, entries, latest.id, deep=deep))
+            if not damage:
                 break
-            # Before anything is written: it may raise, for metadata that is damaged.
+            # These come before anything is written, because they raise if metadata is damaged.
             by_name = origins(committer)
-            names = {entry.file.file_name for entry, _ in found}
+            names = {entry.file.file_name for entry, _ in damage}
             whole_id = whole_snapshot(table, committer, latest, names, deep=deep)
-            salvaged = _salvaged(table, found, dry_run=dry_run)
-        files = _reported(found, salvaged, by_name)
+            salvaged = _salvaged(table, damage, dry_run=dry_run)
+        files = _reported(damage, salvaged, by_name)
         if dry_run:
             return RepairResult(table.paths.root, None, files, whole_id)
-        snapshot_id = _committed(table, committer, _messages(found, salvaged))
+        snapshot_id = _committed(table, committer, _messages(damage, salvaged))
         if snapshot_id is not None:
             _log_lost(files)
             return RepairResult(table.paths.root, snapshot_id, files, whole_id)
@@ -140,29 +146,27 @@ def _repair(table: TableState, committer: Committer, *, deep: bool, dry_run: boo
         raise ConflictError(
             table.paths.root,
             found=f"{_ROUNDS} repairs that lost against other commits",
-            expected="to be first once",
+            expected="one repair that commits before the others",
             action="Repair again, or stop what compacts and overwrites the table.",
         )
     return RepairResult(table.paths.root, None, ())
 
 
-def _salvaged(table: TableState, found: Sequence[Damage], *, dry_run: bool) -> list[Salvaged]:
-    """What is kept of each file. What was written is removed when one fails.
-    In the order of `found`.
-    """
+def _salvaged(table: TableState, damage: Sequence[Damage], *, dry_run: bool) -> list[Salvaged]:
+    """Salvage each file, in the order of `damage`. If one fails, the new files are removed."""
     salvaged: list[Salvaged] = []
     try:
-        for damage in found:
-            salvaged.append(salvage(table, damage.entry, dry_run=dry_run))
+        for one in damage:
+            salvaged.append(salvage(table, one.entry, dry_run=dry_run))
     except BaseException:
-        discard(table, _messages(found[: len(salvaged)], salvaged))
+        discard(table, _messages(damage[: len(salvaged)], salvaged))
         raise
     return salvaged
 
 
-def _messages(found: Sequence[Damage], salvaged: Sequence[Salvaged]) -> list[CommitMessage]:
-    """One for each damaged file. Only these are deleted, so appends meanwhile are no conflict; a
-    compaction that took the file away before is.
+def _messages(damage: Sequence[Damage], salvaged: Sequence[Salvaged]) -> list[CommitMessage]:
+    """Return one message for each damaged file. The commit deletes only these files, so concurrent appends are no
+    conflict; a compaction that has removed one of them is.
     """
     return [
         CommitMessage(
@@ -171,35 +175,37 @@ def _messages(found: Sequence[Damage], salvaged: Sequence[Salvaged]) -> list[Com
             new_files=kept.files,
             deleted_files=(entry.file,),
         )
-        for (entry, _), kept in zip(found, salvaged, strict=True)
+        for (entry, _), kept in zip(damage, salvaged, strict=True)
     ]
 
 
 def _committed(
     table: TableState, committer: Committer, messages: Sequence[CommitMessage]
 ) -> int | None:
-    """The id of the commit; None when it lost. An error that leaves open whether it is in leaves the new files."""
+    """Commit, and return the snapshot id, or None if another commit was faster. The new files stay after an error that
+    leaves open whether the commit happened.
+    """
     try:
         return committer.restore(messages, None).snapshot_id
     except (ConflictError, InvalidError, UnsupportedError) as lost:
         discard(table, messages)
         if not isinstance(lost, ConflictError):
             raise
-        _log.info("the repair of %s is planned again: %s", table.paths.root, lost)
+        _log.info("retrying the repair of %s after a conflict: %s", table.paths.root, lost)
         return None
 
 
 def _reported(
-    found: Sequence[Damage], salvaged: Sequence[Salvaged], by_name: Mapping[str, Origin]
+    damage: Sequence[Damage], salvaged: Sequence[Salvaged], by_name: Mapping[str, Origin]
 ) -> tuple[RepairedFile, ...]:
     return tuple(
         RepairedFile(
-            damage.file,
+            one.file,
             kept.kept_rows,
             kept.lost,
-            by_name.get(damage.entry.file.file_name, Origin()),
+            by_name.get(one.entry.file.file_name, Origin()),
         )
-        for damage, kept in zip(found, salvaged, strict=True)
+        for one, kept in zip(damage, salvaged, strict=True)
     )
 
 

@@ -1,14 +1,13 @@
-"""Messages that put data files into a table as they are, at their levels, without the rows that were deleted of them;
-or take them out.
+"""Messages that add data files to a table unchanged, at their levels and with their deletion vectors, or that remove
+them.
 
-In: entries of a snapshot, and the storage on which their deletion vectors lie. Files that come back get new names,
-links to the same bytes where the storage has them: whoever expires the snapshots in between deletes by name:
+In: entries of a snapshot, and the storage of their deletion vectors. Restored files get new names, as links to the same
+bytes if the storage has links, because an expiry of the snapshots in between deletes files by name:
 
-    snapshot     7: f      8: f goes      9: f is back       expiry of 8 deletes f, and 9 has lost it
-                 7: f      8: f goes      9: f' is back      expiry of 8 deletes f; f' has the bytes
+    snapshot     7: f      8: f is deleted      9: f is back       expiry of 8 deletes f, and 9 has lost it
+                 7: f      8: f is deleted      9: f' is back      expiry of 8 deletes f; f' has the bytes
 
-Raises
-UnsupportedError for files that are not plain, NotFoundError where they are gone, and what reading vectors raises.
+Raises UnsupportedError for files that are not plain, NotFoundError if they are gone, and what reading vectors raises.
 """
 
 from __future__ import annotations
@@ -41,15 +40,15 @@ _log = logging.getLogger("widetable")
 
 
 def restoring(file_io: FileIO, entries: Iterable[ManifestEntry]) -> list[CommitMessage]:
-    """For `Committer.restore`, one of each bucket.
-    file_io: where the vectors of deleted rows are read, each of them whole in memory; the files
-    themselves are not touched.
+    """Return messages for `Committer.restore`, one for each bucket.
+
+    file_io: the storage of the deletion vectors, which are read into memory one by one; data files are not touched.
     """
-    found = []
+    messages = []
     for bucket, members in by_bucket(entries).items():
         files = tuple(entry.file for entry in members)
         marked = tuple(file for file in files if file.deleted is not None)
-        found.append(
+        messages.append(
             CommitMessage(
                 *bucket,
                 members[0].total_buckets,
@@ -58,11 +57,11 @@ def restoring(file_io: FileIO, entries: Iterable[ManifestEntry]) -> list[CommitM
                 new_vectors=tuple(vector_of(file_io, file) for file in marked),
             )
         )
-    return found
+    return messages
 
 
 def removing(entries: Iterable[ManifestEntry]) -> list[CommitMessage]:
-    """For `Committer.restore` or `rescale`, one of each bucket: these files go."""
+    """Return messages for `Committer.restore` or `rescale` that delete these files, one for each bucket."""
     return [
         CommitMessage(
             *bucket,
@@ -74,13 +73,13 @@ def removing(entries: Iterable[ManifestEntry]) -> list[CommitMessage]:
 
 
 def vector_of(file_io: FileIO, file: DataFileMeta) -> bytes:
-    """Of the rows of a file that count no more; empty without any."""
+    """Return the bytes of a file's deletion vector; empty without one."""
     return b"" if file.deleted is None else vector_bytes(file_io, file.deleted)
 
 
 def has_other_rows(file_io: FileIO, then: DataFileMeta, now: DataFileMeta) -> bool:
-    """Whether other rows of a file counted then. A vector of now that cannot be read is another one: going back to the
-    one of then is the way out.
+    """Whether other rows of a file were deleted then. A vector of now that cannot be read counts as different, because
+    a rollback to the older one repairs the table.
     """
     if then.deleted == now.deleted:
         return False
@@ -92,9 +91,10 @@ def has_other_rows(file_io: FileIO, then: DataFileMeta, now: DataFileMeta) -> bo
 
 
 def check_restorable(table: TableState, entry: ManifestEntry, *, is_rescaled: bool) -> None:
-    """Refuse files that cannot come back just so.
-    Of another number of buckets than any that the table has had, or with parts that a link does not
-    take along. is_rescaled: partitions may differ then, and a file says its own number.
+    """Raise UnsupportedError for a file that cannot be restored unchanged: it has a number of buckets that the table
+    never had, or parts that a link does not include.
+
+    is_rescaled: partitions may differ in their number of buckets, and each file states its own.
     """
     file, path = entry.file, table.paths.root
     buckets = table.schema.num_buckets
@@ -108,7 +108,7 @@ def check_restorable(table: TableState, entry: ManifestEntry, *, is_rescaled: bo
     if file.extra_files or file.external_path is not None:
         raise UnsupportedError(
             f"data file {file.file_name!r} of {path}",
-            found="a file with others beside it, or elsewhere",
+            found="a file with extra files, or with an external path",
             expected="plain files in the table's directory",
             action="Go back to another snapshot, or use another client.",
         )
@@ -122,13 +122,14 @@ def check_whole(
     *,
     is_rescaled: bool,
 ) -> None:
-    """Refuse to bring back files of a snapshot, before anything is written. what: they are, for the message. Only
-    listings are looked at; rows are not read. Raises UnsupportedError for files that cannot come back
+    """Check that files of a snapshot can be restored, before anything is written. what: names them in the message.
+
+    The check lists directories and reads no rows. Raises UnsupportedError for files that cannot be restored
     (`check_restorable`), DamagedError for files that are gone or of another size.
     """
     for entry in entries:
         check_restorable(table, entry, is_rescaled=is_rescaled)
-    damage = [found.file for found in damaged_files(table, entries, snapshot_id)]
+    damage = [damaged.file for damaged in damaged_files(table, entries, snapshot_id)]
     if damage:
         raise DamagedError(
             damage[0].path,
@@ -144,8 +145,8 @@ def committed_links(
     snapshot_id: int,
     commit: Callable[[list[CommitMessage]], CommitResult],
 ) -> int | None:
-    """Link files of a snapshot, and commit them: the id of the commit, None when it lost. An error that leaves open
-    whether it is in leaves the links.
+    """Link files of a snapshot, commit them, and return the snapshot id, or None if another commit was faster. The
+    links stay after an error that leaves open whether the commit happened.
     """
     with files_of(table, snapshot_id):
         messages = linked(table, restored)
@@ -155,14 +156,15 @@ def committed_links(
         discard(table, messages)
         if not isinstance(lost, ConflictError):
             raise
-        _log.info("files of %s that come back are planned again: %s", table.paths.root, lost)
+        _log.info("retrying to restore files of %s after a conflict: %s", table.paths.root, lost)
         return None
 
 
 def linked(table: TableState, restored: Sequence[ManifestEntry]) -> list[CommitMessage]:
-    """The files to come back under new names, by bucket. What was linked is removed when one fails.
-    Until they are committed nobody names them: the caller discards the messages when the commit
-    is certainly not in.
+    """Link the files to new names, and return the messages by bucket. If one link fails, the others are removed.
+
+    Nothing names the links until they are committed. The caller discards the messages if the commit certainly did not
+    happen.
     """
     renamed = [(entry, entry._replace(file=_renamed(entry.file))) for entry in restored]
     messages = restoring(table.file_io, (entry for _, entry in renamed))

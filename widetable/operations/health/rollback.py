@@ -1,12 +1,12 @@
-"""Goes back to the rows of an older snapshot, by a commit that goes forward.
+"""Roll a table back to the rows of an older snapshot, by a new commit.
 
     now   a b c d          then   a x c          the OVERWRITE deletes b and d, adds x' (the bytes of x), keeps a and c
 
-History stays: the snapshots in between can be read, tagged and rolled back to, and what is remembered of commit users
-stays as well, so a batch that is undone does not come back when its stream repeats it. What comes back gets new names
-(links to the same bytes, where the storage has them): whoever expires the snapshots in between deletes the files that
-they replaced by name. Raises NotFoundError for a snapshot that is not there, InvalidError, DamagedError when files of
-it are gone, ConflictError when other commits were faster again and again, UnsupportedError, StorageError.
+History stays: the snapshots in between can be read, tagged and rolled back to. The identifiers of commit users stay as
+well, so a batch that is undone does not return when its stream repeats it. Restored files get new names (links to the
+same bytes, if the storage has links), because an expiry of the snapshots in between deletes replaced files by name.
+Raises NotFoundError for a snapshot that does not exist, InvalidError, DamagedError when files of
+it are gone, ConflictError when other commits were faster several times, UnsupportedError, StorageError.
 """
 
 from __future__ import annotations
@@ -45,9 +45,12 @@ _log = logging.getLogger("widetable")
 
 @dataclass(frozen=True)
 class RollbackResult:
-    """target_id: the snapshot whose rows are back. latest_id: the newest one before. snapshot_id: of the rollback; None
-    when nothing was committed: a dry run, or the rows are those already. restored_files come back, removed_files go,
-    kept_files stay. undone: commits after the target whose rows are not there any more, as far as they are kept.
+    """Reports a rollback.
+
+    target_id: the snapshot whose rows are back. latest_id: the newest one before the rollback. snapshot_id: the
+    snapshot of the rollback; None if nothing was committed: a dry run, or the rows are equal already. restored_files,
+    removed_files, kept_files: how many files came back, went and stayed. undone: commits after the target whose rows
+    are gone, if their snapshots are kept.
     """
 
     __module__ = "widetable"
@@ -62,15 +65,16 @@ class RollbackResult:
     undone: tuple[WritingCommit, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """As values of JSON."""
+        """Return the result as values of JSON."""
         return asdict(self)
 
 
 @dataclass(frozen=True)
 class _RollbackPlan:
-    """marked: whether files that are kept had other rows deleted then.
-    restored: live then, not now. kept: live then and now, as they were then. removed: how many are
-    live now and were not then. All by the identity of files: place, level and name.
+    """Says which files a rollback changes. Files are identified by bucket, level and name.
+
+    restored: live then, not now. kept: live then and now, as they were then. removed: how many are live now and were
+    not then. marked: whether files that are kept had other rows deleted then.
     """
 
     target: Snapshot
@@ -90,12 +94,12 @@ def rollback(
 ) -> RollbackResult:
     """Give the table the rows of an older snapshot.
 
-    Say which one by one of `snapshot_id`, `timestamp` and `tag`. The call makes one commit that goes forward, an
+    Name it by one of `snapshot_id`, `timestamp` and `tag`. The call makes one new commit, an
     overwrite: the snapshots in between stay until they expire, and the newest columns stay.
 
     Streams that repeat their batches do not write again what is undone; write it under another commit user.
-    Followers and streams end before this commit with an error that says how to go on. A range of changes with
-    this commit in it is refused, but for the modes `diff` and `delta`.
+    Followers and streams end before this commit with an error that says how to continue. A range of changes that
+    includes this commit is refused, except in the modes `diff` and `delta`.
 
     For a table that has lost its newest snapshots see `accept_lost_snapshots`.
 
@@ -104,7 +108,7 @@ def rollback(
     snapshot_id : int, default None
         The snapshot.
     timestamp : int, datetime or str, default None
-        The newest snapshot that is not younger: epoch milliseconds, a datetime or an ISO text.
+        The newest snapshot that is not newer than this: epoch milliseconds, a datetime or an ISO text.
     tag : str, default None
         The tag that keeps the snapshot.
     dry_run : bool, default False
@@ -127,7 +131,7 @@ def rollback(
     UnsupportedError
         The table is under barriers, or has an option that this version does not honour.
     ConflictError
-        Other commits were first again and again.
+        Other commits were faster several times.
     """
     is_dry = flag(dry_run, "dry_run")
     store = table._committer.snapshots
@@ -141,17 +145,15 @@ def _rollback(
     table: TableState, committer: Committer, target: Snapshot, *, dry_run: bool
 ) -> RollbackResult:
     """Give the table the rows of `target`.
-    The target is held for the whole of it, the newest snapshot while a plan is made: a file that
-    is missing then is damage, and no expiry. A plan that loses is made anew on what is newest
-    then.
+
+    A lease keeps the target for the whole call, and the newest snapshot while a plan is made; a file that is missing
+    then is damaged, and not expired. After a conflict, a new plan starts from the newest snapshot.
     """
     check_writable(table.schema)
     check_rows_stay(table.schema, table.paths.root)
     wait_for_compactions(table.paths.root)
     with contextlib.ExitStack() as stack:
-        with contextlib.suppress(
-            NotFoundError
-        ):  # files of one that has expired are kept by its tag
+        with contextlib.suppress(NotFoundError):  # a tag keeps the files of an expired snapshot
             stack.enter_context(held(table, target.id))
         for _ in range(_ROUNDS):
             with held_newest(table, committer) as latest:
@@ -163,7 +165,7 @@ def _rollback(
                 snapshot_id = _committed(table, committer, plan)
                 if snapshot_id is None:
                     continue
-            # What was committed since the plan was made is undone as well: all files go that it does not keep.
+            # Commits since the plan was made are undone as well, because all files go that the plan does not keep.
             before_id = latest.id if snapshot_id is None else snapshot_id - 1
             return RollbackResult(
                 table.paths.root,
@@ -178,7 +180,7 @@ def _rollback(
     raise ConflictError(
         table.paths.root,
         found=f"{_ROUNDS} rollbacks that lost against other commits",
-        expected="to be first once",
+        expected="one rollback that commits before the others",
         action="Roll back again, or stop what writes to the table.",
     )
 
@@ -186,7 +188,7 @@ def _rollback(
 def _planned(
     table: TableState, committer: Committer, target: Snapshot, latest: Snapshot
 ) -> _RollbackPlan:
-    """Raises what `check_whole` does."""
+    """Compare the files of both snapshots. Raises what `check_whole` raises."""
     then = {entry.identity: entry for entry in committer.live_files.live_entries(target)}
     now = {entry.identity: entry for entry in committer.live_files.live_entries(latest)}
     is_rescaled = committer.schemas.is_rescaled()
@@ -203,7 +205,7 @@ def _planned(
 
 
 def _committed(table: TableState, committer: Committer, plan: _RollbackPlan) -> int | None:
-    """The id of the commit; None when it lost."""
+    """Commit the plan, and return the snapshot id, or None if another commit was faster."""
 
     def commit(messages: list[CommitMessage]) -> CommitResult:
         keeps = (entry.identity for entry in plan.kept)
@@ -213,7 +215,7 @@ def _committed(table: TableState, committer: Committer, plan: _RollbackPlan) -> 
 
 
 def _undone(committer: Committer, target_id: int, latest_id: int) -> Iterator[WritingCommit]:
-    """The commits of rows after the target, those that have expired left out. A compaction made no rows."""
+    """Yield the commits of rows after the target whose snapshots are kept. A compaction writes no new rows."""
     for id in range(target_id + 1, latest_id + 1):
         with contextlib.suppress(NotFoundError):
             one = committer.snapshots.load(id)

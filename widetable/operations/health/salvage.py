@@ -1,17 +1,17 @@
-"""What can still be read of a damaged data file, in a new one; and exactly which rows cannot.
+"""Salvage: copy the readable rows of a damaged data file into new files, and name exactly the rows that are lost.
 
-In: the entry of a damaged file. Out: new files of the same level and numbers, with statistics of their own, and the
-rows that are lost, row group by row group. A row group is kept when it decodes as a whole, its keys ascend after those
-that were kept before and hash to the bucket, and keys and sequence numbers lie within what the file's meta says; so
-nothing of another file gets in.
+In: the entry of a damaged file. Out: new files of the same level and sequence numbers, with their own statistics, and
+the lost rows, row group by row group. A row group is kept if it decodes as a whole, its keys ascend after those kept
+before and hash to the bucket, and its keys and sequence numbers lie within the ranges of the file's meta. So no bytes
+of another file are taken for rows.
 
     footer                          what is kept               what is named as lost
     cannot be read                  nothing                    all rows, by the keys of the file's meta
     sealed, and whole (0023)        groups that pass           each other group, by its statistics
-    no seal, few groups lost        groups that pass           the same, where they add up to what is missing
+    no seal, few groups lost        groups that pass           each other group, if they add up to what is missing
     no seal, many lost              groups that pass           one range for all of them, by the file's meta
 
-Memory: the rows of one row group. The new files hold what the old one had: no row is decided anew.
+Memory: the rows of one row group. The new files hold rows of the old one unchanged: nothing is merged.
 
 Raises UnsupportedError, StorageError; new files are removed then.
 """
@@ -48,9 +48,10 @@ from widetable.write.table_state import TableState
 
 @dataclass(frozen=True)
 class LostRows:
-    """Rows that cannot be read any more. first_key, last_key: column to value as it is printed, of each column by
-    itself; a column of which nothing is known is left out. Where most of a file is lost, keys are those of the file.
-    The sequence numbers lie in the file's range.
+    """Rows that can no longer be read.
+
+    first_key, last_key: column to printed value, each column's bound by itself; a column without known bounds is left
+    out. If most of a file is lost, these are the keys of the file. The sequence numbers lie in the file's range.
     """
 
     __module__ = "widetable"
@@ -64,7 +65,9 @@ class LostRows:
 
 @dataclass(frozen=True)
 class Salvaged:
-    """files: the new ones; none in a dry run, or when nothing can be read. kept_rows: that can be read."""
+    """Holds the result for one file. files: the new files; none in a dry run, or if nothing can be read. kept_rows: how
+    many rows can be read.
+    """
 
     files: tuple[DataFileMeta, ...]
     kept_rows: int
@@ -72,7 +75,7 @@ class Salvaged:
 
 
 def salvage(table: TableState, entry: ManifestEntry, *, dry_run: bool) -> Salvaged:
-    """Read a damaged file as far as it goes, and write that down unless it is a dry run."""
+    """Read the row groups of a damaged file that can be read, and write them to new files unless it is a dry run."""
     try:
         data = table.opened(entry.bucket_id, entry.file)
     except (DamagedError, NotFoundError):
@@ -87,7 +90,7 @@ def salvage(table: TableState, entry: ManifestEntry, *, dry_run: bool) -> Salvag
 
 
 class _Salvage:
-    """One file while it is read, group by group in its order: a group is held against the last key that was kept."""
+    """Reads one file, group by group in order, and compares each group with the last key that was kept."""
 
     def __init__(self, table: TableState, entry: ManifestEntry, data: DataFile) -> None:
         file = entry.file
@@ -98,11 +101,11 @@ class _Salvage:
         self._key = table.schema.trimmed_primary_key
         self._types = key_types(table.schema)
         self._bucket = entry.bucket
-        # By the number of buckets that the file was written with: the table may have another one by now.
+        # The file states the number of buckets with which it was written: the table may have another one by now.
         options = {**table.schema.options, opt.BUCKET.key: str(entry.total_buckets)}
         self._by_bucket = replace(table.schema, options=options)
         self._last: pa.RecordBatch | None = None
-        # Of each row group, the rows that no deletion vector takes out.
+        # For each row group, the number of rows that no deletion vector deletes.
         places = () if file.deleted is None else deleted_rows(table.file_io, file.deleted)
         ends = np.cumsum([0, *data.row_group_rows])
         self._left: Final = np.diff(ends - np.searchsorted(places, ends)).tolist()
@@ -126,7 +129,7 @@ class _Salvage:
         return Salvaged(files, kept_rows, named)
 
     def _is_believed(self, lost: Sequence[int], lost_rows: int) -> bool:
-        """Whether the footer is asked what was lost. pyarrow ends the process over statistics that are damaged."""
+        """Whether the footer's statistics may name the lost rows. Damaged statistics make pyarrow end the process."""
         if self._data.seal is Seal.WHOLE:
             return True
         groups = self._left
@@ -146,7 +149,7 @@ class _Salvage:
         )
 
     def _group(self, index: int) -> list[pa.RecordBatch] | None:
-        """The rows of a row group; None when they are damaged."""
+        """Return the rows of a row group, or None if they are damaged."""
         try:
             rows = [b for b in self._data.batches(row_groups=[index]) if b.num_rows]
         except DamagedError:
@@ -157,9 +160,8 @@ class _Salvage:
         return rows
 
     def _fits(self, rows: Sequence[pa.RecordBatch]) -> bool:
-        """Whether rows that decode are those of this place: bytes of another file, or of another
-        part of this one, may decode as well. Ascending keys need only the first and the last held
-        against the range of the meta.
+        """Whether rows that decode belong here: bytes of another file, or of another part of this one, may decode as
+        well. Keys ascend, so only the first and the last are compared with the range of the meta.
         """
         pieces = rows if self._last is None else [self._last, *rows]
         keys = [pa.chunked_array([piece.column(name) for piece in pieces]) for name in self._key]
@@ -186,7 +188,7 @@ class _Salvage:
 
 
 def _whole(table: TableState, file: DataFileMeta) -> LostRows:
-    """All rows of a file that count, by its meta."""
+    """Name all rows of a file that are not deleted, by its meta."""
     types, key = key_types(table.schema), table.schema.trimmed_primary_key
     first, last = (
         _printed_key(key, decode_row(row, types, file.file_name), types)
@@ -200,7 +202,7 @@ def _whole(table: TableState, file: DataFileMeta) -> LostRows:
 def _printed_key(
     names: Sequence[str], bounds: Sequence[Any], types: Sequence[DataType]
 ) -> dict[str, Any]:
-    """bounds: plain values; None: not known."""
+    """Print the known bounds. bounds: plain values, None if unknown."""
     return {
         name: printed(plain_column([bound], kind))[0]
         for name, bound, kind in zip(names, bounds, types, strict=True)

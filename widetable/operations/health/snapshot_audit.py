@@ -1,6 +1,6 @@
-"""Laws of a table's snapshots and of the files that they name, by what is in the metadata.
+"""Laws of a table's snapshots and of the files that they name, checked by metadata alone.
 
-    law               of each snapshot
+    law               for each snapshot
     snapshot-ids      its id follows that of the one before
     commit-once       no other one has its user, identifier and kind; batch writers share one identifier
     manifest-counts   each manifest has as many additions and deletions as its list says
@@ -9,9 +9,10 @@
     record-counts     total, delta and changelog records are those of its files
     levels            files of one level above 0 in one bucket share no key range
 
-In: snapshots in the order of their ids, without gaps but for the first; out: findings. Live files are carried from
-snapshot to snapshot, so each costs what it changed; only a base list that is not the manifests of the snapshot before,
-end to end, is read anew. Raises what reading lists and manifests raises, but for a manifest that contradicts itself.
+In: snapshots in the order of their ids, without gaps except before the first; out: findings. Live files are carried
+from snapshot to snapshot, so each snapshot costs as much as it changed. Only a base list that differs from the
+concatenated manifests of the snapshot before is read. Raises what reading lists and manifests raises, except for a
+manifest that contradicts itself.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from widetable.schema.table_schema import TableSchema
 
 
 def partition_text(partition: bytes, schema: TableSchema) -> str:
-    """`dt=2024-02-29/region=eu`, "" without partitions, not escaped; hex digits for types that have no text."""
+    """Return `dt=2024-02-29/region=eu`, "" without partitions, not escaped; hex digits for types that have no text."""
     try:
         texts = shown_texts(partition, schema)
     except UnsupportedError:
@@ -45,9 +46,9 @@ def partition_text(partition: bytes, schema: TableSchema) -> str:
 
 
 class SnapshotAudit:
-    """Give it one snapshot after the other.
-    Not thread-safe. Memory: the entries of all live files, and a word for each commit and
-    manifest that it has seen.
+    """Checks one snapshot after the other. Not thread-safe.
+
+    Memory: the entries of all live files, and a few words for each commit and manifest that it has seen.
     """
 
     def __init__(self, live_files: LiveFiles, schema: TableSchema, findings: Findings) -> None:
@@ -64,7 +65,8 @@ class SnapshotAudit:
 
     def look_at(self, snapshot: Snapshot) -> None:
         """Check one snapshot against its own files and the snapshot before.
-        A base that names other files is a finding once: what follows is held against these.
+
+        A base that names other files is one finding: later snapshots are compared with these files.
         """
         self._check_identity(snapshot)
         base = self._live_files.manifest_list(snapshot.base_manifest_list, snapshot)
@@ -101,7 +103,7 @@ class SnapshotAudit:
             )
 
     def _check_manifests(self, snapshot: Snapshot, metas: Sequence[ManifestFileMeta]) -> None:
-        """Each manifest once: later lists name it again, and its bytes never change."""
+        """Check each manifest once: later lists name it again, and its bytes never change."""
         for meta in metas:
             if meta.file_name in self._counted:
                 continue
@@ -109,42 +111,40 @@ class SnapshotAudit:
             self._findings.checked("manifest-counts")
             entries = self._live_files.manifest(meta, snapshot).entries
             added = sum(entry.kind == ADD for entry in entries)
-            found = (added, len(entries) - added)
-            expected = (meta.num_added_files, meta.num_deleted_files)
-            if found != expected:
-                said, held = (
-                    f"{plus} added and {minus} deleted" for plus, minus in (expected, found)
-                )
-                self._find("manifest-counts", snapshot, said, held, meta.file_name)
+            actual = (added, len(entries) - added)
+            recorded = (meta.num_added_files, meta.num_deleted_files)
+            if actual != recorded:
+                texts = [f"{plus} added and {minus} deleted" for plus, minus in (recorded, actual)]
+                self._find("manifest-counts", snapshot, texts[0], texts[1], meta.file_name)
 
     def _check_base(self, snapshot: Snapshot, base: tuple[ManifestFileMeta, ...]) -> None:
-        """Take the base for what is live when there is no snapshot before, else compare the two."""
+        """Compare the base with the live files; without a snapshot before, take the base as the live files."""
         if self._manifests is None:
             self._take(self._merged(snapshot, base))
             return
         self._findings.checked("base")
-        # Nearly always: the base is the base and the delta before, end to end. A merge of
-        # manifests makes another list of the same files, which is read.
+        # The base is nearly always the base and the delta before, concatenated. A merge of manifests makes another list
+        # of the same files, which is read.
         if base == self._manifests:
             return
         merged = self._merged(snapshot, base)
-        found = {entry.identity for entry in merged}
-        held = {identity for bucket in self._live.values() for identity in bucket}
-        if found == held:
+        listed = {entry.identity for entry in merged}
+        live = {identity for bucket in self._live.values() for identity in bucket}
+        if listed == live:
             return
         names = [
-            f"{counted(len(side), 'file')} {_some(side)}" for side in (held - found, found - held)
+            f"{counted(len(side), 'file')} {_some(side)}" for side in (live - listed, listed - live)
         ]
         self._find(
             "base",
             snapshot,
-            f"the {counted(len(held), 'file that was', 'files that were')} live at snapshot {self._last_id}",
-            f"{counted(len(found), 'file')}; missing {names[0]}, more {names[1]}",
+            f"the {counted(len(live), 'file that was', 'files that were')} live at snapshot {self._last_id}",
+            f"{counted(len(listed), 'file')}; missing {names[0]}, more {names[1]}",
         )
         self._take(merged)
 
     def _merged(self, snapshot: Snapshot, metas: Sequence[ManifestFileMeta]) -> list[ManifestEntry]:
-        """What is live by these manifests; where they contradict themselves, all that they add."""
+        """Return the entries that are live by these manifests; if they contradict themselves, all that they add."""
         entries = self._entries(snapshot, metas)
         try:
             return live(entries)
@@ -167,7 +167,7 @@ class SnapshotAudit:
             self._live_rows += entry.file.row_count
 
     def _apply(self, snapshot: Snapshot, delta: Sequence[ManifestEntry]) -> set[BucketId]:
-        """Carry the live files on; the buckets that have other files now."""
+        """Apply the delta to the live files, and return the buckets whose files changed."""
         touched = set()
         for entry in delta:
             self._findings.checked("delta")
@@ -176,9 +176,9 @@ class SnapshotAudit:
             is_live = entry.identity in bucket
             if is_live is (entry.kind == ADD):
                 texts = ("a file that is not live", "a live file")
-                expected, found = texts if is_live else texts[::-1]
+                expected, actual = texts if is_live else texts[::-1]
                 verb = "added" if entry.kind == ADD else "deleted"
-                self._find_file("delta", snapshot, entry, expected, f"{found}, {verb}")
+                self._find_file("delta", snapshot, entry, expected, f"{actual}, {verb}")
             elif is_live:
                 del bucket[entry.identity]
                 self._live_rows -= entry.file.row_count
@@ -188,7 +188,7 @@ class SnapshotAudit:
         return touched
 
     def _check_counts(self, snapshot: Snapshot, delta: Sequence[ManifestEntry]) -> None:
-        """Rows are those of files: a file that goes counts against the delta, as in Paimon."""
+        """Compare the record counts with the files. A deleted file counts negatively in the delta, as in Paimon."""
         signed = (e.file.row_count if e.kind == ADD else -e.file.row_count for e in delta)
         emitted = self._live_files.changelog_entries(snapshot)
         has_list = snapshot.changelog_manifest_list is not None
@@ -200,14 +200,14 @@ class SnapshotAudit:
                 snapshot.changelog_record_count or 0,
             ),
         }
-        for name, (expected, found) in counts.items():
+        for name, (expected, actual) in counts.items():
             self._findings.checked("record-counts")
-            if expected != found:
-                texts = (f"a {name} record count of {expected}", f"{found}")
+            if expected != actual:
+                texts = (f"a {name} record count of {expected}", f"{actual}")
                 self._find("record-counts", snapshot, *texts)
 
     def _check_levels(self, snapshot: Snapshot, bucket: BucketId) -> None:
-        """Level 0 is let alone: its files are runs of their own, and may overlap."""
+        """Check the levels above 0. Each file of level 0 is its own run, so these may overlap."""
         entries = list(self._live[bucket].values())
         for level, files in Counter(entry.file.level for entry in entries).items():
             if level == 0:
@@ -232,19 +232,19 @@ class SnapshotAudit:
                 )
 
     def _find(
-        self, law: str, snapshot: Snapshot, expected: str, found: str, file: str | None = None
+        self, law: str, snapshot: Snapshot, expected: str, actual: str, file: str | None = None
     ) -> None:
-        self._findings.add(Finding(law, snapshot.id, expected, found, file=file))
+        self._findings.add(Finding(law, snapshot.id, expected, actual, file=file))
 
     def _find_file(
-        self, law: str, snapshot: Snapshot, entry: ManifestEntry, expected: str, found: str
+        self, law: str, snapshot: Snapshot, entry: ManifestEntry, expected: str, actual: str
     ) -> None:
         self._findings.add(
             Finding(
                 law,
                 snapshot.id,
                 expected,
-                found,
+                actual,
                 partition_text(entry.partition, self._schema),
                 entry.bucket,
                 entry.file.file_name,

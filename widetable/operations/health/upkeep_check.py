@@ -1,11 +1,10 @@
-"""What is unwise about a table that is sound: nobody compacts it, too many files, a consumer that holds expiry,
-a writer that holds barriers or is ahead of the clock (`barrier_advice`), buckets too large, too many or skewed
-(`bucket_advice`). Each as a finding with the command that mends it.
+"""Advice about a table that is undamaged: nobody compacts it, it has too many files, a consumer holds expiry, a writer
+holds barriers or is ahead of the clock (`barrier_advice`), buckets are too large, too many or skewed (`bucket_advice`).
 
-In: what waits (`backlog`), consumers, live files. Out: findings of the check "upkeep", each with
-a command that can be run as it is, or "" where none mends it. No file is opened but metadata;
-sizes are those of files. An append table has no level 0 to be compacted and no key that hashes to
-a bucket, so neither is looked at. Raises what reading these raises.
+In: the backlog of compactions (`backlog`), consumers, live files. Out: findings of the check "upkeep", each with
+a command that can be run unchanged, or "" if no command helps. Only metadata is opened; sizes are those of files. An
+append table has no level 0 and no key that hashes to a bucket, so these checks are skipped for it. Raises what reading
+these raises.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ from widetable.write.table_state import TableState
 
 
 def upkeep_findings(state: TableState, committer: Committer) -> Iterator[DoctorFinding]:
-    """In the order of the module's first sentence."""
+    """Yield the findings in the order of the module's first sentence."""
     latest, entries = newest_files(committer)
     if latest is None:
         return
@@ -63,7 +62,7 @@ def upkeep_findings(state: TableState, committer: Committer) -> Iterator[DoctorF
     if state.schema.primary_keys:
         try:
             since = since_compaction(committer, latest, earliest_id)
-        except DamagedError:  # of a snapshot, which is a finding of its own
+        except DamagedError:  # a damaged snapshot is a finding of another check
             return
         yield from _compaction(state, backlog_of(entries, since.began_millis), since)
     yield from _consumers(state, consumer_lags(state, latest), earliest_id)
@@ -75,13 +74,13 @@ def upkeep_findings(state: TableState, committer: Committer) -> Iterator[DoctorF
 def _compaction(
     state: TableState, backlog: Backlog, since: SinceCompaction
 ) -> Iterator[DoctorFinding]:
-    """One finding at most: too many files for reads, or files that nobody takes up, with what
-    helps against it, a maintainer where nobody else compacts, else a compaction.
+    """Yield at most one finding: too many files for reads, or files that nobody compacts. It advises a maintainer if
+    nobody compacts the table, otherwise a compaction.
     """
     options, root = state.options, state.paths.root
     is_leased = holder(state.file_io, state.paths) is not None
     unattended = unattended_by(root, options, backlog, since, is_leased=is_leased)
-    # One that has just been written has not been left alone yet.
+    # A table that has just been written is not yet untended.
     is_alone = is_untended(backlog, options, is_leased=is_leased) or (
         unattended is not None and is_stuck(backlog)
     )
@@ -89,24 +88,24 @@ def _compaction(
         return
     trigger = options.get(opt.NUM_SORTED_RUN_COMPACTION_TRIGGER)
     needs_maintainer = unattended is not None or (options.get(opt.WRITE_ONLY) and not is_leased)
-    expected = "somebody who moves them up"
+    expected = "a maintainer or writer that compacts them"
     if is_slow(backlog, options):
         key = opt.NUM_SORTED_RUN_COMPACTION_TRIGGER.key
         expected = (
             f"not many more than {trigger} in a bucket, where compactions begin (option {key!r})"
         )
     elif not needs_maintainer:
-        expected = "none for longer than a compaction takes to come"
+        expected = "none that waits longer than compactions usually take"
     yield DoctorFinding(
         "upkeep",
         root,
         counted(backlog.files, "level-0 file")
-        + (", and nobody who compacts" if needs_maintainer else ""),
+        + (", and nobody compacts" if needs_maintainer else ""),
         expected,
         f"reads, which merge them, and the changelog: {backlog.most_in_a_bucket} in one bucket",
         "Let a maintainer run for as long as the table is written."
         if needs_maintainer
-        else "Compact the table; if they come again, look into the log of who compacts it.",
+        else "Compact the table; if such files return, look into the log of the process that compacts it.",
         command_line("maintain", root)
         if needs_maintainer
         else command_line("compact", "--full", root),
@@ -120,14 +119,14 @@ def _consumers(
         has_expired = lag.next_snapshot_id < earliest_id
         if not (has_expired or is_far_behind(lag, state.options)):
             continue
-        found = f"{counted(lag.behind, 'snapshot')} behind"
+        text = f"{counted(lag.behind, 'snapshot')} behind"
         yield DoctorFinding(
             "upkeep",
             f"consumer {name!r} of {state.paths.root}",
-            f"{found}, the next one has expired" if has_expired else found,
-            "one that reads on",
+            f"{text}, the next one has expired" if has_expired else text,
+            "a consumer whose reader keeps up",
             f"snapshots from {lag.next_snapshot_id} on, which expiry keeps for it",
-            "Start its reader again, or forget it: then it starts anew.",
+            "Start its reader again, or delete the consumer: a reader of that name then starts from the beginning.",
             command_line("consumer", "delete", state.paths.root, name),
         )
 
@@ -135,8 +134,8 @@ def _consumers(
 def barriers_at(
     state: TableState, committer: Committer, latest: Snapshot
 ) -> Sequence[BarrierAdvice]:
-    """What is unwise about its writers; nothing of a table without barriers.
-    By the newest snapshot and the one of ten minutes ago.
+    """Return advice about the writers of a table, by the newest snapshot and the one of ten minutes ago; none without
+    barriers.
     """
     interval = state.schema.typed_options.get(BARRIER_INTERVAL)
     if interval is None:
@@ -145,9 +144,9 @@ def barriers_at(
     before: BarrierState | None = None
     try:
         now = state_at(latest, committer.last_commits.load, interval)
-    except NotFoundError:  # only other clients' snapshots are left, which say nothing
+    except NotFoundError:  # only snapshots of other clients are left, which state no barriers
         return ()
-    # Nothing that old is kept, or it cannot be read, which is a finding of its own.
+    # These errors mean that no snapshot that old is kept, or that it cannot be read, which another check reports.
     with contextlib.suppress(NotFoundError, DamagedError):
         then = committer.snapshots.by_timestamp(at_millis - HELD_MILLIS)
         before = state_at(then, committer.last_commits.load, interval)
@@ -170,7 +169,7 @@ def _barriers(state: TableState, advice: Sequence[BarrierAdvice]) -> Iterator[Do
 
 
 def _command(root: str, advice: BarrierAdvice) -> str:
-    """The remedy as a command; "" where only the writer itself can help, or the table lies in no warehouse."""
+    """Return the remedy as a command; "" if only the writer itself can help, or if the table lies in no warehouse."""
     place = table_name(root)  # a branch has none
     if advice.remedy is Remedy.LEAVE and place is not None:
         return command_line("meta", "leave", *place, advice.writer)
@@ -178,8 +177,8 @@ def _command(root: str, advice: BarrierAdvice) -> str:
 
 
 def _bucket_sizes(state: TableState, entries: Sequence[ManifestEntry]) -> Iterator[DoctorFinding]:
-    """One finding at most, of the table or of one partition; without a command where the
-    partition's values cannot be said on a command line.
+    """Yield at most one finding, about the table or one partition. It has no command if a command line cannot express
+    the partition's values.
     """
     counts = {entry.partition: entry.total_buckets for entry in entries}
     sizes = {

@@ -4,11 +4,10 @@
     L8  k = 2 4
     L9  k = 1 2 3, no vector             5 rows, 4 keys: a reader that trusts vectors shows 2 twice
 
-In: a snapshot whose rows are held against expiry. Out: a finding per bucket. Only keys are read, in
-bounded memory; rows are counted as they stand, and merged. Our own readers merge wherever files of
-several levels are left, so they would not show it. Source: format.md section 13, Index files. A bucket with a
-file that cannot be read is skipped: that is a finding of another law. Raises StorageError when the
-storage refuses.
+In: a snapshot that a lease keeps from expiry. Out: a finding per bucket. Only keys are read, in bounded memory; rows
+are counted unmerged and merged. Our own readers merge if files of several levels are left, so they would not
+show such a row. Source: format.md section 13, Index files. A bucket with a file that cannot be read is skipped, because
+that is a finding of another law. Raises StorageError when the storage refuses.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ LAW: Final = "vectors"
 def audit_vectors(
     table: TableState, findings: Findings, live_files: LiveFiles, snapshot: Snapshot
 ) -> None:
-    """Each bucket that a reader may read without a merge, as of one snapshot."""
+    """Check each bucket of a snapshot that a reader may read without a merge."""
     if not table.options.get(opt.DELETION_VECTORS_ENABLED):
         return
     for bucket, members in by_bucket(live_files.live_entries(snapshot)).items():
@@ -52,9 +51,12 @@ def audit_vectors(
         findings.checked(LAW)
         try:
             rows, keys = _counts(table, bucket, files)
-        except (DamagedError, NotFoundError) as error:  # the snapshot is held: it has not expired
-            found = Finding(LAW, snapshot.id, error.expected, error.found, *place, error.subject)
-            findings.add(found)
+        except (
+            DamagedError,
+            NotFoundError,
+        ) as error:  # a lease keeps the snapshot: it has not expired
+            finding = Finding(LAW, snapshot.id, error.expected, error.found, *place, error.subject)
+            findings.add(finding)
             continue
         if rows != keys:
             expected = (

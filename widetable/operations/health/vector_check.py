@@ -1,8 +1,8 @@
 """Deletion vectors of a snapshot that cannot be read: their index files are gone or of another size; deep: they do not
-decode, or delete rows that their data file does not have. Hash indexes are not looked at: the next writer makes them
-anew.
+decode, or delete rows that their data file does not have. Hash indexes are not checked, because the next writer
+rebuilds them.
 
-In: a snapshot that is held against expiry. Out: findings of doctor. Raises what reading manifests raises.
+In: a snapshot that a lease keeps from expiry. Out: findings of doctor. Raises what reading manifests raises.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ def vector_findings(
     *,
     deep: bool,
 ) -> Iterator[DoctorFinding]:
-    """live: the live files of the snapshot, with where their vectors are.
-    One listing of the directory; deep reads each vector, but those of index files that were found
-    wrong already.
+    """Yield a finding for each damaged index file and vector, after one listing of the directory.
+
+    live: the live files of the snapshot, with the places of their vectors. deep: read each vector, except those of
+    index files that are already findings.
     """
     listed = table.file_io.list(table.paths.index_dir)
     sizes = {entry.name: entry.size_bytes for entry in listed}
@@ -45,9 +46,9 @@ def vector_findings(
             continue
         path = table.paths.index(index.file_name)
         wrong.add(path)
-        found = "no such file" if size is None else counted(size, "byte")
+        actual = "no such file" if size is None else counted(size, "byte")
         expected = f"{counted(index.file_size, 'byte')}, as the index manifest says"
-        yield _finding(path, found, expected, [v.data_file for v in index.vectors])
+        yield _finding(path, actual, expected, [v.data_file for v in index.vectors])
     for entry in live if deep else ():
         place, name = entry.file.deleted, entry.file.file_name
         if place is None or place.path in wrong:
@@ -59,13 +60,10 @@ def vector_findings(
             continue
         # Row numbers ascend: the last one is the largest.
         if len(rows) and rows[-1] >= entry.file.row_count:
-            found, expected = (
-                f"row {rows[-1]}, which is deleted",
-                counted(entry.file.row_count, "row"),
-            )
-            yield _finding(place.path, found, expected, [name])
+            actual = f"row {rows[-1]}, which is deleted"
+            yield _finding(place.path, actual, counted(entry.file.row_count, "row"), [name])
 
 
-def _finding(path: str, found: str, expected: str, data_files: Sequence[str]) -> DoctorFinding:
+def _finding(path: str, actual: str, expected: str, data_files: Sequence[str]) -> DoctorFinding:
     concerned = f"rows of {', '.join(data_files[:3])}" + (" .." if len(data_files) > 3 else "")
-    return DoctorFinding("files", path, found, expected, concerned, _ACTION)
+    return DoctorFinding("files", path, actual, expected, concerned, _ACTION)

@@ -1,11 +1,11 @@
-"""The snapshot to which a damaged table can go back without losing anything: one with the same rows in files that are
-whole. A compaction whose inputs have not expired leaves one behind.
+"""The snapshot to which a damaged table can be rolled back without losing rows: one with the same rows in undamaged
+files. A compaction leaves such a snapshot while its inputs have not expired.
 
     1 APPEND a    2 APPEND b    3 COMPACT a b -> c, which is damaged        2: the same rows, in a and b
     1 APPEND a    2 COMPACT a -> c, damaged         3 APPEND b              none: a rollback to 1 would lose b
 
-In: the newest snapshot, and the names of its damaged files. Out: the id, or None. Only listings are looked at, or with
-deep the files that the newest one has not. Raises StorageError; metadata that cannot be read ends the search.
+In: the newest snapshot, and the names of its damaged files. Out: the id, or None. The search lists directories; deep,
+it also reads the files that the newest snapshot lacks. Raises StorageError; unreadable metadata ends the search.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def whole_snapshot(
     *,
     deep: bool,
 ) -> int | None:
-    """The newest one with the rows of `latest` and none of these files."""
+    """Return the id of the newest snapshot with the rows of `latest` and without the damaged files, or None."""
     live_files = committer.live_files.uncached()
     try:
         now = {entry.file.file_name for entry in live_files.live_entries(latest)}
@@ -49,6 +49,6 @@ def whole_snapshot(
             others = [entry for entry in entries if entry.file.file_name not in now]
             if next(damaged_files(table, others, snapshot.id, deep=deep), None) is None:
                 return snapshot.id
-    except (NotFoundError, DamagedError):  # expired, or not to be read either
+    except (NotFoundError, DamagedError):  # the snapshot expired, or cannot be read either
         pass
     return None

@@ -191,7 +191,7 @@ def test_a_doctor_and_an_inspection_say_who_holds_a_table_and_what_to_do(
     time.sleep(0.01)
     (finding,) = table.doctor().findings
     assert finding.subject == f"writer 'b' of {table.path}"
-    assert finding.found == "barrier 0 for more than 10 min, where the table has come to 20"
+    assert finding.found == "barrier 0 for more than 10 min, while the table has reached 20"
     assert finding.command == f"widetable meta leave {tmp_path} {NAME} b"
     (warning,) = table.inspect().warnings
     assert warning.startswith("WT-W806 writer 'b' is at barrier 0 for more than 10 min")
