@@ -1,23 +1,23 @@
-"""Rows out of a table: by a condition, by their keys, by whole partitions.
+"""Delete rows of a table: by a condition, by their keys, or by whole partitions.
 
     delete, delete_keys                   a -D record for each row, in one append
-    the same with rewrite                 data files without the rows, in one overwrite (`row_removal`)
-    drop_partitions                       an overwrite with nothing
+    delete, delete_keys with rewrite      data files without the rows, in one overwrite (`row_removal`)
+    drop_partitions                       an overwrite without rows
 
-A delete writes each row as it was, as -D, in one append: compactions, changelogs and readers see what they see of any
-writer's deletes. It is made of the newest snapshot, with the columns of today, and committed only if nobody has written
-its keys since; else it is made again. Overwrites are not seen by readers of changes.
+A delete writes each row unchanged, as -D, in one append, so that compactions, changelogs and readers treat it as any
+writer's deletes. It reads the newest snapshot, with the columns of today, and commits only if no one has written its
+keys since; otherwise it retries. Readers of changes do not see overwrites.
 
-    read snapshot 7 ─► write -D files ─► commit, on 9 by now    8, 9 have none of the keys: in
-                                                                8 wrote one: refused; files go,
-                                                                again from 9, ten times at most
+    read snapshot 7 ─► write -D files ─► commit, after 9 by now   8, 9 have none of the keys: committed
+                                                                  8 wrote one: refused; files are deleted,
+                                                                  retry from 9, at most ten times
 
-So a row that was changed meanwhile goes only if it still is to go. It costs a read of the rows and
-a write of them; they are streamed, not held at once.
+So a row that was changed meanwhile is deleted only if it still matches. The rows are read and written once; they are
+streamed, not all in memory.
 
 Source: Paimon `DeleteAction`, `PartitionExpire`; semantics.md section 10. Raises InvalidError for conditions, keys and
-partitions that do not fit, and for rows that a -D would not remove; UnsupportedError for a table in which it removes
-none, ConflictError.
+partitions that do not fit, and for rows that a -D would not remove; UnsupportedError for a table in which -D removes no
+row, ConflictError.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ from widetable.schema.row_kind import DELETE, TEXTS
 from widetable.schema.table_schema import ROW_KIND_COLUMN, TableSchema
 
 _MOST_TRIES: Final = 10
-# Keys of one lookup, whose rows are held at once.
+# The number of keys of one lookup, whose rows are in memory at once.
 _KEYS_AT_ONCE: Final = 65_536
 _REWRITE: Final = "Call it with rewrite=True (widetable delete --rewrite), which takes rows out of the data files."
 
-# The rows to go, of the table as it is at a snapshot.
-_Found: TypeAlias = Callable[[OpenTable, int], Iterator[pa.RecordBatch]]
+# Reads the rows to delete, from the table at a snapshot.
+_RowsAt: TypeAlias = Callable[[OpenTable, int], Iterator[pa.RecordBatch]]
 
 
 def delete(
@@ -75,13 +75,13 @@ def delete(
     """Delete the rows that match a condition, in one commit.
 
     By default it writes a -D record for each row. With `rewrite` it takes the rows out of the data files instead. That
-    works with every merge engine, and no file of the table keeps the rows. But readers of changes do not see it, and it
-    holds no late record back. If no row matches, nothing is committed, and the identifier stays free.
+    works with every merge engine, and no file of the table keeps the rows. But readers of changes do not see it, and a
+    late record may restore a row. If no row matches, nothing is committed, and the identifier stays free.
 
     Parameters
     ----------
     filter : str or pyarrow.compute.Expression
-        The condition, as of `scan`; `true` stands for all rows.
+        The condition, as in `scan`; `true` matches all rows.
     commit_user, commit_identifier
         As in `write`.
     dry_run : bool, default False
@@ -97,12 +97,12 @@ def delete(
     Raises
     ------
     InvalidError
-        The condition is none, a -D would not remove a row (of a sequence group without a sequence), or the table is
-        under barriers, whose rows writers delete.
+        The condition is not valid, a -D would not remove a row (of a sequence group without a sequence), or the table
+        is under barriers, where only writers delete rows.
     UnsupportedError
         Without `rewrite`, a -D removes no row in this table; with it, the table is under barriers.
     ConflictError
-        Others wrote the rows again and again.
+        Other commits wrote the rows in each of several tries.
 
     Examples
     --------
@@ -114,14 +114,14 @@ def delete(
         raise _no_condition()
     parse(filter, table.schema)
 
-    def found(table: OpenTable, snapshot_id: int) -> Iterator[pa.RecordBatch]:
+    def rows_at(table: OpenTable, snapshot_id: int) -> Iterator[pa.RecordBatch]:
         schema = table.schema
         condition = parse(filter, schema)
         names = list(schema.primary_keys) if rewrite else _written_columns(schema)
         yield from scan_at(table, snapshot_id, names, condition).to_batches()
 
     by = Identity.of(commit_user, commit_identifier)
-    return _deleted(table, found, by, dry_run=dry_run, rewrite=rewrite)
+    return _deleted(table, rows_at, by, dry_run=dry_run, rewrite=rewrite)
 
 
 def _no_condition() -> InvalidError:
@@ -147,8 +147,8 @@ def delete_keys(
     Parameters
     ----------
     keys : Arrow data, frame, dict, list of dicts or list
-        The keys, in any form that `lookup` takes. A key may be given twice; one with a null, or that is
-        not there, deletes nothing.
+        The keys, in any form that `lookup` takes. A key may occur twice; a key with a null, or without a
+        row, deletes nothing.
     commit_user, commit_identifier
         As in `write`.
     dry_run, rewrite
@@ -163,11 +163,11 @@ def delete_keys(
     ------
     InvalidError
         The keys do not fit the primary key, without `rewrite` a -D would not remove a row (of a sequence
-        group without a sequence), or the table is under barriers, whose rows writers delete.
+        group without a sequence), or the table is under barriers, where only writers delete rows.
     UnsupportedError
         Without `rewrite`, a -D removes no row in this table; with it, the table is under barriers.
     ConflictError
-        Others wrote the rows again and again.
+        Other commits wrote the rows in each of several tries.
 
     Examples
     --------
@@ -175,20 +175,21 @@ def delete_keys(
     1
     """
     rewrite = flag(rewrite, "rewrite")
-    given = key_rows(keys, table.schema)
+    key_batch = key_rows(keys, table.schema)
 
-    def found(table: OpenTable, snapshot_id: int) -> Iterator[pa.RecordBatch]:
+    def rows_at(table: OpenTable, snapshot_id: int) -> Iterator[pa.RecordBatch]:
         schema = table.schema
         names = list(schema.primary_keys) if rewrite else _written_columns(schema)
         first = schema.primary_keys[0]
-        unique = pa.Table.from_batches([given]).group_by(given.schema.names).aggregate([])
+        all_keys = pa.Table.from_batches([key_batch])
+        unique = all_keys.group_by(key_batch.schema.names).aggregate([])
         with closing(view_at(table, snapshot_id, names)) as view:
             for at in range(0, unique.num_rows, _KEYS_AT_ONCE):
                 rows = view.lookup(unique.slice(at, _KEYS_AT_ONCE))
                 yield from rows.filter(pc.is_valid(rows[first])).to_batches()
 
     by = Identity.of(commit_user, commit_identifier)
-    return _deleted(table, found, by, dry_run=dry_run, rewrite=rewrite)
+    return _deleted(table, rows_at, by, dry_run=dry_run, rewrite=rewrite)
 
 
 def drop_partitions(
@@ -197,17 +198,17 @@ def drop_partitions(
     commit_user: str | None = None,
     commit_identifier: int | None = None,
 ) -> CommitResult:
-    """Let all rows of some partitions go, in one commit, without reading them.
+    """Delete all rows of some partitions in one commit, without reading them.
 
     Parameters
     ----------
     partitions : Arrow data, frame, dict, list of dicts or list
-        Rows of the partition columns, in any form that `lookup` takes keys in. Without rows nothing is
+        Rows of the partition columns, in any form in which `lookup` takes keys. Without rows nothing is
         committed.
     commit_user : str, default None
         The name under which identifiers grow. None: a new one for this call.
     commit_identifier : int, default None
-        The number of this commit, from 0 to 2^63 - 2. None: the commit counts each time.
+        The number of this commit, from 0 to 2^63 - 2. None: the commit is never a repeat.
 
     Returns
     -------
@@ -221,7 +222,7 @@ def drop_partitions(
     UnsupportedError
         The table is under barriers, or has an option that this version does not honour.
     ConflictError
-        Other commits were first until `commit.timeout` was over, or more than `commit.max-retries` times.
+        Other commits were faster until `commit.timeout`, or more than `commit.max-retries` times.
     """
     schema = table.schema
     scope = asked_partitions(table, partitions, "Use delete.")
@@ -234,7 +235,7 @@ def drop_partitions(
 
 
 def _deleted(
-    table: OpenTable, found: _Found, by: Identity, *, dry_run: bool, rewrite: bool
+    table: OpenTable, rows_at: _RowsAt, by: Identity, *, dry_run: bool, rewrite: bool
 ) -> CommitResult:
     schema = table.schema
     check_given_rows(schema)
@@ -249,14 +250,14 @@ def _deleted(
     replay = None if dry_run else table._committer.replay_of(by)
     snapshot_id = table._committer.snapshots.latest_id()
     if replay is not None or snapshot_id is None:
-        known = None if replay is None else replay.snapshot_id
-        return CommitResult(committed=False, snapshot_id=known, kind=kind)
+        replayed_id = None if replay is None else replay.snapshot_id
+        return CommitResult(committed=False, snapshot_id=replayed_id, kind=kind)
     if rewrite and not dry_run:
         wait_for_compactions(table.path)
     attempt = remove_rows if rewrite else _attempt
     for tries_left in reversed(range(_MOST_TRIES)):
         try:
-            batches = found(table, snapshot_id)
+            batches = rows_at(table, snapshot_id)
             if not rewrite:
                 batches = _removable(schema, batches)
             if dry_run:
@@ -264,7 +265,7 @@ def _deleted(
             return attempt(table, batches, by, snapshot_id)
         except (ConflictError, NotFoundError) as error:
             newest_id = table._committer.snapshots.latest_id() or snapshot_id
-            # What is not there may have expired with the snapshot, but not with the newest one.
+            # A missing file may have expired with its snapshot, unless this is still the newest one.
             is_gone = isinstance(error, NotFoundError) and newest_id == snapshot_id
             if not tries_left or is_gone:
                 raise
@@ -290,7 +291,7 @@ def _attempt(
 
 
 def _as_deletes(batch: pa.RecordBatch, kind: str | None) -> pa.RecordBatch:
-    """kind: the column of row kinds, where the table has one."""
+    """Mark all rows as -D. kind: the table's column of row kinds, or None."""
     kinds = pa.repeat(pa.scalar(TEXTS[DELETE]), batch.num_rows)
     if kind is None:
         return batch.append_column(ROW_KIND_COLUMN, kinds)
@@ -298,13 +299,15 @@ def _as_deletes(batch: pa.RecordBatch, kind: str | None) -> pa.RecordBatch:
 
 
 def _written_columns(schema: TableSchema) -> list[str]:
-    """All that a writer may give."""
+    """Return all columns that a writer may write."""
     derived = derived_columns(schema)
     return [name for name in schema.names if name not in derived]
 
 
 def _removable(schema: TableSchema, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows. Raises InvalidError for one whose -D no sequence group accepts, as it has no sequence there."""
+    """Yield the batches unchanged. Raises InvalidError for a row without a sequence in the groups in which a -D removes
+    it, because these would not accept the -D.
+    """
     removing = removing_groups(schema)
     names = [name for group in removing for name in group.sequence]
     for batch in batches:
@@ -333,14 +336,14 @@ def _check_removes(schema: TableSchema) -> None:
             option = opt.REMOVE_RECORD_ON_SEQUENCE_GROUP
             value = schema.sequence_groups[0].sequence[0]
     if options.get(opt.IGNORE_DELETE):
-        found, expected = f"{opt.IGNORE_DELETE.key!r} is set", "a table that takes deletes"
+        actual, expected = f"{opt.IGNORE_DELETE.key!r} is set", "a table that takes deletes"
     elif engine == "deduplicate" or (option is not None and options.get(option)):
         return
     else:
-        found = f"merge engine {engine!r}" + (
+        actual = f"merge engine {engine!r}" + (
             " with sequence groups" if schema.sequence_groups else ""
         )
         expected = "an engine in which a -D removes the row"
         if option is not None:
             expected = f"a table that was made with {option.key}={value}"
-    raise UnsupportedError("deletes", found=found, expected=expected, action=_REWRITE)
+    raise UnsupportedError("deletes", found=actual, expected=expected, action=_REWRITE)

@@ -1,7 +1,7 @@
-"""Looking up the commit of a user and identifier. Raises what reading snapshots raises.
+"""Find the commit of a user and identifier. Raises what reading snapshots raises.
 
-The newest snapshot says which is the last commit of a user (0005); for one before that the kept
-snapshots are searched backwards.
+The newest snapshot names the last commit of each user (0005); for an earlier one, the kept snapshots are searched
+backwards.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from widetable.operations.handle.open_table import OpenTable
 
 
 def find_commit(table: OpenTable, commit_user: str, commit_identifier: int) -> Snapshot | None:
-    """Find the snapshot that an append or overwrite made.
+    """Find the snapshot that an append or overwrite has made.
 
     Parameters
     ----------
@@ -25,19 +25,18 @@ def find_commit(table: OpenTable, commit_user: str, commit_identifier: int) -> S
     Returns
     -------
     Snapshot or None
-        The snapshot; None when the commit is not in, or its snapshot has expired.
+        The snapshot; None if there is no such commit, or its snapshot has expired.
 
     Raises
     ------
     InvalidError
-        The user is no name, or the identifier no number from 0 to 2^63 - 2.
+        The user is not a name, or the identifier not a number from 0 to 2^63 - 2.
     """
     committer = table._committer
-    known = Identity.of(commit_user, commit_identifier, replay=True)
-    found = committer.replay_of(known)
-    if found is None or found.snapshot_id is None:
+    commit = committer.replay_of(Identity.of(commit_user, commit_identifier, replay=True))
+    if commit is None or commit.snapshot_id is None:
         return None
     try:
-        return committer.snapshots.load(found.snapshot_id)
+        return committer.snapshots.load(commit.snapshot_id)
     except NotFoundError:
         return None

@@ -1,16 +1,15 @@
-"""Commits of files whose partition got another number of buckets since they were written.
+"""Commit files even if their partition got another number of buckets since they were written.
 
-The commit refuses them (`conflicts`, kind buckets). Their rows, which nobody else may hold any more, are moved to the
-buckets that the partition has now, with their kinds and sequence numbers, and the commit is made again: a writer does
-not fail because somebody rescaled (decision 0039).
+The commit refuses such files (`conflicts`, kind buckets). Their rows are then moved to the buckets that the partition
+has now, with their kinds and sequence numbers, and the commit is retried: a writer does not fail because of a
+concurrent rescale (decision 0039). The rows may exist nowhere else by then.
 
-    given      {a: 4 buckets} {b: 4}     partition b has 8 by now: the commit is refused
-    placed     {a: 4} {b: 8, new files}  committed; then the given files of b go, which nobody names
+    messages    {a: 4 buckets} {b: 4}     partition b has 8 by now: the commit is refused
+    rebucketed  {a: 4} {b: 8, new files}  committed; then the old files of b, which nothing names, are deleted
 
-If the commit fails in a way that leaves open whether it is in, no file goes, neither given nor
-moved. In: messages, and how they are committed. Out: the result; the files of messages that were
-moved are deleted once the others are in. Raises what the commit and moving rows raise; then the
-given messages are as they were, and no others are left.
+If an error leaves open whether the commit happened, no file is deleted, neither original nor moved. In: messages, and
+the function that commits them. Out: the result; the old files of moved messages are deleted after the commit. Raises
+what the commit and moving rows raise; then the original files are unchanged, and moved files are deleted.
 """
 
 from __future__ import annotations
@@ -28,55 +27,55 @@ from widetable.operations.handle.open_table import OpenTable
 from widetable.write.commit_message import CommitMessage
 from widetable.write.discard import discard
 
-# Somebody rescales the same partition again and again.
+# The limit of retries while the same partition is rescaled several times.
 _MOST_MOVES: Final = 10
 _log = logging.getLogger("widetable")
 
 
-def committed_where_they_belong(
+def commit_with_rebucketing(
     table: OpenTable,
     messages: Sequence[CommitMessage],
     commit: Callable[[Sequence[CommitMessage]], CommitResult],
 ) -> tuple[CommitResult, Sequence[CommitMessage]]:
-    """The result of the commit, and the messages that it was made of in the end.
-    commit: makes it of messages; called up to `_MOST_MOVES` times, under the same identity, so
-    that it counts once.
+    """Commit messages, and return the result with the messages that were committed in the end.
 
-    Messages are moved from those that were given each time, never from moved ones: so a partition
-    that is rescaled twice costs its rows one move more, and a number that came back costs
-    nothing. Raises InvalidError for files whose schema is not the table's any more.
+    commit: commits messages; called up to `_MOST_MOVES` times, under the same identity, so that it counts once.
+
+    Rows are always moved from the original messages, never from moved ones. So a partition that is rescaled twice
+    costs one more move, and a return to the original number costs nothing. Raises InvalidError for files whose
+    schema the table no longer has.
     """
     _check_schemas(table, messages)
-    placed: Sequence[CommitMessage] = messages
-    is_asked_again = False
+    current: Sequence[CommitMessage] = messages
+    is_retry = False
     for tries_left in reversed(range(_MOST_MOVES)):
         try:
-            result = commit(placed)
+            result = commit(current)
         except (ConflictError, InvalidError) as error:
-            # Certainly not in, whoever made them.
-            _discard_moved(table, placed, messages)
-            again = _placed_anew(table, messages) if isinstance(error, ConflictError) else None
-            # Once, until something had to be moved again: a conflict of another kind would go round here.
-            if _may_be_back(table, error, again) and not is_asked_again and tries_left:
-                placed, is_asked_again = messages, True
+            # The commit certainly did not happen.
+            _discard_moved(table, current, messages)
+            rebucketed = _rebucketed(table, messages) if isinstance(error, ConflictError) else None
+            # Retry the original messages once between two moves: a conflict of another kind would repeat forever.
+            if _may_fit_again(table, error, rebucketed) and not is_retry and tries_left:
+                current, is_retry = messages, True
                 continue
-            if again is None or not tries_left:
-                if again is not None:
-                    _discard_moved(table, again, messages)
+            if rebucketed is None or not tries_left:
+                if rebucketed is not None:
+                    _discard_moved(table, rebucketed, messages)
                 raise
-            _log.info("rows of a commit to %s go to other buckets: %s", table.path, error)
-            placed, is_asked_again = again, False
+            _log.info("rows of a commit to %s are moved to other buckets: %s", table.path, error)
+            current, is_retry = rebucketed, False
             continue
-        # When a commit of the same identifier was in first, it may have been of the given files.
-        unused = (messages, placed) if result.committed else (placed, messages)
+        # If this was a replay, the first commit may have had the original files, so these stay.
+        unused = (messages, current) if result.committed else (current, messages)
         _discard_moved(table, *unused)
-        return result, placed
+        return result, current
     raise AssertionError("the last try returns or raises")
 
 
 def _check_schemas(table: OpenTable, messages: Sequence[CommitMessage]) -> None:
-    """A fast-forward may have put another schema, or none, in place of the one that files were written with: their
-    columns would be taken for others.
+    """Raise InvalidError if the table no longer has the schema of a file. A fast-forward may have replaced or removed
+    it, so that the file's columns would be taken for others.
     """
     schemas = table._committer.schemas
     written_with = {
@@ -91,22 +90,22 @@ def _check_schemas(table: OpenTable, messages: Sequence[CommitMessage]) -> None:
                 continue
         raise InvalidError(
             table.path,
-            found=f"files that were written with a schema {id} which the table has no more",
-            expected="files of this table's schemas: it went forward to a branch since they were written",
-            action="Open the table anew, and write the rows again.",
+            found=f"files that were written with a schema {id} which the table no longer has",
+            expected="files of this table's schemas: a fast-forward to a branch has replaced them meanwhile",
+            action="Open the table again, and write the rows again.",
         )
 
 
-def _may_be_back(
-    table: OpenTable, error: ConflictError | InvalidError, again: list[CommitMessage] | None
+def _may_fit_again(
+    table: OpenTable, error: ConflictError | InvalidError, rebucketed: list[CommitMessage] | None
 ) -> bool:
-    """Whether the partitions may have the messages' buckets again since the commit was refused: somebody rescales."""
-    is_conflict = isinstance(error, ConflictError) and again is None
+    """Whether a rescale since the refused commit may have given the partitions the messages' buckets again."""
+    is_conflict = isinstance(error, ConflictError) and rebucketed is None
     return is_conflict and table._committer.schemas.is_rescaled()
 
 
-def _placed_anew(table: OpenTable, messages: Sequence[CommitMessage]) -> list[CommitMessage] | None:
-    """The messages, those with another number of buckets than their partition moved; None when all have it."""
+def _rebucketed(table: OpenTable, messages: Sequence[CommitMessage]) -> list[CommitMessage] | None:
+    """Return the messages, with rows moved if their partition has another number of buckets; None if all fit."""
     by_partition: dict[bytes, list[CommitMessage]] = defaultdict(list)
     for message in messages:
         by_partition[message.partition].append(message)
@@ -114,32 +113,32 @@ def _placed_anew(table: OpenTable, messages: Sequence[CommitMessage]) -> list[Co
     latest, state = committer.snapshots.latest(), table._state(committer.schemas.latest())
     if state.schema.num_buckets < 1:  # dynamic buckets are never rescaled
         return None
-    found: list[CommitMessage] = []
+    rebucketed: list[CommitMessage] = []
     has_moved = False
     try:
         for partition, members in by_partition.items():
-            # Without files it has the number of the table, as the next writer says.
+            # A partition without files has the table's number, as for the next writer.
             count = committer.live_files.bucket_count(latest, partition) or state.schema.num_buckets
             old = [message for message in members if message.total_buckets != count]
             has_moved = has_moved or bool(old)
-            found += (message for message in members if message.total_buckets == count)
+            rebucketed += (message for message in members if message.total_buckets == count)
             files = [(m.bucket_id, file) for m in old for file in m.new_files]
             emitted = [(m.bucket_id, file) for m in old for file in m.changelog_files]
-            found += moved(state, count, files, emitted)
+            rebucketed += moved(state, count, files, emitted)
     except BaseException:
-        _discard_moved(table, found, messages)
+        _discard_moved(table, rebucketed, messages)
         raise
-    return found if has_moved else None
+    return rebucketed if has_moved else None
 
 
 def _discard_moved(
-    table: OpenTable, placed: Sequence[CommitMessage], kept: Sequence[CommitMessage]
+    table: OpenTable, unused: Sequence[CommitMessage], kept: Sequence[CommitMessage]
 ) -> None:
-    """Delete the files of messages that are not among others.
-    Told apart as objects: what was not moved is the same message in both.
+    """Delete the files of unused messages that are not among the kept ones. A message that was not moved is the same
+    object in both.
     """
-    if placed is kept:
+    if unused is kept:
         return
     others = {id(message) for message in kept}
     state = table._state(table._committer.schemas.latest())
-    discard(state, [message for message in placed if id(message) not in others])
+    discard(state, [message for message in unused if id(message) not in others])

@@ -1,15 +1,15 @@
-"""What a writer notes before it publishes, where the table has `widetable.barrier-stage` (`staged_commit`).
+"""The note of a staged commit, which a writer leaves before it publishes if the table has `widetable.barrier-stage`
+(`staged_commit`).
 
-In: the commit. Out: a context in which it is made; a commit that fails takes the note back before its files go. Raises
-what reading the newest snapshot and writing a note raise; a note that cannot be taken back is named in the log.
+In: the commit. Out: a context in which it is made; if the commit fails, the note is removed before its files. Raises
+what reading the newest snapshot and writing a note raise; a note that cannot be removed is named in the log.
 
     data files ─► note ─► publish              a session at `ReadCommitted` shows the files from the note on
-                    ▲ killed here: the note holds until the writer comes back, as another run, or is let go
-                    ▲ the publish fails: the note goes, then the files; the session may fall back
+                    ▲ killed here: the note is valid until the writer returns, as another run, or leaves the table
+                    ▲ the publish fails: the note is deleted, then the files; the session may fall back
 
-After the publish nothing is deleted: the note is void because the snapshot says that the writer
-is as far as it. A note goes before its files: else a session that reads it then would look for
-files that are not there.
+After the publish nothing is deleted: the note is void, because the writer's barrier in the snapshot has reached it. A
+note is deleted before its files, so that no session reads a note whose files are gone.
 """
 
 from __future__ import annotations
@@ -32,48 +32,47 @@ from widetable.operations.handle.open_table import OpenTable
 from widetable.schema.barrier_options import BARRIER_STAGE
 from widetable.write.commit_message import CommitMessage
 
-# Of a writer that begins or ends: what a process before it noted is void.
+# After these steps of a writer, a note of an earlier process is void.
 _ENDING: Final = frozenset({Act.JOIN, Act.LEAVE})
 _log = logging.getLogger("widetable")
 
 
 @contextlib.contextmanager
 def staging(
-    table: OpenTable, messages: Sequence[CommitMessage], by: Identity, asked: BarrierStep | None
+    table: OpenTable, messages: Sequence[CommitMessage], by: Identity, step: BarrierStep | None
 ) -> Iterator[None]:
-    """For the time of the commit. Nothing is noted of one that completes no barrier, or is in already.
+    """Stage the commit while it is made. A commit that completes no barrier, or is a replay, leaves no note.
 
-    Also an error that leaves open whether the commit is in takes the note back: if it is in, the snapshot shows it.
+    An error that leaves open whether the commit happened removes the note, too: if it happened, the snapshot shows it.
     """
-    if asked is None or not table.schema.typed_options.get(BARRIER_STAGE):
+    if step is None or not table.schema.typed_options.get(BARRIER_STAGE):
         yield
         return
-    staged = _staged(table, messages, by, asked)
+    staged = _staged(table, messages, by, step)
     try:
         if staged is not None:
             stage(table._file_io, table._paths, staged)
         yield
     except BaseException:
-        _take_back(table, asked.writer)
+        _remove_note(table, step.writer)
         raise
-    if asked.act in _ENDING:
-        _take_back(table, asked.writer)
+    if step.act in _ENDING:
+        _remove_note(table, step.writer)
 
 
 def _staged(
-    table: OpenTable, messages: Sequence[CommitMessage], by: Identity, asked: BarrierStep
+    table: OpenTable, messages: Sequence[CommitMessage], by: Identity, step: BarrierStep
 ) -> StagedCommit | None:
-    """What to note; None for nothing: the commit completes no barrier, or is in already, and
-    would be shown twice. The barrier is worked out by the rules of the commit itself
-    (`barrier_step`), behind the newest snapshot.
+    """Return the note; None if the commit completes no barrier, or is a replay, whose rows would be shown twice. The
+    rules of the commit itself (`barrier_step`) give the barrier, after the newest snapshot.
     """
     committer = table._committer
     head = committer.refresh()
-    if asked.act is not Act.WRITE_ALL or committer.replay_of(by, head) is not None:
+    if step.act is not Act.WRITE_ALL or committer.replay_of(by, head) is not None:
         return None
     interval = interval_of(table.schema, table.path)
     state = state_at(head.latest, committer.last_commits.load, interval)
-    barrier = completed_by(state, asked)
+    barrier = completed_by(state, step)
     if barrier is None:
         return None
     entries = (
@@ -82,18 +81,18 @@ def _staged(
         for file in one.new_files
     )
     columns = union(one.columns for one in messages if one.new_files)
-    return StagedCommit(asked.writer, asked.run, state.revision, barrier, tuple(entries), columns)
+    return StagedCommit(step.writer, step.run, state.revision, barrier, tuple(entries), columns)
 
 
-def _take_back(table: OpenTable, writer: str) -> None:
-    """A note that stays shows files that may be gone by then; the writer's next note takes its place."""
+def _remove_note(table: OpenTable, writer: str) -> None:
+    """Remove the note, or warn: a note that stays may name deleted files. The writer's next note replaces it."""
     try:
         unstage(table._file_io, table._paths, writer)
     except StorageError as error:
         warn(
             _log,
             WarningCode.STAGED_NOTE_STAYS,
-            "%s: what %s staged is still noted: %s",
+            "%s: the note of the commit that %s staged could not be removed: %s",
             table.path,
             writer,
             error,

@@ -1,13 +1,15 @@
-"""Commits of files that writers made, what follows them, and what becomes of files that are not committed.
+"""Commit files that writers made, compact after the commit, and discard files that are not committed.
 
     outcome                              files of the messages             what follows
-    committed                            the snapshot's                    compaction, unless `write-only`
-    in already (same user, identifier)   the caller's: `discard`, unless   the changelog that its writer may not have
-                                         they are those of the first time  come to
-    ConflictError, InvalidError          the caller's: certainly not in    nothing
+    committed                            belong to the snapshot            compaction, unless `write-only`
+    a replay (same user, identifier)     the caller calls `discard`,       the changelog that the first writer may
+                                         unless they are those of the      not have finished
+                                         first time
+    ConflictError, InvalidError          the caller calls `discard`:       nothing
+                                         certainly not committed
     StorageError that leaves it open     nobody may delete them            commit again, same user and identifier
 
-Raises ConflictError, InvalidError, DamagedError and StorageError of the commit; what compacts behind it raises nothing.
+Raises ConflictError, InvalidError, DamagedError and StorageError of the commit; the compaction after it raises nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from widetable.operations.compaction.unattended import warn_unattended
 from widetable.operations.handle import compaction_threads
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.handle.supported import check_given_rows, check_writable
-from widetable.operations.writes.rebucketed_commit import committed_where_they_belong
+from widetable.operations.writes.rebucketed_commit import commit_with_rebucketing
 from widetable.operations.writes.staging import staging
 from widetable.schema import options as opt
 from widetable.schema.table_schema import TableSchema
@@ -48,24 +50,24 @@ def commit_append(
 ) -> CommitResult:
     """Commit the files of writers in one snapshot, then compact as `write` does.
 
-    Files of messages that were committed already stay; nobody names them.
+    If the commit is a replay, the files of the messages stay, and nothing names them.
 
     Parameters
     ----------
     messages : iterable of CommitMessage
-        What the writers of all tasks gave.
+        The messages of the writers of all tasks.
     commit_user, commit_identifier
         As in `write`.
     properties : dict of str to str, default None
-        Texts to note in the snapshot. None: nothing is noted.
+        Texts to store in the snapshot. None: nothing is stored.
     watermark : int, default None
         Epoch milliseconds before which the writer expects no more rows; snapshots keep the highest. None:
-        the writer does not say.
+        no watermark.
     digest, replay
         As in `write`.
     read_snapshot : int, default None
-        The snapshot that the rows were made from: the commit is refused when a later one wrote a key that
-        is among them. None: nothing is compared.
+        The snapshot that the rows were made from: the commit is refused if a later one wrote one of their
+        keys. None: nothing is compared.
 
     Returns
     -------
@@ -75,11 +77,11 @@ def commit_append(
     Raises
     ------
     InvalidError
-        A message is none, an identifier is not the repeated commit, as in `write`, or the table is under
+        An item is no message, an identifier is not the repeated commit, as in `write`, or the table is under
         barriers.
     ConflictError
-        A key was written after `read_snapshot`, or other commits were first until `commit.timeout` was
-        over; with dynamic buckets, another writer was first with new keys.
+        A key was written after `read_snapshot`, or other commits were faster until `commit.timeout`;
+        with dynamic buckets, another writer committed new keys first.
     """
     by = Identity.of(commit_user, commit_identifier, digest, replay)
     return append_messages(
@@ -102,8 +104,9 @@ def append_messages(
     read_snapshot_id: int | None = None,
     barrier: BarrierStep | None = None,
 ) -> CommitResult:
-    """Commit the files of writers in one snapshot, and compact the buckets where that is due. barrier: what it does to
-    the barriers of the table.
+    """Commit the files of writers in one snapshot, and compact the buckets that are due.
+
+    barrier: how the commit changes the barriers of the table.
     """
     messages = items(messages, CommitMessage, "messages")
     commit = partial(
@@ -115,11 +118,12 @@ def append_messages(
         barrier=barrier,
     )
     with staging(table, messages, by, barrier):
-        result, messages = committed_where_they_belong(table, messages, commit)
+        result, messages = commit_with_rebucketing(table, messages, commit)
     if not messages and barrier is None:
         return result
-    # A commit without files may complete a barrier, and so let files go up that others brought: it is followed, too.
-    schema = table._committer.schemas.known()  # nothing that follows the commit may fail it
+    # A commit without files may complete a barrier, so that compactions may take files of others. So compact after it,
+    # too. The cached schema is used, because nothing after the commit may fail the call.
+    schema = table._committer.schemas.known()
     if not result.committed:
         finish_replayed(table, schema)
         return result
@@ -132,9 +136,10 @@ def append_messages(
 
 
 def finish_replayed(table: OpenTable, schema: TableSchema) -> None:
-    """What a writer that was killed after its commit did not come to.
-    With the producer `lookup` all that is due in the table, with others nothing; also what a
-    rescaling left to be done. Raises nothing.
+    """Do what a writer that was killed after its commit left undone.
+
+    With the producer `lookup` this compacts all that is due in the table, with others nothing; it also finishes what a
+    rescaling left undone. Raises nothing.
     """
     if not schema.typed_options.get(opt.WRITE_ONLY):
         compact_after_commit(table._state(schema), table._committer, None)
@@ -151,15 +156,15 @@ def commit_overwrite(
     digest: str | None = None,
     replay: bool = False,
 ) -> CommitResult:
-    """Commit the files of writers in place of the rows that are live.
+    """Commit the files of writers in place of the live rows.
 
     They replace the rows of their partitions, or of the whole table, as `overwrite` does. Changelog files
-    of the messages are deleted first, committed or not: no reader of changes sees an overwrite.
+    of the messages are deleted first, even if the commit fails: no reader of changes sees an overwrite.
 
     Parameters
     ----------
     messages : iterable of CommitMessage
-        What the writers of all tasks gave.
+        The messages of the writers of all tasks.
     commit_user, commit_identifier
         As in `write`.
     whole_table : bool, default False
@@ -177,15 +182,17 @@ def commit_overwrite(
     Raises
     ------
     InvalidError
-        A message is none, or an identifier is not the repeated commit, as in `write`.
+        An item is no message, or an identifier is not the repeated commit, as in `write`.
     UnsupportedError
         The table is under barriers, or has an option that this version does not honour.
     ConflictError
-        Other commits were first until `commit.timeout` was over, or more than `commit.max-retries` times.
+        Other commits were faster until `commit.timeout`, or more than `commit.max-retries` times.
     """
     whole_table = flag(whole_table, "whole_table")
     check_given_rows(table.schema)
-    by = Identity.of(commit_user, commit_identifier, digest, replay)  # before any file goes
+    by = Identity.of(
+        commit_user, commit_identifier, digest, replay
+    )  # raises before any file is deleted
     return overwrite_by(table, messages, by, whole_table=whole_table, watermark=watermark)
 
 
@@ -198,7 +205,7 @@ def overwrite_by(
     watermark: int | None = None,
     properties: Mapping[str, str] | None = None,
 ) -> CommitResult:
-    """Commit the files of writers in place of what is live in their partitions, or in the whole table."""
+    """Commit the files of writers in place of the live rows of their partitions, or of the whole table."""
     messages = items(messages, CommitMessage, "messages")
     schema = table.schema
     check_writable(schema)
@@ -206,19 +213,19 @@ def overwrite_by(
     dynamic = bool(schema.partition_keys) and schema.typed_options.get(
         opt.DYNAMIC_PARTITION_OVERWRITE
     )
-    # What is live there when it commits goes, not what was live when the rows were made: None is
-    # the whole table. No messages, and so no partitions, replace nothing.
+    # The commit replaces the rows that are live when it commits, not those that were live when the rows were made. None
+    # is the whole table. Without messages there are no partitions, and nothing is replaced.
     scope = None if whole_table or not dynamic else {message.partition for message in messages}
     commit = partial(
         table._committer.overwrite, scope, by=by, watermark=watermark, properties=properties
     )
-    return committed_where_they_belong(table, messages, commit)[0]
+    return commit_with_rebucketing(table, messages, commit)[0]
 
 
 def _without_changelog(
     table: OpenTable, schema: TableSchema, messages: Iterable[CommitMessage]
 ) -> list[CommitMessage]:
-    """Readers of changes pass overwrites by, as in Paimon: their changelog files go."""
+    """Delete the changelog files of messages: readers of changes skip overwrites, as in Paimon."""
     kept = []
     for message in messages:
         discard_files(table._state(schema), message.bucket_id, message.changelog_files)
@@ -229,7 +236,7 @@ def _without_changelog(
 def discard(table: OpenTable, messages: Iterable[CommitMessage]) -> None:
     """Delete the files of messages that no commit has.
 
-    Such messages were never given to a commit, or it turned them away. A file that cannot be deleted is
+    Such messages were never passed to a commit, or it refused them. A file that cannot be deleted is
     named in the log, and left to `remove_orphan_files`.
 
     Parameters
@@ -240,18 +247,18 @@ def discard(table: OpenTable, messages: Iterable[CommitMessage]) -> None:
     Raises
     ------
     InvalidError
-        One of them is no message.
+        An item is no message.
     """
-    # Not table.schema: also when another table is there by now.
+    # This does not use table.schema, so that it works even if another table has replaced this one.
     state = table._state(table._committer.schemas.latest())
     discard_all(state, items(messages, CommitMessage, "messages"))
 
 
 def wait_for_compactions(table: OpenTable) -> None:
-    """Wait until this process has done what it compacts behind its commits.
+    """Wait until this process has finished the compactions that run after its commits.
 
-    That is large picks among older levels and, with `lookup-wait=false`, changelogs. Call it before you end the
-    process by force, or to read what the compactions leave. It raises nothing: what fails there is in the log, and
-    due again with the next commit.
+    These are large picks among older levels and, with `lookup-wait=false`, changelogs. Call it before you end the
+    process by force, or to read the result of the compactions. It raises nothing: failures are in the log, and the
+    compactions are due again with the next commit.
     """
     compaction_threads.wait_for_compactions(table.path)

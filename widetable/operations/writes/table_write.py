@@ -1,12 +1,12 @@
-"""Rows in, one commit out: of one writer, or of the writers of many tasks.
+"""Write rows in one commit, by one writer or by the writers of many tasks.
 
     one process      write, overwrite            replay? ─► files ─► commit ─► compaction
     many tasks       sequence_base ─► new_writer per task ─► messages ─► commit_append, once (`table_commit`)
 
-Whether the commit is in already is looked up before files are written, and once more in the
-commit itself. Columns that the table does not take are refused before a file is written.
+A replay is detected before files are written, and once more in the commit itself. Columns that the table does not have
+are refused before a file is written.
 
-Raises InvalidError for rows and columns that do not fit the table, UnsupportedError for a table that is not to be
+Raises InvalidError for rows and columns that do not fit the table, UnsupportedError for a table that cannot be
 written, ConflictError, DamagedError and StorageError of the commit.
 """
 
@@ -43,7 +43,7 @@ from widetable.write.sequence import SequenceAllocator
 from widetable.write.table_writer import TableWriter
 from widetable.write.write_batch import BatchNormalizer, write_columns
 
-# What one commit may be written by.
+# The largest number of tasks of one commit.
 MOST_TASKS: Final = 2**31 - 1
 
 
@@ -59,30 +59,30 @@ def write(
 ) -> CommitResult:
     """Upsert rows in one commit.
 
-    The data has the columns that the call updates, the primary key among them. Without rows nothing is
-    committed. Touched buckets are compacted where that is due, unless the option `write-only` is set.
+    The data has the columns that the call updates, including the primary key. Without rows nothing is
+    committed. Touched buckets are compacted if that is due, unless the option `write-only` is set.
 
     `commit_user` and `commit_identifier` make a repeated write commit nothing; the identifiers of a user grow.
     The last identifier is a repeat unless its digest differs; a lower one is a repeat only with its own digest or
-    with `replay`. A batch without rows leaves its identifier free until a later one is in.
+    with `replay`. A batch without rows leaves its identifier free until a later one is committed.
 
     Parameters
     ----------
     data : Arrow data, frame, dict, list of dicts or iterable
         The rows: Arrow tables, batches, readers (which are streamed) and C streams, such as polars and DuckDB,
-        taken without loss only; a pandas frame, without an unnamed index; a dict of columns; a list of dicts, in
-        which a name that only some have is null in the others; or an iterable of Arrow data or frames. Floats
+        converted only without loss; a pandas frame, without an unnamed index; a dict of columns; a list of dicts, in
+        which a missing name is null; or an iterable of Arrow data or frames. Floats
         of Python, numpy and pandas are rounded to FLOAT; their NaN is null in columns of other types.
     commit_user : str, default None
         The name under which identifiers grow, at most 255 bytes. None: a new one for this call.
     commit_identifier : int, default None
-        The number of this commit, from 0 to 2^63 - 2. None: the commit counts each time.
+        The number of this commit, from 0 to 2^63 - 2. None: the commit is never a repeat.
     row_kind : str, default "_row_kind"
         The name of an optional column of +I, -U, +U and -D. Without it all rows are +I.
     digest : str, default None
-        A text of what the commit is made of, such as a hash, at most 128 bytes. None: unknown.
+        A text that identifies the content of the commit, such as a hash, at most 128 bytes. None: unknown.
     replay : bool, default False
-        Whether an identifier that is not above the last one is of a commit that is in.
+        Whether an identifier that is not above the last one belongs to a commit that is in the table.
 
     Returns
     -------
@@ -92,12 +92,12 @@ def write(
     Raises
     ------
     InvalidError
-        A column or value does not fit, the key is missing, or the table is under barriers (`Catalog.writer`).
-        Also for an identifier without a user, or of another commit: two jobs share a user, or one lost its place.
+        A column or value does not fit, the key is missing, or the table is under barriers (`Catalog.writer`). An
+        identifier has no user, or belongs to another commit: two jobs share a user, or one lost its position.
     UnsupportedError
-        The data has a form that is not taken, or the table an option that this version does not honour.
+        The data has a form that is not supported, or the table an option that this version does not honour.
     ConflictError
-        Other commits were first until `commit.timeout` was over, or were first with new keys (dynamic buckets).
+        Other commits were faster until `commit.timeout`, or committed new keys first (dynamic buckets).
 
     Examples
     --------
@@ -124,8 +124,9 @@ def overwrite(
 
     It removes the rows of the partitions that the data has. It removes all rows with `whole_table`, in a table without
     partitions, or with option `dynamic-partition-overwrite` = false; without new rows the table is empty afterwards.
-    A table with partitions stays as it is without new rows. Readers of changes do not see the removed rows. With the
-    changelog producer `lookup` they get all new rows as +I, so let them start anew. All else is as in `write`.
+    In other cases a table with partitions does not change without new rows. Readers of changes do not see the removed
+    rows. With the changelog producer `lookup` they get all new rows as +I, so restart them from a new scan. All else
+    is as in `write`.
 
     Parameters
     ----------
@@ -146,10 +147,10 @@ def overwrite(
     InvalidError
         A column or value does not fit the table, or an identifier is not the repeated commit, as in `write`.
     UnsupportedError
-        The table is under barriers, the data has a form that is not taken, or the table an option that
+        The table is under barriers, the data has a form that is not supported, or the table an option that
         this version does not honour.
     ConflictError
-        Other commits were first until `commit.timeout` was over, or more than `commit.max-retries` times.
+        Other commits were faster until `commit.timeout`, or more than `commit.max-retries` times.
 
     Examples
     --------
@@ -172,12 +173,11 @@ def write_by(
     commit: Callable[[list[CommitMessage]], CommitResult],
     columns: Callable[[TableSchema], frozenset[str]] | None = None,
 ) -> CommitResult:
-    """Write the files of one commit, and commit them. Files that are certainly not in are deleted. columns: that a
-    writer of a table under barriers may write, by its schema; None for another one.
+    """Write the files of one commit, and commit them. Files that are certainly not committed are deleted.
 
-    commit: of the messages, under `by`. One look at the newest snapshot and schema serves the
-    checks, the search for a replay and the sequence numbers; rows are brought into the types of
-    that schema, also if the table gets another one meanwhile.
+    commit: commits the messages under `by`. columns: returns the columns that a writer of a table under barriers may
+    write, by its schema; None for other writers. The checks, the search for a replay and the sequence numbers share one
+    read of the newest snapshot and schema. Rows get the types of that schema, even if the schema changes meanwhile.
     """
     row_kind = text(row_kind, "row_kind")
     head = table._committer.refresh()
@@ -186,46 +186,45 @@ def write_by(
         check_rows_stay(head.schema, table.path)
     elif columns is None:
         check_needs_no_writer(head.schema, table.path)
-    found = table._committer.replay_of(by, head)
-    if found is not None:
+    replayed = table._committer.replay_of(by, head)
+    if replayed is not None:
         finish_replayed(table, head.schema)
-        return CommitResult(committed=False, snapshot_id=found.snapshot_id, kind=kind)
+        return CommitResult(committed=False, snapshot_id=replayed.snapshot_id, kind=kind)
     source = row_source(data, head.schema)
     if columns is not None:
-        there = [name for name in source.columns or () if name in head.schema.by_name]
-        check_not_derived(head.schema, there)
-        _check_columns(
-            there, columns(head.schema) | {row_kind}
-        )  # one that is not there is refused as in any table
+        # Names that the table does not have are refused later, as in any table.
+        names = [name for name in source.columns or () if name in head.schema.by_name]
+        check_not_derived(head.schema, names)
+        _check_columns(names, columns(head.schema) | {row_kind})
     messages = _written(table, source, row_kind, head)
     try:
         result = commit(messages)
-    # Certainly not in; of any other error that is not known.
+    # After these errors the commit certainly did not happen; other errors leave it open.
     except (ConflictError, InvalidError, UnsupportedError):
         discard(table, messages)
         raise
     if not result.committed:
-        # A commit of the same identifier was in first.
+        # Another commit of this identifier was faster.
         discard(table, messages)
     return result
 
 
-def _check_columns(given: Iterable[str], owned: frozenset[str]) -> None:
-    """Under barriers two writers of one column would make rows as of a barrier depend on who came first (rule R3)."""
-    other = [name for name in given if name not in owned]
+def _check_columns(names: Iterable[str], owned: frozenset[str]) -> None:
+    """Raise InvalidError for a column of another writer. Otherwise the rows of a barrier would depend on which of the
+    two writers came first (rule R3).
+    """
+    other = [name for name in names if name not in owned]
     if other:
         raise InvalidError(
             f"column {other[0]!r}",
             found="a column of another writer",
             expected=f"some of {', '.join(sorted(owned))}",
-            action="Leave it out, or name it among the columns of this writer.",
+            action="Leave the column out, or add it to the columns of this writer.",
         )
 
 
-def _written(
-    table: OpenTable, source: RowSource, row_kind: str, head: HeadState
-) -> list[CommitMessage]:
-    """The files of the rows; none without rows. The writer removes its files itself when it fails."""
+def _written(table: OpenTable, source: RowSource, row_kind: str, head: Look) -> list[CommitMessage]:
+    """Write the files of the rows; none without rows. If the writer fails, it removes its files itself."""
     if source.columns is None:
         return []
     columns = items(source.columns, str, "columns")
@@ -249,27 +248,27 @@ def new_writer(
 ) -> TableWriter:
     """Make a writer of level-0 files, for one task of a commit.
 
-    Its messages go to `commit_append` or `commit_overwrite`. The tasks of one commit share a sequence
-    base, and number apart by `task` of `tasks`; so no two rows of the commit get one number. The caller
+    Pass its messages to `commit_append` or `commit_overwrite`. The tasks of one commit share a sequence
+    base, and `task` and `tasks` separate their numbers, so no two rows of the commit get the same one. The caller
     closes the writer: by `with`, or by `finish` or `abort`.
 
     Parameters
     ----------
     columns : list of str
-        The columns of the data that the writer will get.
+        The columns of the data that the writer will receive.
     row_kind : str, default "_row_kind"
         The name of the column of row kinds, as in `write`.
     task : int, default 0
         The number of this task, from 0.
     tasks : int, default 1
-        How many tasks there are. None: nobody knows.
+        How many tasks there are. None: unknown.
     sequence_base : int, default None
-        What `sequence_base()` gave, called once for all tasks. None: it is taken now.
+        The result of `sequence_base()`, called once for all tasks. None: the writer calls it now.
     named : bool, default False
-        The messages go to a commit that says whose they are, as those of jobs do.
+        The messages go to a commit that names its writer, as those of jobs do.
     schema_id : int, default None
-        The schema that says what the names mean. Tasks of one commit share it; so a name means one
-        column in all of them, also where two columns swap their names meanwhile. None: the newest.
+        The schema in which `columns` are looked up. Tasks of one commit share it, so that a name means the same
+        column in all of them, even if two columns swap their names meanwhile. None: the newest.
 
     Returns
     -------
@@ -309,7 +308,10 @@ def any_writer(
     head: HeadState | None = None,
     schema: TableSchema | None = None,
 ) -> TableWriter:
-    """The same, of columns and tables that are kept by this package too. head: of this operation; its schema counts."""
+    """Make a writer as `new_writer` does, also for columns and tables that this package maintains.
+
+    head: the snapshot and schema that this operation has read; its schema is used.
+    """
     schema = head.schema if head else schema or table.schema
     check_writable(schema)
     check_takes_rows(schema)
@@ -340,13 +342,13 @@ def check_write_columns(
     row_kind : str, default "_row_kind"
         The name of the column of row kinds, as in `write`.
     named : bool, default False
-        The data goes to a commit that says whose it is, as in `new_writer`.
+        The data goes to a commit that names its writer, as in `new_writer`.
 
     Raises
     ------
     InvalidError
-        A column is not in the table, has another type, or is missing from the key. Also for a table under
-        barriers, unless `named` is given.
+        A column is not in the table or has another type, or a key column is missing. The table is under
+        barriers, and `named` is not given.
     UnsupportedError
         The table has an option that this version does not honour.
     """
@@ -367,7 +369,7 @@ def check_write_columns(
 def sequence_base(table: OpenTable) -> int:
     """Get the number after which the sequence numbers of a commit begin that starts now.
 
-    All tasks of the commit use the same number: give it to `new_writer`.
+    All tasks of the commit use the same number: pass it to `new_writer`.
 
     Returns
     -------

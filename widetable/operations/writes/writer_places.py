@@ -1,13 +1,12 @@
-"""Where a writer's rows go: by the indexes of dynamic buckets, or as many buckets as each partition has.
+"""The buckets of a writer's rows: from the indexes of dynamic buckets, or from the number of buckets of each partition.
 
-    buckets of the table     rescaled ever     a writer asks
-    fixed                    no                nobody: the schema says it (None)
-    fixed                    yes               each partition for its number, when it is first written to
-    dynamic                  -                 the hash indexes of the partition; keys that none knows get a bucket
+    buckets of the table     ever rescaled     a writer reads
+    fixed                    no                nothing: the schema has the number (None)
+    fixed                    yes               the number of each partition, when it is first written to
+    dynamic                  -                 the hash indexes of the partition; keys that none has get a bucket
 
-What is looked up is that of the newest snapshot then. A partition that is rescaled later is found
-out by the commit (`placed_messages`); a bucket that another writer gave to a new key makes the
-later commit a conflict (0032).
+The lookup uses the newest snapshot of that moment. The commit detects that a partition was rescaled later
+(`rebucketed_commit`). If another writer gave a bucket to the same new key, the later commit is a conflict (0032).
 
 In: an open table. Raises UnsupportedError for several writers of one commit with dynamic buckets, and what reading
 manifests and indexes raises.
@@ -25,8 +24,8 @@ from widetable.write.places import CountedBuckets, Places
 
 
 def writer_places(table: OpenTable, schema: TableSchema, tasks: int | None) -> Places | None:
-    """For one writer of `tasks`, of the newest snapshot when a partition is first written to; None where the number of
-    buckets says it all.
+    """Return the places of one writer of `tasks`, which read the newest snapshot when a partition is first written to;
+    None if the schema's number of buckets suffices.
     """
     committer = table._committer
     if schema.num_buckets >= 1:
@@ -49,7 +48,7 @@ def writer_places(table: OpenTable, schema: TableSchema, tasks: int | None) -> P
 
 
 def _check_alone(schema: TableSchema, tasks: int | None) -> None:
-    """Several writers would put one new key into several buckets."""
+    """Raise UnsupportedError for several writers, which would put one new key into several buckets."""
     if tasks != 1:
         raise UnsupportedError(
             f"option {opt.BUCKET.key!r}",

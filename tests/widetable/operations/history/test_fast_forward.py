@@ -140,7 +140,7 @@ def test_files_whose_schema_went_are_refused_whichever_handle_commits_them(
     goes_on.fast_forward("b", replace=True)
     for handle in (goes_on, wt.Table.open(table.path)):
         for commit in (handle.commit_append, handle.commit_overwrite):
-            with pytest.raises(wt.InvalidError, match="a schema 1 which the table has no more"):
+            with pytest.raises(wt.InvalidError, match="a schema 1 which the table no longer has"):
                 commit(messages)
     assert rows_of(goes_on) == THEN
     assert goes_on.audit().ok

@@ -10,7 +10,7 @@ import pytest
 
 import widetable as wt
 from tests.support.models.random_table import live_files
-from widetable.operations.writes import rebucketed_commit as placed_messages
+from widetable.operations.writes import rebucketed_commit
 
 COLUMNS = {"k": "BIGINT", "a": "STRING", "a_at": "BIGINT", "b": "STRING", "b_at": "BIGINT"}
 OPTIONS = {
@@ -72,14 +72,14 @@ def test_a_number_that_comes_back_before_it_is_looked_at(
         messages = writer.finish()
     table.write(part("a", 0, 3))
     table.rescale(3)
-    look = placed_messages._placed_anew
+    look = rebucketed_commit._rebucketed
 
     def after_another_rescaling(*given: Any) -> Any:
-        monkeypatch.setattr(placed_messages, "_placed_anew", look)
+        monkeypatch.setattr(rebucketed_commit, "_rebucketed", look)
         table.rescale(2)
         return look(*given)
 
-    monkeypatch.setattr(placed_messages, "_placed_anew", after_another_rescaling)
+    monkeypatch.setattr(rebucketed_commit, "_rebucketed", after_another_rescaling)
     assert table.commit_append(messages, "user", 1).committed
     assert table.scan(columns=["a_at"]).to_arrow()["a_at"].to_pylist() == [1] * 3
 
@@ -109,18 +109,18 @@ def test_rows_that_cannot_be_moved_a_second_time_leave_no_files_of_the_first(
         messages = writer.finish()
     table.write(part("a", 0, 3))
     table.rescale(3)
-    look, given = placed_messages._placed_anew, set(Path(table.path).glob("bucket-*/*"))
+    look, given = rebucketed_commit._rebucketed, set(Path(table.path).glob("bucket-*/*"))
 
     def refused(*given: Any) -> Any:
         raise wt.StorageError("it", found="x", expected="y", action="Z.")
 
     def overtaken(*given: Any) -> Any:
-        monkeypatch.setattr(placed_messages, "_placed_anew", refused)
+        monkeypatch.setattr(rebucketed_commit, "_rebucketed", refused)
         placed = look(*given)
         table.rescale(5)
         return placed
 
-    monkeypatch.setattr(placed_messages, "_placed_anew", overtaken)
+    monkeypatch.setattr(rebucketed_commit, "_rebucketed", overtaken)
     with pytest.raises(wt.StorageError):
         table.commit_append(messages, "user", 1)
     left = set(Path(table.path).glob("bucket-*/*")) - given
