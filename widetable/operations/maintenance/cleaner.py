@@ -1,14 +1,14 @@
-"""Makes automatic tags, expires partitions and snapshots, and removes orphans, when it is time, for a maintainer.
+"""Make automatic tags, expire partitions and snapshots, and remove orphans for a maintainer, each when it is due.
 Raises what these raise.
 
-    snapshots     10 s after the last look where there is a new one, else after 5 minutes; again at
-                  once while there is more than one expiry takes
-    tags          with each of these expiries; by themselves where snapshots do not expire
+    snapshots     10 s after the last check if there is a new one, else after 5 minutes; at once while
+                  there are more than one expiry takes
+    tags          with each of these expiries; alone if snapshots do not expire
     partitions    before them, every `partition.expiration-check-interval`
     orphans       at the first round, then once a day
 
-Times are counted from when something was last done, by a clock that does not jump. A step that
-raises is due again at the next look: orphans at the next round, as they have not been removed.
+Intervals begin when a step was last done, by a clock that does not jump. A step that raises is due again at the next
+check.
 """
 
 from __future__ import annotations
@@ -34,16 +34,19 @@ from widetable.operations.maintenance.partition_expiry import expire_old
 from widetable.schema.retention_options import PARTITION_EXPIRATION_CHECK_INTERVAL
 from widetable.write.table_state import TableState
 
-# A look reads some directories; commits may come many times a second.
+# A check reads some directories, and there may be many commits a second.
 _EXPIRY_MILLIS: Final = 10_000
-# Snapshots grow too old without new ones as well.
+# Snapshots become too old even if there are no new ones.
 _IDLE_EXPIRY_MILLIS: Final = 300_000
 _ORPHANS_MILLIS: Final = 86_400_000
 _log = logging.getLogger("widetable")
 
 
 class Cleaner:
-    """expires: whether snapshots go. older_than_millis: orphans go once a day when they are so old; None: never."""
+    """Runs the cleaning steps that are due.
+
+    expires: whether snapshots expire. older_than_millis: once a day, orphans are removed that are so old; None: never.
+    """
 
     def __init__(
         self, committer: Committer, clock: Clock, *, expires: bool, older_than_millis: int | None
@@ -51,7 +54,7 @@ class Cleaner:
         self._committer = committer
         self._clock = clock
         self._expires = expires
-        # The schema whose snapshots this version may not expire: another one may let them.
+        # The schema with which this version may not expire snapshots; another schema may allow it.
         self._refused_schema_id: int | None = None
         self._older_than_millis = older_than_millis
         self._seen_id: int | None = None
@@ -60,14 +63,14 @@ class Cleaner:
         self._partitions_at_millis: float | None = None
 
     def is_due(self, latest_id: int | None) -> bool:
-        """Whether there is something to look for. latest_id: the newest snapshot."""
+        """Whether a step is due. latest_id: the newest snapshot."""
         return self._look_is_due(latest_id) or self._orphans_are_due()
 
     def clean(
         self, state: TableState, latest_id: int | None, *, at_once: bool
     ) -> MaintenanceResult:
-        """Let go what is due, or (at once) all that may go. What one kind raises keeps no other from going: it may be
-        what makes room; the first error is raised in the end.
+        """Run the steps that are due, or all of them at once. After an error the other steps still run, because they
+        may make room; the first error is raised in the end.
         """
         done, first = MaintenanceResult(), None
         for step in self._due(latest_id, at_once=at_once):
@@ -90,7 +93,7 @@ class Cleaner:
     def _due(
         self, latest_id: int | None, *, at_once: bool
     ) -> Iterator[Callable[[TableState], MaintenanceResult]]:
-        """In order: what partitions lose is kept by snapshots for a while."""
+        """Yield the due steps in order: partitions before snapshots, which keep their files for a while."""
         if at_once or self._look_is_due(latest_id):
             self._seen_id = latest_id
             self._looked_at_millis = self._clock.monotonic_millis()
@@ -107,8 +110,8 @@ class Cleaner:
         return self._has_passed(self._looked_at_millis, often)
 
     def _orphans_are_due(self) -> bool:
-        wanted = self._older_than_millis is not None
-        return wanted and self._has_passed(self._cleaned_at_millis, _ORPHANS_MILLIS)
+        is_enabled = self._older_than_millis is not None
+        return is_enabled and self._has_passed(self._cleaned_at_millis, _ORPHANS_MILLIS)
 
     def _has_passed(self, since_millis: float | None, millis: int) -> bool:
         return since_millis is None or self._clock.monotonic_millis() - since_millis >= millis
@@ -118,7 +121,7 @@ class Cleaner:
         return MaintenanceResult()
 
     def _expire(self, state: TableState) -> MaintenanceResult:
-        """With the tags that are due before. A table that may not be expired by its options is logged once."""
+        """Make the tags that are due, then expire snapshots. If options of the table forbid it, this is logged once."""
         if state.schema.id == self._refused_schema_id:
             return self._tag(state)
         try:
@@ -133,7 +136,7 @@ class Cleaner:
             )
             self._refused_schema_id = state.schema.id
             return self._tag(state)
-        if gone.ids:  # at the limit of one expiry, there is more
+        if gone.ids:  # more may be due beyond the limit of one expiry
             self._looked_at_millis = None
         _log_freed(state, f"{counted(len(gone.ids), 'snapshot')} expired", gone.files, gone.bytes)
         return MaintenanceResult(
@@ -150,7 +153,7 @@ class Cleaner:
             except (
                 InvalidError,
                 UnsupportedError,
-            ) as error:  # options as another client takes them
+            ) as error:  # the options are those of another client
                 warn(
                     _log,
                     WarningCode.PARTITION_STAYS,
@@ -161,11 +164,13 @@ class Cleaner:
         return MaintenanceResult()
 
     def _remove_orphans(self, state: TableState, older_than_millis: int) -> MaintenanceResult:
-        self._cleaned_at_millis = self._clock.monotonic_millis()  # one that fails comes as seldom
-        found = remove_orphans(state, self._committer, older_than_millis, dry_run=False)
-        files = len(found.paths)
-        _log_freed(state, f"{counted(files, 'orphan')} removed", files, found.bytes)
-        return MaintenanceResult(orphan_files=files, freed_files=files, freed_bytes=found.bytes)
+        self._cleaned_at_millis = (
+            self._clock.monotonic_millis()
+        )  # a removal that fails waits as long
+        orphans = remove_orphans(state, self._committer, older_than_millis, dry_run=False)
+        files = len(orphans.paths)
+        _log_freed(state, f"{counted(files, 'orphan')} removed", files, orphans.bytes)
+        return MaintenanceResult(orphan_files=files, freed_files=files, freed_bytes=orphans.bytes)
 
 
 def _log_freed(state: TableState, what: str, files: int, size_bytes: int) -> None:

@@ -1,19 +1,19 @@
-"""Keeps a table in order for as long as it runs: compacts what is due, expires snapshots, removes orphans.
+"""Maintain a table continuously: compact what is due, expire snapshots, remove orphans.
 
-    idle: one look at the newest snapshot id ─► changed ─► compact (with the table's producer) ─► expire ─► orphans
+    idle: read the newest snapshot id ─► changed ─► compact (with the table's producer) ─► expire ─► orphans
 
-A `Maintainer` does one round at a time; `maintain` is the loop around it. A `write-only` table is compacted by nobody
-else, so its lease is held between the rounds too, which shows that somebody is there (`unattended`); a table whose
-writers compact gets the lease for the compaction alone. Who does not get the lease waits. Several maintainers by
-mistake are safe: commits are optimistic. A round that fails is logged and done again, later each time; what
-is due to go goes all the same, because it may be what makes room for the rest.
+A `Maintainer` does one round at a time; `maintain` is the loop around it. Only maintainers compact a `write-only`
+table, so they keep its lease between the rounds, too, which shows that it is attended (`unattended`). They take the
+lease of a table whose writers compact only for the compaction. A maintainer without the lease waits. Several
+maintainers by mistake are safe, because commits are optimistic. A round that fails is logged and retried with growing
+delays. Expiry and removal of orphans run after a failure, too, because they may free the space that the rest needs.
 
-A bucket with a damaged data file, or with rows that cannot be merged, is passed by, logged, and looked at again later
-(`quarantined_buckets`); so is what is made of the table and fails (`derived_tables`).
+A bucket with a damaged data file, or with rows that cannot be merged, is skipped, logged, and retried later
+(`quarantined_buckets`); so is a derived table that fails (`derived_tables`).
 
-Raises what only the user can mend: InvalidError, UnsupportedError, NotFoundError for a table that is gone, DamagedError
-of the same file again and again that is none of a bucket; and with `once` every error, in the end those of buckets and
-of what is made of the table.
+Raises what only the user can fix: InvalidError, UnsupportedError, NotFoundError for a table that is gone, DamagedError
+that repeats for the same file outside of a bucket. With `once` it raises every error, in the end those of buckets and
+of derived tables.
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ from widetable.write.table_state import TableState
 
 INTERVAL_MILLIS: Final = 1000
 GROUP_SECONDS: Final = 0.5
-# What is made of a table is news to it, a few times; beside writers that never rest there is always more.
+# Derived tables may give the table new work, a few times; while writers run, there is always more.
 _MOST_ROUNDS_AT_ONCE: Final = 10
 _log = logging.getLogger("widetable")
-# What a round survives when another one may be better off: a fault of ours too.
+# The errors after which a maintainer retries; they include faults of this package.
 _SURVIVED: Final = Exception
 
-# Compacts a table as far as a scope asks, and answers who waits for it; raises ConflictError when it lost.
+# Compacts a table in a scope, and answers notes that wait for it; raises ConflictError if another commit was faster.
 Compact: TypeAlias = Callable[[TableState, Committer, Scope], Compacted]
 
 _SCOPES: Final = {
@@ -77,16 +77,16 @@ _SCOPES: Final = {
 
 
 def compact_here(state: TableState, committer: Committer, scope: Scope) -> Compacted:
-    """In this process, one bucket after the other; readers of changes wait for few of them."""
+    """Compact in this process, one bucket after the other, in short groups so that readers of changes wait for few."""
     return compact_all(state, committer, scope, group_seconds=GROUP_SECONDS)
 
 
 @dataclass(frozen=True)
 class Upkeep:
-    """What a maintainer does, and how often.
+    """Says what a maintainer does, and how often.
 
     full_compaction_interval_millis: None: never, but every minute for the producer `full-compaction`.
-    orphans_older_than_millis: files that nothing names are removed once a day when they are so old; None: never.
+    orphans_older_than_millis: once a day, files that nothing names are removed if they are so old; None: never.
     """
 
     interval_millis: int = INTERVAL_MILLIS
@@ -103,17 +103,17 @@ class Upkeep:
 
 
 class Derived(NamedTuple):
-    """What was done about all that is made of a table. errors: of what failed."""
+    """Holds what was done for all derived tables of a table. errors: of those that failed."""
 
     result: MaintenanceResult = MaintenanceResult()
     errors: tuple[Exception, ...] = ()
 
 
 class Maintainer:
-    """One round at a time, by one thread; close it, or use `with`. state_of: the table as it is now.
+    """Runs one round at a time, in one thread; close it, or use `with`.
 
-    compact: how a table is compacted; by default in this process. derive: brings what is made of the table up to date
-    with its newest snapshot.
+    state_of: returns the current state of the table. compact: compacts a table; by default in this process. derive:
+    brings the derived tables up to date with the table's newest snapshot.
     """
 
     __reduce_ex__ = not_pickled
@@ -134,7 +134,7 @@ class Maintainer:
         self._compact = compact
         self._derive = derive
         self._clock = clock or SystemClock()
-        self._lease = _StandingLease()
+        self._lease = _MaintenanceLease()
         self._cleaner = Cleaner(
             committer,
             self._clock,
@@ -146,8 +146,8 @@ class Maintainer:
         self._file_io, self._paths = state.file_io, state.paths
         self._producer = state.options.get(opt.CHANGELOG_PRODUCER)
         self._look_millis = look_interval_millis(state.schema)
-        # What is known from round to round; see `maintenance_rule.Progress`. A new maintainer knows nothing, so its
-        # first round looks at all buckets.
+        # The state between rounds; see `maintenance_rule.Progress`. A new maintainer has none, so its first round
+        # checks all buckets.
         self._settled_id: int | None = None
         self._full_id: int | None = None
         self._full_at_millis: float | None = None
@@ -164,18 +164,18 @@ class Maintainer:
         self.close()
 
     def close(self) -> None:
-        """Give the lease back."""
+        """Release the lease."""
         self._lease.release()
 
     @property
     def wait_millis(self) -> int:
-        """How long to wait before the next round."""
+        """Return how long to wait before the next round, in milliseconds."""
         return wait_millis(self._upkeep.interval_millis, self._failures.count)
 
     def round(self) -> MaintenanceResult:
-        """Do what is due. An error that another try may mend is logged and counted; others are raised.
-        An idle round costs a look at the newest id and one listing of notes, besides what
-        `derive` looks at.
+        """Do what is due. An error that a retry may resolve is logged and counted; others are raised.
+
+        An idle round reads the newest snapshot id and lists notes once, besides what `derive` reads.
         """
         try:
             done, error = self._round()
@@ -188,8 +188,9 @@ class Maintainer:
         return replace(done, rounds=1, failures=1)
 
     def run_once(self) -> MaintenanceResult:
-        """Do everything now, whoever has the lease, until nothing is due: what is made of the table, too, and its
-        changelog. Raises every error, but one that cleaning may have mended.
+        """Do everything now, whoever has the lease, until nothing is due, including derived tables and their changelog.
+
+        Raises every error, except one that cleaning has resolved.
         """
         state = self._state_of()
         progress = Progress(self._committer.snapshots.latest_id(), None, None, None)
@@ -208,7 +209,7 @@ class Maintainer:
             done, errors = done.plus(derived.result), derived.errors
             if not (derived.result.derived_rows or derived.result.derived_barriers):
                 break
-            # What it wrote waits for its changelog, and what it completed lets others go.
+            # The new rows wait for their changelog, and completed barriers release other files for compaction.
             latest_id = self._committer.snapshots.latest_id()
             done = done.plus(self._compacted_at_once(state, Progress(latest_id, None, None, None)))
         for error in (*self._damage, *errors):
@@ -216,7 +217,7 @@ class Maintainer:
         return replace(done, rounds=1)
 
     def _round(self) -> tuple[MaintenanceResult, Exception | None]:
-        """What was done, and why not all of it."""
+        """Run one round, and return what was done, with the error that stopped the rest."""
         progress = self._progress()
         if progress.latest_id is None:
             SchemaStore(self._file_io, self._paths).latest()  # raises for a table that was dropped
@@ -239,7 +240,7 @@ class Maintainer:
         except _SURVIVED as failure:
             if error is None:
                 return done, failure
-            warn(_log, WarningCode.NOT_CLEANED, "nor was %s cleaned: %s", self._paths.root, failure)
+            warn(_log, WarningCode.NOT_CLEANED, "%s was not cleaned: %s", self._paths.root, failure)
         return done, error
 
     def _compacted_at_once(self, state: TableState, progress: Progress) -> MaintenanceResult:
@@ -251,16 +252,16 @@ class Maintainer:
 
     def _compacted_if_due(self, progress: Progress) -> MaintenanceResult:
         if not self._has_begun:
-            self._lease.stand(self._state_of())
+            self._lease.keep(self._state_of())
             self._has_begun = True
         if self._due(progress) is Compaction.NONE:
             return MaintenanceResult()
         state = self._state_of()
         due = self._due(progress, state)
-        # The options may be others by now, which only the state says.
+        # Only the state has the options of now, which may have changed.
         if due is Compaction.NONE:
             return MaintenanceResult()
-        with self._lease.held(state) as is_ours:
+        with self._lease.leased(state) as is_ours:
             if not is_ours:
                 return MaintenanceResult(waits=1)
             return self._compacted(state, progress, due)
@@ -282,7 +283,7 @@ class Maintainer:
         )
 
     def _due(self, progress: Progress, state: TableState | None = None) -> Compaction:
-        """Without a state: as far as is known from the round before."""
+        """Decide what is due. Without a state, the options of the round before are used."""
         if state is not None:
             self._producer = state.options.get(opt.CHANGELOG_PRODUCER)
             self._look_millis = look_interval_millis(state.schema)
@@ -308,8 +309,8 @@ class Maintainer:
         if due in (Compaction.FULL, Compaction.EXPIRY):
             self._looked_at_millis = self._clock.monotonic_millis()
         if not result.committed:
-            # By the id of before the compaction: what was committed meanwhile is looked at in the next round. A
-            # partition that rests was passed by, so nothing is settled.
+            # The id from before the compaction counts, so that the next round checks later commits. A partition that is
+            # locked for rescaling was skipped, so nothing is settled then.
             is_settled = due is not Compaction.EXPIRY and resting_partition(state) is None
             self._settled_id = progress.latest_id if is_settled else self._settled_id
             return MaintenanceResult(damaged_buckets=len(done.damage))
@@ -322,13 +323,13 @@ class Maintainer:
         )
 
     def _answer(self, error: BaseException) -> None:
-        """Log it and go on, or raise it."""
+        """Log the error and continue, or raise it."""
         answer = answer_to(error, self._failures, table_is_there=self._table_is_there())
         if answer is Answer.GIVE_UP:
             raise error
         self._failures = self._failures.plus(error, answer)
         if answer is Answer.AGAIN:
-            _log.info("maintenance of %s goes again: %s", self._paths.root, error)
+            _log.info("retrying the maintenance of %s: %s", self._paths.root, error)
             return
         warn(
             _log,
@@ -348,41 +349,42 @@ class Maintainer:
         return True
 
 
-class _StandingLease:
-    """The compaction lease: of a `write-only` table from round to round, of others while a block runs.
-    Writers that compact need it between our rounds; `write-only` ones ask it only whether
-    somebody is there.
+class _MaintenanceLease:
+    """Holds the compaction lease: for a `write-only` table from round to round, for others while a block runs.
+
+    Writers that compact need the lease between our rounds. Writers of `write-only` tables only read from it whether a
+    maintainer runs.
     """
 
     def __init__(self) -> None:
         self._holder: Final = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4()}:"
-        self._standing = contextlib.ExitStack()
-        self._stands = False
+        self._kept = contextlib.ExitStack()
+        self._is_kept = False
 
     @contextlib.contextmanager
-    def held(self, state: TableState) -> Iterator[bool]:
-        """Whether it is ours while the block runs."""
-        self.stand(state)
+    def leased(self, state: TableState) -> Iterator[bool]:
+        """Yield whether this maintainer has the lease while the block runs."""
+        self.keep(state)
         if state.options.get(opt.WRITE_ONLY):
-            yield self._stands
+            yield self._is_kept
             return
         with held_lease(state, self._holder) as is_ours:
             yield is_ours
 
-    def stand(self, state: TableState) -> None:
-        """Take it for longer than a block, if the table is one for that and nobody else has it."""
-        is_lost = self._stands and not self._is_ours(state)  # while this process stood still
+    def keep(self, state: TableState) -> None:
+        """Take the lease beyond a block, if the table is `write-only` and nobody else has it."""
+        is_lost = self._is_kept and not self._is_ours(state)  # the process was paused for too long
         if is_lost or not state.options.get(opt.WRITE_ONLY):
             self.release()
-        if state.options.get(opt.WRITE_ONLY) and not self._stands:
-            self._stands = self._standing.enter_context(held_lease(state, self._holder))
-            if not self._stands:
-                self._standing.close()
+        if state.options.get(opt.WRITE_ONLY) and not self._is_kept:
+            self._is_kept = self._kept.enter_context(held_lease(state, self._holder))
+            if not self._is_kept:
+                self._kept.close()
 
     def release(self) -> None:
-        self._stands = False
-        self._standing.close()
+        self._is_kept = False
+        self._kept.close()
 
     def _is_ours(self, state: TableState) -> bool:
-        found = holder(state.file_io, state.paths)
-        return found is not None and found[0].startswith(self._holder)
+        lease = holder(state.file_io, state.paths)
+        return lease is not None and lease[0].startswith(self._holder)

@@ -1,6 +1,6 @@
-"""What maintenance has done, of one round or of all that a maintainer has made.
+"""The result of maintenance: what one round, or all rounds of a maintainer, have done.
 
-In: counts. Out: their sum, or whichever of two says more. Pure, raises nothing.
+In: counts. Out: their combination: a sum, a maximum, or the newer value. Pure, raises nothing.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ from typing import Any, Final
 
 @dataclass(frozen=True)
 class MaintenanceResult:
-    """What was done, of one round or of all. waits: rounds in which another maintainer had the lease. failures: rounds
-    that failed. snapshot_id: of the last compaction. freed_files, freed_bytes: of expired snapshots and of orphans.
-    damaged_buckets: that were passed by in a round, at most. derived_rows: written to what is made of the table;
-    derived_failures: how much of it failed in a round, at most; derived_barriers: that its wideners completed.
+    """Counts what one round, or all rounds, have done.
+
+    waits: rounds in which another maintainer had the lease. failures: rounds that failed. snapshot_id: the snapshot of
+    the last compaction. freed_files, freed_bytes: from expired snapshots and orphans. damaged_buckets: the most buckets
+    that one round skipped. derived_rows: rows written to derived tables; derived_failures: the most derived tables that
+    failed in one round; derived_barriers: barriers that wideners of the table completed.
     """
 
     __module__ = "widetable"
@@ -52,7 +54,7 @@ def _newer(before: int | None, after: int | None) -> int | None:
     return before if after is None else after
 
 
-# How two rounds are one, where their numbers do not add up.
+# How fields of two rounds are combined that are not added.
 _COMBINED: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
     "snapshot_id": _newer,
     "damaged_buckets": max,

@@ -1,14 +1,15 @@
-"""What a maintainer does next, decided from values: which compaction is due, and what an error asks for. Pure.
+"""The rules of a maintainer, decided from values: which compaction is due, and how to answer an error. Pure.
 
 The first line that holds decides:
 
     no snapshot                                                            NONE
-    an interval of full compactions, over, and snapshots since the last    FULL
-    rows may be too old, and it is time to look                            EXPIRY
-    snapshots since nothing was left; a note; a damaged bucket, a minute   PICKED
+    the interval of full compactions is over, and new snapshots exist      FULL
+    rows may be too old, and a check is due                                EXPIRY
+    new snapshots since all was compacted; a note; a damaged bucket, and
+    a minute has passed                                                    PICKED
     else                                                                   NONE
 
-EXPIRY stands before PICKED, as a busy table has something to pick in every round.
+EXPIRY comes before PICKED, because a busy table has something to pick in every round.
 """
 
 from __future__ import annotations
@@ -27,18 +28,18 @@ from widetable.errors import (
 
 _SHORTEST_PAUSE_MILLIS: Final = 100
 _LONGEST_WAIT_MILLIS: Final = 60_000
-# A damaged file seen once may be a reading that went wrong.
+# An error for a damaged file may come from one read that went wrong.
 _DAMAGED_TIMES: Final = 3
 _MOST_SUBJECTS: Final = 100
-# How long buckets with damaged files are left alone while nothing else is new.
+# How long buckets with damaged files are skipped while nothing else is new.
 LOOK_AGAIN_MILLIS: Final = 60_000
-# How often a table with `full-compaction` gets its changelog, when nobody says.
+# How often a table with `full-compaction` gets its changelog, by default.
 FULL_COMPACTION_MILLIS: Final = 60_000
 
 
 class Compaction(Enum):
-    """NONE: nothing is due. PICKED: what the universal rules and the producer pick. FULL: everything. EXPIRY: buckets
-    with rows that are too old.
+    """Says what to compact. NONE: nothing. PICKED: what the universal rules and the producer pick. FULL: everything.
+    EXPIRY: buckets with rows that are too old.
     """
 
     NONE = "none"
@@ -49,14 +50,13 @@ class Compaction(Enum):
 
 @dataclass(frozen=True)
 class Progress:
-    """latest_id: the newest snapshot, None without any. settled_id: the one after which nothing was left to compact.
-    Times are of a clock that only goes forward. Those since the last full compaction, and the
-    last look, are None until this maintainer has done the one or the other; then it is due at
-    once.
+    """Holds what a maintainer has done so far. Times are of a clock that only goes forward.
 
-    full_id: the newest one when the last full compaction ended; millis_since_full: None before the first one.
-    is_wanted: an append left a note that it waits for its changelog. millis_since_damage: since a bucket was passed by
-    because of a damaged file; None: none is. millis_since_look: since rows that are too old were looked for.
+    latest_id: the newest snapshot, None without any. settled_id: the one after which nothing was left to compact.
+    full_id: the newest one when the last full compaction ended; millis_since_full: since then. is_wanted: an append
+    left a note that it waits for its changelog. millis_since_damage: since a bucket was skipped because of a damaged
+    file; None: no bucket is. millis_since_look: since the last check for rows that are too old. millis_since_full and
+    millis_since_look are None until this maintainer has done that; then it is due at once.
     """
 
     latest_id: int | None
@@ -74,8 +74,10 @@ def due_compaction(
     full_compaction_interval_millis: int | None,
     look_interval_millis: int | None = None,
 ) -> Compaction:
-    """full_compaction_interval_millis: None: never, but for the producer `full-compaction`, which lives on it.
-    look_interval_millis: between looks for rows that are too old; None: they stay. A busy table has its looks, too.
+    """Return the compaction that is due.
+
+    full_compaction_interval_millis: None: never, except for the producer `full-compaction`, which needs them.
+    look_interval_millis: between checks for rows that are too old, also in a busy table; None: rows stay.
     """
     if progress.latest_id is None:
         return Compaction.NONE
@@ -97,7 +99,9 @@ def due_compaction(
 
 
 class Answer(Enum):
-    """AGAIN: at the next round. LATER: wait longer each time. GIVE_UP: only the user can help."""
+    """Says how to answer an error. AGAIN: retry at the next round. LATER: retry after a delay that grows. GIVE_UP: only
+    the user can help.
+    """
 
     AGAIN = "again"
     LATER = "later"
@@ -106,10 +110,10 @@ class Answer(Enum):
 
 @dataclass(frozen=True)
 class Failures:
-    """Rounds that failed in a row, as far as an answer needs them: an exception would keep the frames it passed.
+    """Remembers rounds that failed in a row, without their exceptions, which would keep stack frames in memory.
 
-    count: of the rounds that were answered with LATER. damaged: subjects of their DamagedErrors, the last ones.
-    has_missed: whether a round was answered with AGAIN for a NotFoundError.
+    count: of the rounds that were answered with LATER. damaged: the last subjects of their DamagedErrors. has_missed:
+    whether a round was answered with AGAIN for a NotFoundError.
     """
 
     count: int = 0
@@ -117,7 +121,7 @@ class Failures:
     has_missed: bool = False
 
     def plus(self, error: BaseException, answer: Answer) -> Failures:
-        """With a round that failed so, and was answered so."""
+        """Return the failures with one more round, its error and the answer to it."""
         if answer is Answer.AGAIN:
             return replace(self, has_missed=self.has_missed or isinstance(error, NotFoundError))
         subjects = (error.subject,) if isinstance(error, DamagedError) else ()
@@ -126,14 +130,15 @@ class Failures:
 
 
 def answer_to(error: BaseException, before: Failures, *, table_is_there: bool) -> Answer:
-    """before: the rounds that failed in a row before this one.
+    """Decide how to answer an error. before: the rounds that failed in a row before this one.
+
     The first line that holds decides:
 
         InvalidError, UnsupportedError; any error of a table that is gone     GIVE_UP
         ConflictError                                                         AGAIN: somebody else did the work
-        NotFoundError                                                         AGAIN; behind one, or any LATER: LATER
+        NotFoundError                                                         AGAIN; after another, or any LATER: LATER
         DamagedError of one file, for the third time in a row                 GIVE_UP; before that LATER
-        all others (storage, memory, faults of ours)                          LATER
+        all others (storage, memory, faults of this package)                  LATER
     """
     if isinstance(error, InvalidError | UnsupportedError) or not table_is_there:
         return Answer.GIVE_UP
@@ -148,10 +153,11 @@ def answer_to(error: BaseException, before: Failures, *, table_is_there: bool) -
 
 
 def wait_millis(interval_millis: int, failures: int) -> int:
-    """How long to wait after so many failed rounds in a row: doubling, up to a minute, never less than the interval.
+    """Return how long to wait after so many failed rounds in a row. The wait doubles up to a minute, and is never
+    shorter than the interval.
 
-    Interval 1000, from no failure on: 1000, 2000, 4000, .. 32000, 60000, 60000. Interval 0: 0,
-    200, 400, 800; interval 120000: always that.
+    Interval 1000, from no failure on: 1000, 2000, 4000, .. 32000, 60000, 60000. Interval 0: 0, 200, 400, 800; interval
+    120000: always 120000.
     """
     if not failures:
         return interval_millis

@@ -1,15 +1,16 @@
-"""Lets partitions go that are older than `partition.expiration-time`, by their values or by their last file.
+"""Expire partitions that are older than `partition.expiration-time`, by their values or by their last file.
 
-    strategy values-time   the time that the values say (partition_time) is older
-    strategy update-time   the newest file was written before that
+    strategy values-time   the time in the values (partition_time) is older
+    strategy update-time   the newest file is older
 
-    partition-by dt, expiration-time 7 d, at 2024-01-10 12:00: what is before 2024-01-03 12:00 goes
-    values-time     dt=2024-01-03 (its midnight) goes, dt=2024-01-04 stays, dt=abc never goes
-    update-time     a partition whose newest file was made on 2024-01-03 at 11:59 goes, whatever its values say
+    partition-by dt, expiration-time 7 d, at 2024-01-10 12:00: partitions from before 2024-01-03 12:00 expire
+    values-time     dt=2024-01-03 (its midnight) expires, dt=2024-01-04 stays, dt=abc never expires
+    update-time     a partition whose newest file was made on 2024-01-03 at 11:59 expires, whatever its values are
 
-In: an open table, a clock's local time. Out: which partitions went. One commit, an overwrite that deletes just the
-files that were seen, so rows that come meanwhile stay. Source: Paimon `PartitionExpire`, its two strategies. Raises
-InvalidError for options that are no pattern or formatter, ConflictError where a compaction was faster.
+In: an open table, a clock's local time. Out: which partitions expired. The expiry is one commit, an overwrite that
+deletes only the files that were seen, so rows that are written meanwhile stay. Source: Paimon `PartitionExpire`, its
+two strategies. Raises InvalidError for options that are no pattern or formatter, ConflictError if compactions were
+faster in each of several tries.
 """
 
 from __future__ import annotations
@@ -43,8 +44,10 @@ _log = logging.getLogger("widetable")
 
 @dataclass(frozen=True)
 class PartitionExpiryResult:
-    """partitions: that went, or would go, as their directories have them, sorted. rows: of their files. snapshot_id: of
-    the commit; None when nothing was committed.
+    """Reports an expiry of partitions.
+
+    partitions: directory texts of those that expired, or would, sorted. rows: of their files. snapshot_id: of the
+    commit; None if nothing was committed.
     """
 
     __module__ = "widetable"
@@ -55,10 +58,10 @@ class PartitionExpiryResult:
 
 
 def expire_partitions(table: OpenTable, dry_run: bool = False) -> PartitionExpiryResult:
-    """Let the partitions go that are older than `partition.expiration-time`.
+    """Expire the partitions that are older than `partition.expiration-time`.
 
-    Without that option none goes. A maintainer does so every `partition.expiration-check-interval`. The oldest go
-    first, at most `partition.expiration-max-num` in one call. Readers of changes get nothing. Files stay on the
+    Without that option none expires. A maintainer does this every `partition.expiration-check-interval`. The oldest
+    expire first, at most `partition.expiration-max-num` in one call. Readers of changes get nothing. Files stay on the
     storage until the snapshots that name them expire.
 
     Parameters
@@ -69,7 +72,7 @@ def expire_partitions(table: OpenTable, dry_run: bool = False) -> PartitionExpir
     Returns
     -------
     PartitionExpiryResult
-        The partitions that went, or would go, and how many rows their files have.
+        The partitions that expired, or would, and how many rows their files have.
 
     Raises
     ------
@@ -78,7 +81,7 @@ def expire_partitions(table: OpenTable, dry_run: bool = False) -> PartitionExpir
     UnsupportedError
         The table has an option that this version does not honour.
     ConflictError
-        Compactions of these partitions were first again and again.
+        Compactions of these partitions were faster several times.
     """
     is_dry = flag(dry_run, "dry_run")
     check_given_rows(table.schema)
@@ -90,11 +93,10 @@ def expire_partitions(table: OpenTable, dry_run: bool = False) -> PartitionExpir
 def expire_old(
     state: TableState, committer: Committer, now: datetime, *, dry_run: bool = False
 ) -> PartitionExpiryResult:
-    """now: local, as other clients compare it.
+    """Expire the partitions that are due. now: local time, as other clients compare it.
 
-    A commit that loses against a compaction of these partitions is planned again on the newest
-    files. Rows that were appended meanwhile are no conflict: only the files that were seen are
-    deleted, so the partition then has just those.
+    After a conflict with a compaction of these partitions, a new plan starts from the newest files. Rows that were
+    appended meanwhile are no conflict: only the files that were seen are deleted, so the partition keeps these rows.
     """
     kept_millis = state.options.get(retention.PARTITION_EXPIRATION_TIME)
     if kept_millis is None or not state.schema.partition_keys:
@@ -126,7 +128,7 @@ def expire_old(
 def _old(
     state: TableState, entries: Sequence[ManifestEntry], before: datetime
 ) -> list[list[ManifestEntry]]:
-    """The entries of each partition that is to go: the oldest, as many as go at once."""
+    """Return the entries of each partition to expire: the oldest ones, up to the limit of one call."""
     members: dict[bytes, list[ManifestEntry]] = {}
     for entry in entries:
         members.setdefault(entry.partition, []).append(entry)
@@ -140,8 +142,8 @@ def _old(
 def _times_of_values(
     state: TableState, partitions: dict[bytes, list[ManifestEntry]]
 ) -> Iterator[tuple[bytes, datetime]]:
-    """Of partitions whose values are a time. Values are read as texts of today's form, whatever
-    the table's directories are called like: other clients take the time from the value, too.
+    """Yield the time of each partition whose values are a time. Values are converted to texts of today's form,
+    whatever form the table's directories have: other clients take the time from the value, too.
     """
     schema = state.schema
     pattern = state.options.get(retention.PARTITION_TIMESTAMP_PATTERN)
@@ -158,18 +160,20 @@ def _times_of_values(
                 error,
             )
             continue
-        found = partition_time(texts, pattern, form)
-        if found is not None:
-            yield partition, found
+        time = partition_time(texts, pattern, form)
+        if time is not None:
+            yield partition, time
 
 
 def _times_of_files(
     partitions: dict[bytes, list[ManifestEntry]],
 ) -> Iterator[tuple[bytes, datetime]]:
-    """Files say when they were made in local time. Those that do not say it keep their partition."""
+    """Yield the creation time of the newest file of each partition, in local time. A partition stays if one of its
+    files has no creation time.
+    """
     for partition, entries in partitions.items():
         millis = [entry.file.creation_time_millis for entry in entries]
-        known = [each for each in millis if each is not None]
-        if len(known) == len(millis):
-            newest = datetime.fromtimestamp(max(known) / 1000, timezone.utc)
+        recorded = [each for each in millis if each is not None]
+        if len(recorded) == len(millis):
+            newest = datetime.fromtimestamp(max(recorded) / 1000, timezone.utc)
             yield partition, newest.replace(tzinfo=None)

@@ -1,12 +1,13 @@
-"""Gives partitions the rows that they had at an older snapshot, and leaves all others as they are.
+"""Restore partitions to the rows that they had at an older snapshot, and leave all other partitions unchanged.
 
-    snapshot            3: day=1 a, day=2 b    4: day=1 goes    5: day=2 c
-    restore day=1 of 3                                                        6: day=1 a, day=2 c
+    snapshot            3: day=1 a, day=2 b    4: day=1 dropped    5: day=2 c
+    restore day=1 of 3                                                           6: day=1 a, day=2 c
 
-In: an open table, partitions, which snapshot. Out: what came back. One commit, an overwrite that goes forward: files of
-then come back at their levels, under new names (`restored_files`), and all other files go that the partitions have when
-it commits: rows that were appended before it, too. Raises DamagedError where files of the snapshot are gone,
-UnsupportedError for files that cannot come back, ConflictError where compactions were faster, time after time.
+In: an open table, partitions, which snapshot. Out: what was restored. The restore is one new commit, an overwrite: it
+adds the files of the snapshot at their levels, under new names (`restored_files`), and deletes all other files that the
+partitions have when it commits, including rows that were appended meanwhile. Raises DamagedError if files of the
+snapshot are gone, UnsupportedError for files that cannot be restored, ConflictError if compactions were faster in each
+of several tries.
 """
 
 from __future__ import annotations
@@ -49,9 +50,11 @@ _ROUNDS: Final = 5
 
 @dataclass(frozen=True)
 class PartitionRestoreResult:
-    """partitions: that were named, as they are shown. from_id: the snapshot whose rows they have. restored_files,
-    removed_files: that came back, and went. rows: of the files that came back. snapshot_id: of the commit; None for a
-    dry run, and where nothing had changed.
+    """Reports a restore.
+
+    partitions: the texts of the requested partitions. from_id: the snapshot whose rows they have now. restored_files,
+    removed_files: how many files came back and went. rows: of the restored files. snapshot_id: of the commit; None for
+    a dry run, and if nothing had changed.
     """
 
     __module__ = "widetable"
@@ -66,8 +69,10 @@ class PartitionRestoreResult:
 
 @dataclass
 class _Plan:
-    """restored: files to come back. kept: that are live, and stay as they are. removed: files to go, of the newest
-    snapshot at first, then of the one that the commit follows.
+    """Says which files a restore changes.
+
+    restored: files to add again. kept: live files that stay unchanged. removed: files to delete, first those of the
+    newest snapshot, then those of the snapshot that the commit follows.
     """
 
     live: Callable[[Snapshot | None], list[ManifestEntry]]
@@ -78,17 +83,19 @@ class _Plan:
     def behind(
         self, messages: Sequence[CommitMessage], latest: Snapshot | None
     ) -> list[CommitMessage]:
-        """What is committed behind a snapshot. messages: of the files that come back. Raises ConflictError where a file
-        that was to stay is gone, or has lost rows.
+        """Return the messages to commit after a snapshot. messages: of the restored files. Raises ConflictError if a
+        kept file is gone, or has lost rows.
         """
         now = self.live(latest)
-        there = {entry.identity: entry.file.deleted for entry in now}
-        changed = [one for one, rows in self.kept.items() if one not in there or there[one] != rows]
+        deleted = {entry.identity: entry.file.deleted for entry in now}
+        changed = [
+            one for one, rows in self.kept.items() if one not in deleted or deleted[one] != rows
+        ]
         if changed:
             raise ConflictError(
                 f"data file {changed[0][3]!r}",
                 found="a file that others compacted, or deleted rows of, meanwhile",
-                expected="a file that stays as it is",
+                expected="an unchanged file",
                 action="Try again.",
             )
         self.removed = [entry for entry in now if entry.identity not in self.kept]
@@ -106,18 +113,18 @@ def restore_partitions(
 ) -> PartitionRestoreResult:
     """Give partitions the rows of an older snapshot.
 
-    Other partitions keep what was committed since. What others write to these partitions before the
-    commit goes. A partition that the snapshot lacks has no rows afterwards. Readers of changes get
-    nothing. Say which snapshot by one of `snapshot_id`, `timestamp` and `tag`.
+    Other partitions keep what was committed since. Rows that others write to these partitions before the
+    commit are removed. A partition that the snapshot lacks has no rows afterwards. Readers of changes get
+    nothing. Name the snapshot by one of `snapshot_id`, `timestamp` and `tag`.
 
     Parameters
     ----------
     partitions : Arrow data, frame, dict, list of dicts or list
-        Rows of the partition columns, in any form that `lookup` takes keys in.
+        Rows of the partition columns, in any form in which `lookup` takes keys.
     snapshot_id : int, default None
         The snapshot.
     timestamp : int, datetime or str, default None
-        The newest snapshot that is not younger: epoch milliseconds, a datetime or an ISO text.
+        The newest snapshot that is not newer than this: epoch milliseconds, a datetime or an ISO text.
     tag : str, default None
         The tag that keeps the snapshot.
     dry_run : bool, default False
@@ -139,7 +146,7 @@ def restore_partitions(
     UnsupportedError
         The table is under barriers, or has an option that this version does not honour.
     ConflictError
-        Other commits were first again and again.
+        Other commits were faster several times.
     """
     is_dry = flag(dry_run, "dry_run")
     scope = asked_partitions(table, partitions, "Use rollback.")
@@ -151,7 +158,7 @@ def restore_partitions(
     target = named_snapshot(committer.snapshots, table._tags, snapshot_id, timestamp, tag, missing)
     wait_for_compactions(state.paths.root)
     with contextlib.ExitStack() as stack:
-        # Files of one that has expired are kept by its tag.
+        # A tag keeps the files of an expired snapshot.
         with contextlib.suppress(NotFoundError):
             stack.enter_context(held(state, target.id))
         return _restored(state, committer, target, scope, dry_run=is_dry)
@@ -185,7 +192,7 @@ def _restored(
     raise ConflictError(
         state.paths.root,
         found=f"{_ROUNDS} attempts that lost against other commits",
-        expected="to be first once",
+        expected="one attempt that commits before the others",
         action="Try again, or stop what compacts the partitions.",
     )
 
@@ -197,14 +204,14 @@ def _planned(
     latest: Snapshot,
     scope: Collection[bytes],
 ) -> _Plan:
-    """A file that is there, and of which other rows were deleted then, goes and comes back."""
+    """Plan the restore. A live file of which other rows were deleted then is deleted and added again."""
 
     def live(snapshot: Snapshot | None) -> list[ManifestEntry]:
         return list(committer.live_files.live_entries(snapshot, frozenset(scope)))
 
     then = {entry.identity: entry for entry in live(target)}
     now = {entry.identity: entry for entry in live(latest)}
-    what = "the partitions that are to come back"
+    what = "the partitions to restore"
     is_rescaled = committer.schemas.is_rescaled()
     check_whole(state, then.values(), target.id, what, is_rescaled=is_rescaled)
     with files_of(state, target.id):
@@ -224,7 +231,7 @@ def _planned(
 def _committed(
     state: TableState, committer: Committer, target: Snapshot, plan: _Plan
 ) -> int | None:
-    """The id of the commit; None when it lost."""
+    """Commit the plan, and return the snapshot id, or None if another commit was faster."""
 
     def commit(messages: list[CommitMessage]) -> CommitResult:
         return committer.rewrite(partial(plan.behind, messages))

@@ -1,23 +1,23 @@
-"""Gives a table another number of buckets: the option for partitions to come, and files in new buckets for those that
-are there.
+"""Give a table another number of buckets: set the option for new partitions, and move the files of existing ones to new
+buckets.
 
     per partition of another number   rows of the newest snapshot ─► files in new buckets ┐
-                                      rows that came meanwhile    ─► the same             ┴─► one OVERWRITE snapshot
+                                      rows committed meanwhile    ─► files in new buckets ┴─► one OVERWRITE snapshot
 
     killed                            the table then
-    after the option was set          new partitions get the new number, those that are there keep theirs
-    before it was set back            the same, though only some partitions were asked for, for the first time
-    while rows are moved              as before, and some files that nobody names
-    between two partitions            some have the new number, some the old one; readers ask each
+    after the option was set          new partitions get the new number, existing ones keep theirs
+    before it was set back            as above, although only some partitions were requested, for the first time
+    while rows are moved              as before, and some files that nothing names
+    between two partitions            some have the new number, some the old one; readers look at each
 
-Each partition is a commit of its own, in place of just the files that were read (`partition_move`). Nothing stops
-writers: what they commit meanwhile is taken along, and who comes later with files of the old buckets has them moved in
-its commit (`placed_messages`). Compactions leave the partition alone meanwhile (`resting_partition`). Until its turn a
-partition keeps its number, for readers and writers (`write/places.py`). Rows are moved as they are, level by level
-(`lsm/moved_rows`), so readers of changes get nothing, now or later, that they would not have got. Source: Paimon's
-rescale by INSERT OVERWRITE (its page "Rescale Bucket"), which takes merged rows. Raises UnsupportedError for dynamic
-buckets and keys without the partition, InvalidError for partitions that are none, ConflictError where others overwrite
-again and again.
+Each partition is rescaled by its own commit, which replaces only the files that were read (`partition_move`). Writers
+are not stopped: rows that they commit meanwhile are moved, too, and a later commit with files of the old buckets moves
+them itself (`rebucketed_commit`). Compactions skip the partition meanwhile (`locked_partition`). Until its turn a
+partition keeps its number, for readers and writers (`write/places.py`). Rows are moved unmerged, level by level
+(`lsm/moved_rows`), so readers of changes see no difference, now or later. Source: Paimon's
+rescale by INSERT OVERWRITE (its page "Rescale Bucket"), which writes merged rows. Raises UnsupportedError for dynamic
+buckets and keys without the partition, InvalidError for invalid partitions, ConflictError if others overwrite in each
+of several tries.
 """
 
 from __future__ import annotations
@@ -46,20 +46,20 @@ from widetable.operations.writes.table_commit import finish_replayed
 from widetable.schema.schema_rules import check_fixed_buckets
 
 _MOST_TRIES: Final = 10
-# Rounds behind the bulk, each with what came in the one before. What is left to the commit's own turn, in which others
-# wait, takes about as long as the last round: it is short, or does not get shorter.
+# Rounds after the bulk, each of which moves what was committed during the one before. The commit itself, for which
+# others wait, takes about as long as the last round; so the rounds end when one is short, or no longer gets shorter.
 _MOST_CATCH_UPS: Final = 8
 _SHORT_SECONDS: Final = 0.1
 _SHRINKING: Final = 0.8
-_INSTEAD: Final = "Leave the partitions out: then all of the table is meant."
+_INSTEAD: Final = "Leave the partitions out, to rescale the whole table."
 _log = logging.getLogger("widetable")
 
 
 def rescale(table: OpenTable, buckets: int, partitions: Any = None) -> list[CommitResult]:
     """Give the table another number of buckets, and every partition that has another one.
 
-    Reads and writes go on meanwhile, and nothing of theirs is refused. Readers of changes see no change. After a kill,
-    call it again. The first call that names partitions sets the number of the table and sets it back, to note that
+    Reads and writes continue meanwhile, and none is refused. Readers of changes see no change. After a kill,
+    call it again. The first call that names partitions sets the number of the table and sets it back, to record that
     partitions differ. A kill between the two leaves new partitions with the new number.
 
     Parameters
@@ -67,20 +67,20 @@ def rescale(table: OpenTable, buckets: int, partitions: Any = None) -> list[Comm
     buckets : int
         The number of buckets, 1 or more.
     partitions : Arrow data, frame, dict, list of dicts or list, default None
-        Only these partitions get the number, and those to come stay with the table's. Rows of the partition
-        columns, in any form that `lookup` takes keys in. None: the table, and all its partitions.
+        Only these partitions get the number; new ones get the table's. Rows of the partition
+        columns, in any form in which `lookup` takes keys. None: the table, and all its partitions.
 
     Returns
     -------
     list of CommitResult
-        The commits, one for each partition that had another number; empty where all have it.
+        The commits, one for each partition that had another number; empty if all have it.
 
     Raises
     ------
     InvalidError
-        `buckets` is below 1, or partitions are named in a table without.
+        `buckets` is below 1, or partitions are named for a table without partitions.
     UnsupportedError
-        The table is under barriers, its buckets are not of a fixed number, or it has an option that this
+        The table is under barriers, its number of buckets is not fixed, or it has an option that this
         version does not honour.
     ConflictError
         Others compacted or overwrote partitions in each of several tries.
@@ -95,9 +95,8 @@ def rescale(table: OpenTable, buckets: int, partitions: Any = None) -> list[Comm
     schemas = table._committer.schemas
     if only is None or not schemas.is_rescaled():
         rescaled(schemas, count, table.path)
-        if (
-            only is not None
-        ):  # set back, which notes it: writers ask each partition for its number from now on
+        # Setting the number back records that partitions differ: writers read the number of each from now on.
+        if only is not None:
             rescaled(schemas, schema.num_buckets, table.path)
     wait_for_compactions(table.path)
     done: list[CommitResult] = []
@@ -112,15 +111,16 @@ def rescale(table: OpenTable, buckets: int, partitions: Any = None) -> list[Comm
     raise ConflictError(
         table.path,
         found=f"partitions that others compacted or overwrote in each of {_MOST_TRIES} tries",
-        expected="to be first once",
+        expected="one try that commits before the others",
         action="Rescale again, or stop what rewrites the table.",
     )
 
 
 def _due(table: OpenTable, count: int, only: frozenset[bytes] | None) -> list[bytes]:
-    """Partitions with another number of buckets.
-    In the newest snapshot. Looked at again after each round: writers that began before the option was
-    set may have made partitions of the old number since.
+    """Return the partitions of the newest snapshot with another number of buckets.
+
+    The check is repeated after each round, because writers that began before the option was set may have made
+    partitions of the old number since.
     """
     _, entries = newest_files(table._committer, only)
     return sorted({entry.partition for entry in entries if entry.total_buckets != count})
@@ -129,20 +129,20 @@ def _due(table: OpenTable, count: int, only: frozenset[bytes] | None) -> list[by
 def _attempt(
     table: OpenTable, count: int, partition: bytes, *, is_whole: bool
 ) -> CommitResult | None:
-    """Move a partition as it is in the end; None when it was rewritten meanwhile."""
+    """Move a partition with all rows committed until then; return None if others rewrote it meanwhile."""
     committer, state = table._committer, table._state()
     move = PartitionMove(table, partition, count)
     with resting(state, partition), held_newest(state, committer) as latest:
         if is_whole:
-            _check_still_asked(table, count)
+            _check_not_superseded(table, count)
         try:
-            _follow_up(move, committer, latest)
+            _catch_up(move, committer, latest)
         except BaseException as error:
-            # Nothing was committed yet, whatever the error: all that was made may go.
+            # Nothing was committed yet, whatever the error, so all new files may be deleted.
             move.discard()
             if not isinstance(error, ConflictError):
                 raise
-            _say_lost(table, error)
+            _log_retry(table, error)
             return None
         try:
             result = committer.rewrite(move.messages, rescaled=count)
@@ -150,19 +150,19 @@ def _attempt(
             move.discard()
             if not isinstance(error, ConflictError):
                 raise
-            _say_lost(table, error)
+            _log_retry(table, error)
             return None
-    # What came meanwhile and waits for its changelog.
+    # Rows that were committed meanwhile may wait for their changelog.
     finish_replayed(table, table.schema)
     return result
 
 
-def _follow_up(move: PartitionMove, committer: Committer, latest: Snapshot | None) -> None:
-    """All of a snapshot, then what came meanwhile.
-    Ends when a round is short, does not get shorter, or is the last.
+def _catch_up(move: PartitionMove, committer: Committer, latest: Snapshot | None) -> None:
+    """Move all rows of a snapshot, then those that were committed meanwhile.
 
-    Rounds of 40 s, 4 s, 0.5 s, 0.06 s: four. Of 40 s, 4 s, 3.9 s: three, as the writers are as
-    fast as the move, and no further round would leave less to the commit.
+    The rounds end when one is short, is not shorter than the one before, or is the last. Rounds of 40 s, 4 s, 0.5 s,
+    0.06 s: four. Rounds of 40 s, 4 s, 3.9 s: three, because the writers are as fast as the move, and no further round
+    would leave less to the commit.
     """
     last_seconds = math.inf
     for _ in range(1 + _MOST_CATCH_UPS):
@@ -174,17 +174,17 @@ def _follow_up(move: PartitionMove, committer: Committer, latest: Snapshot | Non
         last_seconds, latest = took_seconds, committer.snapshots.latest()
 
 
-def _say_lost(table: OpenTable, error: ConflictError) -> None:
-    _log.info("a partition of %s is rescaled again: %s", table.path, error)
+def _log_retry(table: OpenTable, error: ConflictError) -> None:
+    _log.info("retrying to rescale a partition of %s: %s", table.path, error)
 
 
-def _check_still_asked(table: OpenTable, count: int) -> None:
-    """Whoever gave the table its number last does all partitions, those that were done with another one too."""
+def _check_not_superseded(table: OpenTable, count: int) -> None:
+    """Raise ConflictError after a newer rescaling of the table, which also rescales the partitions of this one."""
     number = table._committer.schemas.latest().num_buckets
     if number != count:
         raise ConflictError(
             table.path,
             found=f"another rescaling, to {counted(number, 'bucket')}, that began after this one to {count}",
-            expected="one at a time",
-            action="Rescale again if the table shall have that number after all.",
+            expected="one rescaling at a time",
+            action=f"Rescale again if the table is to have {counted(count, 'bucket')} after all.",
         )

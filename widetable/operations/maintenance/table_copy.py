@@ -1,28 +1,28 @@
-"""Copies one snapshot of a table to another place: a table of its own, whose rows are those of the snapshot.
+"""Copy one snapshot of a table to another path. The copy is an independent table with the rows of the snapshot.
 
-    <db>.db/.widetable-copies/<table>/lease     held while a copy goes on
+    <db>.db/.widetable-copies/<table>/lease     held while a copy runs
                                      /<uuid>/   files ─► schemas ─► one snapshot ─► read back ─► <db>.db/<table>
 
     killed                     at the name            aside                     the next copy to it
-    before the name is given   nothing                <uuid>/, a lease          removes <uuid>/, begins anew
-    after it                   the table, whole       nothing, or a directory   InvalidError: the name is taken
+    before the name is given   nothing                <uuid>/, a lease          removes <uuid>/, starts from scratch
+    after it                   the table, complete    nothing, or a directory   InvalidError: the name is taken
 
-The copy is made aside, where nobody takes it for a table, and gets its name in one step at the end: it is there whole,
-or not at all, and of those who make a table of that name one wins. What a copy that was killed has left is removed by
-the next one to the same name.
+The copy is made aside, where nobody takes it for a table, and gets its name in one step at the end. So it exists
+completely or not at all, and if several make a table of that name, one wins. A copy to the same name first removes what
+a killed copy has left.
 
-Where directories get no other names, in an object store, it is made in its place, in the same order. Files are no table
-before there are schemas; between the first schema and the snapshot, a few requests, the table is there and empty. Who
-makes it first wins, and who writes to it meanwhile. `begun`, beside the lease, says that what lies there without a
-schema is of a copy. Nothing is deleted there: files of two copies of one table have one name, and who stood still for
-longer than a lease would delete those of the other.
+An object store cannot rename directories, so there the copy is made in its place, in the same order. Files are no table
+before there are schemas; between the first schema and the snapshot, for a few requests, the table exists and is empty.
+If somebody else makes the table first, or writes to it meanwhile, the copy fails. The mark `begun`, beside the lease,
+says that files without a schema belong to a copy. Nothing is deleted there: files of two copies of one table have the
+same names, and a process that was paused for longer than a lease would delete files of the other copy.
 
-Data files keep bytes, names, levels, numbers and statistics; the commit writes manifests
-and indexes anew. Files are copied one after the other, 8 MiB at a time, after a look at their
+Data files keep bytes, names, levels, sequence numbers and statistics; the commit writes new manifests and indexes.
+Files are copied one after the other, 8 MiB at a time, after a check of their
 footers; each is read once from the source and once back from the copy, to compare checksums. Not
-copied: other snapshots with their changelogs, tags, branches, consumers, remembered commits,
-statistics of the whole table (`ANALYZE`). Raises InvalidError where something has the name, ConflictError while another
-copy to it goes on, UnsupportedError for what would mean something else in the copy, NotFoundError, DamagedError for
+copied: other snapshots with their changelogs, tags, branches, consumers, commit identifiers,
+statistics of the whole table (`ANALYZE`). Raises InvalidError if something has the name, ConflictError while another
+copy to it runs, UnsupportedError for parts that would mean something else in the copy, NotFoundError, DamagedError for
 files of the source, StorageError.
 """
 
@@ -82,7 +82,9 @@ _log = logging.getLogger("widetable")
 
 @dataclass(frozen=True)
 class CopyResult:
-    """path: of the new table. snapshot_id: of the source, None when it has none. rows, files, bytes: of data files."""
+    """Reports a copy. path: of the new table. snapshot_id: the copied snapshot of the source, None if it has none.
+    rows, files, bytes: of data files.
+    """
 
     path: str
     snapshot_id: int | None
@@ -91,7 +93,7 @@ class CopyResult:
     bytes: int
 
     def to_dict(self) -> dict[str, Any]:
-        """As values of JSON."""
+        """Return the result as values of JSON."""
         return asdict(self)
 
 
@@ -104,9 +106,9 @@ def copy_table(
     tag: str | None = None,
     file_io: FileIO | None = None,
 ) -> CopyResult:
-    """Make the table `root`: see `Catalog.copy_table`. file_io: of the copy; None: what its path names."""
+    """Make the table `root`; see `Catalog.copy_table`. file_io: the storage of the copy; None: the one of its path."""
     with contextlib.ExitStack() as stack:
-        # First: what is chosen as the newest one is held then.
+        # The lease comes first, so that it keeps the snapshot that is chosen as the newest.
         stack.enter_context(held_newest(source._state(), source._committer))
         snapshot, state, *_ = chosen_state(source, snapshot_id, timestamp, tag)
         check_stands_alone(state.schema, source.path)
@@ -117,7 +119,7 @@ def copy_table(
         entries, indexes = live_files.live_entries(snapshot), live_files.index(snapshot)
         _check_copyable(source.path, entries, indexes)
         if snapshot is not None:
-            with contextlib.suppress(NotFoundError):  # of one that has expired a tag keeps files
+            with contextlib.suppress(NotFoundError):  # a tag keeps the files of an expired snapshot
                 stack.enter_context(held(state, snapshot.id))
             stack.enter_context(files_of(state, snapshot.id))
         place = _aside if file_io.moves_dirs() else _in_place
@@ -133,7 +135,7 @@ def copy_table(
             whose = replace(snapshot, index_manifest=None)
             committer.restore(messages, (), whose, is_first=True)
             _check_read_back(state, target, entries)
-        # The one step that makes it a table: somebody else's of that name has won, or comes too late.
+        # This one step makes it a table. It fails if somebody else has made a table of that name.
         if target.paths.root != root and not file_io.move_dir(target.paths.root, root):
             raise _taken(root)
     files = [entry.file for entry in entries]
@@ -148,14 +150,14 @@ def copy_table(
 
 @contextlib.contextmanager
 def _aside(state: TableState, root: str) -> Iterator[TableState]:
-    """Where nobody takes it for a table; what is left there at the end goes.
-    Gives the state of the copy. At the end of one that has got its name nothing is left.
+    """Make the copy aside, where nobody takes it for a table, and yield its state. At the end, files that are left
+    there are deleted; a copy that got its name leaves none.
     """
     file_io = state.file_io
     if file_io.exists(root):
         raise _taken(root)
     with _leased(state, root) as place:
-        for left in file_io.list(place):  # of copies that were killed
+        for left in file_io.list(place):  # directories of killed copies
             if left.is_dir:
                 file_io.delete_dir(f"{place}/{left.name}")
         target = replace(state, paths=TablePaths(f"{place}/{uuid.uuid4()}"))
@@ -168,9 +170,10 @@ def _aside(state: TableState, root: str) -> Iterator[TableState]:
 
 @contextlib.contextmanager
 def _in_place(state: TableState, root: str) -> Iterator[TableState]:
-    """Where it will stay.
-    Gives the state of the copy. On an error the mark `begun` stays: it lets the next copy take what
-    lies there for its own, and no table's. It goes only after the snapshot is there.
+    """Make the copy at its final path, and yield its state.
+
+    After an error the mark `begun` stays, so that the next copy takes the files there for its own, and not for a
+    table's. It is deleted only after the snapshot exists.
     """
     file_io, target = state.file_io, replace(state, paths=TablePaths(root))
     with _leased(state, root):
@@ -185,16 +188,16 @@ def _in_place(state: TableState, root: str) -> Iterator[TableState]:
 
 @contextlib.contextmanager
 def _leased(state: TableState, root: str) -> Iterator[str]:
-    """What belongs to copies to this name, where one goes on at a time."""
+    """Hold the lease of copies to this name, of which one runs at a time, and yield their directory."""
     place = copy_place(root)
     try:
         with held_lease(state, path=f"{place}/lease") as is_ours:
             if not is_ours:
                 raise ConflictError(
                     root,
-                    found="another copy to this name that goes on",
-                    expected="one at a time",
-                    action="Copy again after its end; one that broke off is forgotten in a minute.",
+                    found="another copy to this name that is running",
+                    expected="one copy at a time",
+                    action="Copy again after its end; the lease of a killed copy expires in a minute.",
                 )
             yield place
     finally:
@@ -205,7 +208,7 @@ def _leased(state: TableState, root: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _only_logged() -> Iterator[None]:
-    """What is left aside harms nobody, and the next copy to the name removes it."""
+    """Log errors only: files that are left aside are harmless, and the next copy to the name removes them."""
     try:
         yield
     except WidetableError as error:
@@ -215,11 +218,11 @@ def _only_logged() -> Iterator[None]:
 def _check_copyable(
     path: str, entries: Sequence[ManifestEntry], indexes: Sequence[IndexEntry]
 ) -> None:
-    """Files that lie elsewhere, that no bucket has yet, or indexes whose rules are not known."""
+    """Raise UnsupportedError for files outside of the table, files without a bucket, and unknown kinds of indexes."""
     for entry in entries:
         if entry.bucket < 0 or entry.file.external_path is not None:
-            found = "outside of the table" if entry.bucket >= 0 else "that wait for their bucket"
-            raise _unsupported(path, f"data files {found}", "files in buckets of the table")
+            where = "outside of the table" if entry.bucket >= 0 else "that wait for their bucket"
+            raise _unsupported(path, f"data files {where}", "files in buckets of the table")
     for index in indexes:
         if index.kind not in (HASH, DELETION_VECTORS):
             expected = f"indexes of the kinds {HASH}, {DELETION_VECTORS}"
@@ -229,9 +232,10 @@ def _check_copyable(
 def _copy_schemas(
     source: OpenTable, target: TableState, entries: Sequence[ManifestEntry], root: str
 ) -> None:
-    """Byte for byte, up to the newest that is needed; but the first says which table this is.
-    The copy gets an identity of its own, so that a reader of the source never takes the one for the
-    other. Ids stay, as data files name them.
+    """Copy the schemas byte for byte, up to the newest that is needed, except for the identity in the first one.
+
+    The copy gets its own identity, so that a reader never takes it for the source. Ids stay, because data files name
+    them.
     """
     schemas = source._committer.schemas
     newest = max([target.schema.id, *(entry.file.schema_id for entry in entries)])
@@ -247,20 +251,18 @@ def _copy_schemas(
 
 
 def _copy_files(state: TableState, target: TableState, entry: ManifestEntry) -> None:
-    """A data file with what lies beside it. It is looked at first: what is damaged is not copied."""
+    """Copy a data file with its extra files. Its footer is checked first, so that a damaged file is not copied."""
     bucket, file = entry.bucket_id, entry.file._replace(deleted=None)
     state.opened(bucket, file).close()
     for name in file_names(entry):
         source_path, path = state.data_file(bucket, name), target.data_file(bucket, name)
         written = _written(state.file_io, source_path, target.file_io, path)
         if _checksum(target.file_io, path) != written:
-            raise _refused(path, "other bytes than were written", "the bytes that were written")
+            raise _refused(path, "other bytes than those written", "the bytes that were written")
 
 
 def _written(source: FileIO, source_path: str, target: FileIO, path: str) -> int:
-    """The checksum of the bytes.
-    Of those that were read; they are copied, durably.
-    """
+    """Copy a file durably, and return the checksum of the bytes that were read."""
     checksum = 0
     with source.open_input(source_path) as read:
         try:
@@ -269,7 +271,7 @@ def _written(source: FileIO, source_path: str, target: FileIO, path: str) -> int
                     checksum = zlib.crc32(chunk, checksum)
                     write.write(chunk)
         except (OSError, pa.ArrowException) as cause:
-            raise _refused(path, str(cause), "a storage that takes the bytes") from cause
+            raise _refused(path, str(cause), "a storage that stores the bytes") from cause
     target.sync(path)
     return checksum
 
@@ -283,23 +285,23 @@ def _checksum(file_io: FileIO, path: str) -> int:
 
 
 def _check_there(target: TableState, entries: Sequence[ManifestEntry]) -> None:
-    """Whoever dropped a table of this name before ours was there took the files with it."""
+    """Raise ConflictError if files are gone: a table of this name that was dropped meanwhile took them with it."""
     named = defaultdict[str, set[str]](set)
     for entry in entries:
         named[target.bucket_dir(entry.bucket_id)].update(file_names(entry))
     for directory, names in named.items():
-        gone = names - {found.name for found in target.file_io.list(directory)}
+        gone = names - {status.name for status in target.file_io.list(directory)}
         if gone:
             raise ConflictError(
                 f"{directory}/{min(gone)}",
-                found="no such file any more: a table of this name was dropped meanwhile",
+                found="no such file: a table of this name was dropped meanwhile",
                 expected="the files that were written",
-                action="Drop what has the name, and copy again.",
+                action="Drop the table that has the name, and copy again.",
             )
 
 
 def _hash_messages(state: TableState, indexes: Sequence[IndexEntry]) -> list[CommitMessage]:
-    """Which keys are in which dynamic bucket."""
+    """Return messages with the hash indexes, which say which keys are in which dynamic bucket."""
     return [
         CommitMessage(
             *index.bucket,
@@ -314,7 +316,7 @@ def _hash_messages(state: TableState, indexes: Sequence[IndexEntry]) -> list[Com
 def _check_read_back(
     state: TableState, target: TableState, entries: Sequence[ManifestEntry]
 ) -> None:
-    """Raises StorageError for a snapshot that does not name the same files, and rows of them that count no more."""
+    """Raise StorageError if the copy's snapshot names other files or other deleted rows than the source."""
     types = [state.schema.field(name).type for name in state.schema.partition_keys]
     latest = Committer(target.file_io, target.paths).snapshots.latest()
     live_files = LiveFiles(target.file_io, target.paths, types, ManifestCache(0))
@@ -323,7 +325,9 @@ def _check_read_back(
 
 
 def _facts(file_io: FileIO, entries: Sequence[ManifestEntry]) -> dict[object, object]:
-    """All that entries say, with the bytes of their vectors in place of where these lie: index files are new ones."""
+    """Return the facts of entries to compare, with the bytes of their deletion vectors instead of their places, because
+    the copy has new index files.
+    """
     return {
         entry.identity: (
             entry._replace(file=entry.file._replace(deleted=None)),
@@ -337,15 +341,15 @@ def _taken(root: str) -> InvalidError:
     return InvalidError(
         root,
         found="a table or another directory",
-        expected="a name that nothing has",
+        expected="a name that is free",
         action="Use another name, or drop the table first.",
     )
 
 
-def _unsupported(path: str, found: str, expected: str) -> UnsupportedError:
-    return UnsupportedError(path, found=found, expected=expected, action="Use another client.")
+def _unsupported(path: str, actual: str, expected: str) -> UnsupportedError:
+    return UnsupportedError(path, found=actual, expected=expected, action="Use another client.")
 
 
-def _refused(path: str, found: str, expected: str) -> StorageError:
-    action = "Make room or mend the storage, then copy again; there is no new table."
-    return StorageError(path, found=found, expected=expected, action=action)
+def _refused(path: str, actual: str, expected: str) -> StorageError:
+    action = "Make room or repair the storage, then copy again; no table was made."
+    return StorageError(path, found=actual, expected=expected, action=action)
