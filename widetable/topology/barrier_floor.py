@@ -1,20 +1,19 @@
-"""What expiry leaves in tables that jobs connect: the newest barrier that they have in common, and some before it.
+"""The barrier floor: in tables that jobs connect, expiry keeps the newest common barrier, and some before it.
 
-    consumer/consumer-widetable-barriers    of each table that a job connects with another one; other clients honour it
+    consumer/consumer-widetable-barriers    in each table that a job connects with another; other clients honour it
 
-Each table by itself keeps its own newest barriers. A table that is ahead of another one that is made of the same would
-let go of the barrier at which the two can be read together. The floor only grows, but for revisions; who renews it and
-dies leaves it where it is, so nothing is lost, and snapshots stay. Source: rule R18 of docs/consistency.md. Raises what
-reading snapshots raises, StorageError.
+Each table by itself keeps only its own newest barriers. A table that is ahead of a connected one would expire the
+barrier at which the two can be read together. The floor only grows, except by revisions. If the process that renews it
+dies, the floor stays, so that snapshots are kept and nothing is lost. Source: rule R18 of docs/consistency.md. Raises
+what reading snapshots raises, StorageError.
 
     widetable.barriers-kept = 2, interval 10; a and b are connected
 
     a complete up to 90, b up to 50      common 50      floors at barrier 30: a keeps 30 to 90, b 30 to 50
     b has none yet                       common 0       floors before the first: a and b keep all their snapshots
 
-The consumer stands at the snapshot that reads as of the floor begin with
-(`BarrierViews.floor_id`). The second line is also that of tables of different intervals, which
-cannot be read together, but jobs refuse to connect them.
+The consumer points to the first snapshot that reads as of the floor need (`BarrierViews.floor_id`). The second line
+would also apply to tables of different intervals, which cannot be read together; but jobs refuse to connect these.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ CONSUMER: Final = "widetable-barriers"
 
 
 def check_consumer(job: str) -> None:
-    """Refuse a job that cannot have a consumer of its name in its sources, before anything is written."""
+    """Raise InvalidError for a job that cannot have a consumer of its name in its sources."""
     check_name(job, "job", len(CONSUMER_PREFIX) + TEMPORARY_BYTES)
     if job == CONSUMER:
         raise refused(job, "job", f"another name than that of the consumer {CONSUMER}")
@@ -46,12 +45,12 @@ def keep_common_barriers(
     components: Iterable[Iterable[str]],
     revision: int | None = None,
 ) -> dict[str, int]:
-    """Note it anew. components: names of tables that jobs connect. Returns the first snapshot that is kept, by table;
-    tables that nothing connects with others have none. revision: that is about to count, so floors may go back.
+    """Write the floor of all tables. Returns the first snapshot that is kept, by table, for tables that jobs connect
+    with others.
 
-    tables: those under barriers, by name; other names in components are passed over. A table by
-    itself loses its consumer: its own expiry keeps its newest barriers. With a revision nothing
-    is returned.
+    tables: those under barriers, by name. components: names of tables that jobs connect; other names are skipped.
+    revision: the one that is about to become active, so that floors may go back; then nothing is returned. A table that
+    is not connected loses its consumer, because its own expiry keeps its newest barriers.
     """
     kept: dict[str, int] = {}
     for component in components:
@@ -74,17 +73,19 @@ def keep_common_barriers(
 
 
 def renew_consumer(table: OpenTable, name: str) -> None:
-    """That of a job that runs, where consumers are forgotten that make no progress: it may wait for another table."""
+    """Renew the consumer of a running job if the table expires consumers without progress: the job may be waiting for
+    another table.
+    """
     if table.schema.typed_options.get(CONSUMER_EXPIRATION_TIME) is not None:
         table._consumers.renew(name)
 
 
 def _raised(consumers: ConsumerStore, floor_id: int) -> int:
-    """The higher of what is noted and what is asked for. Of two that do this at once one may
-    note the lower one last: then more is kept than need be, until the next call.
+    """Raise the floor to `floor_id`, and return it; a higher floor stays. If two calls run at once, the lower floor may
+    be written last; then more than necessary is kept until the next call.
     """
-    known = consumers.next_snapshot(CONSUMER)
-    if known is None or known < floor_id:
+    recorded_id = consumers.next_snapshot(CONSUMER)
+    if recorded_id is None or recorded_id < floor_id:
         consumers.record(CONSUMER, floor_id)
         return floor_id
-    return known
+    return recorded_id

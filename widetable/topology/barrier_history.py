@@ -1,20 +1,20 @@
-"""What `__meta` says of barriers: those that tables keep, and some that they have let go of. Pure.
+"""The rows of `__meta` about barriers: those that tables keep, and some that have expired. Pure.
 
-    kept       as the snapshots say, of all barriers whose base is there
-    let go     as it was said while they were kept, without snapshots; what was not known is asked of it, too
+    kept       by the snapshots, for all barriers whose base is kept
+    expired    as they were written while they were kept, without snapshots; they also fill in unknown times
     bounded    the newest MOST of each table, and of each job in a table
 
-What was let go is said nowhere else. A table whose first snapshot is there has let go of nothing, so nothing of one of
-the same name that was dropped goes on; of a table that is not there nothing is said. Raises nothing.
+Expired barriers are stored nowhere else. If the first snapshot of a table is kept, none of its barriers has expired, so
+rows of a dropped table of the same name are not kept; a table that does not exist has no rows. Raises nothing.
 
-    said before                       kept now                    said from now on
+    stored before                     kept now                    stored from now on
     20: base 5, written 21, out 22    -                           20: no ids, 21, 22
     30: base 7, written 31, out -     30: base 7, 31, out 32      30: base 7, 31, 32
     40 in revision 0                  30 in revision 1            both: the key has the revision
 
-A time that is known is never lost by a later look: the oldest snapshot that is kept does not say
-when it came to its barriers, which the look before it had seen. A barrier that is ahead of the
-table, in revision or number, is left out: the table has not come to it.
+A known time is never lost later: the oldest kept snapshot does not tell the times of its barriers, but an earlier read
+had seen them. A barrier that is ahead of the table, in revision or number, is left out, because the table has not
+completed it.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from typing import Final, NamedTuple, TypeVar
 
 from widetable.topology.barrier_times import BarrierSnapshots, KeptBarriers
 
-# At 10 s a day and four hours.
+# With an interval of 10 s this covers a day and four hours.
 MOST: Final = 10_000
 
 
 class BarrierRow(NamedTuple):
-    """Of `__META_BARRIER`. Ids are those of BarrierSnapshots, None where it is not exact or has been let go."""
+    """A row of `__META_BARRIER`. Ids are those of BarrierSnapshots, None if the barrier is not exact or has expired."""
 
     table_name: str
     revision: int
@@ -44,7 +44,7 @@ class BarrierRow(NamedTuple):
 
 
 class JobBarrierRow(NamedTuple):
-    """Of `__META_JOB_BARRIER`: the commit by which a job completes a barrier in one of its tables (`JobCommit`)."""
+    """A row of `__META_JOB_BARRIER`: the commit by which a job completes a barrier in one table (`JobCommit`)."""
 
     job_id: str
     table_name: str
@@ -56,7 +56,7 @@ class JobBarrierRow(NamedTuple):
 
 
 class Reach(NamedTuple):
-    """How far a table is. barrier: complete up to here, in that revision. is_whole: it has let go of nothing."""
+    """Says how far a table is. barrier: complete up to here, in that revision. is_whole: no barrier has expired."""
 
     revision: int
     barrier: int
@@ -67,35 +67,35 @@ _Row = TypeVar("_Row", BarrierRow, JobBarrierRow)
 
 
 def reach_of(kept: Mapping[str, KeptBarriers]) -> dict[str, Reach]:
-    """Of each table."""
+    """Return the reach of each table."""
     return {name: Reach(one.revision, one.newest, one.is_whole) for name, one in kept.items()}
 
 
 def barrier_rows(kept: Mapping[str, KeptBarriers]) -> Iterator[BarrierRow]:
-    """Of those that are kept."""
+    """Yield the rows of kept barriers."""
     for name, one in kept.items():
         barriers = one.barriers()
         times = one.times(barriers)
-        for barrier, found in barriers.items():
-            ids = BarrierSnapshots(None, None, None, None) if found is None else found
+        for barrier, snapshots in barriers.items():
+            ids = BarrierSnapshots(None, None, None, None) if snapshots is None else snapshots
             written, changes = times.written.get(barrier), times.changes.get(barrier)
-            of_table = (name, one.revision, barrier, found is not None)
+            of_table = (name, one.revision, barrier, snapshots is not None)
             yield BarrierRow(*of_table, *ids, written, changes)
 
 
 def job_barrier_rows(kept: Mapping[str, KeptBarriers]) -> Iterator[JobBarrierRow]:
-    """Of those that are kept."""
+    """Yield the rows of kept commits of jobs."""
     for name, one in kept.items():
         for (job, barrier), commit in one.commits().items():
             yield JobBarrierRow(job, name, one.revision, barrier, *commit)
 
 
-def with_barriers_let_go(
+def with_expired_barriers(
     now: Iterable[BarrierRow], before: Iterable[BarrierRow], reach: Mapping[str, Reach]
 ) -> set[BarrierRow]:
-    """now: what is kept. before: what was said last."""
+    """Add expired barriers to the rows of kept ones. now: the kept rows. before: the stored rows."""
 
-    def has_come(row: BarrierRow) -> bool:
+    def is_completed(row: BarrierRow) -> bool:
         of_table = reach[row.table_name]
         return (row.revision, row.barrier) <= (of_table.revision, of_table.barrier)
 
@@ -108,14 +108,14 @@ def with_barriers_let_go(
             changes_time_millis=old.changes_time_millis if changes is None else changes,
         )
 
-    found = _joined(now, before, reach, lambda row: row[:3], joined)
-    return _newest(filter(has_come, found), lambda row: row.table_name)
+    rows = _joined(now, before, reach, lambda row: row[:3], joined)
+    return _newest(filter(is_completed, rows), lambda row: row.table_name)
 
 
-def with_job_barriers_let_go(
+def with_expired_job_barriers(
     now: Iterable[JobBarrierRow], before: Iterable[JobBarrierRow], reach: Mapping[str, Reach]
 ) -> set[JobBarrierRow]:
-    """The same of jobs."""
+    """Add expired commits of jobs to the rows of kept ones."""
 
     def joined(new: JobBarrierRow | None, old: JobBarrierRow) -> JobBarrierRow:
         return (
@@ -124,13 +124,12 @@ def with_job_barriers_let_go(
             else new._replace(row_count=old.row_count if new.row_count is None else new.row_count)
         )
 
-    found = _joined(now, before, reach, lambda row: row[:4], joined)
-    return _newest(found, lambda row: row[:2])
+    rows = _joined(now, before, reach, lambda row: row[:4], joined)
+    return _newest(rows, lambda row: row[:2])
 
 
-# `key`: by which a row of now and one of before are of the same barrier. `joined`: what becomes
-# of an old row; the new one is None where its barrier is not kept any more. Rows of now that
-# were not said before stay as they are.
+# `key`: identifies the barrier of a row. `joined`: combines a new and an old row; the new one is None if its barrier
+# has expired. New rows without an old one stay unchanged.
 def _joined(
     now: Iterable[_Row],
     before: Iterable[_Row],
@@ -138,16 +137,16 @@ def _joined(
     key: Callable[[_Row], Hashable],
     joined: Callable[[_Row | None, _Row], _Row],
 ) -> Sequence[_Row]:
-    known = {key(row): row for row in now}
+    by_key = {key(row): row for row in now}
     for row in before:
         of_table = reach.get(row.table_name)
         if of_table is not None and not of_table.is_whole and row.revision <= of_table.revision:
-            known[key(row)] = joined(known.get(key(row)), row)
-    return list(known.values())
+            by_key[key(row)] = joined(by_key.get(key(row)), row)
+    return list(by_key.values())
 
 
 def _newest(rows: Iterable[_Row], group: Callable[[_Row], Hashable]) -> set[_Row]:
-    """MOST of each group: those of the last revision first, of these the last barriers."""
+    """Return at most MOST rows of each group: the newest by revision, then by barrier."""
     counts: dict[Hashable, int] = {}
     newest = set()
     for row in sorted(rows, key=lambda row: (row.revision, row.barrier), reverse=True):

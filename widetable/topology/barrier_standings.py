@@ -1,4 +1,4 @@
-"""How far each table under barriers of a warehouse is. A table that cannot be read does not hide the others.
+"""The progress of each table under barriers of a warehouse. A table that cannot be read does not hide the others.
 
 In: a warehouse. Out: for each table under barriers the barrier up to which it is complete, or the error that reading it
 raised; and the newest barrier that all tables have in common, unless one of them cannot be read. A table whose schema
@@ -17,14 +17,14 @@ from widetable.operations.barriers.common_barrier import common_barrier
 from widetable.operations.handle.barrier_scan import barrier_views
 from widetable.read.barrier_view import BarrierViews
 from widetable.schema.barrier_options import BARRIER_INTERVAL
-from widetable.topology.polling import looked_again
+from widetable.topology.polling import retrying_reads
 from widetable.topology.warehouse import Warehouse
 
 
 @dataclass(frozen=True)
 class BarrierStanding:
-    """barrier: up to which the table is complete, None before the first. missing: how many writers its next one waits
-    for.
+    """Describes one table. barrier: up to it the table is complete, None before the first. missing: for how many
+    writers its next barrier waits.
     """
 
     barrier: int | None
@@ -33,7 +33,7 @@ class BarrierStanding:
 
 @dataclass(frozen=True)
 class BarrierStandings:
-    """By the names of tables. common: None where there is none, and where not all tables can be read."""
+    """Holds the tables by name. common: the common barrier, None without one, or if a table cannot be read."""
 
     tables: Mapping[str, BarrierStanding]
     unreadable: Mapping[str, WidetableError]
@@ -41,7 +41,7 @@ class BarrierStandings:
 
 
 def barrier_standings(warehouse: Warehouse) -> BarrierStandings:
-    """As the tables are now."""
+    """Read the current progress of the tables."""
     tables: dict[str, BarrierStanding] = {}
     unreadable: dict[str, WidetableError] = {}
     all_views = []
@@ -60,9 +60,9 @@ def barrier_standings(warehouse: Warehouse) -> BarrierStandings:
     return BarrierStandings(tables, unreadable, common)
 
 
-@looked_again
+@retrying_reads
 def _views(warehouse: Warehouse, name: str) -> BarrierViews | None:
-    """None for a table under no barriers."""
+    """Return the barriers of a table; None for a table that is under none."""
     table = warehouse.table(name)
     if table.schema.typed_options.get(BARRIER_INTERVAL) is None:
         return None

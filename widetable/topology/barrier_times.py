@@ -1,11 +1,12 @@
-"""When a table came to its barriers, and when jobs committed them, by the snapshots that it keeps.
+"""The times at which a table completed its barriers, and at which jobs committed them, by the kept snapshots.
 
-    written    the first snapshot that is complete up to the barrier, where that is exact (`exact_barriers`)
-    changes    the one at the changelog position of the barrier; without a changelog that compactions make: written
-    commit     of a job: the first one by which it completes just that barrier; it begins when its batch is planned, and
+    written    the first snapshot that is complete up to the barrier, if the barrier is exact (`exact_barriers`)
+    changes    the snapshot at the changelog position of the barrier; without a changelog by compactions: written
+    commit     the first one by which a job completes exactly that barrier; it begins when its batch is planned, and
                has the records of the job since the one before
 
-What has expired is not known, nor when the oldest snapshot's barriers came. Snapshot files alone are read, each once.
+Times of expired snapshots are unknown, and so are the times of the oldest snapshot's barriers. Only snapshot files are
+read, each once.
 Source: rules R13 and R14 of docs/consistency.md.
 Raises DamagedError for a time that is no number, and what reading snapshots raises.
 
@@ -16,8 +17,8 @@ A table of two writers, producer lookup, that keeps its snapshots from 4 on:
     5           append of b, label 20   20         10      20        written(20) = the time of 5
     6           compaction, cut at 20   20         20      -         changes(20) = the time of 6
 
-When the table came to 10 is not known: 4 was so already, and what came before it has expired.
-All numbers but `waiting` never go back within a revision, so each look is a bisection over
+The time of barrier 10 is unknown: snapshot 4 had completed it already, and the snapshots before have expired.
+All numbers except `waiting` never go back within a revision, so each search is a bisection over
 snapshots that were read once.
 """
 
@@ -47,7 +48,7 @@ from widetable.topology.delays import BarrierTimes, JobCommit
 
 
 class _Kept(NamedTuple):
-    """A snapshot with its barriers. label: of its records, None without any."""
+    """Holds a snapshot with its barriers. label: of its records, None without any."""
 
     snapshot: Snapshot
     state: BarrierState
@@ -55,10 +56,12 @@ class _Kept(NamedTuple):
 
 
 class BarrierSnapshots(NamedTuple):
-    """Of an exact barrier, by the newest kept snapshot without a record of a later one. base_id: that; None for the
-    empty table. extra_commits: later ones with records of the barrier. snapshot_id: the base, where there are none.
-    changelog_snapshot_id: by which its changes are there; None where they are not made yet, or do not stop at it.
-    All None: of one that is not read.
+    """Holds the snapshots of an exact barrier. All are None for a barrier that cannot be read.
+
+    base_id: the newest kept snapshot without a record of a later barrier; None for the empty table. extra_commits: how
+    many later commits have records of the barrier. snapshot_id: the base, if there are no such commits.
+    changelog_snapshot_id: the snapshot that has the barrier's changes; None if they are not made yet, or do not stop at
+    the barrier.
     """
 
     base_id: int | None
@@ -68,22 +71,20 @@ class BarrierSnapshots(NamedTuple):
 
 
 class KeptBarriers:
-    """The snapshots of a table under barriers, oldest first, as they are now. All that is asked
-    later is reckoned from what was read when it was made: one small file per snapshot, which is
-    the memory that it takes, too.
+    """Holds the snapshots of a table under barriers, oldest first. They are read once, when the object is made: one
+    small file per snapshot, which all stay in memory.
     """
 
     def __init__(self, table: OpenTable, barrier: int | None = None) -> None:
-        """barrier: the only one that will be asked for; older snapshots than its are not read."""
+        """Read the snapshots. barrier: the only one of interest, so that earlier snapshots are not read; None: all."""
         views = barrier_views(table)
         self._interval = views.interval
         self._by_compaction = (
             table.schema.typed_options.get(opt.CHANGELOG_PRODUCER) == BY_COMPACTION
         )
         self._kept: list[_Kept] = []
-        # From the newest back: an expiry takes the oldest, so what was read until then is whole
-        # by itself.
-        with contextlib.suppress(NotFoundError):  # what expires meanwhile, and all before it
+        # Snapshots are read from the newest back. An expiry takes the oldest, so those that were read are contiguous.
+        with contextlib.suppress(NotFoundError):  # one that expired meanwhile, and all before it
             for id in reversed(views.ids):
                 self._kept.append(self._load(table, id))
                 if barrier is not None and _is_before(self._kept[-1].state, barrier):
@@ -102,27 +103,27 @@ class KeptBarriers:
 
     @property
     def revision(self) -> int:
-        """The one that took the table back last, 0 without."""
+        """The last revision of the table, 0 without one."""
         return self._kept[-1].state.revision if self._kept else 0
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing is known of the table that these snapshots do not say."""
+        """Whether these snapshots include the first one, so that no barrier of the table has expired."""
         return not self._kept or self._has_first
 
     @property
     def newest(self) -> int:
-        """The barrier up to which it is complete, 0 without."""
+        """The barrier up to which the table is complete, 0 without one."""
         return self._kept[-1].state.frontier if self._kept else 0
 
     def frontiers(self) -> set[int]:
-        """The barriers up to which it was complete at some time that is known."""
-        known = self._kept if self._has_first else self._kept[1:]
+        """Return the barriers up to which the table was complete at a known time."""
+        dated = self._kept if self._has_first else self._kept[1:]
         before = 0 if self._has_first or not self._kept else self._kept[0].state.frontier
-        return {kept.state.frontier for kept in known if kept.state.frontier > before}
+        return {kept.state.frontier for kept in dated if kept.state.frontier > before}
 
     def times(self, barriers: Iterable[int]) -> BarrierTimes:
-        """Of those of the barriers that the table has."""
+        """Return the times of those barriers that the table has."""
         own = [barrier for barrier in barriers if self._has(barrier)]
         written = self._times({barrier: self._end_at(barrier) for barrier in own})
         positions = {barrier: self._position_at(barrier) for barrier in own}
@@ -132,15 +133,15 @@ class KeptBarriers:
         return BarrierTimes(written, changes, commits)
 
     def barriers(self) -> dict[int, BarrierSnapshots | None]:
-        """Those that it was complete up to at some time and whose base is kept, ascending; None for one that is not
-        exact.
+        """Return the barriers up to which the table was complete at some time and whose base is kept, ascending; None
+        for one that is not exact.
         """
         came = sorted({kept.state.frontier for kept in self._kept} - {0})
         based = (barrier for barrier in came if self._has_first or self._base_end(barrier))
         return {b: self._snapshots(b) if self._has(b) else None for b in based}
 
     def _snapshots(self, barrier: int) -> BarrierSnapshots:
-        """Of one that is exact and has its base. Commits are counted: files would need
+        """Return the snapshots of an exact barrier whose base is kept. It counts commits, because files would need
         manifests.
         """
         at = self._base_end(barrier)
@@ -156,36 +157,35 @@ class KeptBarriers:
         return BarrierSnapshots(base_id, extras, None if extras else base_id, changed_id)
 
     def _base_end(self, barrier: int) -> int:
-        """Where in `_kept` the first record of a later barrier is."""
+        """Return the index in `_kept` of the first snapshot with a record of a later barrier."""
         return bisect_right(self._kept, barrier, key=lambda kept: kept.state.highest)
 
     def commits(self) -> dict[tuple[str, int], JobCommit]:
-        """By job and barrier, of all that a job completed by a commit.
+        """Return the commits by which jobs completed barriers, by job and barrier.
 
             a@10 (5 records), a@20 open (3), a@20 complete (4)      (a, 10): 5 rows, (a, 20): 7 rows
 
-        A barrier that a job completes without records has 0, one that it passes over is not
-        there. rows is None for the first one of a job that may have had records in snapshots
-        that have expired.
+        A barrier that a job completes without records has 0 rows; a barrier that it skips is left out. rows is None
+        for the first barrier of a job that may have had records in expired snapshots.
         """
-        found: dict[tuple[str, int], JobCommit] = {}
+        commits: dict[tuple[str, int], JobCommit] = {}
         rows: Counter[str] = Counter()
-        partial = set() if self._has_first or not self._kept else self._behind_first()
+        partial = set() if self._has_first or not self._kept else self._partial_jobs()
         for snapshot, state, label in self._kept:
             job = snapshot.properties.get(WRITER)
             if job is None or label is None:
                 continue
             rows[job] += snapshot.delta_record_count
             member = state.members.get(job)
-            if member is not None and member.frontier == label and (job, label) not in found:
+            if member is not None and member.frontier == label and (job, label) not in commits:
                 counted = None if job in partial else rows[job]
-                found[job, label] = JobCommit(_begin(snapshot), snapshot.time_millis, counted)
+                commits[job, label] = JobCommit(_begin(snapshot), snapshot.time_millis, counted)
                 partial.discard(job)
                 del rows[job]
-        return found
+        return commits
 
-    def _behind_first(self) -> set[str]:
-        """Jobs that may have records of their next barrier in snapshots that have expired."""
+    def _partial_jobs(self) -> set[str]:
+        """Return the jobs that may have records of their next barrier in expired snapshots."""
         snapshot, state, _ = self._kept[0]
         open_ones = {name for name, one in state.members.items() if one.last > one.frontier}
         return open_ones | {snapshot.properties.get(WRITER, "")}
@@ -197,30 +197,32 @@ class KeptBarriers:
         return self._kept[self._end_at(barrier)].snapshot.id
 
     def _end_at(self, barrier: int) -> int:
-        """The first that is complete up to a barrier that the table has."""
+        """Return the index of the first snapshot that is complete up to a barrier that the table has."""
         return bisect_left(self._kept, barrier, key=lambda kept: kept.state.frontier)
 
     def _position_at(self, barrier: int) -> int | None:
-        """As `BarrierChanges.position`, where changes may stop; None where none is there yet, or
-        a compaction went on over the barrier.
+        """Return the index of `BarrierChanges.position` if changes may stop there; None if there is none yet, or if a
+        compaction went beyond the barrier.
         """
         at = bisect_left(self._kept, True, key=lambda kept: is_past(kept.state, barrier))
         is_there = at < len(self._kept) and self._kept[at].state.moved <= barrier
         return at if is_there else None
 
     def _has(self, barrier: int) -> bool:
-        """Whether it is complete and exact, by the snapshots that are known."""
+        """Whether the barrier is complete and exact, by the kept snapshots."""
         is_complete = barrier % self._interval == 0 and barrier <= self.newest
         return is_complete and self._exact.at_most(barrier) == barrier
 
     @property
     def _has_first(self) -> bool:
-        """Whether the snapshot is kept with which the barriers of the table begin."""
+        """Whether the first snapshot under barriers is kept."""
         return bool(self._kept) and self._kept[0].snapshot.id == (self._kept[0].state.since or 1)
 
     def _times(self, places: Mapping[int, int | None]) -> dict[int, int]:
-        """places: the first in `_kept` that came to each barrier. Without those that are the oldest one: an earlier
-        one that has expired may have come there. The first snapshot of all is certain.
+        """Return the time of each barrier. places: the index of the first snapshot in `_kept` that reached it.
+
+        The oldest kept snapshot gives no time, because an expired one may have reached the barrier before, unless it is
+        the very first snapshot.
         """
         return {
             barrier: self._kept[at].snapshot.time_millis
@@ -230,7 +232,7 @@ class KeptBarriers:
 
 
 def _is_before(state: BarrierState, barrier: int) -> bool:
-    """Whether nothing has come to a barrier yet, and nobody."""
+    """Whether neither the table, nor its records, nor a writer has reached a barrier."""
     frontiers = (member.frontier for member in state.members.values())
     return max(state.frontier, state.highest, *frontiers) < barrier
 

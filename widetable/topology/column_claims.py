@@ -1,23 +1,22 @@
-"""Which columns jobs write of one table, and whether two may write the same. Pure.
+"""The columns that jobs write in one table, and whether two may write the same column. Pure.
 
-Several writers of a table need a result that does not depend on which of them came first: no two write a column, keys
-aside, unless the rows say which value is newer.
+The result of several writers must not depend on which of them came first. So no two may write the same column, except
+key columns, unless the rows say which value is newer.
 
-    engine                       a job writes                   is ordered by
+    engine                       a job writes                   order is given by
     deduplicate, first-row       all columns, whatever it       sequence.field
                                  names: its rows replace rows
-    others                       the columns that it names      sequence.field; of a column, its sequence group
+    others                       the columns that it names      sequence.field, or the column's sequence group
 
 Source: rule R3 of docs/consistency.md. Raises ConflictError naming both jobs and the column.
 
 A table (k, a, b, g), partial-update, where g orders b:
 
-    one: a        two: a, b      refused: a, which nothing orders; b is no matter
-    one: b, g     two: b, g      let in: the group says which value is newer
-    one: a        two: null      refused: null is all columns, a among them
+    one: a        two: a, b      refused: a, which nothing orders; b does not matter
+    one: b, g     two: b, g      accepted: the group says which value is newer
+    one: a        two: null      refused: null is all columns, including a
 
-It is looked at names, not at rows: two jobs that never write the same key are refused all the
-same (0043).
+The check compares names, not rows: two jobs that never write the same key are refused, too (0043).
 """
 
 from __future__ import annotations
@@ -34,8 +33,9 @@ _ROW_ENGINES: Final = ("deduplicate", "first-row")
 
 
 def check_columns(job: Job, others: Iterable[Job], table: str, schema: TableSchema) -> None:
-    """Refuse a job that writes a column of the table that one of these writes, with nothing that orders them.
-    others: the job itself among them is passed over.
+    """Raise ConflictError for a job that writes a column of the table that another writes, without an order of values.
+
+    others: may include the job itself, which is skipped.
     """
     claimed = _claims(job, table, schema)
     if schema.sequence_fields or not claimed:
@@ -48,7 +48,7 @@ def check_columns(job: Job, others: Iterable[Job], table: str, schema: TableSche
 
 
 def _claims(job: Job, table: str, schema: TableSchema) -> set[str]:
-    """The columns besides the key that a job writes; those that the table has no more are nobody's."""
+    """Return the columns besides the key that a job writes, without columns that the table no longer has."""
     named = {sink.table: sink.columns for sink in job.sinks}
     if table not in named:
         return set()

@@ -1,16 +1,16 @@
-"""How long tables and jobs take from barrier to barrier, and which job is the slowest of a path. Pure.
+"""The delays of tables and jobs after each barrier, and the slowest job of a path. Pure.
 
-    a table    written - T, changes - T                        when its rows, and its changes, up to T were there
+    a table    written - T, changes - T                        until its rows, and its changes, up to T were available
     a job      wait  = begin - changes(T) of its last source   until its batch was planned
                cost  = end - begin                             until it was committed in all of its sinks
-               share = wait + cost                             what it adds to the delay of what it makes
+               share = wait + cost                             what it adds to the delay of its sinks
     a path     to a table: the job that ended last in it, the last source of that job, and so on to a root
 
-Shares of a path, changes(T) - T of its root, and what compactions take in between give the delay
-of the table. All are differences of snapshot times, so they are as good as the clocks that the
-writers have, and may be negative. Source: F35 of FLIP-276. Raises nothing.
+The delay of a table is the sum of the shares of a path, changes(T) - T of its root, and the compactions in between.
+All are differences of snapshot times, so they are as exact as the clocks of the
+writers, and may be negative. Source: F35 of FLIP-276. Raises nothing.
 
-clicks writes a, j1 makes b of a, j2 makes c of a and b; barrier 10,000, times behind it in
+clicks writes a, j1 makes b from a, j2 makes c from a and b; barrier 10,000, times after it in
 milliseconds:
 
     a     written 400, changes 900       path -         delay 400
@@ -19,8 +19,8 @@ milliseconds:
     j2    begins 2,500, ends 3,500       last source b  wait 200, cost 1,000, share 1,200
     c     written 3,500                  path j1, j2    delay 3,500, the slowest is j2
 
-3,500 is 900, when a's changes were out, and the shares 1,100 and 1,200, and 300: from b's rows
-to b's changes, which is the compaction's and no job's.
+3,500 is the sum of 900, when a's changes were available, the shares 1,100 and 1,200, and 300 from b's rows to b's
+changes, which the compaction takes and no job.
 """
 
 from __future__ import annotations
@@ -45,8 +45,10 @@ _JOBS: Final = frame_schema(
 
 
 class JobCommit(NamedTuple):
-    """Epoch milliseconds. begin_millis: None where the commit does not say it. rows: records that it and the job's
-    commits since its barrier before brought; None where some of these have expired.
+    """Describes the commit by which a job completes a barrier; times are epoch milliseconds.
+
+    begin_millis: None if the commit does not state it. rows: records of this commit and the job's other commits since
+    its previous barrier; None if some of these have expired.
     """
 
     begin_millis: int | None
@@ -56,7 +58,7 @@ class JobCommit(NamedTuple):
 
 @dataclass(frozen=True)
 class BarrierTimes:
-    """Of one table. written, changes: barrier to epoch milliseconds, of those that are known. commits: by job and
+    """Holds the times of one table. written, changes: barrier to epoch milliseconds, if known. commits: by job and
     barrier.
     """
 
@@ -67,9 +69,10 @@ class BarrierTimes:
 
 @dataclass(frozen=True)
 class TableDelay:
-    """Of one table and barrier, in milliseconds after the barrier. changes_delay_millis: None where its changes are not
-    out, or do not stop at the barrier. path: the jobs that brought it there, the first one first; empty for a root's
-    table. slowest_job: the one of them with the largest share.
+    """Holds the delays of one table and barrier, in milliseconds after the barrier.
+
+    changes_delay_millis: None if its changes are not available, or do not stop at the barrier. path: the jobs on the
+    slowest way to it, in order; empty for a root's table. slowest_job: the one of them with the largest share.
     """
 
     __module__ = "widetable"
@@ -84,9 +87,10 @@ class TableDelay:
 
 @dataclass(frozen=True)
 class JobDelay:
-    """Of one derived job and barrier. last_source: of its sources the one whose changes came last; None where that is
-    not known. begin_time_millis, end_time_millis: since the epoch. share_millis: wait and cost together; None, as these
-    are, where what it is reckoned from is not known.
+    """Holds the delays of one derived job and barrier.
+
+    last_source: the source whose changes were available last; None if unknown. begin_time_millis, end_time_millis:
+    since the epoch. share_millis: wait and cost together. Each number is None if a time that it needs is unknown.
     """
 
     __module__ = "widetable"
@@ -103,9 +107,10 @@ class JobDelay:
 
 @dataclass(frozen=True)
 class Delays:
-    """By barrier; tables by layer and name, jobs after those that feed them. A table is left out at a barrier that it
-    has not come to, that one of its jobs passed over, or whose snapshots have expired; a job at one that it did not
-    commit in all of its sinks.
+    """Holds delays by barrier; tables are sorted by layer and name, jobs come after those that feed them.
+
+    A table is left out at a barrier that it has not completed, that one of its jobs skipped, or whose snapshots have
+    expired. A job is left out at a barrier that it did not commit in all of its sinks.
     """
 
     __module__ = "widetable"
@@ -114,21 +119,21 @@ class Delays:
     jobs: tuple[JobDelay, ...]
 
     def tables_to_arrow(self) -> pa.Table:
-        """One row for each of `tables`, its fields as columns."""
+        """Return one row for each of `tables`, with its fields as columns."""
         return frame_of_rows(_TABLES, map(astuple, self.tables), "delays of tables")
 
     def jobs_to_arrow(self) -> pa.Table:
-        """One row for each of `jobs`, its fields as columns; times are timestamps."""
+        """Return one row for each of `jobs`, with its fields as columns; times are timestamps."""
         return frame_of_rows(_JOBS, map(astuple, self.jobs), "delays of jobs")
 
 
-def newest_delays(found: Delays, limit: int) -> Delays:
-    """Those of so many barriers that tables came to, the newest; 0 for none."""
-    barriers = sorted({one.barrier for one in found.tables})
+def newest_delays(delays: Delays, limit: int) -> Delays:
+    """Return the delays of the newest barriers that tables completed. limit: how many barriers; 0 for none."""
+    barriers = sorted({one.barrier for one in delays.tables})
     shown = set(barriers[max(0, len(barriers) - limit) :])
     return Delays(
-        tuple(one for one in found.tables if one.barrier in shown),
-        tuple(one for one in found.jobs if one.barrier in shown),
+        tuple(one for one in delays.tables if one.barrier in shown),
+        tuple(one for one in delays.jobs if one.barrier in shown),
     )
 
 
@@ -138,9 +143,8 @@ def delays_of(
     layers: Sequence[Sequence[str]],
     barriers: Iterable[int],
 ) -> Delays:
-    """times: of the tables under barriers; layers: of these and others, which are left out.
-    jobs: roots are passed over. barriers: in any order, each once or more; those that nobody has
-    come to add nothing.
+    """Compute delays. times: of the tables under barriers. layers: of these and others, which are left out. jobs: roots
+    are skipped. barriers: in any order, with repeats; barriers that nobody has completed add nothing.
     """
     order = [table for layer in layers for table in sorted(layer) if table in times]
     place = {table: at for at, table in enumerate(order)}
@@ -151,17 +155,16 @@ def delays_of(
     tables: list[TableDelay] = []
     done: list[JobDelay] = []
     for barrier in sorted(set(barriers)):
-        found = [(job, _of_job(job, barrier, times)) for job in derived]
-        made = [(job, delay) for job, delay in found if delay is not None]
+        delays = [(job, _job_delay(job, barrier, times)) for job in derived]
+        made = [(job, delay) for job, delay in delays if delay is not None]
         done += [delay for _, delay in made]
-        tables += _of_tables(order, barrier, times, made)
+        tables += _table_delays(order, barrier, times, made)
     return Delays(tuple(tables), tuple(done))
 
 
-def _of_job(job: Job, barrier: int, times: Mapping[str, BarrierTimes]) -> JobDelay | None:
-    """From its first begin to its last end over all sinks; None where one of them lacks the
-    barrier. Where the changes of one source are not known, nobody knows which came last: then
-    there is no wait, and no share.
+def _job_delay(job: Job, barrier: int, times: Mapping[str, BarrierTimes]) -> JobDelay | None:
+    """Measure a job from its first begin to its last end over all sinks; None if a sink lacks the barrier. If the
+    changes of one source are unknown, so is the last source, and there is no wait and no share.
     """
     sinks = [
         times[table].commits.get((job.name, barrier)) for table in job.tables if table in times
@@ -185,7 +188,7 @@ def _of_job(job: Job, barrier: int, times: Mapping[str, BarrierTimes]) -> JobDel
     return JobDelay(barrier, job.name, last, begin, end, wait, cost, share)
 
 
-def _of_tables(
+def _table_delays(
     order: Sequence[str],
     barrier: int,
     times: Mapping[str, BarrierTimes],
@@ -193,7 +196,7 @@ def _of_tables(
 ) -> Iterable[TableDelay]:
     paths: dict[str, tuple[JobDelay, ...]] = {}
     for table in order:
-        # What it is made of comes before it, so the path of that is there.
+        # Its sources come before it in the order, so their paths exist.
         into = [delay for job, delay in made if table in job.tables]
         last = max(into, key=lambda delay: delay.end_time_millis, default=None)
         if last is None:

@@ -1,15 +1,15 @@
-"""Registers a job in the tables that it writes into: says so first, then looks whether another one is in the way.
+"""Register a job in the tables that it writes: write the registration first, then check for conflicts.
 
-Of two that are in each other's way at the same moment one sees the other at least, and both may be refused; who is
-refused leaves everything as it was. Raises ConflictError for columns and cycles that another live job is in the way of
+If two conflicting jobs register at the same moment, at least one sees the other, and both may be refused; a refused job
+leaves everything as it was. Raises ConflictError for columns and cycles that conflict with another live job
 (`column_claims`, `job_graph`) and while a revision of its tables is not done, and what reading tables raises.
 
-    p: says a      q: says a      p: looks, sees q      q: looks, sees p      both refused, both put back
-    p: says a      p: looks       q: says a             q: looks, sees p      p is in
-    p: looks       p: says a      q: looks              q: says a             the other order: both would be in
+    p: writes a    q: writes a    p: checks, sees q     q: checks, sees p     both refused, both undone
+    p: writes a    p: checks      q: writes a           q: checks, sees p     p is registered
+    p: checks      p: writes a    q: checks             q: writes a           the other order: both would be registered
 
-Who dies behind its word and before its look leaves a registration that runs out. The same order
-stands against a revision (`topology/revision.py`): it notes first, then looks at registrations.
+A job that is killed between writing and checking leaves a registration that expires. A revision
+(`topology/revision.py`) uses the same order: it writes its note first, then reads the registrations.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ def claim(
     *,
     ends_with_process: bool,
 ) -> list[WriterRegistration]:
-    """Write the registrations; what was there before is there again when the check raises. sinks: all of the job.
+    """Write the registrations, and return one for each sink; nothing renews them yet. If the check raises, the previous
+    registrations are restored.
 
-    check: looks at the other jobs and raises; it is called once all are written.
-    ends_with_process: they hold no longer than this process lives. One returned for each sink,
-    which is renewed by nobody yet.
+    sinks: all of the job. check: raises for conflicts with other jobs; it is called after all registrations are
+    written. ends_with_process: the registrations end with this process.
     """
     made = []
     with contextlib.ExitStack() as undo:
@@ -60,15 +60,15 @@ def claim(
                 table._file_io, table._paths, job, clock, ends_with_process=ends_with_process
             )
             made.append(written)
-            undo.callback(_put_back, table, before, written)
+            undo.callback(_restore, table, before, written)
         check()
         undo.pop_all()
     return made
 
 
 def check_unrevised(job: Job, sink: OpenTable) -> None:
-    """What it reads and writes would be of before a revision and of behind it. Notes are those
-    of the warehouse, so one sink says all; a table that lies in none has no revisions.
+    """Raise ConflictError during a revision of the job's tables, because the job would mix rows from before and after
+    it. Notes belong to the warehouse, so one sink suffices; a table outside of one has no revisions.
     """
     notes = notes_of(sink._file_io, sink._paths)
     note = None if notes is None else notes.unfinished()
@@ -78,11 +78,11 @@ def check_unrevised(job: Job, sink: OpenTable) -> None:
 
 @dataclass(eq=False)
 class WriterClaim:
-    """The registration of a running writer of a table, which is renewed for as long as somebody has it. What its job
-    has said of sources and other sinks stays, also where it was dropped since; without any it is a root.
+    """Registers a running writer of a table. Sources and other sinks that its job has declared stay, even if the job
+    was dropped since; without any it is a root.
 
-    Only this table is looked at: columns of others do not matter, and who adds no source closes no cycle; who has some
-    again may: check_flow.
+    It checks only this table: columns of other tables do not matter, and a writer without new sources closes no cycle.
+    check_flow: checks for cycles if a dropped job returns with its sources.
     """
 
     table: OpenTable
@@ -92,15 +92,14 @@ class WriterClaim:
     last: Job | None = None
 
     def register(self, name: str, columns: tuple[str, ...] | None, run: str) -> WriterRegistration:
-        """Of a writer's name, the columns that it writes, None for all, and its run. Renewed for
-        as long as the caller has what is returned. Raises ConflictError, and leaves what was
-        there, where another job is in the way.
+        """Register a writer by its name, its columns (None: all) and its run. The registration is renewed while the
+        caller keeps it. Raises ConflictError for a conflict with another job, and then changes nothing.
         """
         table, table_name, clock = self.table, self.table_name, self.clock
-        known = registration_of(table._file_io, table._paths, name, clock)
-        is_back = known is None and self.last is not None
+        earlier = registration_of(table._file_io, table._paths, name, clock)
+        is_back = earlier is None and self.last is not None
         declared = (
-            (self.last or Job(name, ROOT, RUNNING, (), (), run)) if known is None else known.job
+            (self.last or Job(name, ROOT, RUNNING, (), (), run)) if earlier is None else earlier.job
         )
         job = replace(declared, state=RUNNING, run=run).with_sink(JobSink(table_name, columns))
         schema = table.schema
@@ -117,22 +116,22 @@ class WriterClaim:
         return registration
 
     def renew(self, name: str, columns: tuple[str, ...] | None, run: str) -> None:
-        """Say that a run goes on, for who cannot have what `register` returned, as each of its commits may be made in
-        another process. One that ran out is looked at as a new one is. Nothing is done for one that is not registered,
-        or is another run's by now: its commit finds that out.
+        """Renew the registration of a run, for callers that cannot keep the result of `register`, because each commit
+        may happen in another process. An expired registration is checked like a new one. If the run is not registered,
+        or another run has the name, nothing happens here, and its commit is refused.
         """
         table, clock = self.table, self.clock
-        known = registration_of(table._file_io, table._paths, name, clock)
-        if known is None or known.job.run != run:
+        current = registration_of(table._file_io, table._paths, name, clock)
+        if current is None or current.job.run != run:
             return
-        if known.lease_state is not LeaseState.ACTIVE:
+        if current.lease_state is not LeaseState.ACTIVE:
             self.register(name, columns, run)
-        elif known.expires_millis - clock.now_nanos() // 1_000_000 < RUNNING_MILLIS // 2:
-            job = known.job
+        elif current.expires_millis - clock.now_nanos() // 1_000_000 < RUNNING_MILLIS // 2:
+            job = current.job
             write_registration(table._file_io, table._paths, job, clock, ends_with_process=True)
 
 
-def _put_back(table: OpenTable, before: RegisteredJob | None, written: WriterRegistration) -> None:
+def _restore(table: OpenTable, before: RegisteredJob | None, written: WriterRegistration) -> None:
     if before is None:
         written.release()
     else:

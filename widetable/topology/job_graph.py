@@ -1,10 +1,10 @@
-"""The graph of jobs and tables: which tables lie before and behind another one, and in which layer each is. Pure.
+"""The graph of jobs and tables: the tables upstream and downstream of another one, and the layer of each. Pure.
 
-    sources ─► job ─► sinks        two jobs that have a name in common are one
+    sources ─► job ─► sinks        two jobs of the same name are one
 
-    layer 0: tables that no job makes of others; layer n: of tables of layers below n, of one of n - 1 at least
+    layer 0: tables that no job makes from others; layer n: made from tables of layers below n, at least one of n - 1
 
-Source: F1, F15 and F24 of FLIP-276. Raises ConflictError for a cycle, which it spells out, also that of a job that
+Source: F1, F15 and F24 of FLIP-276. Raises ConflictError for a cycle, which it spells out, including that of a job that
 reads what it writes.
 
     clicks: - -> a      j1: a -> b      j2: a, b -> c      j3: x -> y      and a table z
@@ -14,9 +14,8 @@ reads what it writes.
     components     [a, b, c], [x, y], [z]
     back: c -> a   the cycle c -> back -> a -> j1 -> b -> j2 -> c
 
-A table is made of the sources of all jobs that write it, together. Of a cycle with the newest
-job in it the text begins at the table that this job reads, so that its first two names say what
-is wrong.
+A table is made from the sources of all jobs that write it. If the newest job is part of a cycle, the text of the cycle
+begins at the table that this job reads, so that its first two names show the problem.
 """
 
 from __future__ import annotations
@@ -27,17 +26,17 @@ from graphlib import CycleError, TopologicalSorter
 from widetable.commit.barriers.writer_registration import Job
 from widetable.errors import ConflictError
 
-# (is it a job, its name): a job may be named like a table.
+# (whether it is a job, its name): a job may have the name of a table.
 _Node = tuple[bool, str]
 
 
 class JobGraph:
-    """Of the jobs that are given. tables: besides those that jobs name. Of a name that it does
-    not have nothing is upstream or downstream.
+    """Orders the tables of some jobs. tables: additional tables, which no job names. An unknown name has no upstream
+    and no downstream tables.
     """
 
     def __init__(self, jobs: Iterable[Job], tables: Iterable[str] = ()) -> None:
-        """Raises what a graph with a cycle raises."""
+        """Make the graph. Raises ConflictError for a cycle."""
         self._made_of: dict[str, set[str]] = {name: set() for name in tables}
         self._feeds: dict[str, set[str]] = {}
         jobs = list(jobs)
@@ -51,27 +50,27 @@ class JobGraph:
         self._layers = _layers_of(self._made_of)
 
     def layers(self) -> list[list[str]]:
-        """All tables, by name within a layer."""
+        """Return all tables by layer, sorted by name within a layer."""
         return [sorted(layer) for layer in self._layers]
 
     def upstream(self, table: str) -> list[str]:
-        """The tables that it is made of, directly or not, those that are made first in front."""
+        """Return the tables from which it is made, directly or not, in the order in which they are made."""
         return self._in_order(_reached(table, self._made_of))
 
     def downstream(self, table: str) -> list[str]:
-        """The tables that are made of it, directly or not, those that are made first in front."""
+        """Return the tables that are made from it, directly or not, in the order in which they are made."""
         return self._in_order(_reached(table, self._feeds))
 
     def components(self) -> list[list[str]]:
-        """Tables that jobs connect, however far; each table is in one."""
-        found: list[list[str]] = []
+        """Return the groups of tables that jobs connect, directly or not; each table is in one group."""
+        components: list[list[str]] = []
         seen: set[str] = set()
         beside = {name: near | self._feeds.get(name, set()) for name, near in self._made_of.items()}
         for table in sorted(beside):
             if table not in seen:
-                found.append(self._in_order({table, *_reached(table, beside)}))
-                seen.update(found[-1])
-        return found
+                components.append(self._in_order({table, *_reached(table, beside)}))
+                seen.update(components[-1])
+        return components
 
     def _in_order(self, tables: Iterable[str]) -> list[str]:
         chosen = set(tables)
@@ -79,7 +78,7 @@ class JobGraph:
 
 
 def check_flow(job: Job, others: Iterable[Job]) -> None:
-    """Refuse a job that would close a cycle, with others or by itself."""
+    """Raise ConflictError for a job that would close a cycle, with others or by itself."""
     _check_acyclic([job, *(other for other in others if other.name != job.name)], job)
 
 
@@ -92,20 +91,19 @@ def _check_acyclic(jobs: Iterable[Job], newest: Job | None = None) -> None:
             before.setdefault((False, table), set()).add(node)
     try:
         TopologicalSorter(before).prepare()
-    except CycleError as found:
-        cycle: list[_Node] = found.args[1]
+    except CycleError as error:
+        cycle: list[_Node] = error.args[1]
         raise ConflictError(
             "the topology" if newest is None else f"job {newest.name!r}",
             found=f"the cycle {_spelled(cycle, newest)}",
-            expected="tables that are not made of themselves",
+            expected="tables that are not made from themselves",
             action="Take another source or sink, or drop one of these jobs if it has ended.",
-        ) from found
+        ) from error
 
 
 def _spelled(cycle: list[_Node], newest: Job | None) -> str:
-    """graphlib: each node is a direct predecessor of the next, the last is the first.
-    It begins anywhere; here it is turned, so that it begins, and ends, at the table in front of
-    the newest job.
+    """Spell out a cycle of graphlib, in which each node is a direct predecessor of the next, and the last is the first.
+    It is rotated so that it begins and ends at the table before the newest job.
     """
     around = cycle[:-1]
     job = (True, newest.name) if newest is not None else None
@@ -124,10 +122,10 @@ def _layers_of(made_of: Mapping[str, set[str]]) -> list[tuple[str, ...]]:
 
 
 def _reached(start: str, edges: Mapping[str, set[str]]) -> set[str]:
-    found: set[str] = set()
+    reached: set[str] = set()
     waiting = [start]
     while waiting:
-        new = edges.get(waiting.pop(), set()) - found
-        found |= new
+        new = edges.get(waiting.pop(), set()) - reached
+        reached |= new
         waiting += new
-    return found - {start}
+    return reached - {start}

@@ -1,4 +1,4 @@
-"""Which tables one job can read and write: those of a warehouse that come to the same barriers. Raises InvalidError."""
+"""The tables that one job can read and write: tables of a warehouse with the same barriers. Raises InvalidError."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from widetable.storage.paths import table_name
 
 
 def check_alike(job: str, tables: Mapping[str, OpenTable]) -> None:
-    """tables: all of the job, opened by these names. Branches are refused: no other job sees who writes them.
-    Intervals must be one and the same: a barrier of one table would be none of the others.
+    """Raise InvalidError for branches and for intervals that differ. tables: all tables of the job, by name.
+
+    Other jobs do not see the writers of a branch. With different intervals, a barrier of one table would not exist in
+    the others.
     """
     for name, table in tables.items():
         place = table_name(table.path)
@@ -21,6 +23,6 @@ def check_alike(job: str, tables: Mapping[str, OpenTable]) -> None:
                 f"job {job!r}",
                 found=f"{name}, a branch",
                 expected="tables of the warehouse",
-                action="Name the table, or a copy of it: the topology is that of tables.",
+                action="Name the table, or a copy of it: the topology has no branches.",
             )
     one_interval(f"job {job!r}", {n: interval_of(t.schema, t.path) for n, t in tables.items()})

@@ -1,8 +1,8 @@
-"""The service of a warehouse (`widetable meta serve`) as the engine knows it, and the one place that knows its package.
+"""The service of a warehouse (`widetable meta serve`) from the engine's side; only this module imports its package.
 
 In: URLs of instances. Out: a client that answers what `Topology`, `Catalog.session` and `Catalog.revise` answer. Raises
-UnsupportedError where the extra `meta` is not installed, InvalidError for URLs that are none; what the client raises,
-StorageError where no instance answers.
+UnsupportedError if the extra `meta` is not installed, InvalidError for invalid URLs; what the client raises, such as
+StorageError if no instance answers.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _CLIENT: Final = "widetable_meta.client"
 
 
 class MetaAnswers(Protocol):
-    """Of a warehouse: `Topology` has them at hand, a service's client asks for them.
-    The command line is written for either. Contracts are those of `Topology`; limit=None means
-    all in both.
+    """Answers questions about a warehouse. `Topology` answers by itself, and a service's client asks the service.
+
+    The command line works with either. Contracts are those of `Topology`; limit=None means all in both.
     """
 
     def jobs(self) -> list[Job]: ...
@@ -52,10 +52,10 @@ class MetaAnswers(Protocol):
 
 
 class ServiceSession(Protocol):
-    """Tables that an instance of the service holds at a barrier. leases: the names of the read leases, by table.
+    """Tables that an instance of the service keeps at a barrier, until the context manager is left.
 
-    A context manager: leaving it lets go of what the service holds. warehouse: where it lies for
-    the service, which may be another path than here. revision: that the barrier goes by.
+    leases: the names of the read leases, by table. warehouse: its path for the service, which may differ from the path
+    here. revision: the one to which the barrier belongs.
     """
 
     @property
@@ -78,12 +78,12 @@ class ServiceSession(Protocol):
     def __exit__(self, *_: object) -> None: ...
 
     def renew(self) -> None:
-        """Raises NotFoundError where it has ended, StorageError where its instance is gone."""
+        """Renew the session. Raises NotFoundError if it has ended, StorageError if its instance is gone."""
         ...
 
 
 class MetaService(MetaAnswers, Protocol):
-    """Asked by URLs."""
+    """A client of the service, which sends requests to URLs."""
 
     def session(
         self,
@@ -97,13 +97,13 @@ class MetaService(MetaAnswers, Protocol):
 
 
 class ServiceLink(SharedByThreads):
-    """To the instances at these URLs. Its client is made when it is asked for, in each process anew; picklable.
-    Sockets of a client must not be shared with a forked child, nor can they be pickled: so URLs
-    travel, and nothing else.
+    """Connects to the instances at some URLs. Each process makes its own client on first use; the link is picklable.
+
+    A client's sockets must not be shared with a forked child and cannot be pickled, so only the URLs are passed on.
     """
 
     def __init__(self, uris: Sequence[str], what: str) -> None:
-        """what: the argument, for messages."""
+        """Make the link. what: the argument, for messages."""
         self._uris = tuple(uris)
         self._what = what
         super().__init__()
@@ -115,33 +115,33 @@ class ServiceLink(SharedByThreads):
         self._client: MetaService | None = None
 
     def client(self) -> MetaService:
-        """The threads of a process have it in common."""
+        """Return the client, which the threads of a process share."""
         if self._client is None:
             self._client = service_client(self._uris, self._what)
         return self._client
 
 
 def linked(uri: Any, what: str) -> ServiceLink:
-    """uri: one URL, or several. what: the argument, for messages. Nobody is asked yet."""
+    """Make a link, without a request yet. uri: one URL, or several. what: the argument, for messages."""
     link = ServiceLink((uri,) if isinstance(uri, str) else names(uri, what), what)
     link.client()
     return link
 
 
 def service_client(uris: Sequence[str], what: str) -> MetaService:
-    """Of the instances at these URLs. what: the argument, for messages."""
+    """Return a client of the instances at these URLs. what: the argument, for messages."""
     return cast("MetaService", meta_package(_CLIENT, what).client_of(uris, what))
 
 
 def meta_package(module: str, what: str) -> ModuleType:
-    """A module of the service. what: needs it, for messages."""
+    """Import a module of the service. what: the argument that needs it, for messages."""
     try:
-        with UNFORKABLE:  # a child would wait for a module that nobody imports any more
+        with UNFORKABLE:  # a forked child would wait forever for an import that nobody finishes
             return import_module(module)
     except ModuleNotFoundError as missing:
         raise UnsupportedError(
             what,
             found=f"an installation without its packages: {missing}",
-            expected="those of the extra meta",
+            expected="the packages of the extra meta",
             action="pip install 'widetable[meta]'",
         ) from missing

@@ -1,4 +1,4 @@
-"""Which revisions a warehouse had (0046): what their notes say. Raises DamagedError for a note that cannot be read."""
+"""The revisions of a warehouse, by their notes (0046). Raises DamagedError for a note that cannot be read."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from widetable.topology.warehouse import Warehouse, tables_under_barriers
 
 @dataclass(frozen=True)
 class NotedRevision:
-    """table: that was asked for. to: the barrier that it went back to, None for the beginning. tables: all that went
-    back, those that are made first in front. is_active: it has ended, and readers go by it.
+    """Describes a revision. table: the requested one. to: the barrier to which it went back, None for the beginning.
+    tables: all that went back, in the order in which they are made. is_active: it has ended, and readers see it.
     """
 
     __module__ = "widetable"
@@ -24,7 +24,7 @@ class NotedRevision:
 
 
 def noted_revisions(warehouse: Warehouse) -> list[NotedRevision]:
-    """Ascending by number. Any table under barriers leads to the warehouse's notes."""
+    """Return the revisions, ascending by number. Any table under barriers leads to the warehouse's notes."""
     for _, table in tables_under_barriers(warehouse):
         notes = notes_of(table._file_io, table._paths)
         return [

@@ -1,10 +1,10 @@
-"""A look at all tables of a warehouse, made again where one was dropped, or its snapshots expired, meanwhile: to list
-and to look is no transaction. Raises what the last look raises.
+"""Retry reads of all tables of a warehouse if one was dropped, or its snapshots expired, meanwhile: listing and reading
+tables is no transaction. Raises what the last try raises.
 
-    look: lists a, b      somebody drops b      look: reads a, b: NotFoundError      the next look lists a alone
+    lists a, b      somebody drops b      reads a, b: NotFoundError      the next try lists a alone
 
-A NotFoundError that is the answer, of a name that is nobody's say, is asked for five times, and
-raised all the same. So it is only for looks: what changes something is not done twice.
+A NotFoundError that is the right answer, such as for an unknown name, is raised after five tries. This is only for
+reads, because a change must not be made twice.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from typing import Final, ParamSpec, TypeVar
 
 from widetable.errors import NotFoundError
 
-# In each some table would have to be dropped, or to expire, in the short time of a look.
-_LOOKS: Final = 5
+# How many tries there are; to fail all, a table would have to be dropped, or to expire, during each.
+_TRIES: Final = 5
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def looked_again(look: Callable[P, T]) -> Callable[P, T]:
-    """The same for who asks once."""
+def retrying_reads(read: Callable[P, T]) -> Callable[P, T]:
+    """Decorate a function that only reads, so that it is retried after a NotFoundError."""
 
-    @functools.wraps(look)
-    def again(*arguments: P.args, **named: P.kwargs) -> T:
-        for _ in range(_LOOKS - 1):
+    @functools.wraps(read)
+    def retried(*arguments: P.args, **named: P.kwargs) -> T:
+        for _ in range(_TRIES - 1):
             with contextlib.suppress(NotFoundError):
-                return look(*arguments, **named)
-        return look(*arguments, **named)
+                return read(*arguments, **named)
+        return read(*arguments, **named)
 
-    return again
+    return retried

@@ -1,18 +1,18 @@
-"""Which jobs there are: those whose registration is in force, and those whose writer a table still waits for.
+"""The jobs of tables: those whose registration is in force, and those for whose writer a table still waits.
 
-A job whose process has ended without leaving goes on to hold its columns and its table: it may come back. A writer
-that a table waits for without a registration is a job of unknown columns; but a widener, which the options of its table
-declare, whether it runs or not. Raises what reading snapshots raises.
+A job whose process has ended without leaving still reserves its columns and blocks its table, because it may return. If
+a table waits for a writer without a registration, this is a job of unknown columns, unless it is a widener, which the
+options of its table declare, whether it runs or not. Raises what reading snapshots raises.
 
     registration       table waits for it   the job is
     in force           yes, or no           live; alive
-    over, or void      yes                  live, with its columns: it was killed, and may come back
-    over, or void      no                   not there; the file goes with the next drop
-    none               yes                  live, of unknown columns, which contest nothing
+    over, or void      yes                  live, with its columns: it was killed, and may return
+    over, or void      no                   not a job; the next drop deletes the file
+    none               yes                  live, of unknown columns, which conflict with none
 
-*Live* jobs hold their columns and make the graph; *alive* ones are seen to renew. A job with two
-tables has a file in each, which say the same but for moments in which it is being registered;
-`merged` makes one of them again.
+*Live* jobs reserve their columns and form the graph; *alive* ones renew their registration. A job with two
+tables has a file in each, which are equal except while it is being registered;
+`merged` combines them into one job.
 """
 
 from __future__ import annotations
@@ -40,8 +40,10 @@ from widetable.schema.derived_options import WIDENER_RUN, WidenOption, widen_opt
 
 @dataclass(frozen=True)
 class JobsOfTable:
-    """state: of its barriers. notes: registrations, in force or not. wideners: that its options declare; is_maintained:
-    whether somebody has the lease of those who run them.
+    """Holds the jobs of one table.
+
+    state: of its barriers. notes: registrations, in force or not. wideners: those that its options declare.
+    is_maintained: whether somebody has the maintainers' lease, and so runs the wideners.
     """
 
     name: str
@@ -51,7 +53,7 @@ class JobsOfTable:
     is_maintained: bool = False
 
     def live(self) -> list[Job]:
-        """Each with what it is to this table: the others among its sinks are left out."""
+        """Return the live jobs, each only with its sink in this table."""
         noted = {job.name for job in (*(note.job for note in self.notes), *self.wideners)}
         registered = [
             replace(self._here(note.job), silent_millis=note.silent_millis)
@@ -66,12 +68,12 @@ class JobsOfTable:
         return [*registered, *self.wideners, *unregistered]
 
     def alive(self) -> set[str]:
-        """Jobs whose registration is in force: their process renews it; and wideners that somebody runs."""
+        """Return the jobs whose registration is in force, because their process renews it, and wideners that run."""
         wideners = {job.name for job in self.wideners if self.is_maintained}
         return wideners | {n.job.name for n in self.notes if n.lease_state is LeaseState.ACTIVE}
 
     def silent(self) -> dict[str, int]:
-        """Jobs whose registration is not in force, and for how long they have not been heard of."""
+        """Return the jobs whose registration is not in force, and for how long they have been silent, milliseconds."""
         return silent_jobs(self.notes)
 
     def _here(self, job: Job) -> Job:
@@ -80,8 +82,8 @@ class JobsOfTable:
 
 
 def jobs_of(name: str, table: OpenTable, clock: Clock) -> JobsOfTable:
-    """Of a table under barriers."""
-    # Registrations first: who leaves does so before it takes its registration away.
+    """Read the jobs of a table under barriers."""
+    # Registrations are read first, because a job that ends leaves the table before it deletes its registration.
     notes = tuple(registrations(table._file_io, table._paths, clock))
     state, options = barrier_views(table).newest(), widen_options(table.schema.options)
     wideners = tuple(_widener(name, option) for option in options)
@@ -95,23 +97,23 @@ def _widener(fact: str, option: WidenOption) -> Job:
 
 
 def merged(jobs: Iterable[Job], leads: Mapping[str, str] | None = None) -> list[Job]:
-    """One job of each name, with the sources and sinks of all. leads: the sink of a job that comes first.
+    """Return one job for each name, sorted by name, with all its sources and sinks. leads: the first sink of each job.
 
         pending, s.x -> s.a(v)      and      running, s.a -> s.b, lead s.b
         running, sources s.x, s.a, sinks s.b, s.a(v), the run of the first
 
-    By name; sinks without a lead are in the order of their names. Derived and running go before
-    root and pending.
+    Sinks other than the lead are in the order of their names. Derived and running take precedence over root and
+    pending.
     """
-    found: dict[str, Job] = {}
+    by_name: dict[str, Job] = {}
     for job in jobs:
-        known = found.get(job.name)
-        found[job.name] = job if known is None else _joined(known, job)
-    return [_lead_first(found[name], leads or {}) for name in sorted(found)]
+        other = by_name.get(job.name)
+        by_name[job.name] = job if other is None else _joined(other, job)
+    return [_lead_first(by_name[name], leads or {}) for name in sorted(by_name)]
 
 
 def leads_of(tables: Iterable[JobsOfTable]) -> dict[str, str]:
-    """Which sink each job calls its first."""
+    """Return the first sink of each job, by its registration."""
     return {
         note.job.name: note.job.sinks[0].table
         for table in tables
@@ -134,7 +136,7 @@ def _joined(one: Job, other: Job) -> Job:
 
 
 def _shorter(one: int | None, other: int | None) -> int | None:
-    """Of a job that is heard of in one of its tables nothing is silent."""
+    """Return the shorter silence; a job that is alive in one of its tables is not silent (None)."""
     return None if one is None or other is None else min(one, other)
 
 

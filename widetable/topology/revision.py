@@ -1,29 +1,29 @@
-"""Revision: tables that jobs make go back to a barrier together, to be made again from there (docs/decisions/0046).
+"""Revision: derived tables go back to a barrier together, and jobs make them again from there (docs/decisions/0046).
 
-    1  a note says which tables, and to which barrier
-    2  each table goes back in one commit; who began before is refused there from then on
-    3  the note is active: from this moment on readers see the tables gone back, before it none of them
+    1  a note names the tables and the barrier
+    2  each table goes back in one commit; jobs and writers that began before are refused there from then on
+    3  the note becomes active: from this moment on readers see all tables gone back, before it none of them
 
-Who dies in between has changed nothing that readers see; whoever asks for the same again goes on with it, and nobody
-begins another one before. It takes a table, all that is made of it, and all else that the jobs concerned write: they go
-on at one barrier. Jobs that begin meanwhile are refused by the topology: each looks for the note once it is registered,
-and what is registered is looked for once more behind the note. Source: F33 and F34 of FLIP-276, rule R20 of
-docs/consistency.md. Raises InvalidError for a table that no job makes and where rows from outside would be lost,
-ConflictError while another revision has not ended, NotFoundError for a barrier that a table does not have, and where
-jobs could not go on at it, and what commits raise.
+A call that is killed in between has changed nothing that readers see. The same call again continues the revision, and
+nobody can begin another one before. A revision takes a table, all tables that are made from it, and all others that the
+affected jobs write, so that these continue at one barrier. The topology refuses jobs that begin meanwhile: each looks
+for the note after it is registered, and the revision reads the registrations again after the note. Source: F33 and F34
+of FLIP-276, rule R20 of docs/consistency.md. Raises InvalidError for a table that no job makes, and if rows from
+outside would be lost, ConflictError while another revision has not ended, NotFoundError for a barrier that a table does
+not have, or at which jobs could not continue, and what commits raise.
 
-a is from outside; j1 makes b and c of a, j2 makes d of b, j3 makes e of a. Revised is b:
+a is from outside; j1 makes b and c from a, j2 makes d from b, j3 makes e from a. A revision of b:
 
-    b, and d, which is made of it; c, which j1 writes, too       tables b, c, d; jobs j1, j2
-    a stays, and must have the changes after T for j1 to go on; e and j3 go on undisturbed
+    b, and d, which is made from it; c, which j1 writes, too     tables b, c, d; jobs j1, j2
+    a stays, and must have the changes after T for j1 to continue; e and j3 continue undisturbed
 
-    killed behind 1    nothing went back, readers see nothing; jobs of these tables cannot begin
-    killed within 2    some tables went back: their newest rows show it, no barrier does
-    killed behind 2    the same call finds each table at the number, and makes it active
+    killed after 1     nothing went back, readers see nothing; jobs of these tables cannot begin
+    killed during 2    some tables went back: their newest rows show it, no barrier does
+    killed after 2     the same call meets each table at the number, and makes the note active
 
-Whoever goes on takes targets from the note, not from what is newest by then; only a job that was
-registered in between adds tables. What is made last goes back first: at no moment has a table rows
-of what its sources have lost.
+A call that continues takes the targets from the note, not from the newest state; only a job that was
+registered in between adds tables. The table that is made last goes back first, so that no table ever has rows
+whose sources have lost theirs.
 """
 
 from __future__ import annotations
@@ -40,7 +40,12 @@ from widetable.commit.barriers.writer_registration import DERIVED, Job
 from widetable.commit.holds.read_lease import hold
 from widetable.commit.notes.revision_notes import RevisionNote, RevisionNotes, notes_of, unfinished
 from widetable.errors import ConflictError, InvalidError, NotFoundError
-from widetable.operations.barriers.revision import barrier_to_go_to, came_to, go_back, lost_commits
+from widetable.operations.barriers.revision import (
+    go_back,
+    jobs_at,
+    lost_commits,
+    restorable_barrier,
+)
 from widetable.operations.handle.barrier_scan import (
     barrier_changes,
     barrier_views,
@@ -56,8 +61,8 @@ from widetable.topology.warehouse import Warehouse, tables_under_barriers
 
 @dataclass(frozen=True)
 class RevisedTable:
-    """barrier: up to which it was complete, None for none. to: which it goes back to, None where it is cleared.
-    commits, records: of later barriers, which go; as far as they are kept.
+    """Describes a table of a revision. barrier: up to it the table was complete, None for none. to: the target, None if
+    the table is cleared. commits, records: those of later barriers, which are lost, if their snapshots are kept.
     """
 
     __module__ = "widetable"
@@ -71,8 +76,8 @@ class RevisedTable:
 
 @dataclass(frozen=True)
 class RevisionResult:
-    """number: of the revision; None for a dry run. tables: those that are made first in front. jobs: which start with a
-    new checkpoint. to: None for from the beginning.
+    """Reports a revision. number: None for a dry run. to: None for the beginning. tables: in the order in which they
+    are made. jobs: those that must start with a new checkpoint.
     """
 
     __module__ = "widetable"
@@ -84,12 +89,12 @@ class RevisionResult:
     jobs: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """As values of JSON."""
+        """Return the result as values of JSON."""
         return asdict(self)
 
 
 class _Scope(NamedTuple):
-    """tables: those that are made first in front."""
+    """Names the tables of a revision, in the order in which they are made, and its jobs."""
 
     tables: Sequence[str]
     jobs: Sequence[Job]
@@ -98,83 +103,85 @@ class _Scope(NamedTuple):
 def revise(
     warehouse: Warehouse, table: str, to: int | None, *, dry_run: bool = False
 ) -> RevisionResult:
-    """`Catalog.revise`."""
+    """Take a table and its dependents back to a barrier, as `Catalog.revise` describes."""
     name, is_dry = text(table, "table"), flag(dry_run, "dry_run")
     barrier = 0 if to is None else whole_number(to, "to", least=1)
-    asked = warehouse.table(name)
-    interval = interval_of(asked.schema, asked.path)
+    revised = warehouse.table(name)
+    interval = interval_of(revised.schema, revised.path)
     if barrier:
         check_barrier(barrier, interval)
     opened = dict(tables_under_barriers(warehouse))
     newest = max(map(newest_revision, opened.values()), default=0)  # before the notes are read
-    notes = notes_of(asked._file_io, asked._paths)
+    notes = notes_of(revised._file_io, revised._paths)
     assert notes is not None, "a catalog's table lies in its warehouse"
     last, noted = notes.last()
     if noted is not None and (noted.table, noted.barrier) != (name, barrier):
         raise unfinished(noted)
     scope = _scope(name, Topology(warehouse).jobs(), noted.tables if noted else ())
-    way = _Undoing(notes, opened, barrier, last - 1 if noted else notes.active())
+    revision = _Revision(notes, opened, barrier, last - 1 if noted else notes.active())
     if noted is None:
         _check_made(name, scope)
-    targets = way.targets(scope, noted)
-    found = way.described(targets)
+    targets = revision.targets(scope, noted)
+    described = revision.described(targets)
     jobs = tuple(job.name for job in scope.jobs)
     if is_dry:
-        return RevisionResult(None, name, to, found, jobs)
+        return RevisionResult(None, name, to, described, jobs)
     note = noted or RevisionNote(max(last, newest) + 1, name, barrier, targets)
     with contextlib.ExitStack() as leases:
-        way.hold(note, scope, leases)
+        revision.hold(note, scope, leases)
         if not notes.publish(note):
             raise ConflictError(
                 f"revision {note.number}",
-                found="another one that was first",
-                expected="one after the other",
-                action="Look what it does, and try again.",
+                found="another revision that was faster",
+                expected="one revision at a time",
+                action="Look at what it does (Topology.revisions), and try again.",
             )
-        way.go(note, Topology(warehouse).jobs())
-    return RevisionResult(note.number, name, to, found, jobs)
+        revision.carry_out(note, Topology(warehouse).jobs())
+    return RevisionResult(note.number, name, to, described, jobs)
 
 
 @dataclass(frozen=True)
-class _Undoing:
-    """opened: the tables under barriers. barrier: 0 for from the beginning. before: the revision that counts as yet."""
+class _Revision:
+    """Carries out one revision. opened: the tables under barriers. barrier: 0 for the beginning. before: the revision
+    that is active until then.
+    """
 
     notes: RevisionNotes
     opened: Mapping[str, OpenTable]
     barrier: int
     before: int
 
-    # What is known here of the tables is of the revision before (`before`), also while some have
-    # gone back already: so each step gives the same whenever it is made.
+    # All reads of tables here are in the revision `before`, even if some tables have gone back already. So each step
+    # gives the same result whenever it is made.
     def targets(self, scope: _Scope, noted: RevisionNote | None) -> dict[str, int]:
-        """Table to the barrier that it goes back to, 0 where it had nothing then; what is noted stays."""
-        known = noted.tables if noted else {}
-        found = {}
+        """Return the target barrier of each table, 0 if it had no rows then; noted targets stay."""
+        noted_targets = noted.tables if noted else {}
+        targets = {}
         for name in scope.tables:
-            if name in known or name not in self.opened:
-                found[name] = known.get(name, 0) if name in self.opened else 0
+            if name in noted_targets or name not in self.opened:
+                targets[name] = noted_targets.get(name, 0) if name in self.opened else 0
                 continue
             try:
-                found[name] = barrier_to_go_to(self.opened[name], self.barrier, self.before)
+                targets[name] = restorable_barrier(self.opened[name], self.barrier, self.before)
             except NotFoundError as error:
-                raise self._not_there(error) from error
+                raise self._unreachable(error) from error
         if noted is None:
-            self._check_sources(scope, found)
-        return found
+            self._check_sources(scope, targets)
+        return targets
 
     def described(self, targets: Mapping[str, int]) -> tuple[RevisedTable, ...]:
-        """What each table was, and what it loses."""
-        found = []
+        """Describe each table before the revision, and what it loses."""
+        described = []
         for name, barrier in targets.items():
             if name in self.opened:
                 table = self.opened[name]
                 frontier = barrier_views(table, self.before).newest().frontier
                 lost = lost_commits(table, barrier, self.before)
-                found.append(RevisedTable(name, frontier or None, barrier or None, *lost))
-        return tuple(found)
+                described.append(RevisedTable(name, frontier or None, barrier or None, *lost))
+        return tuple(described)
 
     def hold(self, note: RevisionNote, scope: _Scope, leases: contextlib.ExitStack) -> None:
-        """What comes back, and what jobs begin with then, stays until it has ended."""
+        """Take leases on the files to restore, and on those with which jobs begin then, until the revision ends."""
         for name, barrier in note.tables.items():
             table = self.opened.get(name)
             if table is not None and barrier and newest_revision(table) < note.number:
@@ -183,70 +190,68 @@ class _Undoing:
                 first_id = first_kept_for(changes, views, barrier)
                 lease = hold(table._file_io, table._paths, first_id)
                 leases.callback(lease.release)
-        for _, table, first_id in self._begins(note.tables, scope, self.before):
+        for _, table, first_id in self._restarts(note.tables, scope, self.before):
             lease = hold(table._file_io, table._paths, first_id)
             leases.callback(lease.release)
 
-    def go(self, note: RevisionNote, jobs: Sequence[Job]) -> None:
-        """From the note to its end. What is made last goes back first. jobs: by now.
+    def carry_out(self, note: RevisionNote, jobs: Sequence[Job]) -> None:
+        """Carry out a noted revision. The table that is made last goes back first. jobs: the current ones.
 
-        Consumers and the common floor come before the revision is active: from that moment on
-        jobs begin at the barrier, and expiry goes by what these say.
+        Consumers and the common floor are written before the revision is active, because from that moment on jobs begin
+        at the barrier, and expiry follows them.
         """
         scope = _scope(note.table, jobs, note.tables)
         targets = self.targets(scope, note)
         for name, barrier in reversed(targets.items()):
             if name in self.opened:
                 go_back(self.opened[name], note.number, barrier, self.before)
-        for job, table, first_id in self._begins(targets, scope, note.number):
+        for job, table, first_id in self._restarts(targets, scope, note.number):
             if table._consumers.next_snapshot(job) is not None:
                 table._consumers.record(job, first_id)
         components = JobGraph(jobs, self.opened).components()
         keep_common_barriers(self.opened, components, note.number)
         self.notes.activate(note.number, targets)
 
-    def _begins(
+    def _restarts(
         self, targets: Mapping[str, int], scope: _Scope, revision: int
     ) -> Iterable[tuple[str, OpenTable, int]]:
-        """(job, source, first snapshot needed) of the jobs that go on at the barrier; of sources that are at it."""
-        for job in self._going_on(scope, targets):
+        """Yield (job, source, first snapshot needed) of jobs that continue at the barrier, for sources at it."""
+        for job in self._continuing(scope, targets):
             for source in job.sources:
                 table = self.opened.get(source)
                 if table is not None and (source not in targets or revision > self.before):
                     changes = barrier_changes(table, revision)
                     yield job.name, table, changes.first_needed(self.barrier)
 
-    def _going_on(self, scope: _Scope, targets: Mapping[str, int]) -> Iterable[Job]:
-        """Jobs that had come to the barrier."""
+    def _continuing(self, scope: _Scope, targets: Mapping[str, int]) -> Iterable[Job]:
+        """Yield the jobs that had reached the barrier, which continue there."""
         for job in scope.jobs:
             barrier, lead = targets.get(job.tables[0]), self.opened.get(job.tables[0])
-            if barrier and lead and job.name in came_to(lead, barrier, self.before):
+            if barrier and lead and job.name in jobs_at(lead, barrier, self.before):
                 yield job
 
     def _check_sources(self, scope: _Scope, targets: Mapping[str, int]) -> None:
-        """Refuse where jobs could not go on at the barrier."""
-        for job in self._going_on(scope, targets):
+        """Raise NotFoundError if jobs could not continue at the barrier."""
+        for job in self._continuing(scope, targets):
             for source in job.sources:
                 if source not in targets and source in self.opened:
                     try:
                         barrier_changes(self.opened[source], self.before).check_start(self.barrier)
                     except NotFoundError as error:
-                        raise self._not_there(error) from error
+                        raise self._unreachable(error) from error
 
-    def _not_there(self, error: NotFoundError) -> NotFoundError:
+    def _unreachable(self, error: NotFoundError) -> NotFoundError:
         return NotFoundError(
             error.subject,
             found=error.found,
             expected=error.expected,
-            action=f"Go back to a barrier that all tables have, other than {self.barrier}, or with to=None to the "
-            "beginning.",
+            action=f"Choose a barrier that all tables have, other than {self.barrier}, or to=None for the beginning.",
         )
 
 
 def _scope(table: str, jobs: Sequence[Job], noted: Iterable[str]) -> _Scope:
-    """What goes back with a table: all that is made of what goes back, and all else that these jobs write.
-    noted: tables that a note has said, which go back whatever the jobs are by now. Goes round
-    until nothing is added.
+    """Return what goes back with a table: all tables that are made from those that go back, and all others that these
+    jobs write. noted: tables of a note, which go back whatever the current jobs are.
     """
     tables, before = {table, *noted}, 0
     while len(tables) != before:
@@ -265,14 +270,14 @@ def _check_made(table: str, scope: _Scope) -> None:
         writers = ", ".join(job.name for job in roots if table in job.tables)
         raise InvalidError(
             table,
-            found=f"a table that no job makes of others; it is written by {writers or 'nobody'}",
-            expected="one that is made of others, which can be made again",
-            action="Revise what is made of it; rows from outside are put right by who writes them.",
+            found=f"a table that no job makes from others; it is written by {writers or 'nobody'}",
+            expected="a table that a job makes from others, and can make again",
+            action="Revise the tables that are made from it; rows from outside must be corrected by their writers.",
         )
     if roots:
         raise InvalidError(
             f"revision of {table}",
             found=f"{roots[0].name}, whose rows from outside in {roots[0].tables[0]} would be lost",
-            expected="tables that jobs make of others alone",
-            action="Let it leave, if its rows after the barrier may go; it writes them again when it is back.",
+            expected="tables that jobs make from others only",
+            action="Let it leave, if its rows after the barrier may be lost; it can write them again when it returns.",
         )

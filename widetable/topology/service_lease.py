@@ -1,18 +1,17 @@
-"""Which of the services of a warehouse leads: the one that has the lease (docs/decisions/0045).
+"""The lease of the leading service of a warehouse (docs/decisions/0045).
 
 On disk, `__meta.db/service/widetable-meta-lease`, in the form of the lease on compacting a table (`lease`):
 
     owner = URL of the service "#" a uuid of its life
 
-It runs for ten seconds and is renewed by itself (`lease_renewal`); that of a process of this machine that has ended is
-free at once. Safety never depends on it: what a leader does are exclusive files and commits, and two that lead for a
+It lasts ten seconds and is renewed automatically (`lease_renewal`); the lease of an ended process of this machine is
+free at once. Safety never depends on it: a leader only makes exclusive files and commits, and two that lead for a
 moment write the same. Raises StorageError.
 
-    a leads, and is killed       on a's host: free at the next look; elsewhere after ten seconds at most
-    a leads, and stands still    the lease runs out, b takes it; a renews: it is b's by now, a follows
+    a leads, and is killed       on a's host: free at the next read; elsewhere after ten seconds at most
+    a leads, and is paused       the lease expires, b takes it; a tries to renew, sees b, and follows
 
-The uuid tells two lives of one URL apart: a service that was started again does not take its own
-old lease for its own.
+The uuid tells two processes of one URL apart, so that a restarted service does not take its earlier lease for its own.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ from widetable.commit.notes.lease_renewal import LEASE_RENEWAL
 from widetable.storage.file_io import FileIO
 from widetable.storage.paths import META_DATABASE, TablePaths, database_dir, leading_lease
 
-# The longest time without a leader, but for looks; renewed six times in it.
+# The longest time without a leader, apart from reads; the lease is renewed six times in it.
 LEASE_MILLIS: Final = 10_000
 
 
 class ServiceLease:
-    """One life of one service; several threads may use it. url: under which the others reach it. clock: None for the
-    system's.
+    """The lease of one process of a service; several threads may use it. url: under which other instances reach it.
+    clock: None for the system's.
     """
 
     def __init__(
@@ -48,20 +47,19 @@ class ServiceLease:
         self._lease: Lease | None = None
 
     def look(self) -> tuple[str | None, bool]:
-        """(URL of who leads, None where nobody does; whether it is this one), after it has taken what was free.
+        """Take the lease if it is free, and return (URL of the leader, None without one; whether it is this process).
 
-        One read of a small file where somebody leads. By the owner that is read back it is
-        decided who leads, not by having taken it: on a disk two that take over at once may both
-        believe to have it (`lease`).
+        If somebody leads, this reads one small file. The owner that is read back decides who leads, not the success of
+        taking it: on a disk, two that take it at once may both believe to have it (`lease`).
         """
         with self._lock:
             owner = self._holder()
             if owner is None and self._take():
-                owner = self._holder()  # of two that took it at once the later one has it
+                owner = self._holder()  # if two took it at once, the later one has it
             return (owner.rpartition("#")[0] if owner else None), owner == self._owner
 
     def release(self) -> None:
-        """Give it back, if it is ours."""
+        """Release the lease if this process has it."""
         with self._lock:
             if self._lease is not None:
                 LEASE_RENEWAL.stop(self._lease)
@@ -69,8 +67,8 @@ class ServiceLease:
                 self._lease = None
 
     def _holder(self) -> str | None:
-        found = holder(self._file_io, self._paths, self._clock, self._path)
-        return None if found is None else found[0]
+        current = holder(self._file_io, self._paths, self._clock, self._path)
+        return None if current is None else current[0]
 
     def _take(self) -> bool:
         lease = try_lease(

@@ -1,12 +1,12 @@
-"""Sessions whose barrier a service of the warehouse has chosen; the tables are read by this process.
+"""Sessions whose barrier a service of the warehouse chooses; this process reads the tables.
 
-    the service     chooses a barrier, and holds each table at it by a read lease of its own
-    this process    finds these leases among the files of its tables, so both look at the same warehouse;
-                    takes leases of its own; then the service lets go
+    the service     chooses a barrier, and keeps each table at it by its own read lease
+    this process    finds these leases among the files of its tables, so both use the same warehouse;
+                    takes its own leases; then the service releases its leases
 
-What is open here does not need the service any more. Where an instance goes in between, another one is asked. What
-sessions of a catalog show never goes back, whichever instance answers, but by a revision. Raises InvalidError for a
-service of another warehouse, NotFoundError for a barrier that is older than what was read before, what the service
+An open session no longer needs the service. If an instance ends in between, another one is asked. The barriers that
+sessions of a catalog show never go back, whichever instance answers, except by a revision. Raises InvalidError for a
+service of another warehouse, NotFoundError for a barrier that is older than one read before, what the service
 raises, and what opening a session raises.
 
     service                            this process                      what keeps the rows
@@ -16,9 +16,9 @@ raises, and what opening a session raises.
                                        leases of its own at T            both
                                        closes the service's session      its own
 
-There is no moment without a lease, so an expiry in between takes nothing. Where the service dies
-before the third step its leases may go, and the rows: NotFoundError here, and if its session has
-ended indeed, another instance is asked.
+There is no moment without a lease, so an expiry in between removes nothing. If the service dies before the third step,
+its leases may be removed, and then the rows. That is a NotFoundError here; if the service's session has really ended,
+another instance is asked.
 """
 
 from __future__ import annotations
@@ -35,15 +35,16 @@ from widetable.storage.file_io import FileIO
 from widetable.storage.paths import TablePaths, branch_root
 from widetable.topology.meta_service import MetaService, ServiceSession
 
-# How many instances may end in the middle of it, one after the other.
+# How many instances may end during one request, one after the other.
 _TRIES: Final = 5
 
 
 @dataclass(frozen=True)
 class AskedSessions:
-    """Of the warehouse at `root`. opened: its tables by name. shown: by the sessions before.
-    That is looked at here, and noted by who opens the session. It holds nothing
-    between calls.
+    """Opens sessions of the warehouse at `root`. It has no state between calls.
+
+    opened: opens its tables by name. shown: the barriers of earlier sessions; this class reads them, and the caller
+    notes the new ones.
     """
 
     service: MetaService
@@ -53,9 +54,10 @@ class AskedSessions:
     shown: ShownBarriers
 
     def open(self, tables: Sequence[str] | None, consistency: str, as_of: int | None) -> Session:
-        """tables: None for all that are under barriers. consistency: one that has barriers.
-        as_of: a barrier, which may be older than what was read before; None: the newest. The
-        session is the caller's, who closes it.
+        """Open a session, which the caller closes.
+
+        tables: None for all that are under barriers. consistency: one with barriers. as_of: a barrier, which may be
+        older than one read before; None: the newest.
         """
         for tries_left in reversed(range(_TRIES)):
             with self.service.session(tables, consistency=consistency, as_of=as_of) as told:
@@ -76,19 +78,19 @@ class AskedSessions:
         return Session(opened, consistency, told.barrier, shown, told.revision)
 
     def _check_warehouse(self, told: ServiceSession) -> None:
-        """Paths of the two hosts say nothing, and a copy of a warehouse has the same snapshots:
-        the names of leases are new each time. One that is not found may also be one that has
-        ended in between, which renewing tells.
+        """Raise InvalidError if the service has another warehouse. Paths may differ between hosts, and a copy of a
+        warehouse has the same snapshots, but each lease has a new name. A lease may also be missing because the
+        session has ended; renewing shows that.
         """
         for name, lease in told.leases.items():
             paths = TablePaths(branch_root(self.root, name, "table name"))
             if lease is None or not self.file_io.exists(paths.read_lease(lease)):
-                told.renew()  # raises where it has ended, and its leases with it
+                told.renew()  # raises if the session has ended, and its leases with it
                 raise InvalidError(
                     "uri",
                     found=f"a service of another warehouse, which lies at {told.warehouse}",
-                    expected=f"one of {self.root}: its session holds {name} there",
-                    action="Give the URLs of that warehouse's instances, or the warehouse that these serve.",
+                    expected=f"a service of {self.root}, whose session has a lease on {name} there",
+                    action="Pass the URLs of that warehouse's instances, or the warehouse that these serve.",
                 )
 
 
@@ -101,12 +103,12 @@ def _has_ended(told: ServiceSession) -> bool:
 
 
 def _check_not_older(told: ServiceSession, before: ShownBarrier) -> None:
-    """The revision of a warehouse only grows."""
+    """Raise NotFoundError for a barrier before one of an earlier session, unless a revision came between them."""
     barrier = told.barrier or 0
     if barrier < before.barrier and told.revision == before.revision:
         raise NotFoundError(
             f"a barrier of {', '.join(told.leases)}",
             found=f"{barrier}, which the service says is the newest",
             expected=f"{before.barrier}, which was read before, or a later one",
-            action="Ask again; where tables of these names are others than before, make a new catalog.",
+            action="Try again; if the tables were replaced by others of these names, make a new catalog.",
         )

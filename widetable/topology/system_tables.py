@@ -4,8 +4,8 @@
     __META_ETL_SINK       table_name STRING, job_id STRING             key both            what each job writes
     __META_TABLE_VERSION  table_name STRING, version INT,              key table_name      tables under barriers
                           table_type STRING: Root or Intermediate
-    __META_JOB            job_id STRING, kind, state STRING,           key job_id          all jobs; null: in one of its
-                          barrier BIGINT: in all of its tables                             tables it has come to none
+    __META_JOB            job_id STRING, kind, state STRING,           key job_id          all jobs; null: it has no
+                          barrier BIGINT: in all of its tables                             barrier in one of its tables
     __META_BARRIER        `BarrierRow`                                 key the first three barriers of each table
     __META_JOB_BARRIER    `JobBarrierRow`                              key the first four  those that jobs completed
     __META_REVISION       revision INT, table_name STRING,             key the first two   null: it was cleared
@@ -13,19 +13,18 @@
     __META_SETTING        table_name, setting, value STRING            key the first two   options of barriers, with
                                                                                            those that have defaults
 
-They repeat what registrations, snapshots and notes say, so they may be dropped at any time and are made anew; but for
-barriers that tables have let go of, which are said nowhere else (0047). One is changed in one commit, by what differs,
-so that readers of its changes see just that; one that is as it should be gets none.
+They repeat registrations, snapshots and notes, so they may be dropped at any time and are made again; except for
+barriers whose snapshots have expired, which are stored nowhere else (0047). Each table is changed in one commit that
+writes only the differences, so that readers of its changes see just these; without differences there is no commit.
 They are not under barriers. Source: F20 to F22 of FLIP-276; a table has several sinks, so the key of these is longer.
-Raises InvalidError where a table of that name has other columns, and what reading and writing tables raises.
+Raises InvalidError if a table of that name has other columns, and what reading and writing tables raises.
 
-    there             (j1, a)  (j2, a)
-    as it should be   (j1, a)           (j3, b)
-    one commit        -D (j2, a), +I (j3, b)
+    stored         (j1, a)  (j2, a)
+    required       (j1, a)           (j3, b)
+    one commit     -D (j2, a), +I (j3, b)
 
-A row whose value changed is a +I alone, as its key stays. Two that do this at once both write
-what they have read, so the later one wins row by row, and the next call puts right what is not;
-each table is right by itself, not all of one moment.
+A row whose value changed is only a +I, because its key stays. If two calls run at once, the later one wins row by row,
+and the next call corrects the rest. Each table is consistent by itself; they need not show the same moment.
 """
 
 from __future__ import annotations
@@ -52,8 +51,8 @@ from widetable.topology.barrier_history import (
     barrier_rows,
     job_barrier_rows,
     reach_of,
-    with_barriers_let_go,
-    with_job_barriers_let_go,
+    with_expired_barriers,
+    with_expired_job_barriers,
 )
 from widetable.topology.barrier_times import KeptBarriers
 from widetable.topology.registered_jobs import JobsOfTable, leads_of, merged
@@ -75,14 +74,14 @@ _Row = tuple[str | int | None, ...]
 
 
 class _Form(NamedTuple):
-    """columns: name to type in SQL, those of the key first. key: their names."""
+    """Holds the form of a table. columns: name to type in SQL, those of the key first. key: their names."""
 
     columns: Mapping[str, str]
     key: Sequence[str]
 
 
 def _form(columns: str, key: int) -> _Form:
-    """columns: as SQL writes them; so many of them are the key."""
+    """Parse a form. columns: as in SQL; key: how many of them are the key."""
     types = dict(column.split(" ") for column in columns.split(", "))
     return _Form(types, tuple(types)[:key])
 
@@ -106,7 +105,7 @@ _FORMS: Final = {
     REVISIONS: _form("revision INT, table_name STRING, barrier BIGINT, state STRING", key=2),
     SETTINGS: _form("table_name STRING, setting STRING, value STRING", key=2),
 }
-# Of a kind of option: its value as one writes it.
+# How the value of an option is written, by the kind of the option.
 _TEXTS: Final[Mapping[str, Callable[[Any], str]]] = {
     "duration": lambda millis: f"{millis} ms",
     "integer": str,
@@ -115,7 +114,7 @@ _TEXTS: Final[Mapping[str, Callable[[Any], str]]] = {
 
 
 class SystemTables:
-    """Of one warehouse: what they say, and the tables."""
+    """Holds the rows of the system tables of one warehouse, and writes them."""
 
     def __init__(
         self,
@@ -125,7 +124,9 @@ class SystemTables:
         revisions: Iterable[tuple[RevisionNote, bool]],
         options: Mapping[str, TableOptions],
     ) -> None:
-        """tables, kept, options: all tables under barriers. revisions: and whether each is active."""
+        """Compute the rows. tables, kept, options: of all tables under barriers. revisions: each with whether it is
+        active.
+        """
         self._kept = kept
         live = merged((job for table in tables for job in table.live()), leads_of(tables))
         running = [job for job in live if job.state == RUNNING]
@@ -134,21 +135,21 @@ class SystemTables:
             SOURCES: {(job.name, table) for job in running for table in job.sources},
             SINKS: {(table, job.name) for job in running for table in job.tables},
             VERSIONS: {(one.table, one.version, one.table_type) for one in progress},
-            JOBS: {(job.name, job.kind, job.state, _came_to(job, states)) for job in live},
+            JOBS: {(job.name, job.kind, job.state, _barrier_of(job, states)) for job in live},
             REVISIONS: {
                 (note.number, table, barrier or None, ACTIVE if is_active else NOTED)
                 for note, is_active in revisions
                 for table, barrier in note.tables.items()
             },
             SETTINGS: {
-                (table, option.key, _TEXTS[option.kind](given.get(option)))
-                for table, given in options.items()
+                (table, option.key, _TEXTS[option.kind](values.get(option)))
+                for table, values in options.items()
                 for option in BARRIER_OPTIONS
             },
         }
 
     def bring_up_to_date(self, warehouse: Warehouse) -> dict[str, int]:
-        """Make the tables that are not there, and give each its rows. Table to how many it has then."""
+        """Make missing tables, and write the rows of each. Return how many rows each table has then."""
         counts = {}
         for name, form in _FORMS.items():
             table = warehouse.create_table(
@@ -159,41 +160,41 @@ class SystemTables:
                 if_not_exists=True,
             )
             _check_form(table, form)
-            there = {tuple(row.values()) for row in scan(table).to_arrow().to_pylist()}
-            rows = self._rows_of(name, there)
-            _bring(table, form, there, rows)
+            stored = {tuple(row.values()) for row in scan(table).to_arrow().to_pylist()}
+            rows = self._rows_of(name, stored)
+            _write_differences(table, form, stored, rows)
             counts[name] = len(rows)
         return counts
 
-    def _rows_of(self, name: str, there: Iterable[_Row]) -> Set[_Row]:
-        """there: what the table says now."""
+    def _rows_of(self, name: str, stored: Iterable[_Row]) -> Set[_Row]:
+        """Return the rows that a table should have. stored: its current rows."""
         reach = reach_of(self._kept)
         if name == BARRIERS:
-            known = map(BarrierRow._make, there)
-            return with_barriers_let_go(barrier_rows(self._kept), known, reach)
+            barriers = map(BarrierRow._make, stored)
+            return with_expired_barriers(barrier_rows(self._kept), barriers, reach)
         if name == JOB_BARRIERS:
-            done = map(JobBarrierRow._make, there)
-            return with_job_barriers_let_go(job_barrier_rows(self._kept), done, reach)
+            completed = map(JobBarrierRow._make, stored)
+            return with_expired_job_barriers(job_barrier_rows(self._kept), completed, reach)
         return self._rows[name]
 
 
-def _came_to(job: Job, states: Mapping[str, BarrierState]) -> int | None:
-    """The barrier that it has completed in all of its tables. None where one of them has none of
-    it. A table that is under no barriers any more does not count.
+def _barrier_of(job: Job, states: Mapping[str, BarrierState]) -> int | None:
+    """Return the barrier that the job has completed in all of its tables; None if it has none in one of them. A table
+    that is no longer under barriers does not count.
     """
     members = [states[table].members.get(job.name) for table in job.tables if table in states]
     return min((0 if one is None else one.frontier for one in members), default=0) or None
 
 
-def _bring(table: OpenTable, form: _Form, there: Set[_Row], rows: Set[_Row]) -> None:
-    """By one commit, or none."""
+def _write_differences(table: OpenTable, form: _Form, stored: Set[_Row], rows: Set[_Row]) -> None:
+    """Write the differences between stored and required rows in one commit, or none."""
 
     def key_of(row: _Row) -> _Row:
         return row[: len(form.key)]
 
     staying = set(map(key_of, rows))
-    gone = [row for row in there if key_of(row) not in staying]
-    changed = [(*row, "+I") for row in sorted(rows - there, key=key_of)]
+    gone = [row for row in stored if key_of(row) not in staying]
+    changed = [(*row, "+I") for row in sorted(rows - stored, key=key_of)]
     changed += [(*row, "-D") for row in sorted(gone, key=key_of)]
     if changed:
         columns = list(zip(*changed, strict=True))
@@ -203,11 +204,11 @@ def _bring(table: OpenTable, form: _Form, there: Set[_Row], rows: Set[_Row]) -> 
 
 
 def _check_form(table: OpenTable, form: _Form) -> None:
-    found = (table.schema.names, tuple(table.schema.primary_keys))
-    if found != (tuple(form.columns), tuple(form.key)):
+    columns, key = table.schema.names, tuple(table.schema.primary_keys)
+    if (columns, key) != (tuple(form.columns), tuple(form.key)):
         raise InvalidError(
             table.path,
-            found=f"the columns {', '.join(found[0])}, key {', '.join(found[1])}",
+            found=f"the columns {', '.join(columns)}, key {', '.join(key)}",
             expected=f"the columns {', '.join(form.columns)}, key {', '.join(form.key)}",
-            action="Drop the table, or give it another name: it is made anew.",
+            action="Drop or rename the table: the next call makes it again.",
         )

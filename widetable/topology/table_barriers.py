@@ -1,7 +1,7 @@
-"""The barriers of a table: which snapshots they are, and who is missing in those that are not complete.
+"""The barriers of a table with their snapshots, and the missing writers of those that are not complete.
 
-    complete        those up to which the table was complete at some time, by the snapshots that are kept; such a one
-                    that a derived job passed over is not exact, and not read
+    complete        those up to which the table was complete at some time, by the kept snapshots; one that a derived job
+                    skipped is not exact, and cannot be read
     not complete    the next one, and those that some writer has completed
 
 Source: rules R11, R13 and R14 of docs/consistency.md. Raises what reading snapshots and lists raises.
@@ -9,9 +9,8 @@ Source: rules R11, R13 and R14 of docs/consistency.md. Raises what reading snaps
     wa has completed 20, wb 10, interval 10      10: complete      20: waits for wb
     a has completed 20, b 40                     20: complete      30: waits for a      40: waits for a
 
-Barriers between those that the table was complete up to at some snapshot are not listed: where
-one commit takes it from 10 to 40, no snapshot tells 20 and 30 apart from 40, though
-`scan(barrier=20)` reads 20.
+Barriers between the frontiers of two snapshots are not listed: if one commit takes the table from 10 to 40, no snapshot
+distinguishes 20 and 30 from 40, although `scan(barrier=20)` reads 20.
 """
 
 from __future__ import annotations
@@ -32,12 +31,13 @@ from widetable.schema import options as opt
 
 @dataclass(frozen=True)
 class TableBarrier:
-    """is_exact: complete, and no job passed over it; only then it is read, and numbers are there. base_id: the snapshot
-    that reads of it begin with; None where that is the empty table.
-    extra_files: of later commits, that belong to it. hidden_files: of the base, that belong to later ones; where the
-    snapshot before these has expired. snapshot_id: the base, where it has just these rows.
-    changelog_snapshot_id: by which its changes are there; None where they are not made yet, or do not stop at it.
-    missing: writers that it waits for.
+    """Describes one barrier of a table.
+
+    is_exact: it is complete, and no job skipped it; only then can it be read, and the numbers are set. base_id: the
+    snapshot with which reads of it begin; None for the empty table. extra_files: files of later commits that belong to
+    it. hidden_files: files of the base that belong to later barriers, if the snapshot before these has expired.
+    snapshot_id: the base, if it has exactly these rows. changelog_snapshot_id: the snapshot that has its changes; None
+    if they are not made yet, or do not stop at it. missing: the writers for which it waits.
     """
 
     __module__ = "widetable"
@@ -54,26 +54,27 @@ class TableBarrier:
 
 
 def table_barriers(table: OpenTable, limit: int | None) -> list[TableBarrier]:
-    """Ascending. limit: so many at most of those that are complete, the newest; None for all.
-    Those that are not complete come on top of it. Each exact one costs the lists of the later
-    commits that belong to it.
+    """Return the barriers, ascending. limit: the most complete ones, the newest; None for all.
+
+    Incomplete barriers are added to these. Each exact one costs the manifest lists of the later commits that belong to
+    it.
     """
     views, changes = barrier_views(table), barrier_changes(table)
     by_compaction = table.schema.typed_options.get(opt.CHANGELOG_PRODUCER) == BY_COMPACTION
-    found = []
-    with contextlib.suppress(NotFoundError):  # that one has expired, and so have all before it
+    newest_first = []
+    with contextlib.suppress(NotFoundError):  # this barrier has expired, and so have all before it
         for barrier in islice(_frontiers(views), limit):
             if views.exact.at_most(barrier) < barrier:
-                found.append(_unread(barrier, (), is_complete=True))
+                newest_first.append(_unread(barrier, (), is_complete=True))
                 continue
             view = _view(views, barrier)
             changed_id = _position(changes, barrier) if by_compaction else view.end.id
-            found.append(_exact(barrier, view, changed_id))
-    return [*reversed(found), *_incomplete(views.newest())]
+            newest_first.append(_exact(barrier, view, changed_id))
+    return [*reversed(newest_first), *_incomplete(views.newest())]
 
 
 def _frontiers(views: BarrierViews) -> Iterator[int]:
-    """The newest first."""
+    """Yield the frontiers of the snapshots, the newest first."""
     before = None
     for id in reversed(views.ids):
         frontier = views.state(id).frontier
@@ -83,7 +84,7 @@ def _frontiers(views: BarrierViews) -> Iterator[int]:
 
 
 def _view(views: BarrierViews, barrier: int) -> BarrierView:
-    """By the snapshot that shows most of it, not by the one that costs least."""
+    """Return the view by the snapshot that shows most of the barrier, not by the one that is cheapest to read."""
     try:
         return views.by_snapshot(barrier)
     except NotFoundError:
@@ -116,7 +117,7 @@ def _unread(barrier: int, missing: tuple[str, ...], *, is_complete: bool) -> Tab
 
 
 def _incomplete(state: BarrierState) -> Iterator[TableBarrier]:
-    """None in a table that nobody writes: it waits for nobody."""
+    """Yield the incomplete barriers. A table without writers has none, because it waits for nobody."""
     ahead = {member.frontier for member in state.members.values()}
     if state.members:
         ahead.add(state.frontier + state.interval)

@@ -1,8 +1,8 @@
-"""How far the tables of a topology are, and what they wait for. Pure.
+"""The progress of the tables of a topology, and the writers for which they wait. Pure.
 
     frontier    the barrier up to which a table is complete
-    common      the newest one that is complete and exact in all tables that jobs connect with it
-    freshness   how long ago the frontier was, by the clock; it grows until the next barrier is complete
+    common      the newest barrier that is complete and exact in all tables that jobs connect with it
+    freshness   the age of the frontier, by the clock; it grows until the next barrier is complete
 
 Raises nothing.
 """
@@ -24,9 +24,9 @@ FIRST_VERSION: Final = 1
 
 @dataclass(frozen=True)
 class WaitedWriter:
-    """A writer that a table waits for. barrier: it has completed this one and all before. alive: its registration is in
-    force, so its process renews it. is_missing: the table's next barrier waits for it. silent_millis: for how long it
-    has not been heard of, where it is not alive and was registered.
+    """Describes a writer for which a table waits. barrier: it has completed this one and all before. alive: its
+    registration is in force, because its process renews it. is_missing: the table's next barrier waits for it.
+    silent_millis: for how long it has been silent, if it was registered and is not alive.
     """
 
     __module__ = "widetable"
@@ -41,8 +41,8 @@ class WaitedWriter:
 
 @dataclass(frozen=True)
 class TableProgress:
-    """layer: 0 for tables that no job makes of others. table_type: `Root` or `Intermediate`. version: 1, and one more
-    with each revision. barrier, common_barrier: None where none is complete.
+    """Describes the progress of one table. layer: 0 for tables that no job makes from others. table_type: `Root` or
+    `Intermediate`. version: 1, and one more with each revision. barrier, common_barrier: None if none is complete.
     """
 
     __module__ = "widetable"
@@ -59,30 +59,32 @@ class TableProgress:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Writers that the next barrier waits for."""
+        """The writers for which the next barrier waits."""
         return tuple(writer.name for writer in self.writers if writer.is_missing)
 
 
 def barrier_without(one: TableProgress, writer: str) -> int | None:
-    """Up to which barrier a table would be complete without a writer: as far as the slowest of the others, and never
-    back; without any it stays where it is.
+    """Return the barrier up to which a table would be complete without a writer: that of the slowest other writer, but
+    never an earlier one than now; without other writers it does not change.
     """
     others = [each.barrier for each in one.writers if each.name != writer]
     return max(one.barrier or 0, min(others, default=0)) or None
 
 
 def progress_of(
-    found: Iterable[JobsOfTable],
+    tables: Iterable[JobsOfTable],
     jobs: Iterable[Job],
     layers: Sequence[Sequence[str]],
     common: Mapping[str, int],
     versions: Mapping[str, int],
     now_millis: int,
 ) -> list[TableProgress]:
-    """By layer, then by name. found: the tables under barriers; others in layers are left out. common: the barrier
-    of each that it has in common with those that jobs connect with it, 0 for none.
+    """Return the progress of tables, by layer, then by name.
+
+    tables: those under barriers; others in layers are left out. common: for each table the newest barrier that it has
+    in common with connected tables, 0 for none.
     """
-    under_barriers = {table.name: table for table in found}
+    under_barriers = {table.name: table for table in tables}
     made = {table for job in jobs if job.kind == DERIVED for table in job.tables}
     return [
         _progress(

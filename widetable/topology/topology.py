@@ -3,15 +3,15 @@
     catalog.topology().register("amounts", sources=["shop.shopping"], sinks={"shop.amounts": None})
     catalog.topology().running("amounts")
 
-It holds nothing: every call looks at the registrations (`writer_registration`) and snapshots of the tables, so nothing
-has to run besides, and nothing can be behind. A job that is planned has its place, so others are refused what is in its
-way; it is part of the graph when it runs. Raises ConflictError for a job that another one is in the way of,
-InvalidError for tables that are under no barriers, NotFoundError for names that are nobody's, and what reading tables
+It has no state: every call reads the registrations (`writer_registration`) and snapshots of the tables, so no process
+has to run for it, and its answers are current. A planned job reserves its columns, so that conflicting jobs are
+refused; it is part of the graph when it runs. Raises ConflictError for a job that conflicts with another one,
+InvalidError for tables that are under no barriers, NotFoundError for unknown names, and what reading tables
 raises.
 
-    register     planned: has its columns, for ten minutes; no part of the graph
-    running      part of the graph; `renew` once a minute, or it is not alive, but still live while a table waits for it
-    drop         live no more
+    register     planned: reserves its columns for ten minutes; not in the graph
+    running      in the graph; `renew` once a minute, or it is not alive, but still live while a table waits for it
+    drop         no longer live
 
 A call lists the warehouse and opens each of its tables, to find those under barriers.
 """
@@ -60,7 +60,7 @@ from widetable.topology.job_claim import check_unrevised, claim
 from widetable.topology.job_graph import JobGraph, check_flow
 from widetable.topology.job_tables import check_alike
 from widetable.topology.noted_revision import NotedRevision, noted_revisions
-from widetable.topology.polling import looked_again
+from widetable.topology.polling import retrying_reads
 from widetable.topology.registered_jobs import JobsOfTable, jobs_of, leads_of, merged
 from widetable.topology.system_tables import SystemTables
 from widetable.topology.table_barriers import TableBarrier, table_barriers
@@ -71,15 +71,15 @@ from widetable.topology.table_progress import (
 )
 from widetable.topology.warehouse import Warehouse, tables_under_barriers
 
-# What a session's barrier is complete in.
+# The tables in which a session's barrier is complete.
 TABLES: Final = "tables"
 TOPOLOGY: Final = "topology"
 SCOPES: Final = (TABLES, TOPOLOGY)
 
 
 class Topology:
-    """Made by `Catalog.topology`. It has no state: threads may share it, and it sees what others
-    change.
+    """The jobs and tables of a warehouse. `Catalog.topology` makes it. It has no state: threads may share it, and it
+    sees changes of others.
     """
 
     __module__ = "widetable"
@@ -87,7 +87,7 @@ class Topology:
     def __init__(
         self, warehouse: Warehouse, clock: Clock | None = None, *, for_others: bool = False
     ) -> None:
-        """for_others: the jobs run in other processes than this one, whose end says nothing of theirs."""
+        """Make the topology. for_others: the jobs run in other processes, so their registrations outlive this one."""
         self._warehouse = warehouse
         self._clock: Final = clock or SystemClock()
         self._for_others = for_others
@@ -98,19 +98,21 @@ class Topology:
     def register(
         self, job: str, *, sources: Sequence[str] = (), sinks: Mapping[str, Sequence[str] | None]
     ) -> Job:
-        """Say what a job will read and write, when it is planned. It has its place for ten minutes; `running` says that
-        it runs. sources: tables, none for a job whose sources are outside. sinks: table to the columns that it writes
-        besides the key, None for all; the first is the lead. What the job said before is replaced.
+        """Register what a planned job will read and write. This reserves its columns for ten minutes; `running` tells
+        that it runs. It replaces an earlier registration of the job.
+
+        sources: tables, none for a job whose sources are outside. sinks: table to the columns that it writes besides
+        the key, None for all; the first table is the lead.
         """
         name = job_name(job, "job")
         if name.startswith(WIDENER_OF):
             raise refused(job, "job", f"a name that does not begin with {WIDENER_OF}, as wideners'")
-        given = {
+        columns_of = {
             table: None if columns is None else names(columns, "sinks")
             for table, columns in mapping(sinks, "sinks").items()
         }
-        if not given:
-            raise refused(sinks, "sinks", "a table, at least")
+        if not columns_of:
+            raise refused(sinks, "sinks", "at least one table")
         read = names(sources, "sources")
         if read:
             check_consumer(name)
@@ -119,73 +121,72 @@ class Topology:
             DERIVED if read else ROOT,
             PENDING,
             read,
-            tuple(JobSink(table, columns) for table, columns in given.items()),
+            tuple(JobSink(table, columns) for table, columns in columns_of.items()),
             str(uuid.uuid4()),
         )
-        check_alike(name, {table: self._opened(table) for table in (*read, *given)})
+        check_alike(name, {table: self._opened(table) for table in (*read, *columns_of)})
         self._claim(new)
         self._forget_elsewhere(new)
         return new
 
     def running(self, job: str) -> Job:
-        """Say that a registered job runs. Its process calls `renew` at least once a minute from now on; once it ends
+        """Declare that a registered job runs. Its process calls `renew` at least once a minute from now on. If it ends
         without `drop`, its columns are free as soon as no table waits for its writer.
         """
-        known = _known(job, self._read())
-        started = replace(known, state=RUNNING, run=str(uuid.uuid4()))
+        started = replace(_declared(job, self._read()), state=RUNNING, run=str(uuid.uuid4()))
         self._claim(started)
         return started
 
     def renew(self, job: str) -> Job:
-        """Say that it goes on; its sources go on to keep what it has not read. One that ran out is looked at as a new
-        one is.
+        """Declare that a job is still running; its sources keep what it has not read. An expired registration is
+        checked like a new one.
         """
-        tables = self._read()  # one look: what is known is in the notes
-        known = _known(job, tables)
+        tables = self._read()  # read once: the notes have the declared job
+        declared = _declared(job, tables)
         notes = [note for table in tables for note in table.notes if note.job.name == job]
         if all(note.lease_state is LeaseState.ACTIVE for note in notes):
-            for table in self._opened_sinks(known).values():
-                self._write(known, table)
+            for table in self._opened_sinks(declared).values():
+                self._write(declared, table)
         else:
-            self._claim(known)
-        for source in known.sources:
-            with contextlib.suppress(NotFoundError):  # its query is told that it was dropped
-                renew_consumer(self._opened(source), known.name)
-        return known
+            self._claim(declared)
+        for source in declared.sources:
+            with contextlib.suppress(NotFoundError):  # the job's query reports a dropped source
+                renew_consumer(self._opened(source), declared.name)
+        return declared
 
     def drop(self, job: str, *, force: bool = False, dry_run: bool = False) -> list[str]:
-        """Say that a job has ended for good: no table waits for it any more, and its columns are free. What its tables
-        show stays. Registrations that ran out, of jobs that no table waits for, go with it.
+        """Declare that a job has ended for good: tables no longer wait for it, and its columns are free. The rows of
+        its tables stay. Expired registrations of other jobs for which no table waits are removed, too.
 
-        A job that goes on in another process than this one, which renews its registration, is not dropped:
-        ConflictError, unless with force; it is back with its next commit. A root of several tables must have come
-        equally far in each, or the last barriers of some lack rows that only it can write: the same.
+        Raises ConflictError, unless with force, for a job that another process runs, because that process renews its
+        registration; with force it is back with its next commit. The same holds for a root that has not reached the
+        same barrier in all its tables: the last barriers of some lack rows that only it can write.
 
-        Returns the tables that it leaves; dry_run: it does not, yet.
+        Returns the tables that it leaves; dry_run: only return them.
         """
         name, force, dry_run = text(job, "job"), flag(force, "force"), flag(dry_run, "dry_run")
-        found = self._read()
+        all_tables = self._read()
         tables = [
             table
-            for table in found
+            for table in all_tables
             if name in table.state.members
             or any(job.name == name for job in (*(n.job for n in table.notes), *table.wideners))
         ]
         if not tables:
-            raise _no_job(name, _live(found))
+            raise _no_job(name, _live(all_tables))
         if not force:
             check_ended(name, tables)
             check_agreed(name, tables)
         if not dry_run:
-            for table, one in (*((table, name) for table in tables), *forgotten(found)):
+            for table, one in (*((table, name) for table in tables), *forgotten(all_tables)):
                 take_leave(one, self._opened(table.name), table)
-            self._forget_progress(name, found)
+            self._forget_progress(name, all_tables)
             self.keep()
         return [table.name for table in tables]
 
     def leave(self, table: str, writer: str, *, force: bool = False, dry_run: bool = False) -> None:
-        """Say that a writer of one table will not come back: the table goes on without it and shows its rows. Its other
-        tables wait for it as before. What `drop` refuses without force is refused here; dry_run: nothing is done yet.
+        """Declare that a writer of one table will not return: the table no longer waits for it, and shows its rows. Its
+        other tables wait for it as before. Without force this refuses what `drop` refuses; dry_run: only check.
         """
         name = text(writer, "writer")
         force, dry_run = flag(force, "force"), flag(dry_run, "dry_run")
@@ -198,17 +199,17 @@ class Topology:
         if not dry_run:
             take_leave(name, opened, of_table)
 
-    @looked_again
+    @retrying_reads
     def jobs(self) -> list[Job]:
-        """All that are planned, that run, or that a table waits for; by name."""
+        """Return all jobs that are planned, that run, or for which a table waits; by name."""
         return _live(self._read())
 
-    @looked_again
+    @retrying_reads
     def rebuild(self) -> dict[str, int]:
-        """Bring the tables in the database `__meta` up to date, made where they are not there: those of FLIP-276,
-        `__META_ETL_SOURCE`, `__META_ETL_SINK` and `__META_TABLE_VERSION`, with `__META_JOB`, `__META_BARRIER`,
-        `__META_JOB_BARRIER`, `__META_REVISION` and `__META_SETTING`. They may be dropped at any time; what goes then
-        are the times of barriers whose snapshots have expired. Returns the number of rows of each, by its name.
+        """Bring the tables in the database `__meta` up to date; missing ones are made. They are those of FLIP-276,
+        `__META_ETL_SOURCE`, `__META_ETL_SINK` and `__META_TABLE_VERSION`, and `__META_JOB`, `__META_BARRIER`,
+        `__META_JOB_BARRIER`, `__META_REVISION` and `__META_SETTING`. They may be dropped at any time; this loses only
+        the times of barriers whose snapshots have expired. Returns the number of rows of each, by its name.
         """
         tables = self._read()
         opened = {table.name: self._opened(table.name) for table in tables}
@@ -220,9 +221,9 @@ class Topology:
         system = SystemTables(tables, self._progress(tables), kept, revisions, options)
         return system.bring_up_to_date(self._warehouse)
 
-    @looked_again
+    @retrying_reads
     def tables(self) -> list[TableProgress]:
-        """How far each table under barriers is; by layer, then by name."""
+        """Return the progress of each table under barriers; by layer, then by name."""
         return self._progress(self._read())
 
     def _progress(self, tables: Sequence[JobsOfTable]) -> list[TableProgress]:
@@ -237,101 +238,101 @@ class Topology:
         return progress_of(tables, jobs, graph.layers(), common, versions, now_millis)
 
     def _versions(self, tables: Iterable[str]) -> dict[str, int]:
-        """1, and one more with each revision."""
-        found = dict.fromkeys(tables, FIRST_VERSION)
-        for name in list(found)[:1]:
+        """Return the version of each table: 1, and one more with each revision."""
+        versions = dict.fromkeys(tables, FIRST_VERSION)
+        for name in list(versions)[:1]:
             table = self._warehouse.table(name)
             notes = notes_of(table._file_io, table._paths)
             for revised in notes.tables() if notes is not None else ():
-                found.update({one: found[one] + 1 for one in revised if one in found})
-        return found
+                versions.update({one: versions[one] + 1 for one in revised if one in versions})
+        return versions
 
-    @looked_again
+    @retrying_reads
     def barriers(self, table: str, limit: int | None = None) -> list[TableBarrier]:
-        """Which snapshots the barriers of a table are, ascending: those that it came to, by the snapshots that are
-        kept, and those that it waits for, with who is missing. limit: so many of the complete ones, the newest.
+        """Return the barriers of a table with their snapshots, ascending: those that it has completed, by the kept
+        snapshots, and those that it waits for, with the missing writers. limit: the most complete ones, the newest.
         """
         most = None if limit is None else whole_number(limit, "limit", least=0)
         return table_barriers(self._opened(text(table, "table")), most)
 
     def delays(self, barrier: int | None = None, limit: int | None = None) -> Delays:
-        """How long after a barrier each table was complete and its changes were out, and what each derived job took of
-        that. barrier: None for all that tables were complete up to, by the snapshots that are kept. limit: so many
-        barriers, the newest. Raises NotFoundError for a barrier that no table has come to, or whose snapshots have
+        """Measure how long after a barrier each table was complete and its changes were available, and the share of
+        each derived job. barrier: None for all that tables have completed, by the kept snapshots. limit: the most
+        barriers, the newest. Raises NotFoundError for a barrier that no table has completed, or whose snapshots have
         expired.
         """
-        asked = None if barrier is None else whole_number(barrier, "barrier", least=1)
+        only = None if barrier is None else whole_number(barrier, "barrier", least=1)
         most = None if limit is None else whole_number(limit, "limit", least=0)
-        found, newest = self._delays(asked)
-        if asked is not None and not found.tables:
+        delays, newest = self._delays(only)
+        if only is not None and not delays.tables:
             raise NotFoundError(
-                f"delays of barrier {asked}",
-                found="no table that has come to it by a snapshot that is kept",
-                expected=f"{newest or 'none'} or an earlier one",
-                action="Choose another one, or wait for it.",
+                f"delays of barrier {only}",
+                found="no table that has completed it in a snapshot that is kept",
+                expected=f"{newest or 'none'} or an earlier barrier",
+                action="Choose another barrier, or wait for it.",
             )
-        return found if most is None else newest_delays(found, most)
+        return delays if most is None else newest_delays(delays, most)
 
-    @looked_again
-    def _delays(self, asked: int | None) -> tuple[Delays, int]:
-        """And the newest barrier of any table, 0 without one."""
+    @retrying_reads
+    def _delays(self, only: int | None) -> tuple[Delays, int]:
+        """Return the delays, and the newest barrier of any table, 0 without one. only: the barrier, None for all."""
         opened = dict(tables_under_barriers(self._warehouse))
         tables = self._jobs_of(opened.items())
-        kept = {name: KeptBarriers(table, asked) for name, table in opened.items()}
-        came = {each for one in kept.values() for each in one.frontiers()}
-        barriers = came if asked is None else {asked}
+        kept = {name: KeptBarriers(table, only) for name, table in opened.items()}
+        completed = {each for one in kept.values() for each in one.frontiers()}
+        barriers = completed if only is None else {only}
         times = {name: one.times(barriers) for name, one in kept.items()}
-        found = delays_of(times, _running(tables), _graph(tables).layers(), barriers)
-        return found, max((one.newest for one in kept.values()), default=0)
+        delays = delays_of(times, _running(tables), _graph(tables).layers(), barriers)
+        return delays, max((one.newest for one in kept.values()), default=0)
 
-    @looked_again
+    @retrying_reads
     def common_barrier(self) -> int | None:
-        """The newest one that is complete and exact in all tables under barriers; None where there is none."""
+        """Return the newest barrier that is complete and exact in all tables under barriers; None without one."""
         opened = tables_under_barriers(self._warehouse)
         return common_barrier([barrier_views(table) for _, table in opened]) or None
 
-    @looked_again
+    @retrying_reads
     def revisions(self) -> list[NotedRevision]:
-        """Which there were, ascending by number; the last one may not have ended."""
+        """Return all revisions, ascending by number; the last one may not have ended."""
         return noted_revisions(self._warehouse)
 
-    @looked_again
+    @retrying_reads
     def keep(self) -> dict[str, int]:
-        """Let expiry leave, in all tables that jobs connect, the newest barrier that they have in common and those of
-        `widetable.barriers-kept` intervals before it. Jobs of Spark and services call it again and again; it holds
-        until it is called again. Returns the first snapshot that is kept, by table.
+        """Keep from expiry, in all tables that jobs connect, the newest barrier that they have in common and those of
+        `widetable.barriers-kept` intervals before it. Spark jobs and services call it regularly; it is valid
+        until the next call. Returns the first snapshot that is kept, by table.
         """
         opened = dict(tables_under_barriers(self._warehouse))
         return keep_common_barriers(opened, _graph(self._jobs_of(opened.items())).components())
 
-    @looked_again
+    @retrying_reads
     def upstream(self, table: str) -> list[str]:
-        """The tables that it is made of, directly or not, those that are made first in front."""
+        """Return the tables from which it is made, directly or not, in the order in which they are made."""
         return self._graph_with(table).upstream(table)
 
-    @looked_again
+    @retrying_reads
     def downstream(self, table: str) -> list[str]:
-        """The tables that are made of it, directly or not, those that are made first in front."""
+        """Return the tables that are made from it, directly or not, in the order in which they are made."""
         return self._graph_with(table).downstream(table)
 
-    @looked_again
+    @retrying_reads
     def connected(self, tables: Sequence[str]) -> list[str]:
-        """These, and then all that jobs connect with them, however far."""
-        given = names(tables, "tables")
-        components = self._graph_with(*given).components()
-        near = (one for one in components if not set(given).isdisjoint(one))
-        return list(dict.fromkeys((*given, *chain.from_iterable(near))))
+        """Return these tables, and then all that jobs connect with them, directly or not."""
+        requested = names(tables, "tables")
+        components = self._graph_with(*requested).components()
+        near = (one for one in components if not set(requested).isdisjoint(one))
+        return list(dict.fromkeys((*requested, *chain.from_iterable(near))))
 
-    @looked_again
+    @retrying_reads
     def layers(self) -> list[list[str]]:
-        """The tables under barriers: those that no job makes of others, then layer by layer what is made of them."""
+        """Return the tables under barriers: those that no job makes from others, then by layer those made from them."""
         return self._graph_with().layers()
 
-    def _graph_with(self, *given: str) -> JobGraph:
-        """given: tables that must be in it."""
+    def _graph_with(self, *required: str) -> JobGraph:
+        """Return the graph, or raise NotFoundError if a required table is not in it."""
         tables = self._read()
-        for name in given:
-            _check_there(text(name, "table"), tables)
+        for name in required:
+            _check_exists(text(name, "table"), tables)
         return _graph(tables)
 
     def _read(self) -> list[JobsOfTable]:
@@ -341,7 +342,7 @@ class Topology:
         return [jobs_of(name, table, self._clock) for name, table in opened]
 
     def _claim(self, job: Job) -> None:
-        """Say so in all sinks, then look at all jobs of the warehouse (`job_claim`)."""
+        """Register the job in all sinks, then check it against all jobs of the warehouse (`job_claim`)."""
         sinks = self._opened_sinks(job)
         schemas = {table: opened.schema for table, opened in sinks.items()}
         for sink in job.sinks:
@@ -364,12 +365,12 @@ class Topology:
         write_registration(table._file_io, table._paths, job, self._clock, ends_with_process=lasts)
 
     def _ends_with_process(self, job: Job) -> bool:
-        """Whoever plans a job need not be who runs it."""
+        """Whether this process runs the job: the process that plans a job need not run it."""
         return job.state == RUNNING and not self._for_others
 
     def _forget_elsewhere(self, job: Job) -> None:
-        """Where it wrote before and will not any more. A table that still waits for its writer is told what it does
-        now: sources and lead of before count no more.
+        """Remove the job from tables that it no longer writes. A table that still waits for its writer gets the new
+        registration, because the earlier sources and lead are obsolete.
         """
         for table in self._read():
             is_of_it = any(note.job.name == job.name for note in table.notes)
@@ -382,7 +383,7 @@ class Topology:
                 take_leave(job.name, opened, table)
 
     def _forget_progress(self, job: str, tables: Sequence[JobsOfTable]) -> None:
-        """What a derived job had read: nobody goes on there."""
+        """Delete the consumers of a derived job in its sources."""
         notes = (note.job for table in tables for note in table.notes if note.job.name == job)
         sources = {source for each in notes for source in each.sources}
         for table in tables:
@@ -402,14 +403,14 @@ def _live(tables: Sequence[JobsOfTable]) -> list[Job]:
     return merged((job for table in tables for job in table.live()), leads_of(tables))
 
 
-def _known(job: str, tables: Sequence[JobsOfTable]) -> Job:
-    """As it was registered, in force or not; its sinks as it gave them, the lead first."""
-    declared = merged((note.job for table in tables for note in table.notes), leads_of(tables))
+def _declared(job: str, tables: Sequence[JobsOfTable]) -> Job:
+    """Return the job as it was registered, even if that has expired; its sinks as declared, the lead first."""
+    jobs = merged((note.job for table in tables for note in table.notes), leads_of(tables))
     name = text(job, "job")
-    found = next((one for one in declared if one.name == name), None)
-    if found is None:
+    declared = next((one for one in jobs if one.name == name), None)
+    if declared is None:
         raise _no_job(name, _live(tables))
-    return found
+    return declared
 
 
 def _running(tables: Sequence[JobsOfTable]) -> list[Job]:
@@ -420,13 +421,13 @@ def _graph(tables: Sequence[JobsOfTable]) -> JobGraph:
     return JobGraph(_running(tables), (table.name for table in tables))
 
 
-def _check_there(table: str, tables: Sequence[JobsOfTable]) -> None:
-    there = [each.name for each in tables]
-    if table not in there:
+def _check_exists(table: str, tables: Sequence[JobsOfTable]) -> None:
+    existing = [each.name for each in tables]
+    if table not in existing:
         raise NotFoundError(
             f"table {table!a}",
             found="no table under barriers",
-            expected=f"one of {', '.join(there) or 'none'}",
+            expected=f"one of {', '.join(existing) or 'none'}",
             action="Correct the name.",
         )
 
@@ -434,7 +435,7 @@ def _check_there(table: str, tables: Sequence[JobsOfTable]) -> None:
 def _no_job(name: str, jobs: Sequence[Job]) -> NotFoundError:
     return NotFoundError(
         f"job {name!a}",
-        found="no job that is registered, or that a table waits for",
+        found="no job that is registered, or for which a table waits",
         expected=f"one of {', '.join(job.name for job in jobs) or 'none'}",
         action="Correct the name, or register it.",
     )

@@ -1,4 +1,4 @@
-"""What a topology asks of its catalog; `Catalog` has more. Raises what the catalog raises."""
+"""The part of a catalog that a topology uses. Raises what the catalog raises."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from widetable.schema.barrier_options import BARRIER_INTERVAL
 
 
 class Warehouse(Protocol):
-    """Of tables by name."""
+    """Opens, lists and makes tables by name."""
 
     def list_tables(self, database: str | None = None) -> list[str]:
-        """All, or those of a database."""
+        """List all tables, or those of a database."""
         ...
 
     def table(self, name: str) -> OpenTable:
-        """One of them."""
+        """Open a table."""
         ...
 
     def create_table(
@@ -31,14 +31,15 @@ class Warehouse(Protocol):
         options: Mapping[str, str] | None = None,
         if_not_exists: bool = False,
     ) -> OpenTable:
-        """Make one, or open it where it may be there."""
+        """Make a table; with `if_not_exists`, open an existing one."""
         ...
 
 
 def tables_under_barriers(warehouse: Warehouse) -> Iterator[tuple[str, OpenTable]]:
-    """All of them by name, opened. That is done one by one as they are asked for: one that is
-    dropped in between is a NotFoundError there (`look_again`). Others are opened, too, as only
-    their schema tells.
+    """Open the tables under barriers, one by one, and yield them with their names.
+
+    Other tables are opened, too, because only the schema tells. A table that is dropped in between raises
+    NotFoundError (`retrying_reads`).
     """
     for name in warehouse.list_tables():
         table = warehouse.table(name)

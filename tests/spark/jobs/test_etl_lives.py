@@ -98,7 +98,7 @@ def test_a_job_that_writes_into_another_table_begins_there_anew(
     assert keys(catalog, "y") == [1, 2]
     put(writer, 3, 30)
     make(catalog, "z2")
-    assert "has none before" in copy(jobs, catalog, {"d.y": None, "d.z2": None}, "b")
+    assert "has no earlier ones" in copy(jobs, catalog, {"d.y": None, "d.z2": None}, "b")
     assert keys(catalog, "z2") == []
 
 

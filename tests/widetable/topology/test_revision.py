@@ -155,7 +155,7 @@ def test_jobs_that_have_not_heard_of_it_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConflictError, match="at revision 0 of the table, which is at 1 now"):
         old_q.run_batch(end or 0)
     for old in (old_q, old_r):
-        with pytest.raises(ConflictError, match="went back to a barrier since"):
+        with pytest.raises(ConflictError, match="gone back to a barrier since"):
             old.sources[next(iter(old.sources))].decided(old.at, None)
     new_q, new_r = chain.resumed("q", 2), chain.resumed("r", 1)
     assert (new_q.revision, new_q.run(), new_r.run()) == (1, [30], [30])
@@ -185,7 +185,7 @@ def test_nobody_begins_while_one_has_not_ended(tmp_path: Path) -> None:
             call()
     early = chain.job("q")
     chain.put(40)
-    with pytest.raises(ConflictError, match="went back to a barrier since"):
+    with pytest.raises(ConflictError, match="gone back to a barrier since"):
         early.run()
     assert chain.catalog.revise("d.y", to=20).number == 1
     topology.running("r")
@@ -227,7 +227,7 @@ def test_what_cannot_be_made_again_is_refused(tmp_path: Path) -> None:
     chain.fill(10, 20, 30)
     before = all_files(tmp_path)
     for table, to, found in (
-        ("d.x", 20, "no job makes of others; it is written by w"),
+        ("d.x", 20, "no job makes from others; it is written by w"),
         ("d.y", 15, "15"),
         ("d.y", 40, "complete up to 30"),
         ("d.none", 20, "no table"),
@@ -249,7 +249,7 @@ def test_a_job_must_find_the_changes_that_it_goes_on_with(tmp_path: Path) -> Non
     chain = Chain(tmp_path)
     chain.fill(10, 20, 30, 40, 50)
     chain.x.expire_snapshots(1, 1, 0)
-    with pytest.raises(NotFoundError, match=r"d\.db/x.*or with to=None"):
+    with pytest.raises(NotFoundError, match=r"d\.db/x.*or to=None"):
         chain.catalog.revise("d.y", to=10)
     assert not (tmp_path / "__meta.db").exists()
     chain.catalog.revise("d.y", to=None)

@@ -14,7 +14,7 @@ from tests.support.models.revised_chain import Chain
 from tests.support.tables.barrier_tables import NAME, new_table
 from tests.widetable.topology.test_topology import catalog_of
 from widetable.errors import InvalidError
-from widetable.topology.barrier_history import MOST, BarrierRow, Reach, with_barriers_let_go
+from widetable.topology.barrier_history import MOST, BarrierRow, Reach, with_expired_barriers
 from widetable.topology.system_tables import (
     BARRIERS,
     JOB_BARRIERS,
@@ -284,7 +284,7 @@ def test_so_many_barriers_of_a_table_are_remembered() -> None:
     last = 10 * (MOST + 5)
     now = [row("a", barrier) for barrier in range(last - 50, last + 10, 10)]
     before = [row(table, barrier) for table in "ab" for barrier in range(10, last - 50, 10)]
-    found = with_barriers_let_go(now, before, {"a": Reach(0, last, is_whole=False)})
+    found = with_expired_barriers(now, before, {"a": Reach(0, last, is_whole=False)})
     assert {one.table_name for one in found} == {"a"}
     assert sorted(one.barrier for one in found) == list(range(last - 10 * MOST + 10, last + 10, 10))
     assert {one for one in found if one.snapshot_id is not None} == set(now)

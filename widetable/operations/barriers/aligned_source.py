@@ -1,21 +1,22 @@
 """One source of a derived job: a table under barriers that is read from barrier to barrier, in step with the others.
 
     (P, T]      the changes after P up to T
-    (0, T]      of a query without a checkpoint, whose first batch may come again when its records are in: what the plan
-                of T says. The rows as of T, as inserts, of a job that had no records; changes of one that had some
+    (0, T]      a query without a checkpoint: the plan of T decides, because the first batch may be replayed when its
+                records are committed: the rows as of T, as inserts, for a job that had no records; changes for one that
+                had some
 
-All sources end at the same barrier, whatever the timing: the one that is asked first in a round says what comes next,
-publishes that (`barrier_plan`), and the others go by it. Where none is published they stay: a barrier that becomes
-available while they are asked must not be taken by some of them. A job that has written goes on where its records are
-in its first table, whatever its checkpoint. Progress is a consumer with the job's name: it stands where the changes
-after the last batch begin that is surely done. Which revision of the tables counts is taken once (0046).
+All sources end at the same barrier, whatever the timing: the first source of a round decides the next barrier and
+publishes it (`barrier_plan`), and the others follow. If none is published they wait, so that they never use a barrier
+that becomes available in the middle of a round. A job that has written continues after its records in its first table,
+whatever its checkpoint. Its progress is a consumer with the job's name, at the first change after the last batch that
+is certainly done. The revision of the tables is read once (0046).
 
 Barrier 0 is the offset of a query that has read nothing.
 
-Two queries of one job, or one query and what is left of it after a kill, at the same decision:
+Two queries of one job, or one query and the remains of a killed one, at the same decision:
 
     A  choices at 20: 30 .. 70, takes 40      publishes 20 -> 40
-    B  choices at 20: 30 .. 90, takes 80                         publish fails, reads 40, goes by it
+    B  choices at 20: 30 .. 90, takes 80                         publish fails, reads 40 and follows it
 
 Source: rules R8, R9, R12, R19 and R20 of docs/consistency.md. Raises NotFoundError for barriers that have expired,
 InvalidError for sources under different barriers, and what reading a table raises.
@@ -50,11 +51,13 @@ from widetable.schema.barrier_options import BARRIER_INTERVAL
 
 
 class AlignedSource:
-    """Of one job. sources: all tables that it reads, `table` among them. lead: the first one that it writes into.
-    revision: the last one of that; what was read before another one does not go on here. Not thread-safe.
+    """Plans the reads of one source of a job. Not thread-safe.
 
-    One is made for each source of a running query, in the process that plans; its readers are
-    picklable and go to tasks. It holds nothing open. columns: None for all; they stay as they are.
+    sources: all tables that the job reads, including `table`. lead: the first table that it writes. columns: None for
+    all; they are fixed. revision: the last one of the lead; reads from before another revision do not continue here.
+
+    The planning process makes one object for each source of a running query; the readers are picklable and go to
+    tasks. It keeps no resources open.
     """
 
     def __init__(
@@ -73,9 +76,8 @@ class AlignedSource:
         self._source = change_source(table, columns)
         intervals = {one.path: one.schema.typed_options.get(BARRIER_INTERVAL) for one in sources}
         self._interval = one_interval("sources", intervals)
-        # Taken once: all that this query looks at goes by the revisions that were active when it
-        # started. A later one is noticed by `decided`, and ends the query, instead of being half
-        # followed.
+        # This is read once: the query uses the revisions that were active when it started. `decided` notices a later
+        # revision, which ends the query; otherwise parts of it would follow each revision.
         self._active = active_revision(table)
         self.revision: Final = barrier_views(lead, self._active).newest().revision
         self._plans = BarrierPlans(lead._file_io, lead._paths, job, self.revision)
@@ -84,31 +86,30 @@ class AlignedSource:
 
     @property
     def identity(self) -> str:
-        """Of the table."""
+        """Identify the table."""
         return self._source.identity
 
     def planned(self, barrier: int) -> int | None:
-        """What is known to come after a barrier; 0: at the beginning of a query.
+        """Return the planned barrier after a barrier, None if there is no plan yet. barrier: 0 at the start of a query.
 
-        None where no plan says it yet. At the beginning of a new job it records the consumer of
-        this source: whoever decided has recorded its own only, and the rows that the batch
-        begins with must not expire meanwhile.
+        At the start of a new job this records the consumer of this source. The source that decided has recorded only
+        its own consumer, and the rows with which the batch begins must not expire meanwhile.
         """
         return behind_expiry(self._tables, lambda: self._planned(barrier))
 
     def _planned(self, barrier: int) -> int | None:
         start = self._start(barrier)
-        found = self._plans.after(start)
-        if found is not None and start == 0:
-            self._keep(found)
-        return found
+        next_planned = self._plans.after(start)
+        if next_planned is not None and start == 0:
+            self._keep(next_planned)
+        return next_planned
 
     def decided(self, barrier: int, newest: int | None) -> int | None:
-        """What comes after a barrier from now on, newest at most; None where the sources have none in common. Raises
-        ConflictError behind a revision that has begun since.
+        """Decide the barrier after a barrier, at most `newest`; None if the sources have none in common. Raises
+        ConflictError after a revision that has begun since.
 
-        The newest revision is asked for here, active or not: the lead may have gone back already
-        while the others have not, and a plan that is made now would be of neither.
+        This checks the newest revision, active or not: the lead may have gone back already while the other tables have
+        not, and a plan that is made now would fit neither.
         """
         if newest_revision(self._lead) != self.revision:
             raise revised(self.job, self.revision)
@@ -117,12 +118,12 @@ class AlignedSource:
     def _decided(self, barrier: int, newest: int | None) -> int | None:
         start = self._start(barrier)
         changes = [barrier_changes(source, self._active) for source in self._sources]
-        found = [one.choices(start).up_to(newest) for one in changes]
-        chosen = next_barrier(found, self._interval, is_first=start == 0)
+        choices = [one.choices(start).up_to(newest) for one in changes]
+        chosen = next_barrier(choices, self._interval, is_first=start == 0)
         if chosen is None or (start == 0 and not self._has_rows(chosen)):
             return None
-        # Kept first, published then: a kill in between leaves a consumer too many, the other way
-        # round it would leave a plan whose rows may expire before the query comes back.
+        # The consumer is recorded before the plan is published. A kill in between leaves an unused consumer; the other
+        # order would leave a plan whose rows may expire before the query returns.
         if start == 0:
             self._keep(chosen)
         decided = self._plans.decide(start, chosen)
@@ -131,33 +132,31 @@ class AlignedSource:
         return decided
 
     def newest(self) -> int:
-        """The barrier up to which the table is complete."""
+        """Return the barrier up to which the table is complete."""
         views = partial(barrier_views, self._table, self._active)
         return behind_expiry(self._tables, lambda: views().newest().frontier)
 
     def reads(self, after: int, barrier: int) -> list[list[StreamRead]]:
-        """Readers of what lies between two barriers. What one list has comes in this order; no two lists of the same
-        batch share a key, unless they are of the same bucket.
+        """Return readers of the records between two barriers. The readers of one list run in its order; two lists of a
+        batch share keys only if they belong to the same bucket.
 
-        after: 0 for the first batch of a query. A job without records begins with all rows as of
-        `barrier`, one list for each split; else with changes, one list for each bucket,
-        snapshots ascending. A first batch that comes again is told from the plan that led to
-        `barrier`: by now the job may have records, so they do not say it.
+        after: 0 for the first batch of a query. A job without records begins with all rows as of `barrier`, one list
+        for each split; otherwise with changes, one list for each bucket, snapshots ascending. The plan that led to
+        `barrier` decides how a replayed first batch begins, because the job may have records by now.
         """
         if after == barrier:
             return []
         return behind_expiry(self._tables, lambda: self._reads(after, barrier))
 
     def _reads(self, after: int, barrier: int) -> list[list[StreamRead]]:
-        # The plan's own start counts, not 0: where a job had records its first batch went on
-        # behind those.
+        # The start of the plan is used, not 0: the first batch of a job that had records began after those.
         start = after or self._plans.before(barrier)
         if start is None:
             raise NotFoundError(
                 f"plan of job {self.job!r} for barrier {barrier}",
-                found="none in its first table",
-                expected="the one that its first batch was made by",
-                action="Start the query with a new checkpoint: the job was dropped meanwhile.",
+                found="no such plan in its first table, because the job was dropped meanwhile",
+                expected="the plan of its first batch",
+                action="Start the query with a new checkpoint.",
             )
         if start == 0:
             return [[read] for read in self._rows(barrier)]
@@ -171,54 +170,56 @@ class AlignedSource:
         return list(by_bucket.values())
 
     def record(self, barrier: int) -> None:
-        """All up to a barrier is done with, and the changes after it are yet to be read."""
+        """Record that all changes up to a barrier are processed."""
         if barrier:
             changes = partial(barrier_changes, self._table, self._active)
-            # Looked up before it is written: most calls find the same snapshot, which costs no
-            # file then. That also leaves the time of the consumer's last progress as it is.
+            # Most calls meet an unchanged snapshot, and then write no file. That also keeps the time of the consumer's
+            # last progress.
             needed = behind_expiry(self._tables, lambda: changes().first_needed(barrier))
             if needed != self._consumers.next_snapshot(self.job):
                 self._consumers.record(self.job, needed)
 
     def check_alive(self) -> None:
-        """Raises InvalidError when another table is there by now, NotFoundError when none is."""
+        """Raise InvalidError if another table has replaced this one, NotFoundError if the table is gone."""
         self._source.check_alive()
 
     @property
     def _records(self) -> int:
-        """Up to which barrier the job's records are in its first table; 0 for a job that has none."""
+        """The barrier up to which the first table has the job's records; 0 for a job without records."""
         member = barrier_views(self._lead, self._active).newest().members.get(self.job)
         return 0 if member is None or member.at is None else member.at
 
     def _start(self, barrier: int) -> int:
-        """Where a query is, whose records say it at its beginning. Each source that these are made of has a consumer
-        since before they were written; of another one they lack all rows.
+        """Return the position of a query, which its records give at its start. Each source of these records has a
+        consumer since before they were written; from a source without one, the records lack all rows.
 
             offset 0, no records          0: begins with the rows
-            offset 0, records up to 40    40: goes on with changes, though the checkpoint is new
-            offset 40                     40: what a checkpoint says counts, the commit checks it (R10)
+            offset 0, records up to 40    40: continues with changes, although the checkpoint is new
+            offset 40                     40: the checkpoint counts, and the commit checks it (R10)
         """
         start = barrier or self._records
         if start and not barrier and self._consumers.next_snapshot(self.job) is None:
             raise ConflictError(
                 f"job {self.job!r}",
-                found=f"{self._table.path}, which its records up to barrier {start} are not made of: it has no "
-                "consumer there, or that was deleted or forgotten (consumer.expiration-time)",
-                expected="the sources that it had",
+                found=f"{self._table.path}, which is no source of its records up to barrier {start}: it has no "
+                "consumer there, or the consumer was deleted or has expired (consumer.expiration-time)",
+                expected="the sources that it had before",
                 action="Drop the job, make its tables again, and start with a new checkpoint.",
             )
         return start
 
     def _rows(self, barrier: int) -> list[StreamRead]:
-        """With the columns of the changes that follow, which the table need not have had then."""
+        """Return readers of all rows as of a barrier, with the columns of the changes that follow; the table need not
+        have had these columns then.
+        """
         schema = self._source.table.schema
         scan = barrier_scan(self._table, barrier, self._source.columns, None, self._active, schema)
         table, columns = self._source.table, self._source.columns
         return [StreamRead(table, split, columns) for split in scan.splits()]
 
     def _has_rows(self, barrier: int) -> bool:
-        """Whether all sources can be read as of a barrier that their changes stop at. The changes may be far behind the
-        rows, and the rows of then have expired: a later one will do, once it is there.
+        """Whether the rows of all sources can be read as of a barrier. The changes may lag far behind the rows, so that
+        the rows of the barrier have expired; then a later barrier is used once it is available.
         """
         with contextlib.suppress(NotFoundError):
             for source in self._sources:
@@ -227,22 +228,18 @@ class AlignedSource:
         return False
 
     def _keep(self, barrier: int) -> None:
-        """What a new job begins with.
-
-        Its consumer keeps the snapshots of the rows as of the barrier, and of all changes after
-        it.
-        """
+        """Record the consumer of a new job, which keeps the rows as of the barrier and all changes after it."""
         views = barrier_views(self._table, self._active)
         changes = barrier_changes(self._table, self._active)
         self._consumers.record(self.job, first_kept_for(changes, views, barrier))
 
 
 def revised(job: str, revision: object) -> ConflictError:
-    """Of a job whose checkpoint, or run, is of that revision, and its tables of another."""
+    """Return the error for a job whose checkpoint or run belongs to another revision than its tables."""
     return ConflictError(
         f"job {job!r}",
-        found=f"a run of revision {revision} of its tables, which went back to a barrier since",
-        expected="one that has begun since",
-        action="Start it with a new checkpoint when the revision has ended: it goes on at that barrier, or from the "
-        "beginning where its tables were cleared.",
+        found=f"a run of revision {revision} of its tables, which have gone back to a barrier since",
+        expected="a run that began after that",
+        action="Start it with a new checkpoint when the revision has ended: it continues at that barrier, or from the "
+        "beginning if its tables were cleared.",
     )

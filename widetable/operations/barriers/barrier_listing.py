@@ -1,7 +1,8 @@
-"""What the sessions of a catalog have shown: the barrier of the last one over the same tables, at the same consistency.
+"""The barriers that sessions of a catalog have shown: that of the last session over the same tables, at the same
+consistency.
 
-So many sets of tables are known, those that were read last. It lives in this process:
-`Session.fell_back_from` says nothing of sessions of another one. Raises nothing.
+The last `_MOST_SETS` sets of tables are remembered, in this process only: `Session.fell_back_from` ignores sessions of
+other processes. Raises nothing.
 """
 
 from __future__ import annotations
@@ -15,33 +16,29 @@ _MOST_SETS: Final = 1000
 
 
 class ShownBarrier(NamedTuple):
-    """revision: that the barrier goes by; None where the tables are in no warehouse."""
+    """Holds a barrier and its revision; None if the tables are in no warehouse."""
 
     barrier: int
     revision: int | None
 
 
 class ShownBarriers:
-    """Of one catalog; picklable. Threads may share it.
-    A set of tables that is read in another order is the same set.
-    """
+    """Remembers the barriers of one catalog; picklable. Threads may share it. The order of tables does not matter."""
 
     def __init__(self) -> None:
         self._last: dict[tuple[str, frozenset[str]], ShownBarrier] = {}
 
     def last(self, consistency: str, tables: Iterable[str]) -> ShownBarrier | None:
-        """None where nothing is known."""
+        """Return the barrier that was shown last; None if there is none."""
         return self._last.get((consistency, frozenset(tables)))
 
     def note(self, consistency: str, session: Session) -> None:
-        """What it shows.
-        Nothing for one without a barrier (`ReadUncommitted`).
-        """
+        """Remember the barrier of a session. One without a barrier (`ReadUncommitted`) is ignored."""
         if session.barrier is None:
             return
-        asked = consistency, frozenset(session.snapshot_ids())
-        # Taken out, so that it comes in at the end: the first one is that which was noted longest ago.
-        self._last.pop(asked, None)
-        self._last[asked] = ShownBarrier(session.barrier, session.revision)
+        key = consistency, frozenset(session.snapshot_ids())
+        # The key is removed first, so that it moves to the end: the oldest entry is the first one.
+        self._last.pop(key, None)
+        self._last[key] = ShownBarrier(session.barrier, session.revision)
         for oldest in [*self._last][:-_MOST_SETS]:
             self._last.pop(oldest, None)

@@ -1,28 +1,28 @@
 """A writer of a table under barriers: one name for one stream of commits, its columns, its barriers.
 
     w = catalog.writer("shop.users", "crm", ["city"])      the table waits for it from now on
-    w.write(rows)          records of a barrier that it goes on with
-    w.complete()           all of its records up to that barrier are in
-    w.leave()              nobody waits for it any more
+    w.write(rows)          records of a barrier, which stays open
+    w.complete()           the table has all of its records up to that barrier
+    w.leave()              the table no longer waits for it
 
-What comes of it, with barriers every 10 and the clock at 47:
+The effect, with barriers every 10 and the clock at 47:
 
-    made                join                   waited for from the barrier on that is complete, say 30
+    made                join                   the table waits for it from the complete barrier on, say 30
     write(rows)         label 40, stays open   the clock's barrier
     complete()          completes 40
-    write(rows)         label 50               40 is complete: no record comes to it any more
+    write(rows)         label 50               40 is complete: it takes no more records
     complete()          nothing                50 is ahead of the clock
-    write(.., barrier=40)  label 50            as if 50 had been given
+    write(.., barrier=40)  label 50            as if 50 had been passed
 
-Two processes under one name, so that one of them is refused and none is lost:
+If two processes use one name, one of them is refused and no record is lost:
 
     A  joins, run a        writes                            writes: ConflictError, another process
     B                               joins, run b    writes
 
-Before it joins it is registered (`writer_registration`), so that writers whose columns are in each other's way are
-refused. All else lies in the snapshots, so whoever reads the table sees it with the rows. The process that was made
-last under a name has it; an older one is refused from then on. One that somebody else has let go is registered again
-with its next commit. Raises ConflictError where another one is in the way, InvalidError for rows,
+A writer is registered before it joins (`writer_registration`), so that writers whose columns conflict are refused. All
+other state is in the snapshots, so that readers of the table see it with the rows. The process that was made last under
+a name owns it; an older one is refused from then on. A writer that somebody else has let leave is registered again
+with its next commit. Raises ConflictError for a conflict with another writer, InvalidError for rows,
 columns and barriers that do not fit, and what a commit raises.
 """
 
@@ -54,18 +54,18 @@ from widetable.schema.table_schema import ROW_KIND_COLUMN, TableSchema
 from widetable.storage.job_names import job_name
 from widetable.write.commit_message import CommitMessage
 
-# The next barriers after it are whole numbers of the format, too: a table goes on, its newest rows are seen.
+# The barriers after the latest one must fit the format's numbers, too, so that the table can continue.
 _LATEST: Final = LARGEST >> 1
-# Of its name, its columns (None: all) and its run; raises ConflictError where another job is in the way.
+# Registers a writer by its name, its columns (None: all) and its run; raises ConflictError if another job conflicts.
 Register = Callable[[str, tuple[str, ...] | None, str], WriterRegistration]
 
 
 class BarrierWriter:
     """One stream of commits into a table under barriers, known by its name.
 
-    `Catalog.writer` makes it. One thread uses it; it holds nothing open. The process that was made last under a name
-    has the name; an older one is refused from then on. As a context manager it leaves the table at the end of the
-    block. If an error ends the block, the table goes on waiting for the writer.
+    `Catalog.writer` makes it. It is for one thread, and keeps no resources open. The process that was made last under a
+    name owns the name; an older one is refused from then on. As a context manager the writer leaves the
+    table at the end of the block. If an error ends the block, the table goes on waiting for the writer.
 
     Examples
     --------
@@ -95,12 +95,12 @@ class BarrierWriter:
         columns: Sequence[str] | None,
         register: Register | None = None,
     ) -> None:
-        """Joins the table, in a commit without files, unless it is waited for already. register: None for a writer that
-        nobody is to know of.
+        """Join the table, in a commit without files, unless the table waits for the writer already.
 
-        columns: that it writes besides the key, by the names of now; None for all. They are kept
-        by field id, so a column that is renamed later stays its own. Takes the revision of this
-        moment: behind a later one each commit is refused, and a writer must be made anew.
+        columns: those that it writes besides the key, by their current names; None for all. They are remembered by
+        field id, so the writer keeps a column that is renamed later. register: None for a writer that is not
+        registered. The writer uses the current revision: after a later one each commit is refused, and a new writer
+        must be made.
         """
         schema = table.schema
         self._interval = interval_of(schema, table.path)
@@ -126,18 +126,18 @@ class BarrierWriter:
 
     @property
     def name(self) -> str:
-        """Its name in the table."""
+        """The name of the writer in the table."""
         return self._name
 
     @property
     def frontier(self) -> int | None:
-        """The barrier up to which all of its records are in, looked up; None when nobody waits for it."""
+        """The barrier up to which the table has all its records, read now; None if the table does not wait for it."""
         member = barrier_views(self._table).newest().members.get(self._name)
         return None if member is None else member.frontier
 
     @property
     def last_identifier(self) -> int | None:
-        """Of its last commit that had one, looked up; None without. Where a program goes on that was killed."""
+        """The identifier of its last commit that had one, read now; None without. A killed program continues there."""
         return last_identifier(self._table, self._name)
 
     def write(
@@ -154,21 +154,21 @@ class BarrierWriter:
         """Upsert rows in one commit, as `Table.write` does.
 
         The rows belong to the given barrier, or to the first one after it that this writer has not completed.
-        A program that begins behind `last_identifier` needs neither `digest` nor `replay`.
+        A program that continues after `last_identifier` needs neither `digest` nor `replay`.
 
         Parameters
         ----------
         data
             As in `Table.write`.
         identifier : int, default None
-            A number that grows from commit to commit of this writer, in all lives of its program. One that comes
-            again commits nothing. None: the commit counts each time.
+            A number that grows from commit to commit of this writer, also after restarts of its program. A repeated
+            one commits nothing. None: the commit is never a repeat.
         row_kind
             As in `Table.write`.
         barrier : int, default None
             The barrier, in epoch milliseconds: a positive multiple of the interval. None: that of the clock.
         complete : bool, default False
-            With these rows all of that barrier is in, unless they belong to a later one: then call `complete`.
+            Complete the barrier with these rows. If they belong to a later barrier, call `complete` instead.
         digest, replay
             As in `Table.write`.
 
@@ -184,43 +184,41 @@ class BarrierWriter:
         ConflictError
             Another process has the name, another job writes the columns, or a revision took the table back.
         UnsupportedError
-            The data has a form that is not taken, or the table an option that this version does not honour.
-
+            The data has a form that is not supported, or the table an option that this version does not honour.
         """
         act = Act.WRITE_ALL if flag(complete, "complete") else Act.WRITE
-        asked = self._asked(act, barrier)
+        step = self._step(act, barrier)
         by = Identity.of(self._name, identifier, digest, replay)
-        commit = partial(self._commit_rows, asked=asked, by=by)
+        commit = partial(self._commit_rows, step=step, by=by)
         kind = COMMIT_KIND_APPEND
         try:
             result = write_by(self._table, kind, data, by, row_kind, commit, self._columns)
         except InvalidError:
-            self._check_place()  # the commit with that number may be another process's
+            self._check_run()  # the commit with that number may be another process's
             raise
         if not result.committed:
-            self._check_place()
+            self._check_run()
         return result
 
-    # A repeated identifier commits nothing, so the commit did not look who has the name: a
-    # process that was replaced would take what its successor has written under the number for
-    # its own, and go on.
-    def _check_place(self) -> None:
-        """Refuse a writer whose name another process has by now."""
+    # A repeated identifier commits nothing, so the commit did not check who owns the name. Without this check, a
+    # process that was replaced would take the commit of its successor with that number for its own, and continue.
+    def _check_run(self) -> None:
+        """Raise ConflictError if another process has taken the name."""
         member = barrier_views(self._table).newest().members.get(self._name)
         if member is not None and self._has_joined:
             check_run(member, self._name, self._run)
 
     def _columns(self, schema: TableSchema) -> frozenset[str]:
-        """That it may write, by the names that they have by now; of one that writes all, all that are there by now."""
+        """Return the columns that the writer may write, by their current names; None stood for all current columns."""
         ids = self._field_ids
         owned = (field.name for field in schema.fields if ids is None or field.id in ids)
         return frozenset((*schema.primary_keys, *owned))
 
     def complete(self, barrier: int | None = None) -> CommitResult:
-        """Say that all records of a barrier are in.
+        """Declare that the table has all records of a barrier.
 
-        Nothing is committed where that was said before. Rows that were written since then belong to the next
-        barrier, which is complete when the clock is in it and this is called again.
+        If the barrier is complete already, nothing is committed. Rows that were written since then belong to the next
+        barrier: call this again when the clock is in it.
 
         Parameters
         ----------
@@ -235,7 +233,7 @@ class BarrierWriter:
         Raises
         ------
         InvalidError
-            The barrier is none.
+            The barrier is not a positive multiple of the interval.
         ConflictError
             Another process has the name, another job writes these columns, or the tables were taken back by a
             revision since the writer was made.
@@ -243,10 +241,10 @@ class BarrierWriter:
         return self._commit([], Act.COMPLETE, barrier)
 
     def leave(self) -> CommitResult:
-        """Say that there will be no records.
+        """Declare that there will be no more records.
 
-        The table goes on without the writer and shows its rows. Whoever writes again under the name joins where
-        the table is then.
+        The table no longer waits for the writer, and shows its rows. A later writer of the name joins at the table's
+        frontier.
 
         Returns
         -------
@@ -280,32 +278,31 @@ class BarrierWriter:
 
     def _commit(self, messages: list[CommitMessage], act: Act, barrier: int | None) -> CommitResult:
         by = Identity.unnamed(self._name)
-        return self._commit_rows(messages, asked=self._asked(act, barrier), by=by)
+        return self._commit_rows(messages, step=self._step(act, barrier), by=by)
 
     def _commit_rows(
-        self, messages: list[CommitMessage], *, asked: BarrierStep, by: Identity
+        self, messages: list[CommitMessage], *, step: BarrierStep, by: Identity
     ) -> CommitResult:
-        if asked.act is Act.WRITE and not messages:
-            asked = replace(asked, act=Act.JOIN)  # no rows: no barrier gets any
+        if step.act is Act.WRITE and not messages:
+            step = replace(step, act=Act.JOIN)  # no barrier gets rows
 
         def register() -> None:
             self._release()
-            self._registered(asked.act)
+            self._registered(step.act)
 
-        result = committed_or_back(
+        result = commit_or_rejoin(
             partial(append_messages, self._table, messages, by),
-            asked,
+            step,
             is_waited_for=lambda: self.frontier is not None,
             register=register,
         )
-        # Known for sure only now; while a commit is under way it counts as what it was before.
-        self._has_joined = asked.act is not Act.LEAVE
+        # This is certain only after the commit; during a commit the previous value counts.
+        self._has_joined = step.act is not Act.LEAVE
         return result
 
-    def _asked(self, act: Act, barrier: int | None) -> BarrierStep:
-        """What the commit is to do. The clock is read here, before rows are written: a write that takes long keeps its
-        barrier, if that is still open then; the commit decides it anew behind each snapshot that
-        comes between.
+    def _step(self, act: Act, barrier: int | None) -> BarrierStep:
+        """Return what the commit does to the barriers. The clock is read here, before rows are written, so that a long
+        write keeps its barrier if that is still open. The commit decides again after each snapshot of others.
         """
         self._registered(act)
         if barrier is not None:
@@ -327,65 +324,65 @@ class BarrierWriter:
             self._registration = self._register(self._name, self._named, self._run)
 
 
-def committed_or_back(
+def commit_or_rejoin(
     commit: Callable[..., CommitResult],
-    asked: BarrierStep,
+    step: BarrierStep,
     *,
     is_waited_for: Callable[[], bool],
     register: Callable[[], object],
 ) -> CommitResult:
-    """A commit of a writer. One that had joined, and that somebody else has let go since, is registered, and joins,
-    again: who has its columns by now is told by that. commit: takes `barrier`.
+    """Commit for a writer. If somebody else has let a joined writer leave, it registers and joins again; registering
+    detects whether another writer has its columns by now. commit: takes `barrier`.
 
-        commit refused, it is waited for    another process has the name: raised
-        commit refused, it is not           register (raises where its columns are taken), commit as one that joins
+        commit refused, the table waits for it    raise: another process has the name
+        commit refused, it does not               register (raises if its columns are taken), commit and join
 
-    The first commit was refused as a whole, so the second has the same files. One more refusal
-    is raised.
+    The first commit was refused as a whole, so the second one has the same files. A second refusal is raised.
     """
     try:
-        return commit(barrier=asked)
+        return commit(barrier=step)
     except ConflictError:
-        if not asked.is_member or is_waited_for():
+        if not step.is_member or is_waited_for():
             raise
     register()
-    return commit(barrier=replace(asked, is_member=False))
+    return commit(barrier=replace(step, is_member=False))
 
 
 def last_identifier(table: OpenTable, user: str) -> int | None:
-    """Of the last commit of a user that had one, looked up; None without."""
+    """Return the identifier of a user's last commit that had one, read now; None without."""
     committer = table._committer
     last = last_of(users_of(committer.snapshots.latest(), committer.last_commits.load), user)
     return None if last is None else last.identifier
 
 
 def value_ids(schema: TableSchema, columns: Collection[str] | None) -> frozenset[int] | None:
-    """Of the value columns among these. None: all, those that are added later, too, which are not
-    those of a writer that names all of today's.
+    """Return the field ids of the value columns among `columns`.
+
+    None: all, including columns that are added later; a writer that names all of today's columns does not own those.
     """
     if columns is None:
         return None
-    wanted = set(columns).difference(schema.primary_keys)
-    return frozenset(field.id for field in schema.fields if field.name in wanted)
+    values = set(columns).difference(schema.primary_keys)
+    return frozenset(field.id for field in schema.fields if field.name in values)
 
 
 def let_leave(table: OpenTable, name: str) -> CommitResult:
-    """Say for a writer that has ended that there will be no records. Raises NotFoundError where nobody waits for it,
-    ConflictError where it came back meanwhile.
+    """Let a writer that has ended leave the table. Raises NotFoundError if the table does not wait for it,
+    ConflictError if it came back meanwhile.
     """
     members = barrier_views(table).newest().members
     member = members.get(name)
     if member is None:
-        raise nobody_waits_for(name, table.path, members)
-    asked = BarrierStep(Act.LEAVE, name, member.run)
-    return append_messages(table, [], Identity.unnamed(name), barrier=asked)
+        raise unknown_writer(name, table.path, members)
+    step = BarrierStep(Act.LEAVE, name, member.run)
+    return append_messages(table, [], Identity.unnamed(name), barrier=step)
 
 
-def nobody_waits_for(name: str, table: str, members: Iterable[str]) -> NotFoundError:
-    """Of a writer that is none of those that the table waits for."""
+def unknown_writer(name: str, table: str, members: Iterable[str]) -> NotFoundError:
+    """Return the error for a writer that is not among those for which the table waits."""
     return NotFoundError(
         f"writer {name!a}",
-        found=f"no such writer that {table} waits for",
+        found=f"no such writer among those for which {table} waits",
         expected=f"one of {', '.join(sorted(members)) or 'none'}",
         action="Correct the name, or do nothing: it has left.",
     )

@@ -5,7 +5,7 @@
     60 (the least of both) ─► a: 60 ─► b: 60                           60
     with b exact at 20, 40 only: 60 ─► a: 60 ─► b: 40 ─► a: 40 ─► b    40
 
-Each round goes down or ends, so there are as many as barriers at most, mostly two.
+Each round lowers the barrier or ends the search, so there are at most as many rounds as barriers, usually two.
 
 Source: rules R11 and R17 of docs/consistency.md. Raises what reading snapshots raises.
 """
@@ -18,12 +18,12 @@ from widetable.read.barrier_view import BarrierViews
 
 
 def common_barrier(tables: Collection[BarrierViews]) -> int:
-    """0 without one, or where their intervals differ."""
+    """Return the newest common barrier; 0 without one, or if the intervals differ."""
     if len({views.interval for views in tables}) != 1:
         return 0
-    found, before = min(views.newest().frontier for views in tables), -1
-    while found != before:
-        before = found
+    barrier, before = min(views.newest().frontier for views in tables), -1
+    while barrier != before:
+        before = barrier
         for views in tables:
-            found = views.exact.at_most(found)
-    return found
+            barrier = views.exact.at_most(barrier)
+    return barrier

@@ -1,18 +1,18 @@
-"""A job's commits into one of its tables, batch by batch: of a query that numbers its batches and replays the last one.
+"""Commit the batches of a job into one of its tables. The job's query numbers its batches and replays the last one.
 
-    root        its records belong to the barrier that the clock is in when the batch is planned, and complete it; those
-                of a second batch within it to the next one, which stays open
-    derived     those of the sources after P up to T belong to T, and complete it
+    root        its records belong to the barrier of the clock when the batch is planned, and complete it; those
+                of a second batch within it belong to the next barrier, which stays open
+    derived     records of the sources after P up to T belong to T, and complete it
     follower    another table of a root: its records belong to the barrier that they belong to in the first table
 
 Interval 10 s, a root that plans at 12 s, 17 s and 21 s: labels 10, 20, 20. The second batch of
-the interval is put off to barrier 20 and does not complete it; the third one, whose tick is 20,
-does. A follower takes `lead.last` for its barrier and completes it where the first table has
-(`lead.frontier` is not behind it), so the two never part, also where the process dies between
-them: the batch comes again, is in in the first table, and the follower does as before.
+the interval belongs to barrier 20 and does not complete it; the third one, whose tick is 20,
+does. A follower uses `lead.last` as its barrier, and completes it if the first table has
+(`lead.frontier` is not before it). So the two tables always agree, even if the process dies between
+the commits: the batch is replayed, the first table has it already, and the follower does as before.
 
-A query takes its job over with the first batch that it commits; one that was there before is refused from then on, and
-so is one whose batches are not those that come next, or that began before a revision of its tables. Source: rules R4 to
+A query takes its job over with the first batch that it commits; an earlier query is refused from then on, and
+so is one whose batches are not the next ones, or that began before a revision of its tables. Source: rules R4 to
 R6, R10 and R20 of docs/consistency.md. Raises ConflictError for these, and what a commit raises.
 """
 
@@ -29,7 +29,7 @@ from widetable.commit.barriers.barrier_table import interval_of
 from widetable.commit.transaction.commit_identity import Identity
 from widetable.commit.transaction.commit_result import CommitResult
 from widetable.errors import ConflictError
-from widetable.operations.barriers.barrier_writer import committed_or_back, last_identifier
+from widetable.operations.barriers.barrier_writer import commit_or_rejoin, last_identifier
 from widetable.operations.handle.barrier_scan import barrier_views, newest_revision
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.queries.double_count import warn_of_new_query
@@ -40,10 +40,12 @@ from widetable.write.commit_message import CommitMessage
 
 @dataclass(frozen=True)
 class JobBatch:
-    """number: by the query, from 0. begin_millis: when it was planned, epoch. digest: what it is made of, the same when
-    it comes again. span: of a derived job, the barriers (P, T] of its sources. watermark: as of `commit_append`.
-    revision: of a derived job, the one of its tables that its sources are read in.
-    is_first: of its query, whatever its number: those before it belonged to no barrier.
+    """Describes one batch of a query.
+
+    number: by the query, from 0. begin_millis: when it was planned, epoch milliseconds. digest: identifies its content,
+    equal when it is replayed. span: for a derived job, the barriers (P, T] of its sources. watermark: as in
+    `commit_append`. revision: for a derived job, the revision in which its sources are read. is_first: whether it is
+    the first of its query that belongs to a barrier, whatever its number.
     """
 
     number: int
@@ -56,12 +58,13 @@ class JobBatch:
 
 
 class JobWriter:
-    """Of one query. run: its id, the same when it is started again from its checkpoint. columns: that the job writes
-    besides the key, None for all. register: see `BarrierWriter`.
+    """Commits the batches of one query into one table. For one thread; it keeps no resources open.
 
-    One thread uses it; it holds nothing open. Made anew in each process of the query, which joins
-    the table no sooner than with its first batch: a query that is only planned is in nobody's
-    way. A table without barriers is an InvalidError.
+    run: the id of the query, equal after a restart from its checkpoint. columns: those that the job writes besides the
+    key, None for all. register: see `BarrierWriter`.
+
+    Each process of the query makes its own object. The query joins the table with its first batch, so that a query
+    that is only planned blocks nobody. Raises InvalidError for a table without barriers.
     """
 
     def __init__(
@@ -78,14 +81,14 @@ class JobWriter:
         self._run = run
         self._columns = None if columns is None else tuple(columns)
         self._register = register
-        # Whether this object has taken the job over; from then on it is an error to be a member no more.
-        self._is_in = False
-        # That the table had when the query began: a root is refused if it is taken back meanwhile.
+        # Whether this object has taken the job over; from then on it must stay a member.
+        self._has_joined = False
+        # The revision of the table when the query began: a root is refused after a later one.
         self._revision = newest_revision(table)
 
     @property
     def member(self) -> Member | None:
-        """How far the job is in the table, as its newest snapshot says; None when nobody waits for it."""
+        """The job's progress in the newest snapshot of the table; None if the table does not wait for it."""
         return barrier_views(self.table).newest().members.get(self._job)
 
     def commit(
@@ -95,11 +98,11 @@ class JobWriter:
         lead: Member | None = None,
         user: str | None = None,
     ) -> CommitResult:
-        """Once, however often the batch comes. lead: how far the root is in its first table, behind this batch. user:
-        under which name it is known that the batch is in, by default its run (`has` and `last_batch` ask for the run).
+        """Commit a batch once, however often it is replayed.
 
-        messages: of writers with `named`; none for a batch without rows, which is committed all
-        the same, as it says how far the job is.
+        messages: of writers with `named`; none for a batch without rows, which is committed too, because it shows the
+        progress of the job. lead: the root's progress in its first table, after this batch. user: the commit user, by
+        default the run (`has` and `last_batch` look for the run).
         """
         self._take_over(batch, is_named=user is not None)
         act, barrier = Act.WRITE_ALL, None
@@ -109,7 +112,7 @@ class JobWriter:
             act = Act.WRITE_ALL if lead.frontier >= lead.last else Act.WRITE
             barrier = lead.last
         tick = batch.begin_millis // self._interval * self._interval
-        asked = BarrierStep(
+        step = BarrierStep(
             act,
             self._job,
             self._run,
@@ -122,11 +125,11 @@ class JobWriter:
         )
         by = Identity.of(user or self._run, batch.number, batch.digest)
         commit = partial(append_messages, self.table, messages, by, watermark=batch.watermark)
-        return self._committed(commit, asked)
+        return self._committed(commit, step)
 
     @property
     def last_batch(self) -> int | None:
-        """The number of its last batch that the table has, looked up; None without."""
+        """The number of the last batch that the table has, read now; None without one."""
         return last_identifier(self.table, self._run)
 
     def has(self, batch: JobBatch) -> bool:
@@ -136,9 +139,9 @@ class JobWriter:
         return committer.replay_of(by, committer.refresh()) is not None
 
     def complete(self, barrier: int | None = None) -> CommitResult:
-        """Say that a root has no records up to a barrier that are not in; None: up to the one that the clock is in."""
+        """Declare that the table has all records of a root up to a barrier; None: up to the barrier of the clock."""
         tick = now_millis() // self._interval * self._interval
-        asked = BarrierStep(
+        step = BarrierStep(
             Act.COMPLETE,
             self._job,
             self._run,
@@ -148,52 +151,53 @@ class JobWriter:
             is_member=True,
         )
         by = Identity.unnamed(self._job)
-        return self._committed(partial(append_messages, self.table, [], by), asked)
+        return self._committed(partial(append_messages, self.table, [], by), step)
 
-    def _committed(self, commit: Callable[..., CommitResult], asked: BarrierStep) -> CommitResult:
-        """Where somebody has let the job leave meanwhile it is registered again, and joins with this commit."""
+    def _committed(self, commit: Callable[..., CommitResult], step: BarrierStep) -> CommitResult:
+        """Commit. If somebody has let the job leave meanwhile, it is registered again and joins with this commit."""
 
         def register() -> None:
             if self._register is not None:
                 self._register(self._job, self._columns, self._run)
 
-        return committed_or_back(
-            commit, asked, is_waited_for=lambda: self.member is not None, register=register
+        return commit_or_rejoin(
+            commit, step, is_waited_for=lambda: self.member is not None, register=register
         )
 
     def _take_over(self, batch: JobBatch, *, is_named: bool) -> None:
-        """Before the first commit of this object: the job is this query's from now on.
+        """Take the job over for this query, before the first commit of this object.
 
-        Only a first batch takes the name from another query. A later one of a query whose name
-        was taken since must not take it back: its commit finds the other's run, and is refused.
-        Registered before it joins: a job that is in another's way is refused before the table
-        waits for it.
+        Only a first batch takes the name from another query. If the name was taken since, a later batch must not take
+        it back: its commit meets the run of the other query, and is refused. The job is registered before it joins, so
+        that a job that conflicts with another is refused before the table waits for it.
         """
-        if self._is_in:
+        if self._has_joined:
             return
         member = self.member
-        self._check_has_all_before(batch, member)
+        self._check_earlier_records(batch, member)
         is_first = batch.number == 0 or batch.is_first
         if member is None or (is_first and member.run != self._run):
-            if batch.span is None and not is_named:  # a derived job begins where its tables say
+            if (
+                batch.span is None and not is_named
+            ):  # the tables of a derived job say where it begins
                 warn_of_new_query(self.table, self._run, self._columns or self.table.schema.names)
             if self._register is not None:
                 self._register(self._job, self._columns, self._run)
             revision = self._revision_of(batch)
             tick = batch.begin_millis // self._interval * self._interval
-            asked = BarrierStep(
+            step = BarrierStep(
                 Act.JOIN, self._job, self._run, tick, span=batch.span, revision=revision
             )
-            append_messages(self.table, [], Identity.unnamed(self._job), barrier=asked)
-        self._is_in = True
+            append_messages(self.table, [], Identity.unnamed(self._job), barrier=step)
+        self._has_joined = True
 
     def _revision_of(self, batch: JobBatch) -> int | None:
-        """That the table must have: a root, which reads no tables, goes by the one that it began with."""
+        """Return the revision that the table must have. A root reads no tables, so it uses the one of its start."""
         return self._revision if batch.span is None else batch.revision
 
-    def _check_has_all_before(self, batch: JobBatch, member: Member | None) -> None:
-        """A derived job goes on only where its records are: a table that was made again, or that the job had not, has
-        none of those before. A job that left may come back: its commits are known.
+    def _check_earlier_records(self, batch: JobBatch, member: Member | None) -> None:
+        """Raise ConflictError if the table lacks the earlier records of a derived job: it was made again, or is new to
+        the job. A job that left may return, because the table has its commits.
         """
         if batch.span is None or not batch.span[0]:
             return
@@ -202,7 +206,7 @@ class JobWriter:
             raise ConflictError(
                 f"job {self._job!r}",
                 found=f"records after barrier {batch.span[0]} of its sources, for {self.table.path}, "
-                "which has none before",
-                expected="all of them from the beginning on",
+                "which has no earlier ones",
+                expected="all records from the beginning",
                 action="Drop the job, make its tables again, and start with a new checkpoint.",
             )

@@ -1,13 +1,13 @@
-"""One table goes back to a barrier: its rows as of then come back, by a commit that goes forward.
+"""Take one table back to a barrier: a new commit restores its rows as of the barrier.
 
     now   a b c d        as of T   a x          the OVERWRITE deletes all, adds a' and x' (the bytes of a and x)
 
-All that comes back gets new names, so that each file lives in one run of snapshots; its label is T. With the producer
-`lookup` it is what lies above level 0 at the changelog position of T, so that the changes after T begin behind it.
-Writers are where they were at T; a job that came to the table later begins anew. Source: rule R20 of
-docs/consistency.md. Raises NotFoundError for a barrier that the table does not have or that has expired,
-UnsupportedError for files that cannot come back, InvalidError for rows that the table had before it was put under
-barriers, ConflictError where other commits were faster again and again.
+Restored files get new names, so that each file is live in one contiguous range of snapshots; their label is T. With the
+producer `lookup` the restored files are those above level 0 at the changelog position of T, so that the changes after T
+begin after them. Writers return to their progress at T; a job that joined the table later starts from the beginning.
+Source: rule R20 of docs/consistency.md. Raises NotFoundError for a barrier that the table does not have or that has
+expired, UnsupportedError for files that cannot be restored, InvalidError for rows that the table had before it was put
+under barriers, ConflictError if other commits were faster several times.
 """
 
 from __future__ import annotations
@@ -29,31 +29,29 @@ from widetable.read.barrier_view import BarrierViews
 from widetable.schema import options as opt
 from widetable.write.discard import discard
 
-# Who commits; its identifier is the revision.
+# The commit user of revisions; the commit identifier is the revision.
 REVISER: Final = "widetable-revise"
 
 
 class LostCommits(NamedTuple):
-    """records: that they brought.
-    Of the files, not merged. commits: those with records.
-    """
+    """Counts commits with records, and their records: rows of their files, not merged."""
 
     commits: int
     records: int
 
 
-def barrier_to_go_to(table: OpenTable, barrier: int, revision: int | None) -> int:
-    """0 where the table is to be cleared, as it had nothing as of the barrier. revision: that counts until then.
+def restorable_barrier(table: OpenTable, barrier: int, revision: int | None) -> int:
+    """Return the barrier to which the table goes back; 0 clears it, because it had no rows as of the barrier.
 
-    Raises what makes it impossible now, NotFoundError for a barrier whose files have expired,
-    before anything is noted: a revision that is noted must be carried out (0046).
+    revision: the one that is valid until then. Raises what makes the return impossible, such as NotFoundError for a
+    barrier whose files have expired, before the revision is noted: a noted revision must be carried out (0046).
     """
     views, changes = barrier_views(table, revision), barrier_changes(table, revision)
     frontier = views.newest().frontier
     _check_rows_of_before(table, views, barrier)
     if not barrier or not frontier:
         return 0
-    # All snapshots are kept, and none is exact up to there: the jobs that make the table began later.
+    # All snapshots are kept, and none is exact up to there, so the jobs that write the table began later.
     if barrier <= frontier and changes.has_all and not views.exact.at_most(barrier):
         return 0
     views.check(barrier)
@@ -62,32 +60,33 @@ def barrier_to_go_to(table: OpenTable, barrier: int, revision: int | None) -> in
 
 
 def _check_rows_of_before(table: OpenTable, views: BarrierViews, barrier: int) -> None:
-    """Refuse to go back to before a table was put under barriers: the rows that it had then would go, and no job makes
-    them again.
+    """Raise InvalidError for a barrier from before the table was put under barriers: its rows of that time would be
+    lost, because no job writes them again.
     """
     state = views.newest()
     if state.since and (not state.first or barrier < state.first):
         raise InvalidError(
             f"revision of {table.path}",
-            found="rows of before the table was put under barriers, which no job makes again",
-            expected=f"barrier {state.first} or a later one, which have them"
+            found="rows from before the table was put under barriers, which no job writes again",
+            expected=f"barrier {state.first} or a later one, which have these rows"
             if state.first
-            else "a table that has come to a barrier since",
+            else "a table that has completed a barrier since",
             action="Go back to such a barrier.",
         )
 
 
 def lost_commits(table: OpenTable, barrier: int, revision: int | None) -> LostCommits:
-    """Those of later barriers, as far as they are kept."""
+    """Count the commits of later barriers whose snapshots are kept."""
     views = barrier_views(table, revision)
     later = [id for id in views.ids if (views.label(id) or 0) > barrier]
     added = [table._committer.snapshots.load(id).delta_record_count or 0 for id in later]
     return LostCommits(sum(1 for records in added if records), sum(added))
 
 
-def came_to(table: OpenTable, barrier: int, revision: int | None) -> frozenset[str]:
-    """The jobs that had come to the barrier.
-    By the snapshot that completed it; none for 0. They go on behind it, the others begin anew.
+def jobs_at(table: OpenTable, barrier: int, revision: int | None) -> frozenset[str]:
+    """Return the derived jobs that had reached the barrier, by the snapshot that completed it; none for 0.
+
+    These jobs continue after the barrier, the others start from the beginning.
     """
     if not barrier:
         return frozenset()
@@ -97,11 +96,11 @@ def came_to(table: OpenTable, barrier: int, revision: int | None) -> frozenset[s
 
 
 def go_back(table: OpenTable, number: int, barrier: int, revision: int | None) -> int | None:
-    """In one commit, its snapshot; None where it has done so. number: of the revision. revision: as above.
+    """Go back in one commit, and return its snapshot; None if the table has done so already.
 
-    May be called again after any end: the snapshots say whether it is in, and the commit's
-    identity (`REVISER`, number) says it once more, for two that do it at once. Readers see
-    nothing of it until the revision is active.
+    number: of the revision. revision: the one that is valid until then. After any failure the call may be repeated: the
+    snapshots show whether the commit happened, and the commit's identity (`REVISER`, number) prevents two at a time.
+    Readers do not see it until the revision is active.
     """
     if newest_revision(table) >= number:
         return None
@@ -112,19 +111,22 @@ def go_back(table: OpenTable, number: int, barrier: int, revision: int | None) -
     is_rescaled = table._committer.schemas.is_rescaled()
     for entry in files:
         check_restorable(state, entry, is_rescaled=is_rescaled)
-    asked = BarrierStep(
+    step = BarrierStep(
         Act.REVISE,
         REVISER,
         "",
         barrier=barrier or None,
         revision=number,
-        came=came_to(table, barrier, revision),
+        came=jobs_at(table, barrier, revision),
     )
     messages = linked(state, files)
     by = Identity.of(REVISER, number)
     try:
-        result = table._committer.restore(messages, (), by=by, barrier=asked)
-    except (ConflictError, InvalidError):  # certainly not in; of any other error that is not known
+        result = table._committer.restore(messages, (), by=by, barrier=step)
+    except (
+        ConflictError,
+        InvalidError,
+    ):  # the commit certainly did not happen; other errors leave it open
         discard(state, messages)
         raise
     if not result.committed:
@@ -133,8 +135,8 @@ def go_back(table: OpenTable, number: int, barrier: int, revision: int | None) -
 
 
 def _files_as_of(table: OpenTable, barrier: int, revision: int | None) -> list[ManifestEntry]:
-    """The files whose rows come back. Those that wait at level 0 for their changelog are left out
-    with the producer `lookup`: at the changelog position of T all that belongs to T has moved up.
+    """Return the files to restore. With the producer `lookup`, files that wait at level 0 for their changelog are left
+    out: at the changelog position of T all records of T have moved up.
     """
     live_files = table._committer.live_files
     if table.schema.typed_options.get(opt.CHANGELOG_PRODUCER) == BY_COMPACTION:

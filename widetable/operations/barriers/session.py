@@ -1,17 +1,17 @@
 """A session: several tables under barriers, read at one barrier for as long as it is open.
 
-    T      the newest barrier that is complete and exact in all of them, or one that is asked for
-    pins   a read lease in each table on the oldest snapshot that its rows as of T need; none where the storage is
+    T      the newest barrier that is complete and exact in all of them, or a requested one
+    pins   a read lease in each table on the oldest snapshot that its rows as of T need; none if the storage is
            read-only
 
-To choose and to pin is no transaction:
+Choosing and pinning are no transaction:
 
-    session     chooses T; T needs table a from snapshot 7 on ─────────► lease on 7 ─► is 7 there, and not noted? no
+    session     chooses T; T needs table a from snapshot 7 on ─────────► lease on 7 ─► does 7 exist, not noted? no
     expiry of a                          notes 7, looks for leases: none ─► removes 7
 
-If an expiry was faster like this, all pins go, and T is chosen anew. The expiry of a table keeps its newest complete
-barrier, so the next choice holds unless the tables go on as fast as the session tries.
-Which revision counts is read once for all tables (0046).
+If an expiry was faster like this, all pins are released, and T is chosen again. The expiry of a table keeps its newest
+complete barrier, so the next choice succeeds unless the tables progress as fast as the session tries.
+The revision is read once for all tables (0046).
 Source: rules R17 and R20 of docs/consistency.md. Raises NotFoundError for a barrier that is not complete or has
 expired, which names table and writer, InvalidError for tables that are under different barriers or none, and what
 reading a table raises.
@@ -56,23 +56,23 @@ REPEATABLE_READ: Final = "RepeatableRead"
 READ_COMMITTED: Final = "ReadCommitted"
 READ_UNCOMMITTED: Final = "ReadUncommitted"
 CONSISTENCIES: Final = (REPEATABLE_READ, READ_COMMITTED, READ_UNCOMMITTED)
-# How often a session is chosen and pinned anew.
+# How often a session tries to choose and pin a barrier.
 _TRIES: Final = 10
 
 
 class SessionTable:
     """A table of a session.
 
-    `Session.table` makes it. It is read as the session says, whatever is committed meanwhile, and has the columns that
-    the table had at that barrier or snapshot. Threads may share it.
+    `Session.table` makes it. Its rows and columns are those of the session's barrier or snapshot, whatever is committed
+    meanwhile. Threads may share it.
     """
 
     __module__ = "widetable"
     __reduce_ex__ = not_pickled
 
     def __init__(self, table: OpenTable, at: ChosenState, lease: ReadLease | None) -> None:
-        """at: where its rows are, settled for good. lease: that holds them; the session lets go of it.
-        None for a table that had no snapshot: of that nothing is read, whatever comes.
+        """Make the table of a session. at: the fixed state to read. lease: keeps it from expiry, and the session
+        releases it; None for a table that had no snapshot, which stays empty for this session.
         """
         self._lease = lease
         self._is_closed = False
@@ -84,7 +84,7 @@ class SessionTable:
 
     @property
     def snapshot_id(self) -> int | None:
-        """By which another client reads the same rows; None where no snapshot has just these."""
+        """The snapshot by which another client reads the same rows; None if no snapshot has exactly these."""
         view, snapshot = self._at.view, self._at.snapshot
         if view is not None:
             return view.snapshot_id
@@ -98,7 +98,7 @@ class SessionTable:
         Parameters
         ----------
         columns : list of str, default None
-            The columns, in the order wanted. None: all.
+            The columns, in the order of the result. None: all.
         filter : str or pyarrow.compute.Expression, default None
             A SQL condition, or a pyarrow expression, as in `Table.scan`. None: all rows.
 
@@ -110,24 +110,24 @@ class SessionTable:
         Raises
         ------
         InvalidError
-            The session is closed, or the filter is none.
+            The session is closed, or the filter is not valid.
         NotFoundError
             There is no such column.
         UnsupportedError
             The table has an option that changes its rows and that this version does not honour.
         """
-        self._check_asked()
+        self._check_readable()
         return scan_of(self._table, self._at, columns, filter)
 
     def lookup(self, keys: Any, columns: Sequence[str] | None = None) -> pa.Table:
-        """Look up the rows of keys; each call opens the files anew.
+        """Look up the rows of keys; each call opens the files again.
 
         Parameters
         ----------
         keys : Arrow data, frame, dict, list of dicts or list
             The keys, in any form that `Table.lookup` takes.
         columns : list of str, default None
-            The columns, in the order wanted. None: all.
+            The columns, in the order of the result. None: all.
 
         Returns
         -------
@@ -142,21 +142,23 @@ class SessionTable:
         NotFoundError
             There is no such column.
         UnsupportedError
-            The table has no primary key, or none that says the partition, or has an option that changes its rows
-            and that this version does not honour.
+            The table has no primary key, or one that does not determine the partition, or has an option that changes
+            its rows and that this version does not honour.
         """
-        self._check_asked()
+        self._check_readable()
         live_files = self._table._committer.live_files
         with contextlib.closing(LookupView(self._at, live_files, columns)) as view:
             return view.lookup(keys)
 
-    def _check_asked(self) -> None:
-        """One table of many that cannot be read is refused when its rows are asked for."""
+    def _check_readable(self) -> None:
+        """Refuse a closed session, and a table that cannot be read: only when its rows are requested, because a session
+        has many tables.
+        """
         if self._is_closed:
             raise InvalidError(
                 f"session of {self._table.path}",
-                found="one that is closed: nothing keeps its rows",
-                expected="an open one",
+                found="a closed session: nothing keeps its rows",
+                expected="an open session",
                 action="Open a new one with Catalog.session, and read before it is closed.",
             )
         check_readable(self._at.state.schema)
@@ -165,9 +167,9 @@ class SessionTable:
 class Session:
     """Several tables at one barrier.
 
-    `Catalog.session` makes it; it is a context manager. What it reads stays until it is closed: a read lease in
-    each table keeps it, renewed by itself. It never moves: a newer barrier takes another session. In a forked
-    child its leases hold nothing.
+    `Catalog.session` makes it; it is a context manager. A read lease in each table, which the session renews, keeps
+    what it reads until it is closed. Its barrier never changes: open another session for a newer one. In a forked
+    child its leases keep nothing.
 
     Examples
     --------
@@ -195,8 +197,8 @@ class Session:
         shown: int | None = None,
         revision: int | None = None,
     ) -> None:
-        """shown: the barrier of the session before over these tables. revision: that as_of goes by; None: that is
-        active now.
+        """Open a session. shown: the barrier of the previous session over these tables. revision: the one to which
+        `as_of` belongs; None: the one that is active now.
         """
         self._shown = shown
         self._pins = contextlib.ExitStack()
@@ -230,16 +232,15 @@ class Session:
 
     @property
     def fell_back_from(self) -> int | None:
-        """The barrier that the last such session of the catalog over these tables showed, where this one shows an
-        earlier one: what `ReadCommitted` shows of commits that are not published may go, and so may barriers by a
-        revision.
+        """The barrier that the catalog's last such session over these tables showed, if this one shows an earlier one;
+        otherwise None. `ReadCommitted` may show commits that are never published, and a revision removes barriers.
         """
         is_back = self._barrier is not None and self._barrier < (self._shown or 0)
         return self._shown if is_back else None
 
     @property
     def revision(self) -> int | None:
-        """The revision of the warehouse that it goes by, 0 before the first; None for `ReadUncommitted`."""
+        """The revision of the warehouse that the session reads, 0 before the first; None for `ReadUncommitted`."""
         return self._revision
 
     def table(self, name: str) -> SessionTable:
@@ -258,22 +259,22 @@ class Session:
         Raises
         ------
         NotFoundError
-            The session has no such table; the error says which it has.
+            The session has no such table; the error lists its tables.
 
         Examples
         --------
         >>> session.table("shop.visits").scan().to_arrow().to_pylist()
         [{'id': 1, 'city': 'Oslo'}]
         """
-        found = self._tables.get(text(name, "name"))
-        if found is None:
+        table = self._tables.get(text(name, "name"))
+        if table is None:
             raise NotFoundError(
                 f"table {name!a}",
                 found="no table of this session",
                 expected=f"one of {', '.join(self._tables) or 'none'}",
-                action="Name it when the session is opened; only tables under barriers can be in one.",
+                action="Name it when you open the session; only tables under barriers can be in one.",
             )
-        return found
+        return table
 
     def snapshot_ids(self) -> dict[str, int | None]:
         """Get the snapshots by which another client reads the same rows.
@@ -281,15 +282,12 @@ class Session:
         Returns
         -------
         dict of str to int or None
-            `db.name` to the id of a snapshot; None where no snapshot has just these rows.
+            `db.name` to the id of a snapshot; None if no snapshot has exactly these rows.
         """
         return {name: table.snapshot_id for name, table in self._tables.items()}
 
     def close(self) -> None:
-        """Let go of what the session reads.
-
-        It may be called twice.
-        """
+        """Release the leases of the session. It may be called twice."""
         self._pins.close()
         for table in self._tables.values():
             table._is_closed = True
@@ -297,15 +295,15 @@ class Session:
     def _opened(
         self, tables: Mapping[str, OpenTable], look: Callable[[], dict[str, ChosenState]]
     ) -> dict[str, SessionTable]:
-        """Again where an expiry was faster, with what is newest then. A barrier that is not there is not looked for
-        again, unless snapshots went while it was (`behind_expiry`).
+        """Choose and pin the tables. If an expiry was faster, the choice is repeated on the newest snapshots. A missing
+        barrier is not searched again, unless snapshots expired during the search (`behind_expiry`).
         """
         for tries_left in reversed(range(_TRIES)):
-            found = behind_expiry([*tables.values()], look)
+            chosen = behind_expiry([*tables.values()], look)
             try:
                 return {
                     name: SessionTable(tables[name], at, self._pin(tables[name], at))
-                    for name, at in found.items()
+                    for name, at in chosen.items()
                 }
             except NotFoundError:  # expired in between
                 self._pins.close()
@@ -321,14 +319,14 @@ class Session:
         tables: Mapping[str, OpenTable],
         consistency: str,
         as_of: int | None,
-        known: int | None,
+        fixed_revision: int | None,
     ) -> dict[str, ChosenState]:
-        """Where the rows of each table are; nothing is held yet. Without barriers in the newest snapshot as it is, else
-        three things come in this order:
+        """Choose the state of each table, without a lease yet. `ReadUncommitted` uses the newest snapshots; otherwise
+        these are read in this order:
 
-        1 the notes of staged commits: what is published after this look is in the snapshots of step 3, once
-        2 the revision that counts, one number for all tables: else one would show what another one has taken back
-        3 the snapshots of each table, by that revision; then T
+        1 the notes of staged commits: a commit that is published after this step is in the snapshots of step 3, once
+        2 the revision, one number for all tables: otherwise one table would show what another one has taken back
+        3 the snapshots of each table in that revision; then T
         """
         if consistency == READ_UNCOMMITTED:
             return {
@@ -336,7 +334,8 @@ class Session:
                 for name, table in tables.items()
             }
         staged = _staged(tables) if consistency == READ_COMMITTED else {}
-        self._revision = revision = _active_revision(tables) if known is None else known
+        revision = _active_revision(tables) if fixed_revision is None else fixed_revision
+        self._revision = revision
         views = {
             name: _staged_barriers(table, barrier_views(table, revision), staged.get(name, ()))
             for name, table in tables.items()
@@ -348,8 +347,8 @@ class Session:
         }
 
     def _pin(self, table: OpenTable, at: ChosenState) -> ReadLease | None:
-        """On the oldest snapshot that a read needs; later ones, with the files that it takes of them, are held by the
-        same lease. None for a table without a snapshot, and where the storage takes no lease.
+        """Take a lease on the oldest snapshot that a read needs, which also keeps later snapshots and their files. None
+        for a table without a snapshot, and if the storage is read-only.
         """
         if at.view is not None:
             first_id = at.view.first_id
@@ -364,14 +363,14 @@ class Session:
 
 
 def _check_alike(tables: Mapping[str, OpenTable]) -> None:
-    """InvalidError for a table without barriers, and for intervals that differ: they would share no barriers."""
+    """Raise InvalidError for a table without barriers, and for intervals that differ: such tables share no barriers."""
     options = {name: table.schema.typed_options for name, table in tables.items()}
     one_interval("tables", {name: of.get(BARRIER_INTERVAL) for name, of in options.items()})
 
 
 def check_published(session: Session, consistency: str, where: str) -> None:
-    """For who reads a session's tables by barriers or snapshots elsewhere: what is staged is no part of these. where:
-    for messages. Closes the session that it refuses: UnsupportedError.
+    """Refuse staged commits in a session whose tables are read elsewhere by barriers or snapshots, which do not include
+    them. where: for messages. Closes a session that it refuses, and raises UnsupportedError.
     """
     for name, table in session._tables.items() if consistency == READ_COMMITTED else ():
         if table._table.schema.typed_options.get(BARRIER_STAGE):
@@ -385,18 +384,18 @@ def check_published(session: Session, consistency: str, where: str) -> None:
 
 
 def held_leases(session: Session) -> dict[str, str | None]:
-    """The name of the read lease that holds each table; None for one without a snapshot, or without a lease."""
+    """Return the name of the read lease of each table; None for one without a snapshot, or without a lease."""
     leases = {name: table._lease for name, table in session._tables.items()}
     return {name: None if lease is None else lease.name for name, lease in leases.items()}
 
 
 def _active_revision(tables: Mapping[str, OpenTable]) -> int | None:
-    """Taken once: what becomes active meanwhile is seen in none of the tables."""
+    """Return the active revision. It is read once, so that no table sees a revision that becomes active meanwhile."""
     return next((active_revision(table) for table in tables.values()), None)
 
 
 def _staged(tables: Mapping[str, OpenTable]) -> dict[str, list[StagedCommit]]:
-    """What their writers are about to commit; before snapshots are looked at, so that what is in by then is seen."""
+    """Return the staged commits of each table. They are read before the snapshots, so that none is missed."""
     return {
         name: staged_commits(table._file_io, table._paths)
         for name, table in tables.items()
@@ -407,7 +406,7 @@ def _staged(tables: Mapping[str, OpenTable]) -> dict[str, list[StagedCommit]]:
 def _staged_barriers(
     table: OpenTable, views: BarrierViews, staged: Sequence[StagedCommit]
 ) -> StagedBarriers:
-    """With the notes that are in force, and in the order in which they will be published."""
+    """Return the barriers with the valid notes, in the order in which these will be published."""
     notes = [*in_force(staged, views.newest()).values()]
     if not notes:
         return StagedBarriers(views, notes)
@@ -421,19 +420,19 @@ def _staged_barriers(
 
 
 def _newest_common(tables: Mapping[str, StagedBarriers]) -> int:
-    """The newest barrier that is complete and exact in all, or is about to be."""
+    """Return the newest barrier that is complete and exact in all tables, or is about to be."""
     slowest = min(tables, key=lambda name: tables[name].state.frontier)
-    # For the message alone: who is missing there for the barrier after its frontier.
+    # The message names the writers that are missing there for the barrier after its frontier.
     state = tables[slowest].state
-    found = newest_staged(tables.values(), common_barrier([one.views for one in tables.values()]))
-    if found:
-        return found
+    newest = newest_staged(tables.values(), common_barrier([one.views for one in tables.values()]))
+    if newest:
+        return newest
     behind = state.behind(state.frontier + state.interval)
     if not state.frontier:
         missing = ", ".join(behind) or "any writer"
         reason = f"none that is complete in {slowest}; missing: {missing}"
     else:
-        reason = f"none up to {state.frontier} that each job which makes them came to"
+        reason = f"none up to {state.frontier} that all jobs which write the tables have reached"
         firsts = {name: table.state.first for name, table in tables.items()}
         later = [f"{n} from {first} on" for n, first in firsts.items() if first > state.frontier]
         if later:

@@ -375,7 +375,7 @@ def test_a_session_reads_the_same_until_it_is_closed(tmp_path: Path) -> None:
     held = session.table(NAME)
     session.close()
     for closed in (held, session.table(NAME)):
-        with pytest.raises(InvalidError, match="one that is closed"):
+        with pytest.raises(InvalidError, match="a closed session"):
             closed.scan()
     table.expire_snapshots(1, 1)
     with pytest.raises(NotFoundError, match="or a later one"):

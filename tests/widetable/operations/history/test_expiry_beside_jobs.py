@@ -72,7 +72,7 @@ def test_a_source_that_forgets_consumers_keeps_those_of_jobs_that_run(
         assert rows(job.sink.scan(barrier=60))[0]["x"] == 60
     else:
         assert forgotten == ("count", "widetable-barriers")
-        with pytest.raises(ConflictError, match="was deleted or forgotten"):
+        with pytest.raises(ConflictError, match="was deleted or has expired"):
             Job("count", tables, job.sink, run="2").run()
         with pytest.raises(NotFoundError, match="have expired"):
             job.run()
