@@ -1,8 +1,7 @@
-"""An Arrow table of who a table under barriers waits for; empty for one without.
+"""An Arrow table of the writers for which a table under barriers waits; empty for a table without barriers.
 
-By the newest snapshot alone. Barriers are epoch milliseconds. The table is complete up to the
-least of its writers' complete barriers, so the rows with is_slowest say who is waited for;
-writers that have left are not among them.
+It reads only the newest snapshot. Barriers are epoch milliseconds. The table is complete up to the least of its
+writers' complete barriers, so it waits for the rows with is_slowest. Writers that have left are not listed.
 
 Raises what reading snapshots raises.
 """
@@ -25,9 +24,11 @@ BARRIERS: Final = frame_schema(
 
 
 def barriers(table: OpenTable) -> pa.Table:
-    """Writers by name. complete_barrier: up to which all of its records are in; last_barrier: the latest that it has
-    records of, 0 without; table_barrier: the one up to which the whole table is complete; is_slowest: whether that
-    grows only when this writer goes on; run: the process that has the name.
+    """List writers by name.
+
+    complete_barrier: up to it the table has all records of the writer. last_barrier: the latest one of its records, 0
+    without. table_barrier: up to it the whole table is complete. is_slowest: whether table_barrier waits for this
+    writer. run: the process that owns the name.
     """
     if table.schema.typed_options.get(BARRIER_INTERVAL) is None:
         return frame_of_rows(BARRIERS, [], table.path)

@@ -1,16 +1,16 @@
-"""Arrow tables of the files of one snapshot: data files, manifests, and what lies in partitions and buckets.
+"""Arrow tables of the files of one snapshot: data files, manifests, partitions and buckets.
 
-Sizes are bytes, `rows` are those of files: not merged, and with those that delete. A partition is named as its
-directory is (`dt=1/hour=2`), the only one of a table without partitions is the empty text. Live files are taken from
+Sizes are bytes, `rows` are rows of files: not merged, and including deletes. A partition has the name of its
+directory (`dt=1/hour=2`); the only partition of a table without partitions is the empty text. Live files are read from
 manifests column by column.
 
     path        <table>/dt=1 x/h=2/bucket-1/data-<uuid>-0.parquet
     partition   dt=1 x/h=2
-    min_key     a=1, b="x'y"           numbers as such, other values as Python writes them
+    min_key     a=1, b="x'y"           numbers in decimal, other values as Python writes them
 
-Without a choice the newest snapshot is looked at, and looked at again when it expires meanwhile;
-a chosen one that expires raises. The schema is the newest one in any case. Raises what reading
-snapshots and manifests raises, UnsupportedError for a merge engine that is not known.
+Without a choice the newest snapshot is read, and a newer one if it expires meanwhile;
+a chosen one that expires raises. The schema is always the newest one. Raises what reading
+snapshots and manifests raises, UnsupportedError for an unknown merge engine.
 """
 
 from __future__ import annotations
@@ -72,13 +72,15 @@ BUCKETS: Final = frame_schema(
     "deleted_rows int64?, runs int64?, level0_files int64, levels levels, due_files int64?, due_bytes int64?",
     levels=pa.list_(LEVEL),
 )
-# (snapshot id, tag) of what is looked at: one of them at most, none for the newest snapshot.
+# (snapshot id, tag): at most one is set; none means the newest snapshot.
 Choice = tuple[int | None, str | None]
 
 
 def files(table: OpenTable, choice: Choice) -> pa.Table:
-    """Live files in the order of manifests. delete_records: of the rows; deleted_rows: that a deletion vector takes
-    out, null where its index does not say how many. Keys as `a=1, b='x'`, without partition columns.
+    """List live files in the order of manifests.
+
+    delete_records: how many rows are deletes. deleted_rows: how many rows a deletion vector deletes, null if its index
+    does not say. Keys look like `a=1, b='x'`, without partition columns.
     """
     schema, entries = _live(table, choice)
     return frame_of_columns(FILES, _file_columns(table, schema, entries), table.path)
@@ -87,7 +89,7 @@ def files(table: OpenTable, choice: Choice) -> pa.Table:
 def _file_columns(
     table: OpenTable, schema: TableSchema, entries: Sequence[ManifestEntry]
 ) -> Iterator[Any]:
-    """In the order of `FILES`, one after the other: no two are there as Python values."""
+    """Yield the columns in the order of `FILES`, one at a time, so that only one is in memory as Python values."""
     metas = [entry.file for entry in entries]
     partition, directory = _partition_of(schema), _directory_of(table, schema)
     yield [partition(entry.partition) for entry in entries]
@@ -115,13 +117,14 @@ def _file_columns(
 
 
 def manifests(table: OpenTable, choice: Choice) -> pa.Table:
-    """Manifests of the base, delta and changelog lists, in that order. Buckets and levels are null where their writer
-    did not say them. added_files, deleted_files: entries of the manifest, which may undo those of
-    others; only the base and the delta together say what is live.
+    """List manifests of the base, delta and changelog lists, in that order.
+
+    Buckets and levels are null if the writer did not state them. added_files, deleted_files: entries of the manifest,
+    which may undo those of others; only the base and the delta together say which files are live.
     """
     snapshot = _chosen(table, choice)
-    found = [] if snapshot is None else list(_manifests(table, snapshot))
-    return frame_of_rows(MANIFESTS, found, table.path)
+    rows = [] if snapshot is None else list(_manifests(table, snapshot))
+    return frame_of_rows(MANIFESTS, rows, table.path)
 
 
 def _manifests(table: OpenTable, snapshot: Snapshot) -> Iterator[tuple[Any, ...]]:
@@ -142,13 +145,15 @@ def _manifest_row(meta: ManifestFileMeta) -> tuple[Any, ...]:
 
 
 def partitions(table: OpenTable, choice: Choice) -> pa.Table:
-    """Partitions that have files, by their names. buckets: those with files. newest_file_time: wall clock of its
-    writer, null where no file says it. deleted_rows: null where one file's is not known.
+    """List partitions that have files, by their names.
+
+    buckets: how many have files. newest_file_time: wall clock of its writer, null if no file states it. deleted_rows:
+    null if the number of one file is unknown.
     """
     schema, entries = _live(table, choice)
-    found: dict[bytes, list[ManifestEntry]] = {}
+    by_partition: dict[bytes, list[ManifestEntry]] = {}
     for entry in entries:
-        found.setdefault(entry.partition, []).append(entry)
+        by_partition.setdefault(entry.partition, []).append(entry)
     text = _partition_of(schema)
     rows = [
         (
@@ -158,15 +163,17 @@ def partitions(table: OpenTable, choice: Choice) -> pa.Table:
             *_sums([entry.file for entry in members]),
             max(filter(None, (entry.file.creation_time_millis for entry in members)), default=None),
         )
-        for partition, members in found.items()
+        for partition, members in by_partition.items()
     ]
     return frame_of_rows(PARTITIONS, sorted(rows, key=lambda row: row[0]), table.path)
 
 
 def buckets(table: OpenTable, choice: Choice) -> pa.Table:
-    """Buckets that have files, by partition and number. runs: sorted runs that a read merges at most; due: what a
-    compaction would take next by the options of the table; all three null where nothing is compacted, in append
-    tables and among rows that wait for a bucket.
+    """List buckets that have files, by partition and number.
+
+    runs: how many sorted runs a read merges at most. due_files, due_bytes: what a compaction would take next by the
+    options of the table. All three are null if nothing is compacted: in append tables, and for rows that wait for a
+    bucket.
     """
     schema, snapshot, entries = _live_at(table, choice)
     text = _partition_of(schema)
@@ -191,16 +198,16 @@ def _bucket(
     entries: Sequence[ManifestEntry],
     taken: Sequence[ManifestEntry],
 ) -> Iterator[Any]:
-    """taken: those that a compaction may look at.
-    Under barriers what waits for one that is not complete is not due. Gives the columns after
-    `total_buckets`.
+    """Yield the columns after `total_buckets`.
+
+    taken: the entries that a compaction may take. Under barriers, files of incomplete barriers are not due.
     """
-    found = [entry.file for entry in entries]
+    metas = [entry.file for entry in entries]
     by_level: dict[int, list[DataFileMeta]] = {}
-    for file in found:
+    for file in metas:
         by_level.setdefault(file.level, []).append(file)
-    yield from _sums(found)
-    runs = sorted_runs(schema, bucket, found)
+    yield from _sums(metas)
+    runs = sorted_runs(schema, bucket, metas)
     yield runs
     yield len(by_level.get(0, ()))
     yield [
@@ -217,24 +224,24 @@ def _bucket(
 
 
 def _sums(files: Sequence[DataFileMeta]) -> tuple[int, int, int, int | None]:
-    """(files, rows, size_bytes, deleted_rows)"""
+    """Return (files, rows, size_bytes, deleted_rows)."""
     deleted = [_deleted(file) for file in files]
-    known = [rows for rows in deleted if rows is not None]
+    counts = [rows for rows in deleted if rows is not None]
     return (
         len(files),
         sum(file.row_count for file in files),
         sum(file.file_size for file in files),
-        sum(known) if len(known) == len(deleted) else None,
+        sum(counts) if len(counts) == len(deleted) else None,
     )
 
 
 def _deleted(file: DataFileMeta) -> int | None:
-    """Rows that its deletion vector takes out; None where the index that lists the vector does not count them."""
+    """Return how many rows its deletion vector deletes; None if the index that lists the vector does not say."""
     return 0 if file.deleted is None else file.deleted.rows
 
 
 def _live(table: OpenTable, choice: Choice) -> tuple[TableSchema, list[ManifestEntry]]:
-    """The live files of a snapshot, and the newest schema."""
+    """Return the newest schema, and the live files of a snapshot."""
     schema, _, entries = _live_at(table, choice)
     return schema, entries
 
@@ -242,7 +249,7 @@ def _live(table: OpenTable, choice: Choice) -> tuple[TableSchema, list[ManifestE
 def _live_at(
     table: OpenTable, choice: Choice
 ) -> tuple[TableSchema, Snapshot | None, list[ManifestEntry]]:
-    """The same with the snapshot."""
+    """Return the newest schema, the snapshot, and its live files."""
     if all(part is None for part in choice):
         return table.schema, *newest_files(table._committer)
     snapshot = _chosen(table, choice)
@@ -256,12 +263,14 @@ def _chosen(table: OpenTable, choice: Choice) -> Snapshot | None:
 
 
 def _partition_of(schema: TableSchema) -> Callable[[bytes], str]:
-    """The name of a partition by its BinaryRow, each worked out once: a table has many more files than partitions."""
+    """Return a function from the BinaryRow of a partition to its name. Names are cached, because a table has many more
+    files than partitions.
+    """
 
     @cache
     def text(partition: bytes) -> str:
-        found = shown_texts(partition, schema)
-        return "/".join(partition_directory(name, value) for name, value in found)
+        texts = shown_texts(partition, schema)
+        return "/".join(partition_directory(name, value) for name, value in texts)
 
     return text
 
@@ -275,7 +284,7 @@ def _directory_of(table: OpenTable, schema: TableSchema) -> Callable[[bytes, int
 
 
 def _keys(schema: TableSchema, rows: Sequence[bytes]) -> pa.Array | list[None]:
-    """Keys of the files as texts; null for append tables."""
+    """Return the keys of the files as texts; null for append tables."""
     names = schema.trimmed_primary_key
     if not names or not rows:
         return [None] * len(rows)

@@ -1,7 +1,7 @@
 """Rows of an inspection as an Arrow table of a declared schema.
 
-In: columns of Python values, in the order of the schema. Raises DamagedError for what no such table holds: a number
-that is longer than the format's, a text that is none.
+In: columns of Python values, in the order of the schema. Raises DamagedError for values that do not fit: a number
+that is longer than the format's, or an invalid text.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import pyarrow as pa
 
 from widetable.errors import DamagedError
 
-# Epoch milliseconds as such.
+# Epoch milliseconds.
 TIME: Final = pa.timestamp("ms", "UTC")
-# Wall clock of whoever wrote it.
+# The wall clock of the writer.
 LOCAL_TIME: Final = pa.timestamp("ms")
-# Types of columns, besides those that Arrow has names for.
+# Types of columns, besides those for which Arrow has names.
 _TYPES: Final = {
     "time": TIME,
     "local_time": LOCAL_TIME,
@@ -27,27 +27,27 @@ _TYPES: Final = {
 
 
 def frame_schema(columns: str, /, **more: pa.DataType) -> pa.Schema:
-    """columns: `name type` between commas; a type with a `?` may be null. more: types that only this schema has."""
+    """Parse a schema. columns: `name type` between commas; a type with a `?` may be null. more: additional types."""
     fields, types = [], _TYPES | more
     for name, kind in (column.split() for column in columns.split(",")):
         alias = kind.removesuffix("?")
-        found = types[alias] if alias in types else pa.type_for_alias(alias)
-        fields.append(pa.field(name, found, nullable=alias != kind))
+        arrow_type = types[alias] if alias in types else pa.type_for_alias(alias)
+        fields.append(pa.field(name, arrow_type, nullable=alias != kind))
     return pa.schema(fields)
 
 
 def frame_of_rows(schema: pa.Schema, rows: Iterable[Sequence[Any]], subject: str) -> pa.Table:
-    """rows: values in the order of the schema. subject: whose they are, for messages.
-    No rows at all give a table without rows.
+    """Make a table of rows, which may be none. rows: values in the order of the schema. subject: their table, for
+    messages.
     """
     columns: list[Sequence[Any]] = list(zip(*rows, strict=True))
     return frame_of_columns(schema, columns or [()] * len(schema), subject)
 
 
 def frame_of_columns(schema: pa.Schema, columns: Iterable[Any], subject: str) -> pa.Table:
-    """columns: sequences of values, or Arrow arrays.
-    Arrays have the field's type. Columns are taken one after the other, so a generator has one of
-    Python values in memory at a time.
+    """Make a table of columns: sequences of values, or Arrow arrays of the field's type.
+
+    Columns are consumed one after the other, so that a generator has one column of Python values in memory at a time.
     """
     try:
         arrays = [

@@ -1,5 +1,4 @@
-"""Arrow tables of who works with a table and what is kept for it: leases, the lookup caches of this host, and the bytes
-of the table by who holds them.
+"""Arrow tables of the holders of a table: leases, the lookup caches of this host, and the table's bytes by holder.
 
 Raises StorageError; leases that cannot be read are left out, with a warning in the log. `space` raises what
 `table_space` does.
@@ -30,31 +29,33 @@ SPACE: Final = frame_schema(
 
 
 def leases(table: OpenTable) -> pa.Table:
-    """Leases on work (`compaction`, `old-levels`, `join`), of readers (`read`) and pins of lookup joins (`pin`).
-    state: `in force`, `over` where their time is up, `void` where their process has ended or their time is not
-    believed. owner: who took it; of a reader its process, null where that is not known.
-    snapshot_id: of readers and pins, the first that is held; null for leases on work.
+    """List leases on work (`compaction`, `old-levels`, `join`), of readers (`read`) and pins of lookup joins (`pin`).
+
+    state: `in force`; `over` if their time is up; `void` if their process has ended or their time is not credible.
+    owner: the holder, for a reader its process, null if unknown. snapshot_id: for readers and pins, the first snapshot
+    that they keep; null for leases on work.
     """
     state = table._state()
-    found = [*noted_leases(state.file_io, state.paths), *noted_holds(state)]
+    noted = [*noted_leases(state.file_io, state.paths), *noted_holds(state)]
     rows = (
-        (one.kind, one.owner, one.snapshot_id, one.expires_millis, one.lease_state.value, one.path)
-        for one in found
+        (one.kind, one.owner, one.snapshot_id, one.expires_millis, one.force.value, one.path)
+        for one in noted
     )
     return frame_of_rows(LEASES, rows, table.path)
 
 
 def caches(table: OpenTable) -> pa.Table:
-    """Complete lookup caches on this host, whoever made them. size_bytes: on the disk.
-    rows: of the data file; path: of the cache's directory. Empty where the package of caches is not
-    installed.
+    """List complete lookup caches on this host, whoever made them; none if the package of caches is not installed.
+
+    size_bytes: on the disk. rows: of the data file. path: of the cache's directory.
     """
-    rows = ((file, *held, path) for path, file, *held in complete_caches(table.path))
+    rows = ((file, *facts, path) for path, file, *facts in complete_caches(table.path))
     return frame_of_rows(CACHES, rows, table.path)
 
 
 def space(table: OpenTable) -> pa.Table:
-    """What the table takes on the storage, by who holds it; each line counts what none above it needs.
+    """List the bytes of the table by holder; each line counts files that no line above it needs.
+
     Reads the metadata of all snapshots, tags and branches, and lists the directories of data.
     """
     rows = (

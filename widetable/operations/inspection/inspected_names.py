@@ -1,12 +1,12 @@
-"""What `Table.inspect` gives as Arrow tables, by name. Without imports: the command line shows them before the engine
-is there.
+"""The names of the Arrow tables of `Table.inspect`. This module imports nothing, so that the command line can show the
+names before the engine is loaded.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-# Of one snapshot, by default the newest.
+# These show one snapshot, by default the newest.
 OF_A_SNAPSHOT: Final = ("files", "manifests", "partitions", "buckets")
 NAMES: Final = (
     "snapshots",

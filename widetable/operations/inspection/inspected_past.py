@@ -1,9 +1,8 @@
-"""Arrow tables of what a table keeps: snapshots, schemas, options, tags, branches, consumers.
+"""Arrow tables of a table's snapshots, schemas, options, tags, branches and consumers.
 
-Each has one declared schema, which stays the same for an empty table; times are of UTC,
-milliseconds, `create_time` and `expire_time` of tags are the wall clock of whoever made the tag,
-without a zone. Raises what reading these raises; tags, branches and consumers that cannot be read
-are left out, with a warning in the log.
+Each has one declared schema, also for an empty table. Times are in UTC, milliseconds; `create_time` and `expire_time`
+of tags are the wall clock of the client that made the tag, without a zone. Raises what reading these raises; tags,
+branches and consumers that cannot be read are left out, with a warning in the log.
 """
 
 from __future__ import annotations
@@ -52,10 +51,10 @@ CONSUMERS: Final = frame_schema(
 
 
 def snapshots(table: OpenTable) -> pa.Table:
-    """The snapshots that are kept, newest last.
-    total_records: rows of all live files, not merged; delta_records: what the commit added of
-    them, negative where more went; changelog_records: null without a changelog. properties: as
-    they are noted, ours and those of other clients.
+    """List the kept snapshots, newest last.
+
+    total_records: rows of all live files, not merged; delta_records: how many of them the commit added, negative if it
+    deleted more; changelog_records: null without a changelog. properties: as stored, ours and those of other clients.
     """
     return frame_of_rows(SNAPSHOTS, map(_snapshot_row, kept_snapshots(table)), table.path)
 
@@ -81,9 +80,10 @@ def _snapshot_row(one: Snapshot) -> tuple[Any, ...]:
 
 
 def schemas(table: OpenTable) -> pa.Table:
-    """All schemas, newest last.
-    columns: in their order, nested types as texts; id: stays with a column through renames, files
-    are read by it. options: what the table's schema sets, no defaults.
+    """List all schemas, newest last.
+
+    columns: in their order, nested types as texts; id: stays with a column through renames, and files are read by it.
+    options: those that the schema sets, without defaults.
     """
     store = table._committer.schemas
     rows = [
@@ -102,16 +102,17 @@ def schemas(table: OpenTable) -> pa.Table:
 
 
 def options(table: OpenTable) -> pa.Table:
-    """What the newest schema sets, by key, then the other options that are known, without a value.
-    default: as text, null where there is none. is_known: whether a table may be given it here, under this key or an
-    older one of Paimon; also for options whose keys name columns, as `fields.*` do.
+    """List the options of the newest schema, by key, then the other known options, without a value.
+
+    default: as text, null if there is none. is_known: whether this version accepts the option, under this key or an
+    older one of Paimon; this includes options whose keys name columns, such as `fields.*`.
     """
-    given = table.schema.options
-    keys = [*sorted(given), *sorted(opt.BY_KEY.keys() - given.keys())]
+    values = table.schema.options
+    keys = [*sorted(values), *sorted(opt.BY_KEY.keys() - values.keys())]
     rows = [
         (
             key,
-            given.get(key),
+            values.get(key),
             default_text(opt.BY_KEY[key]) if key in opt.BY_KEY else None,
             is_known(key),
         )
@@ -121,44 +122,46 @@ def options(table: OpenTable) -> pa.Table:
 
 
 def tags(table: OpenTable) -> pa.Table:
-    """All tags that can be read, by name.
-    time: of the snapshot's commit. create_time, expire_time: null where the tag does not say it;
-    without an expire_time it stays until it is deleted. expires_at: the instant of expire_time, null in
-    a tag of another client, whose expire_time is compared with the local time of whoever expires.
+    """List all tags that can be read, by name.
+
+    time: of the snapshot's commit. create_time, expire_time: null if the tag does not state it; without an expire_time
+    it stays until it is deleted. expires_at: the instant of expire_time, null in a tag of another client, whose
+    expire_time is compared with the local time of the expiring process.
     """
     store = table._tags
-    found, damaged = readable(store.names(), store.load_tag)
+    by_name, damaged = readable(store.names(), store.load_tag)
     for damage in damaged:
         pass_over(damage)
-    return frame_of_rows(TAGS, (_tag_row(*each) for each in found.items()), table.path)
+    return frame_of_rows(TAGS, (_tag_row(*each) for each in by_name.items()), table.path)
 
 
 def _tag_row(name: str, tag: Tag) -> tuple[Any, ...]:
     one = tag.snapshot
-    held = one.id, one.schema_id, one.time_millis, one.total_record_count
-    return name, *held, tag.created_at, tag.ends_at, tag.ends_millis
+    facts = one.id, one.schema_id, one.time_millis, one.total_record_count
+    return name, *facts, tag.created_at, tag.ends_at, tag.ends_millis
 
 
 def branches(table: OpenTable) -> pa.Table:
-    """All branches but main that can be read, by name, each with its newest schema and snapshot."""
+    """List all branches except main that can be read, by name, each with its newest schema and snapshot."""
 
     def row(name: str) -> tuple[Any, ...]:
         paths = table._paths.of_branch(name)
         committer = Committer(table._file_io, paths)
         newest = committer.snapshots.latest()
-        held = (None, None) if newest is None else (newest.id, newest.time_millis)
-        return name, paths.root, committer.schemas.latest().id, *held
+        facts = (None, None) if newest is None else (newest.id, newest.time_millis)
+        return name, paths.root, committer.schemas.latest().id, *facts
 
-    found, damaged = readable(branch_names(table), row)
+    by_name, damaged = readable(branch_names(table), row)
     for damage in damaged:
         pass_over(damage)
-    return frame_of_rows(BRANCHES, found.values(), table.path)
+    return frame_of_rows(BRANCHES, by_name.values(), table.path)
 
 
 def consumers(table: OpenTable) -> pa.Table:
-    """All consumers that can be read, by name. time: of their last progress.
-    snapshots_behind: how many snapshots are there from next_snapshot_id on; 0 for one that has
-    read all. It counts ids, some of which may have expired.
+    """List all consumers that can be read, by name. time: of their last progress.
+
+    snapshots_behind: how many snapshots there are from next_snapshot_id on; 0 for one that has read all. It counts ids,
+    some of which may have expired.
     """
     latest_id = table._committer.snapshots.latest_id() or 0
     times = table._consumers.times()

@@ -1,14 +1,12 @@
-"""What state a table is in, as one small value: snapshots, files, what waits, who reads, who compacts, what to do.
+"""The state of a table as one small value: snapshots, files, backlog, consumers, leases, and what to do.
 
 Reads the newest snapshot and its manifests, consumers and the lease, snapshots from the newest back to the last
 compaction, and lists the directories of live files. Opens no data file. Writes nothing, and takes
-no lease: what it says of different things may be of different moments, if the table goes on
-meanwhile.
+no lease: if the table changes meanwhile, parts of the value may come from different moments.
 
-Warnings come in the order in which they should be minded: damage, then what waits at level 0 (one
-sentence of who should compact, which says all, or else what it does to reads and changelogs),
-consumers, writers of barriers, notes that cannot be read. `doctor` says the same as findings,
-with more that it has read.
+Warnings are ordered by importance: damage, then the backlog at level 0 (one sentence that says who should compact, or
+else sentences about its effects on reads and changelogs), consumers, writers of barriers, notes that cannot be read.
+`doctor` reports these as findings, and reads more.
 
 Raises what reading these raises.
 """
@@ -43,15 +41,13 @@ from widetable.operations.inspection.table_measures import measured
 from widetable.schema import options as opt
 from widetable.write.table_state import TableState
 
-# So many damaged files have a sentence of their own.
+# How many damaged files have a sentence of their own.
 _DAMAGED_NAMED: Final = 10
 
 
 @dataclass(frozen=True)
 class LevelFiles:
-    """rows: in the files, not merged.
-    Of one level of all buckets together; bytes: of the files on the storage.
-    """
+    """Sums up one level of all buckets. rows: in the files, not merged; bytes: of the files on the storage."""
 
     level: int
     files: int
@@ -61,10 +57,12 @@ class LevelFiles:
 
 @dataclass(frozen=True)
 class DerivedState:
-    """What is made by an option of the table. behind: snapshots of each source that are not worked in, by `db.name`;
-    None: it was never worked in. Of a widener's last full round, as long as its snapshot is kept: its number, when it
-    ended (epoch milliseconds), the rows that it wrote and for how long. error: why it cannot be made, as far as the
-    tables themselves show it.
+    """Describes one derived table or set of columns, by the option that declares it.
+
+    behind: by `db.name`, how many snapshots of each source are not processed; None: no snapshot of it ever was. round,
+    ended_millis, rows, duration_millis: a widener's last full round, while its snapshot is kept: its number, when it
+    ended (epoch milliseconds), how many rows it wrote, and how long it took. error: why it cannot be updated, if the
+    tables themselves show that.
     """
 
     option: str
@@ -78,13 +76,13 @@ class DerivedState:
 
 @dataclass(frozen=True)
 class Inspection:
-    """Ids and times are None for a table without snapshots; times are epoch milliseconds.
+    """Describes the state of a table. Ids and times are None without snapshots; times are epoch milliseconds.
 
-    last_compaction_id: the newest COMPACT snapshot, None when none is kept. commits_since_compaction: newer snapshots
-    (all that are kept, without one). consumers: by name. held_snapshot_ids: of readers with a lease. lease_holder: who
-    has the compaction lease, None when it is free. damaged_files: live ones, as far as a listing of their directories
-    shows, or a compaction of this process has met it (`Table.doctor` reads them). warnings: sentences, each with what
-    to do. derived: indexes, widened columns, and the join that the table holds. Others: as in `TableMeasures`.
+    last_compaction_id: the newest COMPACT snapshot, None if none is kept. commits_since_compaction: newer snapshots
+    (all that are kept, without one). consumers: by name. held_snapshot_ids: of readers with a lease. lease_holder: the
+    holder of the compaction lease, None if it is free. damaged_files: live files whose damage a listing of their
+    directories shows, or a compaction of this process has met (`Table.doctor` reads them). warnings: sentences, each
+    with what to do. derived: indexes, widened columns, and the join that the table holds. Others: see `TableMeasures`.
     """
 
     __module__ = "widetable"
@@ -118,25 +116,27 @@ class Inspection:
     derived: tuple[DerivedState, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """As values of JSON."""
+        """Return the inspection as values of JSON."""
         return asdict(self)
 
 
 def inspect_table(table: OpenTable) -> Inspection:
-    """As `Table.inspect`, without what is made of the table.
-    `derived` is empty.
-    """
+    """Inspect a table as `Table.inspect` does, without derived tables: `derived` is empty."""
     state, committer = table._state(), table._committer
     options, schema = state.options, state.schema
-    found = measured(table)
-    latest, earliest_id, entries = found.latest, found.earliest_id, found.entries
-    since, compaction = found.since, found.since.compaction
-    backlog, consumers = found.measures.backlog, found.measures.consumers
-    is_leased = found.is_leased
-    lease = found.lease if is_leased else None
+    table_measured = measured(table)
+    measures, latest, entries = (
+        table_measured.measures,
+        table_measured.latest,
+        table_measured.entries,
+    )
+    earliest_id, since = table_measured.earliest_id, table_measured.since
+    compaction, backlog, consumers = since.compaction, measures.backlog, measures.consumers
+    is_leased = table_measured.is_leased
+    lease = table_measured.lease if is_leased else None
     unattended = unattended_by(state.paths.root, options, backlog, since, is_leased=is_leased)
     latest_id = 0 if latest is None else latest.id
-    # By listings: one request for each bucket that has files.
+    # This lists directories: one request for each bucket that has files.
     damaged = tuple(damage.file for damage in damaged_files(state, entries, latest_id))
     others = () if unattended is not None else _backlog_warnings(state, backlog, is_leased)
     return Inspection(
@@ -172,15 +172,15 @@ def inspect_table(table: OpenTable) -> Inspection:
                 for damage in damaged_notes(state.file_io, state.paths)
             ),
         ),
-        commits_without_changelog=found.measures.commits_without_changelog,
-        sorted_runs=found.measures.sorted_runs,
-        silent_millis=found.measures.silent_millis,
-        commit_millis=found.measures.commit_millis,
+        commits_without_changelog=measures.commits_without_changelog,
+        sorted_runs=measures.sorted_runs,
+        silent_millis=measures.silent_millis,
+        commit_millis=measures.commit_millis,
     )
 
 
 def _damage_warnings(path: str, damaged: Sequence[DamagedFile]) -> Iterator[str]:
-    """A sentence for each of the first files, then one of all."""
+    """Yield a sentence for each of the first files, then one about all."""
     code = WarningCode.FILES_DAMAGED
     yield from (coded(code, str(file)) for file in damaged[:_DAMAGED_NAMED])
     if damaged:
@@ -193,9 +193,9 @@ def _damage_warnings(path: str, damaged: Sequence[DamagedFile]) -> Iterator[str]
 
 
 def _levels(entries: Sequence[ManifestEntry]) -> tuple[LevelFiles, ...]:
-    found: dict[int, list[ManifestEntry]] = {}
+    by_level: dict[int, list[ManifestEntry]] = {}
     for entry in entries:
-        found.setdefault(entry.file.level, []).append(entry)
+        by_level.setdefault(entry.file.level, []).append(entry)
     return tuple(
         LevelFiles(
             level,
@@ -203,12 +203,12 @@ def _levels(entries: Sequence[ManifestEntry]) -> tuple[LevelFiles, ...]:
             sum(entry.file.row_count for entry in members),
             sum(entry.file.file_size for entry in members),
         )
-        for level, members in sorted(found.items())
+        for level, members in sorted(by_level.items())
     )
 
 
 def _backlog_warnings(state: TableState, backlog: Backlog, is_leased: bool) -> Iterator[str]:
-    """Reads that get slow, or files that nobody takes up; and besides, changelogs that should have come at once."""
+    """Warn of slow reads, or of files that nobody compacts; and of changelogs that are late."""
     options, path = state.options, shlex.quote(state.paths.root)
     if is_slow(backlog, options):
         who = (
@@ -254,7 +254,7 @@ def _consumer_warnings(
 ) -> Iterator[str]:
     for name, lag in consumers.items():
         if earliest_id is not None and lag.next_snapshot_id < earliest_id:
-            text = f"has not read snapshot {lag.next_snapshot_id}, which has expired: let it start anew"
+            text = f"has not read snapshot {lag.next_snapshot_id}, which has expired: delete it, and restart its reader"
             yield coded(WarningCode.CONSUMER_EXPIRED, f"consumer {name!r} {text}")
         elif is_far_behind(lag, state.options):
             far = counted(
@@ -262,5 +262,5 @@ def _consumer_warnings(
                 "snapshot behind, and expiry keeps it",
                 "snapshots behind, and expiry keeps them",
             )
-            text = f"is {far}: let it go on, or delete it"
+            text = f"is {far}: start its reader again, or delete it"
             yield coded(WarningCode.CONSUMER_BEHIND, f"consumer {name!r} {text}")

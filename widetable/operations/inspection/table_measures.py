@@ -1,7 +1,7 @@
-"""How far a table is, in numbers that cost little: what waits, who reads, how much there is, who keeps it up.
+"""Measures of a table that are cheap to read: its backlog, consumers, size, and compaction lease.
 
 In: the newest snapshot with its manifests, consumers, the compaction lease, snapshots back to the last compaction. Out:
-one value, which `inspect` shows with what it lists besides, and a service gives to Prometheus. No directory of data
+one value, which `inspect` shows together with listings, and which a service reports to Prometheus. No directory of data
 files is listed and no data file opened. Raises what reading these raises.
 """
 
@@ -35,18 +35,18 @@ from widetable.operations.history.named_files import NamedFiles
 from widetable.runtime.machine_clock import now_millis
 from widetable.schema.table_schema import TableSchema
 
-# So many commits a monitoring looks back for the last compaction: a table that nobody compacts has any number.
+# How many commits monitoring looks back for the last compaction; a table that nobody compacts has any number.
 LOOKS_BACK: Final = 100
 
 
 @dataclass(frozen=True)
 class TableMeasures:
-    """snapshots: that are kept. commits_without_changelog: that wait for the compaction which makes theirs.
+    """Holds the measures of one table.
 
-    sorted_runs: that a read of the worst bucket merges at most. snapshot_bytes: of the data files of the newest
-    snapshot. silent_millis: since the holder of the compaction lease, or who had it last, said that it works, None
-    where no lease is noted. commit_millis: how long the newest commit took, lost races included, None where another
-    client made it.
+    snapshots: how many are kept. commits_without_changelog: how many wait for the compaction that makes their
+    changelog. sorted_runs: how many a read of the worst bucket merges at most. snapshot_bytes: of the data files of the
+    newest snapshot. silent_millis: since the last renewal of the compaction lease by its last holder, None if no lease
+    is noted. commit_millis: how long the newest commit took, including lost races, None if another client made it.
     """
 
     snapshots: int
@@ -60,7 +60,7 @@ class TableMeasures:
 
 
 class MeasuredTable(NamedTuple):
-    """The measures with what they are of. lease: on compaction, where one is noted."""
+    """Holds the measures with the data that they come from. lease: the compaction lease, if one is noted."""
 
     measures: TableMeasures
     latest: Snapshot | None
@@ -76,8 +76,9 @@ class MeasuredTable(NamedTuple):
 
 
 def measured(table: OpenTable, looks_back: int | None = None) -> MeasuredTable:
-    """looks_back: how many commits are looked at for the last compaction; None: all that are kept. With a bound the
-    age of what waits, and the commits that do, are as small as if the older ones were not there.
+    """Measure a table. looks_back: how many commits are searched for the last compaction; None: all that are kept.
+
+    With a bound, the age of the backlog and the number of waiting commits ignore older commits.
     """
     state, committer = table._state(), table._committer
     latest, entries = newest_files(committer)
@@ -90,7 +91,7 @@ def measured(table: OpenTable, looks_back: int | None = None) -> MeasuredTable:
     lease = noted_lease(state.file_io, state.paths)
     measures = TableMeasures(
         snapshots=0 if earliest_id is None else latest_id - earliest_id + 1,
-        # An append table has no level 0 that anybody would compact.
+        # Nobody compacts level 0 of an append table.
         backlog=backlog_of(entries if state.schema.primary_keys else (), since.began_millis),
         commits_without_changelog=commits_without_changelog(table, first_id - 1, latest_id),
         sorted_runs=_most_runs(state.schema, entries),
@@ -103,9 +104,9 @@ def measured(table: OpenTable, looks_back: int | None = None) -> MeasuredTable:
 
 
 def named_bytes(table: OpenTable) -> int:
-    """Of all files that snapshots, tags, branches and changelogs name, as far as metadata records their sizes.
+    """Return the bytes of all files that snapshots, tags, branches and changelogs name, if metadata records their size.
 
-    What nobody names (orphans) is not in it. Reads the metadata of all snapshots that are kept.
+    Orphans are not counted. Reads the metadata of all snapshots that are kept.
     """
     state, committer = table._state(), table._committer
     named = NamedFiles(state.file_io, state.paths, committer.live_files, strict=False)
@@ -113,8 +114,8 @@ def named_bytes(table: OpenTable) -> int:
 
 
 def sorted_runs(schema: TableSchema, bucket: BucketId, files: Sequence[DataFileMeta]) -> int | None:
-    """How many a read of the bucket merges at most; None where nothing is merged, in append tables and among rows that
-    wait for a bucket.
+    """Return how many sorted runs a read of the bucket merges at most; None if nothing is merged: in append tables, and
+    for rows that wait for a bucket.
     """
     if not schema.primary_keys or bucket.number < 0:
         return None
@@ -130,6 +131,6 @@ def _most_runs(schema: TableSchema, entries: Sequence[ManifestEntry]) -> int:
 
 
 def _silent_millis(lease: NotedLease) -> int | None:
-    """None for a lease whose time is not believed."""
+    """Return the time since the last renewal; None for a lease whose time is not credible."""
     silent_millis = now_millis() - (lease.expires_millis - LEASE_MILLIS)
     return None if silent_millis < -LEASE_MILLIS else max(silent_millis, 0)
