@@ -72,7 +72,7 @@ class TableDelay:
     """Holds the delays of one table and barrier, in milliseconds after the barrier.
 
     changes_delay_millis: None if its changes are not available, or do not stop at the barrier. path: the jobs on the
-    slowest way to it, in order; empty for a root's table. slowest_job: the one of them with the largest share.
+    path to it (module text), in order; empty for a root's table. slowest_job: the one of them with the largest share.
     """
 
     __module__ = "widetable"

@@ -209,7 +209,9 @@ class BarrierWriter:
             check_run(member, self._name, self._run)
 
     def _columns(self, schema: TableSchema) -> frozenset[str]:
-        """Return the columns that the writer may write, by their current names; None stood for all current columns."""
+        """Return the columns that the writer may write, by their current names. A writer of all columns may write those
+        that were added since, too.
+        """
         ids = self._field_ids
         owned = (field.name for field in schema.fields if ids is None or field.id in ids)
         return frozenset((*schema.primary_keys, *owned))

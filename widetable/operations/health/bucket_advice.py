@@ -104,7 +104,7 @@ def _large(
         f"a bucket of {size_text(largest)}, {counts[worst]} in its partition",
         _expected(),
         "compactions, which rewrite a bucket at once, and lookup caches, which hold it whole",
-        "Give it more buckets; writers go on meanwhile.",
+        "Give it more buckets; writers can continue meanwhile.",
     )
 
 
@@ -125,7 +125,7 @@ def _skewed(
     if not skewed:
         return None
     _, partition, largest, usual = max(skewed)
-    # If it is skewed by rows, too, they have few values of the bucket key. If it is skewed by bytes alone, its rows
+    # If it is skewed by rows, too, its rows have few values of the bucket key. If it is skewed by bytes alone, its rows
     # are large.
     has_many_rows = largest.rows >= SKEWED_TIMES * max(usual.rows, 1)
     return Advice(
@@ -135,10 +135,10 @@ def _skewed(
         f"{size_text(usual.bytes)} and {counted(usual.rows, 'row')}",
         f"buckets of one size, none {SKEWED_TIMES} times the median",
         "the one task that compacts and merges it, while the others wait",
-        "More buckets do not help, its rows have few values of the bucket-key: copy the table into one with another "
-        "bucket-key."
+        "More buckets do not help, because its rows have few values of the bucket-key: copy the table into one with "
+        "another bucket-key."
         if has_many_rows
-        else "More buckets do not help, its rows are larger than others: look at its largest values.",
+        else "More buckets do not help, because its rows are larger than others: look at its largest values.",
     )
 
 
@@ -156,7 +156,7 @@ def _small(
         f"{counted(number, 'bucket')} with {size_text(total)} together, {max(counts.values())} in a partition",
         _expected(),
         "commits, which write a file for each bucket",
-        "Give the table fewer buckets; writers go on meanwhile.",
+        "Give the table fewer buckets; writers can continue meanwhile.",
     )
 
 

@@ -106,7 +106,7 @@ class _OneFile:
             self._check_bucket(batch)
             first, last = first or batch.slice(0, 1), batch.slice(batch.num_rows - 1)
         if first is None or last is None:
-            self.find("file-meta", "one row at least", "no row")
+            self.find("file-meta", "at least one row", "no row")
             return
         facts = {
             DELETES: (meta.delete_row_count, deletes),

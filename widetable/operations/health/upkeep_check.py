@@ -126,7 +126,7 @@ def _consumers(
             f"{text}, the next one has expired" if has_expired else text,
             "a consumer whose reader keeps up",
             f"snapshots from {lag.next_snapshot_id} on, which expiry keeps for it",
-            "Start its reader again, or delete the consumer: a reader of that name then starts from the beginning.",
+            "Start its reader again, or delete the consumer: its reader then has no saved position.",
             command_line("consumer", "delete", state.paths.root, name),
         )
 

@@ -21,10 +21,10 @@ from widetable.format.snapshot import Snapshot
 from widetable.operations.health.file_damage import damaged_files
 from widetable.write.table_state import TableState
 
-SAME_ROWS: Final = "it has the same rows in files that are whole, so nothing is lost"
+SAME_ROWS: Final = "it has the same rows in undamaged files, so nothing is lost"
 NOT_WHOLE: Final = (
-    "Restore it from a copy. Without one, repair keeps what can be read and says what is gone; no snapshot that is "
-    "kept has the same rows in other files, so rollback loses the commits after the one to which it goes back."
+    "Restore it from a copy. Without one, repair keeps the readable rows and lists the lost ones; no kept snapshot "
+    "has the same rows in other files, so rollback loses the commits after the one to which it goes back."
 )
 
 

@@ -7,8 +7,8 @@ Raises what these raise.
     partitions    before them, every `partition.expiration-check-interval`
     orphans       at the first round, then once a day
 
-Intervals begin when a step was last done, by a clock that does not jump. A step that raises is due again at the next
-check.
+Intervals begin when a step was last tried, by a clock that does not jump. So a step that raises is due again after its
+interval.
 """
 
 from __future__ import annotations
