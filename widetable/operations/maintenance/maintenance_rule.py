@@ -53,7 +53,7 @@ class Progress:
     """Holds what a maintainer has done so far. Times are of a clock that only goes forward.
 
     latest_id: the newest snapshot, None without any. settled_id: the one after which nothing was left to compact.
-    full_id: the newest one when the last full compaction ended; millis_since_full: since then. is_wanted: an append
+    full_id: the newest one when the last full compaction ended; millis_since_full: since then. has_request: an append
     left a note that it waits for its changelog. millis_since_damage: since a bucket was skipped because of a damaged
     file; None: no bucket is. millis_since_look: since the last check for rows that are too old. millis_since_full and
     millis_since_look are None until this maintainer has done that; then it is due at once.
@@ -63,7 +63,7 @@ class Progress:
     settled_id: int | None
     full_id: int | None
     millis_since_full: float | None
-    is_wanted: bool = False
+    has_request: bool = False
     millis_since_damage: float | None = None
     millis_since_look: float | None = None
 
@@ -93,7 +93,7 @@ def due_compaction(
         if waited_millis is None or waited_millis >= look_interval_millis:
             return Compaction.EXPIRY
     looks_again = (progress.millis_since_damage or 0) >= LOOK_AGAIN_MILLIS
-    if progress.latest_id != progress.settled_id or progress.is_wanted or looks_again:
+    if progress.latest_id != progress.settled_id or progress.has_request or looks_again:
         return Compaction.PICKED
     return Compaction.NONE
 

@@ -33,7 +33,7 @@ from widetable.operations.maintenance.maintenance_rule import (
         (Progress(3, None, None, None), None, Compaction.PICKED),
         (Progress(3, 2, None, None), None, Compaction.PICKED),
         (Progress(3, 3, None, None), None, Compaction.NONE),
-        (Progress(3, 3, None, None, is_wanted=True), None, Compaction.PICKED),
+        (Progress(3, 3, None, None, has_request=True), None, Compaction.PICKED),
         (Progress(3, 3, None, None), 1000, Compaction.FULL),
         (Progress(3, 3, 2, 999), 1000, Compaction.NONE),
         (Progress(4, 3, 2, 999), 1000, Compaction.PICKED),
