@@ -38,7 +38,7 @@ def leases(table: OpenTable) -> pa.Table:
     state = table._state()
     noted = [*noted_leases(state.file_io, state.paths), *noted_holds(state)]
     rows = (
-        (one.kind, one.owner, one.snapshot_id, one.expires_millis, one.force.value, one.path)
+        (one.kind, one.owner, one.snapshot_id, one.expires_millis, one.lease_state.value, one.path)
         for one in noted
     )
     return frame_of_rows(LEASES, rows, table.path)
