@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from widetable.kernels.array_types import Positions
 from widetable.kernels.arrow_buffers import fixed_values, is_bytes
 from widetable_lookup.key_fences import KeyFences, beside_prefix, fences_of, words_after
 from widetable_lookup.key_search import (
@@ -31,7 +32,6 @@ from widetable_lookup.memcomparable import EncodedKeys, encode_keys, range_keys
 from widetable_lookup.row_gather import SPARE_BYTES, any_words
 from widetable_lookup.row_map import RowMap
 
-Positions = npt.NDArray[np.int64]
 _Mask = npt.NDArray[np.bool_]
 
 _NARROW_DECIMAL_DIGITS: Final = 18

@@ -17,9 +17,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from widetable.kernels.array_types import Positions
 from widetable.kernels.jit import kernel
 
-Positions = npt.NDArray[np.int64]
 Columns = npt.NDArray[np.int64]
 Bases = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]

@@ -16,12 +16,12 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from rocksdict import Cache
 
 from widetable import WidetableError
 from widetable.format.data_file_meta import DataFileMeta
+from widetable.kernels.array_types import Positions
 from widetable.schema.table_schema import TableSchema
 from widetable_lookup.cache_fault import CacheFault
 from widetable_lookup.cache_manifest import CacheManifest, read_manifest
@@ -33,8 +33,6 @@ from widetable_lookup.lookup_way import Way, choose
 from widetable_lookup.memcomparable import encode_keys
 from widetable_lookup.row_files import stored_schema
 from widetable_lookup.row_map import LAYOUT, PAGES, RowMap, buffer_count, layout_from_bytes
-
-Positions = npt.NDArray[np.int64]
 
 # What a lookup adds to what is remembered of the hits of those before.
 _HIT_SHARE_WEIGHT: Final = 0.3

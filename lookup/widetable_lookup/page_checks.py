@@ -19,6 +19,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from widetable.kernels.array_types import Positions
 from widetable.kernels.arrow_buffers import as_words
 from widetable.kernels.jit import kernel
 from widetable_lookup.cache_fault import CacheFault
@@ -28,7 +29,6 @@ PAGE_BYTES: Final = 4096
 Bytes = npt.NDArray[np.uint8]
 Words = npt.NDArray[np.uint64]
 Checks = npt.NDArray[np.uint32]
-Positions = npt.NDArray[np.int64]
 
 # For kernels: constants of the module are compiled in.
 _PAGE_SHIFT = 12

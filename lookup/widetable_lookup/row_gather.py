@@ -16,12 +16,12 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from widetable.kernels.array_types import Positions
 from widetable.kernels.jit import kernel
 
 # Room behind the end of what `copy_bytes` writes.
 SPARE_BYTES: Final = 16
 
-Positions = npt.NDArray[np.int64]
 Bases = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 

@@ -36,6 +36,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from widetable import InvalidError
+from widetable.kernels.array_types import Positions
 from widetable.kernels.arrow_buffers import is_bytes
 from widetable_lookup.cache_fault import CacheFault
 from widetable_lookup.page_checks import PageChecks, page_checks
@@ -62,7 +63,6 @@ _MAX_COLUMN_BYTES: Final = 2**31 - 1
 # Where a batch has no bytes of a kind: offsets that begin with 0, or values that nothing points to.
 _NOTHING: Final = pa.py_buffer(bytes(64))
 
-Positions = npt.NDArray[np.int64]
 Bases = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 

@@ -30,6 +30,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from widetable.kernels.array_types import Lanes, Mask, Positions
 from widetable.kernels.jit import kernel
 
 SKIP: Final = 0
@@ -37,10 +38,7 @@ ADD: Final = 1
 LATE: Final = 2
 RETRACT: Final = 3
 
-Positions: TypeAlias = npt.NDArray[np.int64]
 Steps: TypeAlias = npt.NDArray[np.int8]
-Mask: TypeAlias = npt.NDArray[np.bool_]
-Lanes: TypeAlias = npt.NDArray[np.uint64]
 Values: TypeAlias = npt.NDArray[Any]
 
 _MIN64 = np.int64(-(1 << 63))

@@ -20,6 +20,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from widetable.kernels.array_types import Positions
 from widetable.kernels.arrow_buffers import (
     ArrowColumn,
     as_words,
@@ -32,7 +33,6 @@ from widetable.kernels.jit import kernel
 from widetable.kernels.sort_order import group_starts, sort_order
 
 Lane: TypeAlias = npt.NDArray[np.uint64]
-Positions: TypeAlias = npt.NDArray[np.int64]
 
 MAX_PADDED_BYTES = 64
 

@@ -22,13 +22,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from widetable.kernels.array_types import Positions
 from widetable.kernels.arrow_buffers import fixed_values
 from widetable.kernels.jit import kernel
 from widetable.kernels.key_lanes import key_lanes
 
 # Rows whose lexicographic order is the key order: u64[n, L], or signed integers of one column [n, 1].
 Ordered: TypeAlias = npt.NDArray[Any]
-Positions: TypeAlias = npt.NDArray[np.int64]
 
 
 class RowsOutOfOrder(ValueError):

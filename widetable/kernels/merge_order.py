@@ -23,8 +23,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from widetable.kernels.array_types import Lanes
 from widetable.kernels.jit import kernel
-from widetable.kernels.sort_order import Lanes, Rows, first_unordered, sequence_lane
+from widetable.kernels.sort_order import Rows, first_unordered, sequence_lane
 
 
 def merge_order(

@@ -16,17 +16,12 @@ the last row that holds a value (`last_marked`). That a removal outlives late ro
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 import numpy as np
 import numpy.typing as npt
 
 from widetable.kernels.aggregate import ADD, LATE, RETRACT
+from widetable.kernels.array_types import Lanes, Mask, Positions
 from widetable.kernels.jit import kernel
-
-Lanes: TypeAlias = npt.NDArray[np.uint64]
-Mask: TypeAlias = npt.NDArray[np.bool_]
-Positions: TypeAlias = npt.NDArray[np.int64]
 
 
 def last_marked(starts: Positions, floor: Positions, marked: Mask) -> Positions:

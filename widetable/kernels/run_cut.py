@@ -16,15 +16,11 @@ The picture by `rows_before_cut`, with 1 for a, 2 for b and so on:
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 import numpy as np
 import numpy.typing as npt
 
+from widetable.kernels.array_types import Lanes, Positions
 from widetable.kernels.jit import kernel
-
-Lanes: TypeAlias = npt.NDArray[np.uint64]
-Positions: TypeAlias = npt.NDArray[np.int64]
 
 
 @kernel

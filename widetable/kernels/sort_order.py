@@ -19,9 +19,9 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from widetable.kernels.array_types import Lanes
 from widetable.kernels.jit import kernel
 
-Lanes: TypeAlias = npt.NDArray[np.uint64]
 Rows: TypeAlias = npt.NDArray[np.int64]
 
 # Ties of fewer rows than this are sorted by insertion, larger ones by radix, which costs 8 * 256 counts however few

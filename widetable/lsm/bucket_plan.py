@@ -269,7 +269,7 @@ def _with_lookup(bucket: _Bucket, scope: Scope) -> Plan:
     if bucket.partial_merge(pick) is PartialMerge.WITH_BASE:
         pick = bucket.with_base(pick)
     number = None
-    if bucket.engine.looks_up:
+    if bucket.engine.stores_keys_once:
         number = 0  # an existing row never changes, so its number does not matter: its run has no other row of the key
     elif bucket.engine.mixes_records:
         highest = max((run.highest_number for run in pick.below), default=-1)
@@ -412,7 +412,7 @@ def _steps(
     merge = pick.files, pick.level, movable, keep_deletes, number, expiry
     step = Merge(*merge)
     if known_level:
-        is_whole = engine.mixes_records or engine.looks_up
+        is_whole = engine.mixes_records or engine.stores_keys_once
         newest_wins = (
             is_whole or bucket.has_vectors or (not schema.sequence_fields and _ascend(pick.below))
         )

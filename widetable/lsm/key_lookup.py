@@ -25,7 +25,7 @@ import pyarrow as pa
 from widetable.format.bucket_id import BucketId
 from widetable.format.row_batch import SYSTEM_FIELDS, project, row_batch_schema
 from widetable.format.row_budget import RowBudget
-from widetable.kernels.key_match import Positions
+from widetable.kernels.array_types import Positions
 from widetable.lsm.file_rows import Caches
 from widetable.lsm.open_files import OpenFiles
 from widetable.lsm.parquet_rows import joined

@@ -21,7 +21,8 @@ from widetable.format.bucket_id import BucketId
 from widetable.format.damaged_file import damaged_file
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.data_file_reader import DataFile
-from widetable.kernels.key_match import Positions, RowsOutOfOrder, match_keys
+from widetable.kernels.array_types import Positions
+from widetable.kernels.key_match import RowsOutOfOrder, match_keys
 from widetable.lsm.file_rows import Found
 from widetable.lsm.key_bounds import bounds_of_row_groups
 from widetable.messages.counted import counted

@@ -1,11 +1,11 @@
-"""An aggregate function: what becomes of one column over the records of a key. The contract, and what a column says.
+"""Aggregate functions: the contract of a function that merges one column of the records of a key, and its options.
 
 Source: Paimon `FieldAggregator` and its subclasses; semantics.md section 8. Functions are pure and hold no state.
 
-A function sees a `Fold`: the records of keys that are merged, and what each does to the column.
-Which these are, engines decide; so the same functions serve `aggregation` and the sequence
-groups of `partial-update`. It gives either the record that the value is from, so that nothing
-is copied until all columns are gathered, or values.
+A function receives a `Fold`: the records of the keys that are merged, and the step of each record.
+Engines choose the records and steps; so the same functions serve `aggregation` and the sequence
+groups of `partial-update`. A function returns either the record that the value is from, so that
+nothing is copied until all columns are gathered, or computed values.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from widetable.schema.types import DataField
 
 T = TypeVar("T")
 
-# Options of a column, by what comes behind `fields.<column>.`.
+# Options of a column, by the part of the key behind `fields.<column>.`.
 IGNORE_RETRACT: Final = Option[bool]("ignore-retract", "boolean", False, "", "")
 DISTINCT: Final = Option[bool]("distinct", "boolean", False, "", "")
 DELIMITER: Final = Option[str]("list-agg-delimiter", "text", ",", "", "")
@@ -47,11 +47,11 @@ COLUMN_OPTIONS: Final[tuple[Option[Any], ...]] = (
 
 
 class Grouping(Enum):
-    """When neighbouring records may become one without what is older (docs/decisions/0031).
+    """When neighbouring records may be merged into one without the older records (docs/decisions/0031).
 
-    ANY: always, and their order does not count. LAST: always, as long as the last one stays the last. ADDS: unless one
-    is a retraction; their order does not count. IN_ORDER: unless one is a retraction, or late. NEVER: only from the
-    oldest on.
+    ANY: always, in any order. LAST: always, as long as the last record stays the last. ADDS: unless one is a
+    retraction; in any order. IN_ORDER: unless one is a retraction, or late. NEVER: only together with all older
+    records.
     """
 
     ANY = "any"
@@ -63,8 +63,8 @@ class Grouping(Enum):
 
 @dataclass(frozen=True)
 class AggregateColumn:
-    """A column with its function, and the options of both. option: the key that says so; empty for a function that the
-    engine itself gives.
+    """A column with its function, and the options of both. option: the key that assigns the function; empty for the
+    engine's own default.
     """
 
     schema: TableSchema
@@ -77,68 +77,68 @@ class AggregateColumn:
         return self.field.name
 
     def get(self, option: Option[T]) -> T:
-        """The value of `fields.<column>.<option>`. Raises InvalidError for a text that is none."""
+        """Return the value of `fields.<column>.<option>`. Raises InvalidError for a text that is no such value."""
         full = replace(option, key=f"fields.{self.name}.{option.key}")
         text = self.schema.options.get(full.key)
         return option.default if text is None else parse_value(full, text)
 
     def values(self) -> tuple[Any, ...]:
-        """Of all options. Raises InvalidError for the first text that is none."""
+        """Return the values of all options. Raises InvalidError for the first text that is no value of its option."""
         return tuple(self.get(option) for option in COLUMN_OPTIONS)
 
 
 def nested_fields(column: AggregateColumn) -> dict[str, DataField]:
-    """By name: the fields of the rows that an ARRAY or MAP has; of other columns none."""
+    """Return the fields of the rows in an ARRAY or MAP column, by name; other columns have none."""
     kind = column.field.type
     rows = kind.element if kind.root == "ARRAY" else kind.value
     return {} if rows is None else {each.name: each for each in rows.fields}
 
 
 def time_field(column: AggregateColumn) -> str | None:
-    """The name of the field that orders values of merge_map_with_keytime, the last where no option says."""
+    """Return the name of the field that orders values of merge_map_with_keytime; by default it is the last field."""
     if column.function != "merge_map_with_keytime":
         return None
     return column.get(TS_FIELD) or next(reversed(nested_fields(column)), None)
 
 
 def is_limited(column: AggregateColumn) -> bool:
-    """Whether it is a list of nested_update with a limit."""
+    """Whether the column is a list of nested_update with a limit."""
     return column.function == "nested_update" and column.get(COUNT_LIMIT) != COUNT_LIMIT.default
 
 
-# int64[c]: the record that a column's value is from, -1 for null; or values.
-Found: TypeAlias = Rows | Computed
+# int64[c]: the record that a column's value is from, -1 for null; or computed values.
+Aggregated: TypeAlias = Rows | Computed
 
 
 class Aggregate(Protocol):
-    """One function."""
+    """The contract of one aggregate function."""
 
     @property
     def retracts(self) -> bool:
-        """Whether a retraction has a meaning."""
+        """Whether the function supports retractions."""
 
     def grouping(self, column: AggregateColumn) -> Grouping:
-        """Of this column."""
+        """Return when neighbouring records of this column may be merged."""
 
     def counts_again(self, column: AggregateColumn) -> bool:
-        """Whether an add that comes twice makes another value than one that comes once."""
+        """Whether adding a record twice gives another value than adding it once."""
 
-    def found(self, fold: Fold, column: AggregateColumn) -> Found:
-        """The column's values for the keys of a fold; some piece of the window has the column. Raises InvalidError
-        naming column and key for what cannot be merged.
+    def aggregate(self, fold: Fold, column: AggregateColumn) -> Aggregated:
+        """Return the column's values for the keys of a fold; some piece of the window has the column. Raises
+        InvalidError naming column and key for values that cannot be merged.
 
         Positions are by key of the fold; `Computed` is for all keys of the window, by
-        `Fold.computed`. Retractions that the function cannot take back are not in the fold.
+        `Fold.computed`. The fold has no retraction that the function does not support.
         """
 
 
-def failed(fold: Fold, column: AggregateColumn, record: int, found: str) -> InvalidError:
-    """For a record that cannot be merged."""
+def unmergeable(fold: Fold, column: AggregateColumn, record: int, finding: str) -> InvalidError:
+    """Return the error for a record that cannot be merged."""
     return InvalidError(
         f"column {column.name!r}, function {column.function!r}",
-        found=f"{found}, for the key {fold.window.printed_key(int(fold.rows[record]))}",
+        found=f"{finding}, for the key {fold.window.printed_key(int(fold.rows[record]))}",
         expected=f"a value of type {column.field.type}",
-        action="Correct the records before they are written. Of commits that are in widetable explain shows what they "
-        "wrote: change the column to a wider type (widetable alter --type), take the key out (widetable delete "
-        "--rewrite), or roll the table back.",
+        action="Correct the records before they are written. If they are committed, widetable explain shows which "
+        "commit wrote them: change the column to a wider type (widetable alter --type), remove the key (widetable "
+        "delete --rewrite), or roll the table back.",
     )

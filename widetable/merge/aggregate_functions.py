@@ -1,11 +1,11 @@
-"""Which function fills which column: the table from names to functions, and from a schema to its columns.
+"""Which function fills which column: the table of functions by name, and the aggregated columns of a schema.
 
 Source: Paimon `FieldAggregatorFactory`, `AggregateMergeFunction.Factory`; semantics.md sections 6.4 and 7. Pure; raises
-InvalidError for option values that are none.
+InvalidError for wrong option values.
 
-Precedence, as Paimon has it: keys and columns that order records have no function, whatever
+Precedence, as in Paimon: keys and columns that order records have no function, whatever
 options say; then the column's own option, then `fields.default-aggregate-function`. In
-`aggregation` what is left goes by last_non_null_value; in `partial-update` such a column is
+`aggregation` all other columns use last_non_null_value; in `partial-update` they are
 replaced as `partial_update` says.
 """
 
@@ -63,7 +63,7 @@ AGGREGATES: Final[Mapping[str, Aggregate]] = {
 
 @once_per_object
 def columns_of_aggregation(schema: TableSchema) -> Mapping[str, AggregateColumn]:
-    """All columns of an `aggregation` table that a function fills: not the key, nor what orders records."""
+    """Return the columns of an `aggregation` table that a function fills: neither the key nor ordering columns."""
     fixed = {*schema.primary_keys, *schema.sequence_fields}
     return {
         field.name: aggregate_column(schema, field.name)
@@ -75,21 +75,23 @@ def columns_of_aggregation(schema: TableSchema) -> Mapping[str, AggregateColumn]
 
 @once_per_object
 def columns_of_groups(schema: TableSchema) -> Mapping[str, AggregateColumn]:
-    """The columns of a `partial-update` table that a function fills: protected ones. Alone, a column may have none but
-    the function that it has anyhow.
+    """Return the columns of a `partial-update` table that a function fills. They are protected by a sequence group: a
+    column outside groups may only have the default, last_non_null_value.
     """
     groups = (columns_of_group(schema, group) for group in schema.sequence_groups)
     return {name: column for group in groups for name, column in group.items()}
 
 
 def columns_of_group(schema: TableSchema, group: SequenceGroup) -> dict[str, AggregateColumn]:
-    """The same of one sequence group."""
-    found = {name: aggregate_column(schema, name) for name in group.protected}
-    return {name: column for name, column in found.items() if column is not None}
+    """Return the columns of one sequence group that a function fills."""
+    columns = {name: aggregate_column(schema, name) for name in group.protected}
+    return {name: column for name, column in columns.items() if column is not None}
 
 
 def columns_that_count(schema: TableSchema) -> tuple[str, ...]:
-    """Columns whose value is another one where an add comes twice; of tables whose rows replace each other none."""
+    """Return the columns whose value changes when an add is applied twice; none in tables whose rows replace each
+    other.
+    """
     engine = schema.typed_options.get(opt.MERGE_ENGINE)
     if engine not in ("aggregation", "partial-update"):
         return ()
@@ -100,14 +102,14 @@ def columns_that_count(schema: TableSchema) -> tuple[str, ...]:
 
 
 def commutes(column: AggregateColumn) -> bool:
-    """Whether adds give the same value in any order."""
+    """Whether adds give equal values in any order."""
     return AGGREGATES[column.function].grouping(column) in (Grouping.ANY, Grouping.ADDS)
 
 
-def takes_back(column: AggregateColumn) -> bool:
-    """Whether a retraction does something to the column.
+def applies_retractions(column: AggregateColumn) -> bool:
+    """Whether a retraction changes the column.
 
-    Where neither this holds nor `refuses_retractions`, retractions are passed over.
+    Where neither this nor `refuses_retractions` holds, retractions are skipped.
     """
     return AGGREGATES[column.function].retracts and not column.get(IGNORE_RETRACT)
 

@@ -1,12 +1,12 @@
-"""The normal form of records that functions merge (docs/decisions/0001, 0031): a record alone is what merging it gives.
+"""The normal form of records that functions merge (docs/decisions/0001, 0031): merging one such record leaves it as is.
 
-Lists and maps lose what their function would drop: elements that come twice, rows beyond a limit. A retraction that
-could never be merged is refused here, for once it is stored the table cannot be read.
+Lists and maps lose what their function would drop: repeated elements, rows beyond a limit. A retraction that
+could never be merged is refused here, because once it is stored the table cannot be read.
 
     collect, distinct       [1 1 2]  becomes  [1 2]
     nested_update, limit 1  [a b]    becomes  [a]
 
-Other functions leave a record as it is: its value is what they give of it alone.
+Other functions leave a record as it is: merging it alone gives its own value.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ import pyarrow as pa
 
 from widetable.errors import InvalidError
 from widetable.kernels.aggregate import ADD, RETRACT, SKIP
+from widetable.kernels.array_types import Mask
 from widetable.kernels.arrow_buffers import fixed_values
 from widetable.merge.aggregate_function import DISTINCT, AggregateColumn
-from widetable.merge.aggregate_functions import AGGREGATES, refuses_retractions, takes_back
+from widetable.merge.aggregate_functions import AGGREGATES, applies_retractions, refuses_retractions
 from widetable.merge.element_functions import ElementFunction
-from widetable.merge.fold import Fold, Mask, one_or_other
+from widetable.merge.fold import Fold, one_or_other
 from widetable.merge.normal_form import clear
 from widetable.merge.plan import Computed, SourceList
 from widetable.merge.printed_key import printed_key_of
@@ -39,9 +40,9 @@ def aggregate_normal_form(
     columns: Iterable[AggregateColumn],
     cleared: Mapping[str, Mask],
 ) -> pa.RecordBatch:
-    """The same records. cleared: by column, the rows that lose their value.
+    """Return the records in normal form. cleared: by column, the rows that lose their value.
 
-    columns: that functions fill. Values of retractions stay: they say what is taken back.
+    columns: those that functions fill. Values of retractions stay: they are the values to retract.
     """
     kinds = fixed_values(row_batch.column(VALUE_KIND), np.int8)
     steps = np.where(is_retraction(kinds), SKIP, ADD).astype(np.int8)
@@ -50,7 +51,7 @@ def aggregate_normal_form(
         at = row_batch.schema.get_field_index(column.name)
         if at < 0 or not isinstance(function, ElementFunction):
             continue
-        # Every element counts: nothing to be dropped, which is found out dearly.
+        # Every element counts, so nothing is dropped; finding that out would be expensive.
         if column.function == "collect" and not column.get(DISTINCT):
             continue
         alone = _alone(schema, row_batch, steps)
@@ -66,7 +67,7 @@ def aggregate_normal_form(
 def refuse_retractions(
     row_batch: pa.RecordBatch, retractions: Mask, columns: Iterable[AggregateColumn]
 ) -> None:
-    """Raises InvalidError for the first of these rows where a function cannot take it back."""
+    """Raise InvalidError for the first of these rows that a function cannot retract."""
     for column in columns:
         if retractions.any() and refuses_retractions(column):
             row = int(retractions.argmax())
@@ -77,30 +78,30 @@ def refuse_retractions(
 def fill(
     sources: SourceList, column: AggregateColumn, fold: Fold, without_retractions: Fold
 ) -> None:
-    """What the column's function finds. without_retractions: the same fold, where these do nothing. Raises InvalidError
-    for a retraction that cannot be taken back, which only another client wrote.
+    """Add the source of a column that a function fills. without_retractions: the same fold with retractions skipped.
+    Raises InvalidError for a retraction that the function does not support; only another client writes one.
     """
     if refuses_retractions(column) and (fold.steps == RETRACT).any():
         row = int(fold.rows[(fold.steps == RETRACT).argmax()])
         raise _irreversible(column, fold.window.kinds[row], fold.window.printed_key(row))
-    done = fold if takes_back(column) else without_retractions
-    found = AGGREGATES[column.function].found(done, column)
-    if not isinstance(found, Computed):
-        found = fold.indices(found, or_last=not column.field.type.nullable)
-    sources.add(column.name, found)
+    applied = fold if applies_retractions(column) else without_retractions
+    values = AGGREGATES[column.function].aggregate(applied, column)
+    if not isinstance(values, Computed):
+        values = fold.indices(values, or_last=not column.field.type.nullable)
+    sources.add(column.name, values)
 
 
 def _irreversible(column: AggregateColumn, kind: int, key: str) -> InvalidError:
     return InvalidError(
         f"column {column.name!r}, function {column.function!r}",
         found=f"a {TEXTS[kind]} record of the key {key}",
-        expected="+I and +U only, as the function cannot take a value back",
+        expected="+I and +U only, as the function does not support retractions",
         action=f"Set 'fields.{column.name}.ignore-retract' or 'ignore-delete', or filter the records.",
     )
 
 
 def _alone(schema: TableSchema, row_batch: pa.RecordBatch, steps: npt.NDArray[np.int8]) -> Fold:
-    """Each record as a key of its own."""
+    """Return a fold in which each record is a key of its own."""
     count = row_batch.num_rows
     places = np.arange(count + 1)
     kinds = fixed_values(row_batch.column(VALUE_KIND), np.int8)

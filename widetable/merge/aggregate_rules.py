@@ -1,6 +1,6 @@
 """Aggregate functions: their names, and the columns and options that they take.
 
-Source: Paimon `FieldAggregators` and its factories. Wrong options are reported as such, before the engine is refused.
+Source: Paimon `FieldAggregators` and its factories. Wrong options are reported before an unsupported engine is refused.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def _is_array_of_rows(kind: DataType) -> bool:
 
 
 _IS_NUMBER: Final = _is("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL")
-# Functions of binary sketches and bitmaps: known, and not honoured.
+# Paimon's functions of binary sketches and bitmaps, which this version does not support.
 REFUSED: Final = ("rbm32", "rbm64", "hll_sketch", "theta_sketch")
-# Function -> what its column must be, in words and as a test.
+# Function -> the type that its column must have, in words and as a test.
 FUNCTIONS: Final[dict[str, tuple[str, _Test]]] = {
     "last_value": ("any type", lambda kind: True),
     "last_non_null_value": ("any type", lambda kind: True),
@@ -68,28 +68,28 @@ FUNCTIONS: Final[dict[str, tuple[str, _Test]]] = {
 
 
 def aggregate_column(schema: TableSchema, column: str) -> AggregateColumn | None:
-    """A column with its function, its own or the default one; None for keys and columns that order records."""
+    """Return a column with its own or the default function; None for keys and columns that order records."""
     return aggregate_columns(schema).get(column)
 
 
 @once_per_object
 def aggregate_columns(schema: TableSchema) -> dict[str, AggregateColumn]:
-    """Those that an option gives a function. Few do, and merges ask for thousands of columns again and again."""
+    """Return the columns that an option gives a function: few, while merges ask for thousands of columns often."""
     if not any(key.endswith("aggregate-function") for key in schema.options):
         return {}
     ordering = {name for group in schema.sequence_groups for name in group.sequence}
     without = {*schema.primary_keys, *schema.sequence_fields, *ordering}
-    found = {}
+    columns = {}
     for field in schema.fields:
         keys = (f"fields.{field.name}.aggregate-function", DEFAULT_FUNCTION_KEY)
         key = next((key for key in keys if key in schema.options), None)
         if key is not None and field.name not in without:
-            found[field.name] = AggregateColumn(schema, field, schema.options[key], key)
-    return found
+            columns[field.name] = AggregateColumn(schema, field, schema.options[key], key)
+    return columns
 
 
 def functions_are_known(schema: TableSchema) -> None:
-    """Raises InvalidError for a function that Paimon does not have."""
+    """Raise InvalidError for a function that Paimon does not have."""
     for key, function in schema.options.items():
         is_function = key == DEFAULT_FUNCTION_KEY or key.endswith(".aggregate-function")
         if is_function and function not in FUNCTIONS:
@@ -102,7 +102,7 @@ def functions_are_known(schema: TableSchema) -> None:
 
 
 def functions_take_their_columns(schema: TableSchema) -> None:
-    """Raises InvalidError for a function on a column of the wrong type, or without the options that it needs."""
+    """Raise InvalidError for a function on a column of the wrong type, or without the options that it needs."""
     # Names were checked before (`functions_are_known`).
     for column in aggregate_columns(schema).values():
         expected, takes = FUNCTIONS[column.function]
@@ -118,7 +118,7 @@ def functions_take_their_columns(schema: TableSchema) -> None:
 
 
 def _check_nested_key(column: AggregateColumn) -> None:
-    """nested_partial_update needs a key of its rows, as do options that say something about such a key."""
+    """Raise InvalidError when nested_partial_update, or an option about nested keys, comes without `nested-key`."""
     options, prefix = column.schema.options, f"fields.{column.name}"
     if f"{prefix}.nested-key" in options:
         return
@@ -133,23 +133,23 @@ def _check_nested_key(column: AggregateColumn) -> None:
 
 
 def functions_are_honoured(schema: TableSchema) -> None:
-    """Raises UnsupportedError for a function whose values only its library can read."""
+    """Raise UnsupportedError for a function whose values only its own library can read."""
     for column in aggregate_columns(schema).values():
         if column.function in REFUSED:
             raise UnsupportedError(
                 f"option {column.option!r}",
                 found=f"{column.function!r} for the column {column.name!r}",
-                expected="a function that this version has: all but " + ", ".join(REFUSED),
+                expected="a function that this version supports: all but " + ", ".join(REFUSED),
                 action="Use another function, or another client.",
             )
 
 
 def _check_options(column: AggregateColumn) -> None:
-    """Values that are none, and fields that the column's rows do not have."""
+    """Raise InvalidError for wrong option values, and for fields that the column's rows do not have."""
     column.values()
     fields, time = nested_fields(column), time_field(column)
-    asked = [*column.get(NESTED_KEY), *column.get(NESTED_SEQUENCE), *([time] if time else [])]
-    for name in asked:
+    names = [*column.get(NESTED_KEY), *column.get(NESTED_SEQUENCE), *([time] if time else [])]
+    for name in names:
         if name not in fields:
             raise InvalidError(
                 f"column {column.name!r}, function {column.function!r}",

@@ -1,17 +1,17 @@
-"""The engine `aggregation`: each column by a function of its own; what nothing is said of, by last_non_null_value.
+"""The engine `aggregation`: each column is merged by its own function, by default last_non_null_value.
 
-Source: Paimon `AggregateMergeFunction`; semantics.md sections 7 and 8. A retraction takes back from every column, and
-the row stays, also where it is the only record of its key. With `aggregation.remove-record-on-delete` a -D removes the
-row, and what follows begins anew. A column of `sequence.field` has the value of the last record.
+Source: Paimon `AggregateMergeFunction`; semantics.md sections 7 and 8. A retraction applies to every column, and
+the row stays, even when it is the only record of its key. With `aggregation.remove-record-on-delete` a -D removes the
+row, and later records start a new one. A column of `sequence.field` has the value of the last record.
 Raises InvalidError for options, columns and records that break a rule, UnsupportedError for functions that this version
 does not have.
 
-What is known makes a difference to retractions. `plan` has all records of a key,
-`collapse_plan` those of a commit:
+Retractions merge differently when older records are missing. `plan` has all records of a key,
+`collapse_plan` those of one commit:
 
     sum          plan       collapse_plan
-    -D 5         +I -5      -D 5            alone in its commit: waits for the rest as it is
-    -D 5 -U 2    +I -7      -U 7            one retraction, which takes both back
+    -D 5         +I -5      -D 5            alone in its commit: kept as it is until the base is known
+    -D 5 -U 2    +I -7      -U 7            one retraction, which retracts both
     +I 5 -D 5    +I 0       +I 0
 """
 
@@ -27,13 +27,13 @@ import pyarrow as pa
 from widetable.kernels.aggregate import ADD, RETRACT, SKIP
 from widetable.kernels.arrow_buffers import fixed_values
 from widetable.kernels.partial_update import last_marked
-from widetable.merge.aggregate_boundaries import aggregate_barriers
+from widetable.merge.aggregate_boundaries import aggregate_boundaries
 from widetable.merge.aggregate_function import IGNORE_RETRACT, Grouping
 from widetable.merge.aggregate_functions import (
     AGGREGATES,
+    applies_retractions,
     columns_of_aggregation,
     commutes,
-    takes_back,
 )
 from widetable.merge.aggregate_normal_form import (
     aggregate_normal_form,
@@ -41,10 +41,10 @@ from widetable.merge.aggregate_normal_form import (
     refuse_retractions,
 )
 from widetable.merge.aggregate_rules import functions_are_honoured
-from widetable.merge.collapse_boundaries import between_sequences, first_behind, kept
+from widetable.merge.collapse_boundaries import between_sequences, first_behind, within_keys
 from widetable.merge.fold import Fold
 from widetable.merge.merge_engine import MergeEngine
-from widetable.merge.normal_form import first_empty_delete, without_effect
+from widetable.merge.normal_form import first_empty_delete, ineffective_delete
 from widetable.merge.partial_merge import PartialMerge
 from widetable.merge.plan import MergePlan, SourceList
 from widetable.merge.window import Window
@@ -54,12 +54,12 @@ from widetable.schema import options as opt
 from widetable.schema.row_kind import DELETE, INSERT, is_retraction
 from widetable.schema.table_schema import VALUE_KIND, TableSchema
 
-# Functions for which null is a value like any other.
+# Functions that treat null as a value like any other.
 _NULL_COUNTS = ("last_value", "first_value")
 
 
 class Aggregation(MergeEngine):
-    """See the module text, and `MergeEngine` for the contract of each method."""
+    """The engine; `MergeEngine` has the contract of each method."""
 
     name = "aggregation"
     mixes_records = True
@@ -70,7 +70,7 @@ class Aggregation(MergeEngine):
         functions_are_honoured(schema)
 
     def check_columns(self, schema: TableSchema, columns: Collection[str]) -> None:
-        """A batch without a column whose nulls count would set it to null."""
+        """Raise when a column whose nulls count is missing: the batch would set it to null."""
         super().check_columns(schema, columns)
         missing = [
             name
@@ -82,12 +82,14 @@ class Aggregation(MergeEngine):
             raise missing_columns(columns, missing, expected)
 
     def ordered_columns(self, schema: TableSchema) -> frozenset[str]:
-        """Those of functions that do not commute. A column of `sequence.field` has equal values where it is equal."""
+        """Return the columns whose functions do not commute. A column of `sequence.field` is not one: where it ties,
+        its values are equal.
+        """
         columns = columns_of_aggregation(schema)
         return frozenset(name for name, column in columns.items() if not commutes(column))
 
     def normal_form(self, schema: TableSchema, row_batch: pa.RecordBatch) -> pa.RecordBatch:
-        """A -D that removes keeps its key alone: else what follows would be added to its values."""
+        """Clear all but the key of a -D that removes a row: otherwise later records would be added to its values."""
         columns = columns_of_aggregation(schema)
         kinds = fixed_values(row_batch.column(VALUE_KIND), np.int8)
         removals = kinds == DELETE if _removes(schema) else np.zeros(len(kinds), np.bool_)
@@ -101,17 +103,17 @@ class Aggregation(MergeEngine):
         written = [columns[name] for name in names if name in columns]
         return aggregate_normal_form(schema, row_batch, written, cleared)
 
-    def barriers(self, window: Window) -> npt.NDArray[np.bool_] | None:
-        """What follows a removal stands apart, a retraction too: it takes back from nothing."""
+    def boundaries(self, window: Window) -> npt.NDArray[np.bool_] | None:
+        """Keep apart the records behind a removal, also a retraction: it has nothing to retract from."""
         columns = columns_of_aggregation(window.schema)
-        held = [columns[name] for name in window.names if name in columns]
-        barriers = aggregate_barriers(window, held)
+        written = [columns[name] for name in window.names if name in columns]
+        boundaries = aggregate_boundaries(window, written)
         if self.partial_merge(window.schema, has_deletes=False) is PartialMerge.NEVER:
-            barriers |= between_sequences(window)
+            boundaries |= between_sequences(window)
         if _removes(window.schema):
             deletes = window.kinds[window.order] == DELETE
-            barriers |= first_behind(window, ~deletes, deletes)
-        return kept(window, barriers)
+            boundaries |= first_behind(window, ~deletes, deletes)
+        return within_keys(window, boundaries)
 
     def plan(self, window: Window, columns: Sequence[str]) -> MergePlan:
         return _plan(window, columns, collapses=False)
@@ -120,16 +122,16 @@ class Aggregation(MergeEngine):
         return _plan(window, columns, collapses=True)
 
     def partial_merge(self, schema: TableSchema, *, has_deletes: bool) -> PartialMerge:
-        """By the groupings of all functions (docs/decisions/0031): the strictest column decides."""
+        """Decide by the groupings of all functions (docs/decisions/0031): the strictest column counts."""
         groupings = _groupings(schema)
         if schema.sequence_fields and not groupings <= {Grouping.ANY, Grouping.ADDS, Grouping.LAST}:
             return PartialMerge.NEVER
-        if Grouping.NEVER in groupings or (has_deletes and _minds_deletes(schema)):
+        if Grouping.NEVER in groupings or (has_deletes and _needs_base_for_deletes(schema)):
             return PartialMerge.WITH_BASE
         return PartialMerge.ALWAYS
 
     def keeps_deletes(self, schema: TableSchema) -> bool:
-        """An older record may arrive after a removal only where the user's sequence says what is older."""
+        """Keep removals where an older record may still arrive: only a user's sequence allows that."""
         return bool(schema.sequence_fields) and _removes(schema)
 
     def counts_newest_full_row(self, schema: TableSchema) -> bool:
@@ -137,36 +139,39 @@ class Aggregation(MergeEngine):
 
 
 def _refuse_empty_deletes(schema: TableSchema, row_batch: pa.RecordBatch) -> None:
-    """A -D that takes nothing back. One of a column of `last_value` clears it, whatever it says."""
+    """Refuse a -D that retracts nothing. With a column of `last_value` a -D always clears that column."""
     kind = schema.typed_options.get(opt.ROWKIND_FIELD)
-    taken_back = [
+    retracting = [
         column
         for name, column in columns_of_aggregation(schema).items()
-        if takes_back(column) and name != kind
+        if applies_retractions(column) and name != kind
     ]
-    if not taken_back or any(column.function in _NULL_COUNTS for column in taken_back):
+    if not retracting or any(column.function in _NULL_COUNTS for column in retracting):
         return
-    names = [column.name for column in taken_back]
+    names = [column.name for column in retracting]
     key = first_empty_delete(schema, row_batch, names)
     if key is not None:
-        expected = "the values that it takes back"
-        raise without_effect("merge-engine aggregation", key, expected, names)
+        expected = "the values that it retracts"
+        raise ineffective_delete("merge-engine aggregation", key, expected, names)
 
 
 @once_per_object
 def _groupings(schema: TableSchema) -> frozenset[Grouping]:
-    """Of all columns."""
+    """Return the groupings of all columns."""
     columns = columns_of_aggregation(schema).values()
     return frozenset(AGGREGATES[column.function].grouping(column) for column in columns)
 
 
 @once_per_object
-def _minds_deletes(schema: TableSchema) -> bool:
-    """Whether retractions among newer runs lose something when they are merged without the base."""
+def _needs_base_for_deletes(schema: TableSchema) -> bool:
+    """Whether merging retractions of newer runs without the base loses information."""
     exact = (Grouping.ANY, Grouping.LAST)
     return _removes(schema) or any(
         (column.function in _NULL_COUNTS and column.get(IGNORE_RETRACT))
-        or (takes_back(column) and AGGREGATES[column.function].grouping(column) not in exact)
+        or (
+            applies_retractions(column)
+            and AGGREGATES[column.function].grouping(column) not in exact
+        )
         for column in columns_of_aggregation(schema).values()
     )
 
@@ -176,8 +181,8 @@ def _removes(schema: TableSchema) -> bool:
 
 
 def _plan(window: Window, columns: Sequence[str], *, collapses: bool) -> MergePlan:
-    """collapses: the records of a commit, before what is older is known: then one record alone stays what it is, and
-    retractions alone become one.
+    """Return the plan of a window. collapses: the window has the records of a commit, without the older ones: then a
+    single record stays as it is, and retractions alone become one retraction.
     """
     folded = _MergedKeys(window, collapses=collapses)
     filled = columns_of_aggregation(window.schema)
@@ -193,11 +198,11 @@ def _plan(window: Window, columns: Sequence[str], *, collapses: bool) -> MergePl
 
 
 class _MergedKeys:
-    """The keys of a window that are merged: those with several records, and lone retractions when all is known.
+    """The keys of a window that are merged: keys with several records, and single retractions unless `collapses`.
 
-    fold: of these keys, with the steps of columns that take retractions back. A record is SKIP
+    fold: these keys, with the steps for columns that retractions change. A record is SKIP
     when it lies at or before the key's removal, and a retraction when deletes are ignored; in a
-    commit of retractions alone each is ADD. without_retractions: of other columns.
+    commit of retractions alone each is ADD. without_retractions: the fold for other columns.
     """
 
     def __init__(self, window: Window, *, collapses: bool) -> None:
@@ -212,7 +217,7 @@ class _MergedKeys:
         if _removes(window.schema):
             floor = last_marked(starts, floor, kinds == DELETE)
         retractions = is_retraction(kinds)
-        # Keys with nothing but retractions behind the floor.
+        # Keys that have only retractions behind the floor.
         self._retracted = last_marked(starts, floor, ~retractions) < 0
         steps = np.where(retractions, RETRACT, ADD).astype(np.int8)
         if window.schema.typed_options.get(opt.IGNORE_DELETE):
@@ -226,12 +231,12 @@ class _MergedKeys:
         self.without_retractions = replace(self.fold, steps=without)
 
     def kinds(self) -> npt.NDArray[np.int8]:
-        """int8[g]: +I; -D where the last record removed; the last record's where retractions stay."""
+        """Return int8[g]: +I; -D where the last record removed the row; the last kind where retractions stay."""
         fold = self.fold
         kinds = self._window.kinds[self._window.last_rows]
         last = kinds[fold.keys]
         is_removed = fold.floor == fold.starts[1:] - 1
-        # A key of retractions alone is not there when they take nothing back, or still wait for the rest.
+        # A key that has only retractions is absent when they retract nothing, or when the base is not known yet.
         ignores = self._window.schema.typed_options.get(opt.IGNORE_DELETE)
         stays_gone = is_removed | (self._retracted & bool(ignores or self._collapses))
         kinds[fold.keys] = np.where(stays_gone, np.where(is_removed, DELETE, last), INSERT)

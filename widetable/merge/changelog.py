@@ -1,23 +1,23 @@
-"""What a merge changed: the rows before and after, as changelog rows. Pure.
+"""The changelog of a merge: the rows before and after it. Pure.
 
-In: a window whose first rows, up to a row number, are the table as readers know it, and whose others are new; and the
-plan of the whole window. Out: per key with new rows, in key order:
+In: a window whose first rows, up to a row number, are the table that readers have seen, and whose other rows are new;
+and the plan of the whole window. Out: per key with new rows, in key order:
 
     before   after    rows
     absent   present  +I after
     present  absent   -D before
-    present  present  -U before, +U after      nothing when `row-deduplicate` finds them equal
+    present  present  -U before, +U after      nothing when `row-deduplicate` is set and they are equal
     absent   absent   nothing
 
 A key whose row is a retraction is absent. Source: Paimon `LookupChangelogMergeFunctionWrapper`,
-`FullChangelogMergeFunctionWrapper`; semantics.md section 9, format.md section 10. Sequence numbers: -U and -D have that
-of the row before, +I and +U that of the key's newest record. Raises what the engine raises.
+`FullChangelogMergeFunctionWrapper`; semantics.md section 9, format.md section 10. Sequence numbers: -U and -D have the
+number of the row before, +I and +U that of the key's newest record. Raises what the engine raises.
 
-    known, numbers 1 2 3     new, numbers 10 11 12 13     changelog rows, with their numbers
+    seen, numbers 1 2 3      new, numbers 10 11 12 13     changelog rows, with their numbers
     1:1  2:2  3:3            1:9  -D 2  4:4  -D 5         -U 1:1 (1)  +U 1:9 (10)  -D 2:2 (2)  +I 4:4 (12)
 
-Key 3 has nothing new, key 5 was not there before. The rows before are a second plan, of the
-known rows of touched keys (`_before`); values of both sides are gathered together, one gather
+Key 3 has no new row, key 5 did not exist before. A second plan, over the old rows of touched
+keys (`_before`), gives the rows before; values of both sides are gathered together, one gather
 per column, by indices that take each row from its side (`_Images`).
 """
 
@@ -31,9 +31,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from widetable.kernels.array_types import Mask
 from widetable.kernels.gather import take
 from widetable.merge.engine import MergeEngine, plan_of
-from widetable.merge.fold import Mask
 from widetable.merge.gather import gather
 from widetable.merge.plan import Computed, MergePlan, Pick, Source, SourceList
 from widetable.merge.row_equality import equal_values
@@ -43,17 +43,16 @@ from widetable.schema.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFOR
 from widetable.schema.table_schema import TableSchema
 
 _Rows = npt.NDArray[np.int64]
-# Of a key range, that are gathered one after the other. A changed row is there before and after, so that one of them is
-# half as large as the window.
+# The changelog of a key range is gathered in so many parts, one after the other. A changed row appears twice, before
+# and after, so one part is half as large as the window.
 _PARTS: Final = 4
 
 
 @dataclass(frozen=True)
 class ChangelogRule:
-    """compared: columns of which one must differ for an update to be emitted; None: updates always are. only_new: rows
-    never change, so only new ones are emitted, as +I whatever kind their record has, and those that go.
-
-    An empty `compared` means that no update is emitted.
+    """Which changes are emitted. compared: columns of which one must differ for an update to be emitted; None: every
+    update is emitted; empty: no update is. only_new: rows never change, so only new rows are emitted, as +I
+    whatever kind their record has, and rows that expire.
     """
 
     compared: frozenset[str] | None = None
@@ -61,7 +60,7 @@ class ChangelogRule:
 
 
 def changelog_rule(schema: TableSchema) -> ChangelogRule:
-    """As the options `changelog-producer.row-deduplicate` and `..-ignore-fields` say."""
+    """Return the rule by the options `changelog-producer.row-deduplicate` and `..-ignore-fields`."""
     options = schema.typed_options
     if options.get(opt.MERGE_ENGINE) == "first-row":
         return ChangelogRule(only_new=True)
@@ -81,10 +80,10 @@ def changelog(
     rule: ChangelogRule,
     gone: _Rows,
 ) -> Iterator[pa.RecordBatch]:
-    """The changelog rows of a window. after: its plan, deletes included. gone: places of keys whose row goes though
-    nothing of it is new.
+    """Return the changelog rows of a window. after: its plan, deletes included. gone: places of keys whose row expires
+    although the key has no new row.
 
-    What is emitted is decided by the call; each batch is gathered when it is asked for.
+    The call decides what is emitted; each batch is gathered when the iterator reaches it.
     """
     is_new = window.order >= first_new_row
     touched = _any_per_key(window, is_new)
@@ -109,7 +108,7 @@ def _any_per_key(window: Window, rows: Mask) -> Mask:
 
 @dataclass(frozen=True)
 class _Before:
-    """Merged rows of keys that had one. plan: of these keys; at int64[g]: a key's place in it; present bool[g]."""
+    """The merged rows before. plan: of the keys with old rows; at int64[g]: a key's place in it; present bool[g]."""
 
     plan: MergePlan
     at: _Rows
@@ -119,25 +118,24 @@ class _Before:
 def _before(
     window: Window, touched: Mask, is_new: Mask, engine: MergeEngine, columns: Sequence[str]
 ) -> _Before:
-    """The known rows of touched keys, merged. With a big base and few new rows nearly all keys
-    are not touched. `at` of a key without known rows is another key's place; `present` says not
-    to look.
+    """Merge the old rows of touched keys. With a big base and few new rows hardly any key is
+    touched. For a key without old rows `at` is another key's place, and `present` is false.
     """
     chosen = ~is_new & window.by_row(touched)
-    known = _any_per_key(window, chosen)
-    at = np.cumsum(known) - 1
-    present = np.zeros(len(known), np.bool_)
-    if not known.any():
+    has_old_rows = _any_per_key(window, chosen)
+    at = np.cumsum(has_old_rows) - 1
+    present = np.zeros(len(has_old_rows), np.bool_)
+    if not has_old_rows.any():
         none = MergePlan(np.zeros(0, np.int8), np.zeros(0, np.int64), ())
         return _Before(none, at, present)
     old = window.layer(chosen)
     plan = plan_of(old, engine, columns)
-    present[known] = ~is_retraction(plan.kinds)
+    present[has_old_rows] = ~is_retraction(plan.kinds)
     return _Before(plan, at, present)
 
 
 class _Images:
-    """Rows before and after, by where each column has its values from. present bool[g]: keys that are there after."""
+    """Rows before and after, by the source of each column. present bool[g]: keys that have a row after the merge."""
 
     def __init__(self, window: Window, before: _Before, after: MergePlan) -> None:
         self._window = window
@@ -148,9 +146,9 @@ class _Images:
         self.present = ~is_retraction(after.kinds)
 
     def are_equal(self, keys: _Rows, compared: Collection[str]) -> Mask:
-        """bool[k]: whether all these columns have the same value before and after.
+        """Return bool[k]: whether all these columns have the same value before and after.
 
-        One that no piece of the window holds is null in both.
+        A column that no piece of the window holds is null in both.
         """
         equal = np.ones(len(keys), np.bool_)
         # Each column is compared for the keys that are equal so far.
@@ -158,7 +156,7 @@ class _Images:
         for name in self._window.chosen(compared):
             now = self._after_of[name]
             was, suspects = self._before_of[name], np.flatnonzero(equal)
-            if isinstance(was, Pick) and isinstance(now, Pick):  # one row is equal to itself
+            if isinstance(was, Pick) and isinstance(now, Pick):  # a row is equal to itself
                 differ = was.indices[at[suspects]] != now.indices[keys[suspects]]
                 suspects = suspects[differ]
             if len(suspects):
@@ -170,9 +168,9 @@ class _Images:
         return equal
 
     def gather(self, keys: _Rows, columns: Sequence[str]) -> pa.RecordBatch:
-        """The changelog rows of these keys, each of which has one at least."""
+        """Return the changelog rows of these keys, each of which has at least one."""
         was, now = self._before.present[keys], self.present[keys]
-        # 1 or 2 rows per key. first: where those of each begin, with the row before if there is one.
+        # 1 or 2 rows per key. first: where the rows of each key begin, with the row before if there is one.
         per_key = was.astype(np.int64) + now
         rows = int(per_key.sum())
         key = np.repeat(keys, per_key)
@@ -189,7 +187,7 @@ class _Images:
         return gather(self._window, plan, columns)
 
     def _sources(self, key: _Rows, is_old: Mask, columns: Sequence[str]) -> tuple[Source, ...]:
-        """Of changelog rows: a pick where both sides are picks, else values that are computed from both."""
+        """Return the sources of changelog rows: a pick where both sides are picks, otherwise computed values."""
         old_at = self._before.at[key[is_old]]
         mixed: dict[tuple[int, int], _Rows] = {}
         sources = SourceList()
@@ -214,7 +212,7 @@ class _Images:
     def _mixed_values(
         self, name: str, was: Source | None, now: Source, key: _Rows, is_old: Mask
     ) -> pa.Array:
-        """The values of one column: those before where `is_old`, else those after."""
+        """Return the values of one column: the value before where `is_old`, otherwise the value after."""
         both = [now.take(self._window, name, key[~is_old])]
         if was is not None:
             both.append(was.take(self._window, name, self._before.at[key[is_old]]))

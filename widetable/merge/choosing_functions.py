@@ -1,12 +1,12 @@
 """Aggregate functions that choose one of the values: last, first, greatest, smallest, and, or.
 
 Source: Paimon `FieldLastValueAgg`, `FieldLastNonNullValueAgg`, `FieldFirstValueAgg`, `FieldFirstNonNullValueAgg`,
-`FieldMaxAgg`, `FieldMinAgg`, `FieldBoolAndAgg`, `FieldBoolOrAgg`. They give record positions, so a value is gathered,
+`FieldMaxAgg`, `FieldMinAgg`, `FieldBoolAndAgg`, `FieldBoolOrAgg`. They return record positions, so a value is gathered,
 never computed. bool_and is the smallest of truth values, bool_or the greatest.
 
-Each takes a fold and the column's values by record, and gives int64[c]: a record, -1 for null.
-Records of SKIP are not looked at; those that come LATE count as if they had come first, which
-is nothing to the greatest and the smallest.
+Each takes a fold and the column's values by record, and returns int64[c]: a record, -1 for null.
+SKIP records are ignored; LATE records count as if they had come first, which makes no
+difference to the greatest and the smallest.
 """
 
 from __future__ import annotations
@@ -25,57 +25,53 @@ from widetable.merge.fold import Fold, Rows
 
 @dataclass(frozen=True)
 class ChoosingFunction:
-    """choose: the record of each key, from the fold and the column's values by record."""
+    """A function that chooses a record. choose: takes the fold and the column's values by record, returns a record of
+    each key.
+    """
 
     choose: Callable[[Fold, pa.Array], Rows]
     group: Grouping
     retracts: bool = False
 
     def counts_again(self, column: AggregateColumn) -> bool:
-        """The record that is chosen twice is the same record."""
+        """Choosing among equal records twice gives an equal value."""
         return False
 
     def grouping(self, column: AggregateColumn) -> Grouping:
         return self.group
 
-    def found(self, fold: Fold, column: AggregateColumn) -> Rows:
+    def aggregate(self, fold: Fold, column: AggregateColumn) -> Rows:
         return self.choose(fold, fold.column(column.name))
 
 
 def last_value(fold: Fold, values: pa.Array) -> Rows:
-    """The newest, null included.
-
-    Null after a retraction, whatever value that takes back.
-    """
+    """Choose the newest value, null included; null after a retraction, whatever its value."""
     return last_values(fold.starts, fold.floor, fold.steps)
 
 
 def last_non_null_value(fold: Fold, values: pa.Array) -> Rows:
-    """The newest that is not null.
-
-    Null after a retraction of a value, until the next value.
-    """
+    """Choose the newest value that is not null; null after a retraction of a value, until the next value."""
     return last_non_nulls(fold.starts, fold.floor, fold.steps, valid_of(values))
 
 
 def first_value(fold: Fold, values: pa.Array) -> Rows:
-    """The oldest, null included."""
+    """Choose the oldest value, null included."""
     valid = valid_of(values)
     return first_values(fold.starts, fold.floor, fold.steps, valid, nulls_count=True)
 
 
 def first_non_null_value(fold: Fold, values: pa.Array) -> Rows:
-    """The oldest that is not null."""
+    """Choose the oldest value that is not null."""
     valid = valid_of(values)
     return first_values(fold.starts, fold.floor, fold.steps, valid, nulls_count=False)
 
 
 def maximum(fold: Fold, values: pa.Array) -> Rows:
-    """The greatest in the order of keys; true is greater than false."""
+    """Choose the greatest value in the order of keys; true is greater than false."""
     return greatest(fold.starts, fold.floor, fold.steps, valid_of(values), key_lanes([values]))
 
 
 def minimum(fold: Fold, values: pa.Array) -> Rows:
-    """The smallest."""
+    """Choose the smallest value in the order of keys."""
     lanes = key_lanes([values], descending=[True])
     return greatest(fold.starts, fold.floor, fold.steps, valid_of(values), lanes)

@@ -1,7 +1,7 @@
 """The engine `deduplicate`: the last record of a key wins as a whole, nulls included.
 
 Source: Paimon `DeduplicateMergeFunction`. A winner of kind -U or -D makes the key invisible. With `ignore-delete`,
-retractions that stand in files are passed over, unless a key has nothing else. The winner keeps its own sequence
+retractions in files are skipped, unless a key has nothing else. The winner keeps its own sequence
 number, so merging in any grouping gives the same row. Raises InvalidError for options or columns that break a rule.
 """
 
@@ -22,25 +22,27 @@ from widetable.schema.table_schema import TableSchema
 
 
 class Deduplicate(MergeEngine):
-    """See the module text, and `MergeEngine` for the contract of each method."""
+    """The engine; `MergeEngine` has the contract of each method."""
 
     name = "deduplicate"
 
     def plan(self, window: Window, columns: Sequence[str]) -> MergePlan:
-        """One pick for all columns: a row wins as a whole, so a column that it lacks is null."""
+        """Pick one row for all columns: a row wins as a whole, so a column that it lacks is null."""
         winners = window.last_rows
         ignores = window.schema.typed_options.get(opt.IGNORE_DELETE)
         if ignores and (retractions := is_retraction(window.kinds)).any():
-            # Writers drop them then: these are from before the option was set, or of other clients.
+            # Writers drop retractions then: these were written before the option was set, or by other clients.
             none = np.full(len(winners), -1, np.int64)
-            found = last_marked(window.starts, none, ~retractions[window.order])
-            winners = np.where(found >= 0, window.order[found], winners)
+            last = last_marked(window.starts, none, ~retractions[window.order])
+            winners = np.where(last >= 0, window.order[last], winners)
         return unmerged(window, columns, winners)
 
     def partial_merge(self, schema: TableSchema, *, has_deletes: bool) -> PartialMerge:
-        """The last of the last ones is the last: the winner keeps its place in the order."""
+        """Allow any grouping: the winner of the parts' winners is the winner of all, as it keeps its place in the
+        order.
+        """
         return PartialMerge.ALWAYS
 
     def keeps_deletes(self, schema: TableSchema) -> bool:
-        """An older insert may arrive after a delete only where the user's sequence says what is older."""
+        """Keep deletes where an older insert may still arrive: only a user's sequence allows that."""
         return bool(schema.sequence_fields) and not schema.typed_options.get(opt.IGNORE_DELETE)

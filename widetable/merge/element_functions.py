@@ -1,18 +1,18 @@
 """Aggregate functions of lists and maps: collect, merge_map, merge_map_with_keytime, nested_update,
 nested_partial_update.
 
-No element becomes a Python value. All elements of a column are numbered, end to end, and a function goes by numbers: of
-the element, of what it is equal by (value_codes), and of what it is ordered by. In the end the elements that each key
-has are gathered.
+No element becomes a Python value. All elements of a column are numbered, end to end, and a function works on numbers:
+the element's own, its code, which equal elements share (value_codes), and its rank in an order. At the end the elements
+of each key are gathered.
 
     records    [x y]  null  [y z]          elements  0 1 | 2 3        equal by  0 1 | 1 2
     collect    [0 1 2 3]  = x y y z        distinct  [0 1 3]  = x y z
 
-How a column is folded: `rules` (once per fold) finds what elements are equal and ordered by;
-`_folded` (once per key) leads the records of the key through an `ElementState`; `_gathered`
-(once) takes the elements that all keys have. A key whose records are all null, or do nothing,
-is null; one whose elements were all taken back has an empty list. Costs: Python steps per
-record and element, but no value is made.
+How a column is folded: `rules` (once per fold) computes codes and ranks of the elements;
+`_folded` (once per key) feeds the records of the key to an `ElementState`; `_gathered`
+(once) takes the elements of all keys. A key whose records are all null, or SKIP,
+is null; a key whose elements were all retracted has an empty list. The cost is a Python step
+per record and element, but no value is created.
 
 Source: Paimon `FieldCollectAgg`, `FieldMergeMapAgg`, `FieldMergeMapWithKeyTimeAgg`, `FieldNestedUpdateAgg`,
 `FieldNestedPartialUpdateAgg`; semantics.md sections 6.4 and 8.
@@ -41,9 +41,9 @@ from widetable.merge.aggregate_function import (
     NULL_STRATEGY,
     AggregateColumn,
     Grouping,
-    failed,
     is_limited,
     time_field,
+    unmergeable,
 )
 from widetable.merge.element_states import (
     Collected,
@@ -64,7 +64,7 @@ from widetable.merge.value_codes import offsets_of, ranks, value_codes
 
 
 class _Rules(NamedTuple):
-    """Of one column in one fold. state: of a key, empty; patches: where rows are put together."""
+    """The rules of one column in one fold. state: makes the empty state of a key; patches: for combined rows."""
 
     state: Callable[[], ElementState]
     patches: Patches | None = None
@@ -72,37 +72,38 @@ class _Rules(NamedTuple):
 
 @dataclass(frozen=True)
 class ElementFunction:
-    """rules: of the elements of a column, for a fold; group: see `Aggregate.grouping`, where no list is limited."""
+    """A function of lists or maps. rules: makes the rules of a column for a fold; group: the grouping where no list has
+    a limit.
+    """
 
     rules: Callable[[Fold, AggregateColumn, pa.Array], _Rules]
     retracts: bool
     group: Grouping
 
     def counts_again(self, column: AggregateColumn) -> bool:
-        """Elements that are found by a key, or by themselves, are there once."""
+        """Elements that are unique by a key or by their value do not count twice."""
         is_list = column.function in ("collect", "nested_update")
         return is_list and not column.get(DISTINCT) and not column.get(NESTED_KEY)
 
     def grouping(self, column: AggregateColumn) -> Grouping:
-        """A list that is full lets nothing in, so it counts what came before."""
+        """A full list accepts no more rows, so its value depends on all older records."""
         return Grouping.NEVER if is_limited(column) else self.group
 
-    def found(self, fold: Fold, column: AggregateColumn) -> Computed:
+    def aggregate(self, fold: Fold, column: AggregateColumn) -> Computed:
         values = self.values(fold, column, fold.column(column.name))
         return fold.computed(column.name, values, or_last=not column.field.type.nullable)
 
     def values(self, fold: Fold, column: AggregateColumn, records: pa.Array) -> pa.Array:
-        """By key, from the values by record.
+        """Return the values by key, from the values by record, in the same type.
 
-        In their type. Raises InvalidError for a null in a nested key where the column refuses
-        it.
+        Raises InvalidError for a null in a nested key where the column's null strategy is `error`.
         """
         bounds = zip(
             pairwise(offsets_of(records).tolist()), valid_of(records).tolist(), strict=True
         )
-        given = [range(*ends) if is_valid else None for ends, is_valid in bounds]
+        elements = [range(*ends) if is_valid else None for ends, is_valid in bounds]
         rules = self.rules(fold, column, records)
-        folded = [_folded(rules, given, fold.steps, span) for span in spans(fold)]
+        folded = [_folded(rules, elements, fold.steps, span) for span in spans(fold)]
         return _gathered(records, rules, folded)
 
 
@@ -112,26 +113,26 @@ def _folded(
     steps: npt.NDArray[np.int8],
     span: tuple[int, int],
 ) -> Elements | None:
-    """The elements of one key, None for null. elements: of each record; one that is null does nothing, as opposed to
-    an empty list. A retraction of nothing stays nothing; a late record that is the first one is simply added.
+    """Return the elements of one key, None for null. elements: of each record; a null record is skipped, an empty list
+    is not. A retraction before the first add is ignored; a late record that is the first one is added.
     """
     state: ElementState | None = None
     for record in range(*span):
-        step, given = int(steps[record]), elements[record]
-        if step == SKIP or given is None:
+        step, numbers = int(steps[record]), elements[record]
+        if step == SKIP or numbers is None:
             continue
         if step == RETRACT:
             if state is not None:
-                state.retract(given)
+                state.retract(numbers)
             continue
         is_first = state is None
         state = state or rules.state()
-        (state.late if step == LATE and not is_first else state.add)(given)
+        (state.late if step == LATE and not is_first else state.add)(numbers)
     return None if state is None else list(state.elements())
 
 
 def _gathered(records: pa.Array, rules: _Rules, folded: list[Elements | None]) -> pa.Array:
-    """Lists or maps of these elements."""
+    """Return the lists or maps that have these elements."""
     kind = records.type
     chosen = np.array([each for row in folded for each in row or ()], np.int64)
     ends = np.cumsum([0, *(len(row or ()) for row in folded)])
@@ -146,8 +147,8 @@ def _gathered(records: pa.Array, rules: _Rules, folded: list[Elements | None]) -
 
 
 def _rows(values: pa.Array, rules: _Rules, chosen: npt.NDArray[np.int64]) -> pa.Array:
-    """The chosen elements. With patches each field is taken from the row that `Patches.fields`
-    names for it; no null row comes here, as those do not count.
+    """Return the chosen elements. With patches each field is taken from the row that `Patches.fields`
+    names for it; null rows do not count, so none is among them.
     """
     patches = rules.patches
     if patches is None:
@@ -173,13 +174,13 @@ def _merge_map(fold: Fold, column: AggregateColumn, records: pa.Array) -> _Rules
 
 def _merge_map_by_time(fold: Fold, column: AggregateColumn, records: pa.Array) -> _Rules:
     rows = records.items
-    # Texts in order as integers; None for no time, which never wins against a time.
+    # Integers in the order of the texts; None for a missing time, which never wins against a time.
     times = rows.field(time_field(column))
     pairs = zip(ranks([times]).tolist(), valid_of(times).tolist(), strict=True)
-    found = [time if is_known else None for time, is_known in pairs]
+    ordered = [time if is_known else None for time, is_known in pairs]
     keys = value_codes(records.keys).tolist()
     is_row = valid_of(rows).tolist()
-    return _Rules(partial(TimedElements, keys, found, is_row, composes=fold.composes))
+    return _Rules(partial(TimedElements, keys, ordered, is_row, composes=fold.composes))
 
 
 def _nested_update(fold: Fold, column: AggregateColumn, records: pa.Array) -> _Rules:
@@ -190,7 +191,7 @@ def _nested_update(fold: Fold, column: AggregateColumn, records: pa.Array) -> _R
         ranks([rows.field(name) for name in order]).tolist() if order else None,
         value_codes(rows).tolist(),
         counts,
-        # Also of a commit: what may matter behind its limit stands apart (`aggregate_barriers`).
+        # The limit applies within a commit, too: records that matter beyond it are kept apart (`aggregate_boundaries`).
         column.get(COUNT_LIMIT),
     )
     return _Rules(
@@ -209,8 +210,8 @@ def _nested_partial_update(fold: Fold, column: AggregateColumn, records: pa.Arra
 def _nested_keys(
     fold: Fold, column: AggregateColumn, records: pa.Array
 ) -> tuple[list[int] | None, list[bool]]:
-    """The key of each row, None where rows have none; and whether it counts: null rows do not, nor those that the null
-    strategy leaves out. Raises InvalidError where it allows no null.
+    """Return the key of each row (None for columns without a nested key) and whether the row counts. Null rows do not
+    count, nor do rows that the null strategy ignores. Raises InvalidError where the strategy allows no null.
     """
     rows, names = records.values, column.get(NESTED_KEY)
     counts = valid_of(rows)
@@ -230,16 +231,16 @@ def _nested_keys(
 def _refuse_nulls(
     fold: Fold, column: AggregateColumn, records: pa.Array, wrong: npt.NDArray[np.bool_]
 ) -> None:
-    """For the first record with a wrong element, unless it does nothing. wrong: by element."""
+    """Raise InvalidError for the first record with a wrong element, except SKIP records. wrong: by element."""
     offsets, valid = offsets_of(records), valid_of(records)
     for record in np.flatnonzero(valid & (fold.steps != SKIP)).tolist():
         if wrong[offsets[record] : offsets[record + 1]].any():
-            raise failed(fold, column, record, "null in the nested key")
+            raise unmergeable(fold, column, record, "null in the nested key")
 
 
 COLLECT: Final = ElementFunction(_collect, True, Grouping.IN_ORDER)
 MERGE_MAP: Final = ElementFunction(_merge_map, True, Grouping.IN_ORDER)
-# A null that removes an entry must be there when the entry is.
+# A null that removes an entry must be merged together with the entry.
 MERGE_MAP_BY_TIME: Final = ElementFunction(_merge_map_by_time, False, Grouping.NEVER)
 NESTED_UPDATE: Final = ElementFunction(_nested_update, True, Grouping.IN_ORDER)
 NESTED_PARTIAL_UPDATE: Final = ElementFunction(_nested_partial_update, False, Grouping.IN_ORDER)

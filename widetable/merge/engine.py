@@ -1,20 +1,20 @@
-"""Merge engines: what rows of equal key become. The table from option value to engine; the contract is `merge_engine`.
+"""Merge engines by their option value; `merge_engine` has their contract.
 
-An engine is asked at four places, and must give the same table at all of them
+An engine merges records of equal key at four places, and must produce the same table at all of them
 (docs/decisions/0002, 0003, 0031):
 
-    writer       normal_form per record, barriers and collapse_plan per commit and bucket
-    compaction   partial_merge and keeps_deletes of a pick, plan with nothing older left or not
+    writer       normal_form per record, boundaries and collapse_plan per commit and bucket
+    compaction   partial_merge and keeps_deletes of a pick, plan with or without older rows below
     reader       needed_columns of a projection, plan of all runs, then deletes left out
     changelog    plan of the rows before, and plan of all rows; what differs is emitted
 
-How the engines differ in what the code around them asks:
+Traits in which the engines differ:
 
-                     mixes_records   merges_retractions   looks_up   counts_newest_full_row
-    deduplicate      no              no                   no         no
-    partial-update   yes             no                   no         with `lookup`, if functions fill columns
-    aggregation      yes             yes                  no         with `lookup`
-    first-row        no              no                   yes        no
+                     mixes_records   merges_retractions   stores_keys_once   counts_newest_full_row
+    deduplicate      no              no                   no                 no
+    partial-update   yes             no                   no                 with `lookup`, if functions fill columns
+    aggregation      yes             yes                  no                 with `lookup`
+    first-row        no              no                   yes                no
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ ENGINES: Final[dict[str, MergeEngine]] = {
 
 @once_per_object
 def engine_of(schema: TableSchema) -> MergeEngine:
-    """The engine of a table. Raises InvalidError for wrong options first, then UnsupportedError for an engine or an
-    aggregate function that this version does not have.
+    """Return the engine of a table. Raises InvalidError for wrong options first, then UnsupportedError for an engine or
+    an aggregate function that this version does not support.
     """
     name = schema.typed_options.get(opt.MERGE_ENGINE)
     engine = ENGINES.get(name)
@@ -65,10 +65,11 @@ def engine_of(schema: TableSchema) -> MergeEngine:
 
 
 def plan_of(window: Window, engine: MergeEngine, columns: Sequence[str]) -> MergePlan:
-    """The engine's plan; a row that is alone stands as it is, but for a retraction that an engine makes a row of.
+    """Return the engine's plan. Where each key has one row, rows stay as they are, unless the engine merges
+    retractions.
 
-    No column is looked at then. It is right because stored records are in normal form, and those
-    of other clients pass unchanged in Paimon too.
+    No column is read then. That is correct because stored records are in normal form, and Paimon
+    does not change single records of other clients either.
     """
     if window.has_single_rows_only and not (engine.merges_retractions and _retracts(window)):
         return unmerged(window, columns, window.order)
@@ -76,12 +77,12 @@ def plan_of(window: Window, engine: MergeEngine, columns: Sequence[str]) -> Merg
 
 
 def collapse_plan_of(window: Window, engine: MergeEngine, columns: Sequence[str]) -> MergePlan:
-    """The engine's plan of a commit's rows; a row that is alone stands as it is."""
+    """Return the engine's plan of a commit's rows; a single row of a key stays as it is."""
     if window.has_single_rows_only:
         return unmerged(window, columns, window.order)
     return engine.collapse_plan(window, columns)
 
 
 def _retracts(window: Window) -> bool:
-    """Whether any row is -U or -D. Asked last: only `aggregation` pays for it."""
+    """Whether any row is -U or -D. Evaluated last, so that only `aggregation` pays for it."""
     return bool(is_retraction(window.kinds[window.order]).any())

@@ -1,8 +1,8 @@
-"""No merge: every record of a key stays, with its kind and its sequence number.
+"""An engine that merges nothing: every record of a key stays, with its kind and its sequence number.
 
-For what moves records whose merge depends on records to come (docs/decisions/0035):
-`lsm.moved_rows` at level 0. It is no engine of a table. With `WriteBuffer` it gives as many
-files as the busiest key has records; NEVER keeps the buffer from merging what it has spilled.
+`lsm.moved_rows` uses it at level 0 to move records whose merge depends on later records
+(docs/decisions/0035). No table has it as its engine. With `WriteBuffer` it produces as many
+files as the key with the most records has; NEVER keeps the buffer from merging what it has spilled.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from widetable.schema.table_schema import TableSchema
 
 
 class EveryRecord(Deduplicate):
-    """The records of a key come in layers of one each, so there is nothing to choose from."""
+    """Each layer has one record of a key, so the inherited plan has nothing to choose."""
 
-    def barriers(self, window: Window) -> npt.NDArray[np.bool_] | None:
+    def boundaries(self, window: Window) -> npt.NDArray[np.bool_] | None:
         apart = np.ones(len(window.order), np.bool_)
         apart[window.starts[:-1]] = False
         return apart

@@ -1,9 +1,9 @@
-"""The engine `first-row`: the first record of a key wins as a whole, nulls included; others change nothing.
+"""The engine `first-row`: the first record of a key wins as a whole, nulls included; later records change nothing.
 
 Source: Paimon `FirstRowMergeFunction`; semantics.md section 5. Paimon's clients read levels >= 1 without merging them,
-so compaction leaves out what has its key further below (`looks_up`). What is older by its number but came later, of a
-writer that was overtaken, comes too late once others have been compacted. Raises InvalidError for options that break a
-rule, and for retractions, which mean nothing here.
+so compaction leaves out rows whose key lies further below (`stores_keys_once`). A record of an overtaken writer that is
+older by its number but arrived later has no effect once newer records have been compacted. Raises InvalidError for
+options that break a rule, and for retractions, which have no meaning here.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from widetable.schema.table_schema import TableSchema
 
 
 class FirstRow(Deduplicate):
-    """See the module text, and `MergeEngine` for the contract of each method. A row wins as a whole, as in
-    `deduplicate`: the first of the first ones is the first, and `sequence.field` is refused.
+    """The engine; `MergeEngine` has the contract of each method. A row wins as a whole, as in `deduplicate`: merging
+    the winners of parts gives the winner of all, and `sequence.field` is refused.
     """
 
     name = "first-row"
-    looks_up = True
+    stores_keys_once = True
 
     def normal_form(self, schema: TableSchema, row_batch: pa.RecordBatch) -> pa.RecordBatch:
         wrong = first_retraction(schema, row_batch)
@@ -39,13 +39,15 @@ class FirstRow(Deduplicate):
         return row_batch
 
     def plan(self, window: Window, columns: Sequence[str]) -> MergePlan:
-        """A key of retractions alone, which only `ignore-delete` lets through, stays one: its last row."""
+        """Choose the first add of each key. A key that has only retractions, which only `ignore-delete` lets through,
+        keeps its last row.
+        """
         starts, rows = window.starts, window.order
         adds = ~is_retraction(window.kinds[rows])
         if not adds.all() and not window.schema.typed_options.get(opt.IGNORE_DELETE):
             row = int(rows[(~adds).argmax()])
             raise _meaningless(int(window.kinds[row]), window.printed_key(row))
-        # The first add, whatever it holds: every value counts as valid, and no key has a floor.
+        # Choose the first add, whatever its values are: every value counts as valid, and no key has a floor.
         none = np.full(len(starts) - 1, -1, np.int64)
         first = first_values(starts, none, adds.astype(np.int8), adds, nulls_count=True)
         winners = np.where(first >= 0, rows[first], window.last_rows)

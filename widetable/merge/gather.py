@@ -1,10 +1,10 @@
 """Carry out a merge plan: gather each column once from the rows that the plan names.
 
-Where the rows lie is worked out once per pick and set of pieces that hold a column, not once per column. Consecutive
-rows of one piece are a slice without a copy.
+The positions of the rows are computed once per pick and set of pieces that hold a column, not once per column.
+Consecutive rows of one piece are a slice without a copy.
 
     pieces           base: k a b      narrow: k a       so a and k are in both, b in the base alone: two choices
-    Pick(k, a, b)    rows by number, of both pieces     of a row of the narrow piece b is null
+    Pick(k, a, b)    rows by number, of both pieces     b is null in rows of the narrow piece
 
 Pure. May run in several threads on one window (`window.py`).
 """
@@ -23,11 +23,11 @@ from widetable.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND
 
 
 def gather(window: Window, plan: MergePlan, columns: Sequence[str]) -> pa.RecordBatch:
-    """The rows of a plan as one row batch with these columns in the table's order, as far as they are held: one that
-    has no source, or that no piece of the window holds, is left out.
+    """Return the rows of a plan as one row batch with these columns in the table's order. A column that has no source,
+    or that no piece of the window holds, is left out.
 
     columns: in any order. Types and nullability are those of the current schema. A slice shares
-    the memory of its piece: what keeps the batch keeps the piece.
+    the memory of its piece: as long as the batch lives, the piece does.
     """
     gathered = {
         SEQUENCE_NUMBER: pa.array(plan.sequence_numbers),
@@ -39,12 +39,12 @@ def gather(window: Window, plan: MergePlan, columns: Sequence[str]) -> pa.Record
         else:
             gathered[source.column] = source.values
     rows = pa.RecordBatch.from_pydict(gathered)
-    held = [name for name in columns if name in gathered]
-    return project(rows, row_batch_schema(window.schema, held))
+    names = [name for name in columns if name in gathered]
+    return project(rows, row_batch_schema(window.schema, names))
 
 
 def _gather_pick(window: Window, pick: Pick) -> dict[str, pa.Array]:
-    """By name, the pick's columns that some piece holds. Each is forgotten at once: joined
+    """Return the pick's columns that some piece holds, by name. The window forgets each at once: joined
     copies of all columns of a wide table would be as large as the window itself.
     """
     choices: dict[tuple[int, ...], PatchChoice] = {}

@@ -1,16 +1,14 @@
-"""Which columns make the key and the user's sequence of a table, and the order of rows that follows from them.
+"""The order of rows: by the key columns and the user's sequence of a table.
 
-Rows of a bucket are ordered by (trimmed primary key, `sequence.field`s, sequence number, retraction before add); what
-comes last wins. Source: Paimon `SortMergeReader`, `UserDefinedSeqComparator`; semantics of null: smallest, also where
-`sequence.field.sort-order` is descending. Partition columns are left out of the key: in a
-bucket they are all equal. Rows that are equal in all of this stay as they lie: older run first,
-then file order.
+Rows of a bucket are ordered by (trimmed primary key, `sequence.field`s, sequence number, retraction before add); the
+last row wins. Source: Paimon `SortMergeReader`, `UserDefinedSeqComparator`. Null is the smallest value, also where
+`sequence.field.sort-order` is descending. Partition columns are left out of the key, because
+they are equal in a bucket. Ties are broken by position: older run first, then file order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,27 +16,26 @@ import pyarrow as pa
 
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.format.row_batch import column_or_nulls
+from widetable.kernels.array_types import Lanes
 from widetable.kernels.key_lanes import key_lanes
 from widetable.schema import options as opt
 from widetable.schema.row_kind import is_retraction
 from widetable.schema.table_schema import TableSchema
 from widetable.schema.types import DataType
 
-Lanes: TypeAlias = npt.NDArray[np.uint64]
-
 # Doubling a number must stay an int64. Nanoseconds since 1970 get there in 2116.
 _DOUBLED_MAX = 1 << 62
 
 
 def lanes_of_keys(schema: TableSchema, batches: Sequence[pa.RecordBatch]) -> Lanes:
-    """u64[n, L] of the key columns of all rows, batch after batch. Lanes are comparable only among the row batches of
-    one call: they are freed of what all of its rows have in common.
+    """Return u64[n, L] for the key columns of all rows, batch after batch. Lanes are comparable only among the row
+    batches of one call, because bits that all of its rows share are removed.
     """
     return key_lanes(_laid_end_to_end(schema, batches, schema.trimmed_primary_key))
 
 
 def lanes_of_sequence(schema: TableSchema, batches: Sequence[pa.RecordBatch]) -> Lanes | None:
-    """u64[n, L] of the `sequence.field`s; None in a table without them. A missing column is null."""
+    """Return u64[n, L] for the `sequence.field`s; None in a table without them. A missing column is null."""
     names = schema.sequence_fields
     if not names:
         return None
@@ -50,8 +47,8 @@ def lanes_of_sequence(schema: TableSchema, batches: Sequence[pa.RecordBatch]) ->
 
 
 def check_order(option: str, name: str, kind: DataType) -> None:
-    """Whether records can be ordered by a column or field. Raises UnsupportedError for lists, which Paimon orders by
-    their elements, InvalidError for what nobody orders, naming the option.
+    """Raise unless records can be ordered by a column or field: UnsupportedError for lists, which Paimon orders by
+    their elements; InvalidError, naming the option, for types that have no order.
     """
     if kind.root == "ARRAY":
         raise UnsupportedError(
@@ -81,13 +78,13 @@ def _laid_end_to_end(
 def arrival_keys(
     sequence_numbers: npt.NDArray[np.int64], kinds: npt.NDArray[np.int8]
 ) -> npt.NDArray[np.int64]:
-    """int64[n] that order rows like (sequence number, retraction before add).
+    """Return int64[n] that order rows like (sequence number, retraction before add).
 
         numbers   7   7   8      7   8                  -5  2^62   -5
         kinds    +I  -D  +U     +I  +U                  +I    -D   -D
-        given    15  14  17      7   8 (all adds)        1     2    0 (ranks, doubled)
+        result   15  14  17      7   8 (all adds)        1     2    0 (ranks, doubled)
 
-    May be the array that was given. Comparable within one call only.
+    The result may be the given array. Results are comparable within one call only.
     """
     retractions = is_retraction(kinds)
     if not retractions.any():

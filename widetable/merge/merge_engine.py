@@ -1,6 +1,6 @@
-"""The contract of a merge engine: what rows of equal key become, asked step by step.
+"""The contract of a merge engine, which merges records of equal key.
 
-Who asks what, and how the engines differ, says `engine`, which has the table of them.
+`engine` has the table of engines, says where each method is used, and how the engines differ.
 """
 
 from __future__ import annotations
@@ -21,81 +21,83 @@ from widetable.schema.table_schema import TableSchema
 
 
 class MergeEngine(ABC):
-    """Pure functions of a schema and of rows; engines hold no state. They are called for keys with several rows only
-    as far as the result goes: a key with one row passes through a merge unchanged. What is not abstract holds where a
-    record wins as a whole.
+    """Pure functions of a schema and of rows; engines hold no state. A key with one row passes through a merge
+    unchanged, so engines need to be right for keys with several rows only. The methods that are not abstract fit
+    engines in which a record wins as a whole.
     """
 
     name: str
-    # Whether a key that has nothing but a retraction is there.
+    # Whether a key that has only retractions becomes a row.
     merges_retractions = False
-    # Whether compaction always looks up what lies below, and leaves out keys that are there: a key is in one file only.
-    looks_up = False
-    # Whether a merged row may hold values of several records, so that its one sequence number cannot stand for all
+    # Whether a key is in one file only: compaction looks keys up in lower levels, and leaves out those that exist
+    # there.
+    stores_keys_once = False
+    # Whether a merged row may hold values of several records, so that its one sequence number does not describe all
     # of them (docs/decisions/0007).
     mixes_records = False
 
     def validate(self, schema: TableSchema) -> None:
-        """Raises InvalidError for options that break a rule, UnsupportedError for what is not honoured."""
+        """Raise InvalidError for options that break a rule, UnsupportedError for options that are not supported."""
         check_rules(schema)
 
     def check_columns(self, schema: TableSchema, columns: Collection[str]) -> None:
-        """Raises InvalidError when one writer may not write just these columns; it says what to add."""
+        """Raise InvalidError when a writer may not write just these columns; the error says which to add."""
         check_required(schema, columns)
 
     def needed_columns(self, schema: TableSchema, columns: Collection[str]) -> tuple[str, ...]:
-        """What must be loaded so that these columns can be merged: they, the key, and what decides; in table order.
+        """Return the columns to load so that these can be merged: they, the key and columns that decide; in table
+        order.
 
-        A read of one column of a sequence group loads the group's sequence too, else late rows
+        A read of one column of a sequence group loads the group's sequence too; otherwise late rows
         would win.
         """
         needed = {*columns, *schema.trimmed_primary_key, *schema.sequence_fields}
         return tuple(name for name in schema.names if name in needed)
 
     def ordered_columns(self, schema: TableSchema) -> frozenset[str] | None:
-        """The columns whose merged value depends on which of two adds is the later one (`order_dependence`).
+        """Return the columns whose merged value depends on which of two adds is the later one (`order_dependence`).
 
-        None: the rows of this engine win or lose as a whole, so every column does.
+        None means every column: the rows of this engine win or lose as a whole.
         """
         return None
 
     def normal_form(self, schema: TableSchema, row_batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The same records without values that have no meaning (docs/decisions/0001).
+        """Return the records without values that have no meaning (docs/decisions/0001).
 
         Rows, their order, kinds and numbers stay. Raises InvalidError for a retraction that could
         never be merged: once it is stored the table cannot be read.
         """
         return row_batch
 
-    def barriers(self, window: Window) -> npt.NDArray[np.bool_] | None:
-        """bool[m] by position in `window.order`: rows that must not be collapsed with the row before them
-        (docs/decisions/0003); None when there is none. Asked of a window in which some key has several rows.
+    def boundaries(self, window: Window) -> npt.NDArray[np.bool_] | None:
+        """Return bool[m] by position in `window.order`: rows that must not be collapsed with the row before them
+        (docs/decisions/0003); None when there is none. Some key of the window has several rows.
         """
         return None
 
     @abstractmethod
     def plan(self, window: Window, columns: Sequence[str]) -> MergePlan:
-        """One row per key, for these columns, from all that there is of it. Raises InvalidError for a retraction that
-        has no meaning.
+        """Return the plan of one row per key, for these columns, from all records of the key. Raises InvalidError for a
+        retraction that has no meaning.
         """
 
     def collapse_plan(self, window: Window, columns: Sequence[str]) -> MergePlan:
-        """The same of a commit's rows, which will be merged with what is older (docs/decisions/0031)."""
+        """Return the plan of a commit's rows, which will be merged with older records later (docs/decisions/0031)."""
         return self.plan(window, columns)
 
     @abstractmethod
     def partial_merge(self, schema: TableSchema, *, has_deletes: bool) -> PartialMerge:
-        """Which runs compaction may merge (docs/decisions/0002). has_deletes: the files hold -U or -D."""
+        """Return which runs compaction may merge (docs/decisions/0002). has_deletes: the files hold -U or -D."""
 
     @abstractmethod
     def keeps_deletes(self, schema: TableSchema) -> bool:
-        """Whether a delete still means something when nothing older is left (docs/decisions/0002).
+        """Whether a delete still has a meaning when no older record is left (docs/decisions/0002).
 
         It does when a later commit may bring a record that sorts before it.
         """
 
     def counts_newest_full_row(self, schema: TableSchema) -> bool:
-        """Whether rows at level >= 1 are whole rows, of which only the newest of a key may be merged: what is older is
-        in it (docs/decisions/0031).
+        """Whether rows at level >= 1 are whole rows, of which only the newest of a key may be merged, because it
+        contains the older ones (docs/decisions/0031).
         """
         return False

@@ -1,17 +1,17 @@
-"""Why a record changed a column, or did not: words for what a merge did (merge_steps), by the rules that did it.
+"""Why a record changed a column, or did not: a sentence for each step of a merge (merge_steps).
 
-In: the schema, and for one column and one record of a key what was before and what is after it. Out: an effect and a
-sentence. Pure. Nothing is decided here: the engine has decided, and the first rule that fits says how.
+In: the schema, and for one column and one record of a key the states before and after the record. Out: an effect and a
+sentence. Pure. Nothing is decided here: the engine has decided, and the first rule that fits gives the sentence.
 
-    effect      the column is, after the record ..        TAKES     from the record itself
-                                                          LEAVES    from where it was before
-                                                          CLEARS    from nowhere: null, or the key is not there
-                                                          RESTORES  from another record: the row is there again
+    effect      source of the column after the record     TAKES     the record itself
+                                                          LEAVES    the record that it was from before
+                                                          CLEARS    none: it is null, or the key has no row
+                                                          RESTORES  another record: the row exists again
                                                           MAKES     computed by a function (`FilledColumn`)
 
-`MergedColumn` is for columns that are chosen, `FilledColumn` for those that a function
-computes. Rules are pairs of a test and a text, tried in their order; a test may rely on those
-before it having failed, and the last one always fits.
+`MergedColumn` is for columns whose value is chosen, `FilledColumn` for those that a function
+computes. Rules are pairs of a test and a text, tried in their order; a test may assume that the
+tests before it failed, and the last test always fits.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ MAKES: Final = "makes"
 
 @dataclass(frozen=True)
 class MergedColumn:
-    """A column before and after a record of this kind. values: of the columns that the record has. before, after: the
-    number of the record that the column is from, None for none and where the key is not there. stored: of the record
-    whose sequence counted before in the column's group, number and values; is_accepted: the record's sequence counts
-    there after it. is_there: the key, after it. number: of this record. group: that has the column.
+    """A column before and after a record of this kind. values: those of the record's columns. before, after: the number
+    of the record that the column is from, None for none and where the key has no row. stored: number and values of the
+    record whose sequence the column's group had stored before; is_accepted: the group stores this record's sequence.
+    is_there: whether the key has a row after the record. number: of this record. group: the one that has the column.
     """
 
     schema: TableSchema
@@ -62,7 +62,7 @@ class MergedColumn:
 
     @property
     def reason(self) -> str:
-        """What made the effect."""
+        """The sentence for the effect."""
         return next(text for fits, text in _RULES[self.effect] if fits(self)).format(case=self)
 
     @property
@@ -71,7 +71,7 @@ class MergedColumn:
 
     @property
     def is_written(self) -> bool:
-        """Whether the record has the column, or anything of its group: then what it lacks of it is null."""
+        """Whether the record has the column, or any column of its group: then missing columns of the group are null."""
         columns = () if self.group is None else self.group.columns
         return not {self.name, *columns}.isdisjoint(self.values)
 
@@ -96,7 +96,7 @@ class MergedColumn:
 
     @property
     def kept(self) -> str:
-        """Of a retraction that leaves no row."""
+        """The part of a sentence about a retraction that leaves no row."""
         return f", and its {self.sequence} is kept" if self.is_accepted else ""
 
     @property
@@ -109,8 +109,8 @@ class MergedColumn:
 
 
 def is_source(schema: TableSchema, column: str, values: Mapping[str, Any]) -> bool:
-    """Whether a column can be from a record with these values. Plans say so of a record alone even where it has nothing
-    to give.
+    """Whether a column can be from a record with these values. A plan of a single record names it as the source even
+    where the record has no value.
     """
     if values.get(column) is not None:
         return True
@@ -121,7 +121,7 @@ def is_source(schema: TableSchema, column: str, values: Mapping[str, Any]) -> bo
 
 
 def group_of(schema: TableSchema, column: str) -> SequenceGroup | None:
-    """The sequence group that has the column."""
+    """Return the sequence group that has the column."""
     return next((group for group in schema.sequence_groups if column in group.columns), None)
 
 
@@ -134,7 +134,7 @@ def _short(value: Any) -> str:
 
 
 def function_of(schema: TableSchema, column: str) -> str | None:
-    """The function that fills the column, by itself or in its sequence group."""
+    """Return the function that fills the column, on its own or in its sequence group."""
     is_aggregation = schema.typed_options.get(opt.MERGE_ENGINE) == "aggregation"
     columns = (columns_of_aggregation if is_aggregation else columns_of_groups)(schema)
     return columns[column].function if column in columns else None
@@ -142,7 +142,7 @@ def function_of(schema: TableSchema, column: str) -> str | None:
 
 @dataclass(frozen=True)
 class FilledColumn:
-    """A column that a function fills, before and after a record of this kind: values as they are printed."""
+    """A column that a function fills, before and after a record of this kind. Values are as they are printed."""
 
     name: str
     function: str
@@ -159,27 +159,29 @@ class FilledColumn:
 
     @property
     def reason(self) -> str:
-        """What made the effect."""
+        """The sentence for the effect."""
         if self.name not in self.values:
             return f"{self.kind}, written without this column"
-        by = "takes back" if self.kind.startswith("-") else "of"
-        return f"{self.function} {by} {_short(self.values[self.name])}, where {_short(self.before)} stood"
+        value, before = _short(self.values[self.name]), _short(self.before)
+        if self.kind.startswith("-"):
+            return f"{self.function} retracts {value} from {before}"
+        return f"{self.function} merges {value} into {before}"
 
 
-# A text names what it says of the case, as `str.format` finds it.
+# A test of a case and a text. The text names properties of the case, for `str.format`.
 _Rule = tuple[Callable[[MergedColumn], object], str]
 
 _LEAVES: Final[tuple[_Rule, ...]] = (
     (
         lambda case: case.retracts and case.schema.typed_options.get(opt.IGNORE_DELETE),
-        f"{{case.kind}} is passed over: {opt.IGNORE_DELETE.key!r} is set",
+        f"{{case.kind}} is skipped: {opt.IGNORE_DELETE.key!r} is set",
     ),
-    (lambda case: not case.is_there, "{case.kind}, and the row is not there{case.kept}"),
+    (lambda case: not case.is_there, "{case.kind}, and the key has no row{case.kept}"),
     (lambda case: not case.is_written, "written without this column"),
     (lambda case: case.engine == "first-row", "{case.kind} comes after the first record"),
     (
         lambda case: case.group is not None and not case.has_sequence,
-        "{case.sequence}: the group is passed over",
+        "{case.sequence}: the group is skipped",
     ),
     (
         lambda case: case.is_accepted,
@@ -187,7 +189,7 @@ _LEAVES: Final[tuple[_Rule, ...]] = (
     ),
     (lambda case: case.group is not None, "late: {case.sequence} is below {case.standing}"),
     (lambda case: case.retracts, "{case.kind} changes nothing outside sequence groups"),
-    (lambda case: True, "null leaves what is there"),
+    (lambda case: True, "null keeps the value"),
 )
 _CLEARS: Final[tuple[_Rule, ...]] = (
     (lambda case: not case.is_there, "{case.kind} removes the row{case.kept}"),
@@ -220,6 +222,6 @@ _TAKES: Final[tuple[_Rule, ...]] = (
     (lambda case: True, "the last value that is not null"),
 )
 _RESTORES: Final[tuple[_Rule, ...]] = (
-    (lambda case: True, "the row is there again, with what #{case.after} has left"),
+    (lambda case: True, "the row exists again, with the value of #{case.after}"),
 )
 _RULES: Final = {LEAVES: _LEAVES, CLEARS: _CLEARS, TAKES: _TAKES, RESTORES: _RESTORES}

@@ -1,14 +1,14 @@
-"""How the row of one key came about, record by record: the engine's own plan of the first record, the first two, and
-so on, in merge order. So a question about a value has the same answer as the merge that made it.
+"""How the row of one key was made, record by record: the engine's own plan of the first record, the first two, and
+so on, in merge order. So the explanation of a value agrees with the merge that made it.
 
     record      1      2      3            step 1   a from 1, b from 1
     a, b        5,x    7,·    ·,y          step 2   a from 2, b from 1
                                            step 3   a from 2, b from 3
 
 In: a window of one key, with all of its columns. Out: steps. Pure. A record that cannot be merged with those before it,
-such as one that makes a sum too large, leaves all as it was; its step, and those behind it, have the engine's error.
+such as one that makes a sum too large, changes nothing; its step and the later ones have the engine's error.
 
-n records cost n merges of up to n records: this is for explaining one key, not for reading.
+n records cost n merges of up to n records: use this to explain one key, not to read.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from widetable.schema.row_kind import is_retraction
 
 
 class MergeStep(NamedTuple):
-    """After the window's row number `row`: whether the key is there, and the row number that each column is from, -1
-    for null. values: of all columns, printed; those that functions compute are from no one row. error: where the record
-    cannot be merged; all else is as of the step before then.
+    """The state after the window's row number `row`: whether the key has a row, and the row number that each column is
+    from, -1 for null. values: of all columns, printed; values that functions compute are from no single row. error: of
+    a record that cannot be merged; the other fields are those of the step before then.
     """
 
     row: int
@@ -42,11 +42,11 @@ class MergeStep(NamedTuple):
 
 
 def merge_steps(window: Window, engine: MergeEngine, columns: Sequence[str]) -> list[MergeStep]:
-    """A step for each row of the key, in merge order."""
+    """Return a step for each row of the key, in merge order."""
     places = np.arange(len(window.order))
     steps: list[MergeStep] = []
     before = MergeStep(-1, False, {}, {})
-    # `layer` leaves all rows where they are, so row numbers mean the same in every step.
+    # `layer` keeps row numbers, so they mean the same in every step.
     for last in places.tolist():
         row = int(window.order[last])
         try:

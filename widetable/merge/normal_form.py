@@ -1,11 +1,11 @@
 """The normal form of partial-update records (docs/decisions/0001): values that have no meaning become null.
 
-Column by column, per record, without looking at other rows. `sequence.field`s keep their values: they say where a
-record comes in the order. Key and other NOT NULL columns keep theirs too. With a group of
+The form is made column by column and record by record. `sequence.field`s keep their values, because they order
+records. Key and other NOT NULL columns keep theirs too. With a group of
 sequence s that protects a, and b in no group:
 
-    given       s  a  b        normal    s  a  b
-    +I          ·  5  6                  ·  ·  6        without a sequence the group is passed over
+    record      s  a  b        normal    s  a  b
+    +I          ·  5  6                  ·  ·  6        without a sequence the group is skipped
     -D          3  5  6                  3  ·  ·        a retraction clears; its sequence is stored
     +I          3  5  6                  3  5  6
 """
@@ -19,11 +19,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from widetable.errors import InvalidError
+from widetable.kernels.array_types import Mask
 from widetable.kernels.arrow_buffers import fixed_values, validity
 from widetable.kernels.gather import take
 from widetable.merge.aggregate_function import IGNORE_RETRACT
 from widetable.merge.aggregate_functions import columns_of_group
-from widetable.merge.fold import Mask
 from widetable.merge.printed_key import printed_key_of
 from widetable.schema import options as opt
 from widetable.schema.row_kind import DELETE, is_retraction
@@ -31,10 +31,10 @@ from widetable.schema.table_schema import VALUE_KIND, TableSchema
 
 
 def cleared_of_partial_update(schema: TableSchema, row_batch: pa.RecordBatch) -> dict[str, Mask]:
-    """By column, the rows whose value has no meaning. What a function takes back keeps the value of a retraction.
+    """Return, by column, the rows whose value has no meaning. Where a function retracts, retractions keep their value.
 
-    Columns that are not named keep all. Masks may be one array for many columns, so nobody
-    writes into one. Names are of columns that the batch has, and of all others of their groups.
+    Columns that are not in the result keep all values. Columns may share one mask, so do not
+    write into a mask. The names are those of the batch's columns, and of all others of their groups.
     """
     kinds = fixed_values(row_batch.column(VALUE_KIND), np.int8)
     retractions = is_retraction(kinds)
@@ -50,9 +50,9 @@ def cleared_of_partial_update(schema: TableSchema, row_batch: pa.RecordBatch) ->
             without_values = retractions | without_sequence
             filled = columns_of_group(schema, group)
             for name in group.protected:
-                takes_back = name in filled and not filled[name].get(IGNORE_RETRACT)
+                keeps_retractions = name in filled and not filled[name].get(IGNORE_RETRACT)
                 if name not in group.sequence:
-                    cleared[name] = without_sequence if takes_back else without_values
+                    cleared[name] = without_sequence if keeps_retractions else without_values
         cleared.update({name: retractions for name in names if name not in grouped})
     elif schema.typed_options.get(opt.REMOVE_RECORD_ON_DELETE):
         cleared.update(dict.fromkeys(names, kinds == DELETE))
@@ -60,8 +60,8 @@ def cleared_of_partial_update(schema: TableSchema, row_batch: pa.RecordBatch) ->
 
 
 def first_retraction(schema: TableSchema, row_batch: pa.RecordBatch) -> tuple[int, str] | None:
-    """The kind and the key, as text, of the first -U or -D: for engines that refuse them, since a key that has one
-    could not be read any more.
+    """Return the kind and the key, as text, of the first -U or -D: for engines that refuse them, because a key that has
+    one could not be read any more.
     """
     kinds = fixed_values(row_batch.column(VALUE_KIND), np.int8)
     retractions = np.flatnonzero(is_retraction(kinds))
@@ -74,7 +74,7 @@ def first_retraction(schema: TableSchema, row_batch: pa.RecordBatch) -> tuple[in
 def first_empty_delete(
     schema: TableSchema, row_batch: pa.RecordBatch, names: Iterable[str]
 ) -> str | None:
-    """The key, as text, of the first -D without a value in any of these columns. What the batch lacks is null."""
+    """Return the key, as text, of the first -D without a value in any of these columns. A missing column is null."""
     deletes = fixed_values(row_batch.column(VALUE_KIND), np.int8) == DELETE
     if not deletes.any():
         return None
@@ -83,8 +83,8 @@ def first_empty_delete(
     return printed_key_of(schema, row_batch, int(empty[0])) if len(empty) else None
 
 
-def without_effect(subject: str, key: str, expected: str, names: Iterable[str]) -> InvalidError:
-    """Of such a -D. expected: what the record must carry."""
+def ineffective_delete(subject: str, key: str, expected: str, names: Iterable[str]) -> InvalidError:
+    """Return the error for a -D that changes nothing. expected: what the record must carry."""
     return InvalidError(
         subject,
         found=f"a -D record of the key {key} that would change nothing: no value in {', '.join(map(repr, names))}",
@@ -95,12 +95,12 @@ def without_effect(subject: str, key: str, expected: str, names: Iterable[str]) 
 
 
 def has_sequence(columns: Iterable[pa.Array], rows: int) -> Mask:
-    """bool[rows]: of the columns of a group's sequence that are there, one at least has a value."""
-    found = np.zeros(rows, np.bool_)
+    """Return bool[rows]: whether at least one of the columns has a value; they are a group's sequence columns."""
+    has_value = np.zeros(rows, np.bool_)
     for column in columns:
         valid = validity(column)
-        found |= True if valid is None else valid
-    return found
+        has_value |= True if valid is None else valid
+    return has_value
 
 
 def _has_value(array: pa.Array, rows: npt.NDArray[np.bool_]) -> bool:
@@ -112,16 +112,18 @@ def _has_value(array: pa.Array, rows: npt.NDArray[np.bool_]) -> bool:
 def clear(
     schema: TableSchema, row_batch: pa.RecordBatch, cleared: dict[str, npt.NDArray[np.bool_]]
 ) -> pa.RecordBatch:
-    """The batch with nulls where a column's mask says so; the key, what orders records and NOT NULL columns stay."""
+    """Return the batch with nulls where a column's mask is set; the key, columns that order records and NOT NULL
+    columns stay.
+    """
     arrays = []
     rows = np.arange(row_batch.num_rows)
     for name, array in zip(row_batch.schema.names, row_batch.columns, strict=True):
         clear = cleared.get(name)
-        kept = (
+        stays = (
             name in schema.sequence_fields or clear is None or not schema.field(name).type.nullable
         )
-        # Most columns have nothing to lose: they are passed on, not copied.
-        if not kept and clear is not None and _has_value(array, clear):
+        # Most columns lose no value: they are passed on, not copied.
+        if not stays and clear is not None and _has_value(array, clear):
             array = take(array, np.where(clear, -1, rows))
         arrays.append(array)
     return pa.RecordBatch.from_arrays(arrays, schema=row_batch.schema)

@@ -1,15 +1,16 @@
 """Aggregate functions that compute numbers: sum and product.
 
-Source: Paimon `FieldSumAgg`, `FieldProductAgg`; semantics.md section 8. Integers that leave their type are an error.
-Floats go from left to right in their own width. DECIMAL, sum: up to 18 digits what the integer of a file holds; above,
-a sum of too many digits is null, and the next value starts anew. DECIMAL, product: rounded half up to the scale
-after each step, null when it does not fit; a retraction divides, and a quotient without an end is an error.
+Source: Paimon `FieldSumAgg`, `FieldProductAgg`; semantics.md section 8. Integers that exceed their type are an error.
+Floats are added from left to right in their own width. DECIMAL, sum: up to 18 digits it may be what the integer of a
+file holds; above 18, a sum of too many digits is null, and the next value starts a new sum. DECIMAL, product: rounded
+half up to the scale after each step, null when it does not fit; a retraction divides, and a quotient with infinitely
+many digits is an error.
 
     rounded half up   2.5 to 3, -2.5 to -3        DECIMAL(4,2)   10.00 / 4.00 = 2.50, 10.00 / 3.00: an error
 
-A sum of nulls is null, one of nothing but a retraction is its negative; null records are passed
-over. Why sums of FLOAT, DOUBLE and wide DECIMAL, and all products, wait for the oldest record:
-docs/decisions/0031.
+A sum of nulls is null, the sum of a single retraction is its negative; null records are skipped.
+docs/decisions/0031 says why sums of FLOAT, DOUBLE and wide DECIMAL, and all products, are merged
+from the oldest record on.
 """
 
 from __future__ import annotations
@@ -33,19 +34,21 @@ from widetable.kernels.aggregate import (
     sum_wide,
 )
 from widetable.kernels.arrow_buffers import bitmap, fixed_values, frozen, valid_of
-from widetable.merge.aggregate_function import AggregateColumn, Grouping, failed
+from widetable.merge.aggregate_function import AggregateColumn, Grouping, unmergeable
 from widetable.merge.fold import Fold, spans
 from widetable.merge.plan import Computed
 
 _Loop: TypeAlias = Callable[..., Any]
-# Digits that Paimon keeps in an int, of Parquet files, and in a long.
+# Digits of a decimal that Paimon stores as an int or a long of Parquet files.
 _INT_DIGITS: Final = 9
 _LONG_DIGITS: Final = 18
 
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """integers, floats: the kernels; decimals: of the values by record, the values by key."""
+    """A function that computes numbers. integers, floats: the kernels; decimals: computes values by key from values by
+    record.
+    """
 
     integers: _Loop
     floats: _Loop
@@ -54,16 +57,16 @@ class Arithmetic:
     retracts: bool = True
 
     def counts_again(self, column: AggregateColumn) -> bool:
-        """Each record changes the number."""
+        """Each record changes the number, also when it is applied twice."""
         return True
 
     def grouping(self, column: AggregateColumn) -> Grouping:
-        """Sums of integers are the same in any order, unless one on the way leaves the type."""
+        """Sums of integers are equal in any order, unless an intermediate sum exceeds the type."""
         root, digits = column.field.type.root, column.field.type.precision or 0
         is_exact = root not in ("FLOAT", "DOUBLE") and digits <= _LONG_DIGITS
         return Grouping.NEVER if self.is_product or not is_exact else Grouping.ANY
 
-    def found(self, fold: Fold, column: AggregateColumn) -> Computed:
+    def aggregate(self, fold: Fold, column: AggregateColumn) -> Computed:
         values = fold.column(column.name)
         if pa.types.is_decimal(values.type):
             computed = self.decimals(fold, column, values)
@@ -82,7 +85,7 @@ class Arithmetic:
         return pa.array(results, values.type, mask=~valid)
 
     def _of_integers(self, fold: Fold, column: AggregateColumn, values: pa.Array) -> pa.Array:
-        """One kernel for all widths: in 64 bits, held to the bounds of the column's type at every step."""
+        """Compute in 64 bits, for all widths, and check the bounds of the column's type at every step."""
         kind = np.dtype(values.type.to_pandas_dtype())
         bounds = int(np.iinfo(kind).min), int(np.iinfo(kind).max)
         records = frozen(fixed_values(values, kind).astype(np.int64))
@@ -90,12 +93,14 @@ class Arithmetic:
         args = fold.starts, fold.floor, fold.steps, valid_of(values), records, *bounds
         wrong = self.integers(*args, results, valid)
         if wrong >= 0:
-            raise failed(fold, column, wrong, "a result that does not fit, or a division by zero")
+            raise unmergeable(
+                fold, column, wrong, "a result that does not fit, or a division by zero"
+            )
         return pa.array(results, pa.int64(), ~valid).cast(values.type)
 
 
 def sum_decimals(fold: Fold, column: AggregateColumn, values: pa.Array) -> pa.Array:
-    """Sums by key. Raises InvalidError for one of up to 18 digits that the integer in its file does not hold."""
+    """Return sums by key. Raises InvalidError for a sum of up to 18 digits that its file's integer does not hold."""
     digits = values.type.precision
     words = fixed_values(values, np.uint64)
     results = np.zeros(2 * len(fold.keys), np.uint64)
@@ -110,12 +115,12 @@ def sum_decimals(fold: Fold, column: AggregateColumn, values: pa.Array) -> pa.Ar
         fold.starts, fold.floor, fold.steps, valid_of(values), words, low_high, results, valid
     )
     if passed >= 0 and digits <= _LONG_DIGITS:
-        raise failed(fold, column, passed, "a sum that does not fit")
+        raise unmergeable(fold, column, passed, "a sum that does not fit")
     return _of_words(results, valid, values.type)
 
 
 def multiply_decimals(fold: Fold, column: AggregateColumn, values: pa.Array) -> pa.Array:
-    """Products by key. Raises InvalidError for a division that has no result."""
+    """Return products by key. Raises InvalidError for a division that has no result."""
     scale, most = 10**values.type.scale, 10**values.type.precision
     records, valid = _unscaled(values), valid_of(values).tolist()
     steps = fold.steps.tolist()
@@ -130,8 +135,8 @@ def multiply_decimals(fold: Fold, column: AggregateColumn, values: pa.Array) -> 
                 total = value if total is None else _fitting(Fraction(total * value, scale), most)
             elif total is not None:
                 if not _ends(total, value):
-                    found = "a division by zero, or a quotient without an end"
-                    raise failed(fold, column, record, found)
+                    finding = "a division by zero, or a quotient without an end"
+                    raise unmergeable(fold, column, record, finding)
                 total = _fitting(Fraction(total * scale, value), most)
         results.append(total)
     # Two's complement in 128 bits, low word first: Arrow's layout.
@@ -141,13 +146,13 @@ def multiply_decimals(fold: Fold, column: AggregateColumn, values: pa.Array) -> 
 
 
 def _fitting(exact: Fraction, most: int) -> int | None:
-    """Rounded half up, away from zero; None if it has too many digits."""
+    """Round half up, away from zero; return None for too many digits."""
     size = (2 * abs(exact.numerator) + exact.denominator) // (2 * exact.denominator)
     return None if size >= most else (size if exact >= 0 else -size)
 
 
 def _ends(dividend: int, divisor: int) -> bool:
-    """Whether the quotient has an end in decimal digits."""
+    """Whether the quotient has finitely many decimal digits."""
     if divisor == 0:
         return False
     rest = Fraction(dividend, divisor).denominator
@@ -158,7 +163,7 @@ def _ends(dividend: int, divisor: int) -> bool:
 
 
 def _unscaled(values: pa.Array) -> list[int]:
-    """The integers behind decimals; behind a null anything."""
+    """Return the unscaled integers of decimals; the value at a null is undefined."""
     words = fixed_values(values, np.uint64).reshape(-1, 2).tolist()
     return [(high << 64 | low) - ((high >> 63) << 128) for low, high in words]
 
@@ -166,7 +171,7 @@ def _unscaled(values: pa.Array) -> list[int]:
 def _of_words(
     words: npt.NDArray[np.uint64], valid: npt.NDArray[np.bool_], kind: pa.DataType
 ) -> pa.Array:
-    """Decimals of pairs of words, low word first; null where not valid."""
+    """Return decimals from pairs of words, low word first; null where not valid."""
     return pa.Array.from_buffers(kind, len(valid), [bitmap(valid), pa.py_buffer(words)])
 
 

@@ -1,14 +1,14 @@
-"""Rules between options and columns, by merge engine: what Paimon rejects when a table is made, what we do not honour.
+"""Rules between options and columns, by merge engine: what Paimon rejects, and what this version does not support.
 
 Source: Paimon `SchemaValidation`, `PartialUpdateMergeFunction.Factory`, `FieldAggregatorFactory`. `check_rules` raises
 InvalidError naming option and column for the first rule that a schema breaks. Rules of single options and of the
 schema itself are in `options` and `schema`.
 
-`RULES` is the table: a rule stands there for each engine that it holds for, and in the order in
-which rules may rely on each other (columns exist before their types are looked at). Asked by
-`engine_of`, so when a table is made or altered, and before one is written or read: a table that
-another client made is refused with the same words. What is valid but not honoured comes last
-(`check_honoured_groups`), so nobody is told to change clients over a typing error.
+`RULES` is the table: it lists each rule for every engine that it holds for, in the order in
+which rules may rely on each other (columns exist before their types are checked). `engine_of`
+applies them, so when a table is created or altered, and before it is written or read: a table
+of another client is refused with the same words. Valid but unsupported options are checked last
+(`check_honoured_groups`), so that no user is told to change clients because of a typing error.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ Rule = Callable[[TableSchema], None]
 
 
 def check_rules(schema: TableSchema) -> None:
-    """Raises InvalidError for the first rule of its engine that the schema breaks."""
+    """Raise InvalidError for the first rule of its engine that the schema breaks."""
     for rule in RULES[schema.typed_options.get(opt.MERGE_ENGINE)]:
         rule(schema)
 
 
-def _invalid(key: str, found: str, expected: str, action: str) -> InvalidError:
-    return InvalidError(f"option {key!r}", found=found, expected=expected, action=action)
+def _invalid(key: str, finding: str, expected: str, action: str) -> InvalidError:
+    return InvalidError(f"option {key!r}", found=finding, expected=expected, action=action)
 
 
 def grouped_columns(schema: TableSchema) -> Iterator[tuple[SequenceGroup, str, str]]:
-    """(group, column, "sequence" or "protected") of all groups, in their order."""
+    """Yield (group, column, "sequence" or "protected") for all groups, in their order."""
     for group in schema.sequence_groups:
         yield from ((group, name, "sequence") for name in group.sequence)
         yield from ((group, name, "protected") for name in group.protected)
 
 
 def group_columns_exist(schema: TableSchema) -> None:
-    """Names are not trimmed, as in Paimon."""
+    """Raise InvalidError for a group with an unknown column. Names are not trimmed, as in Paimon."""
     for group, name, role in grouped_columns(schema):
         if name not in schema.by_name:
             raise _invalid(
@@ -62,7 +62,7 @@ def group_columns_exist(schema: TableSchema) -> None:
 
 
 def group_columns_are_not_keys(schema: TableSchema) -> None:
-    """Key columns are the same in all records: they neither order nor change."""
+    """Raise InvalidError for key columns in groups: they are equal in all records, so they neither order nor change."""
     for group, name, role in grouped_columns(schema):
         if name in schema.primary_keys:
             raise _invalid(
@@ -74,7 +74,7 @@ def group_columns_are_not_keys(schema: TableSchema) -> None:
 
 
 def columns_are_protected_once(schema: TableSchema) -> None:
-    """By one group, single or composite."""
+    """Raise InvalidError for a column that two groups protect, single or composite."""
     seen: dict[str, SequenceGroup] = {}
     for group in schema.sequence_groups:
         for name in dict.fromkeys(group.protected):
@@ -89,7 +89,9 @@ def columns_are_protected_once(schema: TableSchema) -> None:
 
 
 def sequence_columns_have_an_order(schema: TableSchema) -> None:
-    """Of groups. Paimon refuses these types when it compares the first records; of lists see `record_order`."""
+    """Raise InvalidError for sequence columns of groups without an order. Paimon refuses these types when it compares
+    the first records; lists are checked in `record_order`.
+    """
     for group in schema.sequence_groups:
         for name in group.sequence:
             kind = schema.field(name).type
@@ -103,7 +105,9 @@ def sequence_columns_have_an_order(schema: TableSchema) -> None:
 
 
 def sequence_field_needs_partition_in_key(schema: TableSchema) -> None:
-    """Else records of a key would be ordered across partitions."""
+    """Raise InvalidError for `sequence.field` without the partition columns in the key: records of a key would be
+    ordered across partitions.
+    """
     outside = [name for name in schema.partition_keys if name not in schema.primary_keys]
     if schema.sequence_fields and outside:
         raise _invalid(
@@ -115,7 +119,7 @@ def sequence_field_needs_partition_in_key(schema: TableSchema) -> None:
 
 
 def no_sequence_field(schema: TableSchema) -> None:
-    """first-row goes by arrival."""
+    """Raise InvalidError for `sequence.field`: first-row uses the arrival order."""
     if schema.sequence_fields:
         raise _invalid(
             opt.SEQUENCE_FIELD.key,
@@ -126,7 +130,7 @@ def no_sequence_field(schema: TableSchema) -> None:
 
 
 def changelog_producer_of_first_row(schema: TableSchema) -> None:
-    """Its changelog is the first records, which only lookup finds."""
+    """Raise InvalidError for other producers than lookup: only lookup finds the first records."""
     producer = schema.typed_options.get(opt.CHANGELOG_PRODUCER)
     if producer not in ("none", "lookup"):
         raise _invalid(
@@ -138,7 +142,7 @@ def changelog_producer_of_first_row(schema: TableSchema) -> None:
 
 
 def ignored_deletes_remove_nothing(schema: TableSchema) -> None:
-    """A delete is either dropped or removes."""
+    """Raise InvalidError when deletes are both ignored and remove the record."""
     options = schema.typed_options
     if not options.get(opt.IGNORE_DELETE):
         return
@@ -157,7 +161,7 @@ def ignored_deletes_remove_nothing(schema: TableSchema) -> None:
 
 
 def groups_exclude_removal_on_delete(schema: TableSchema) -> None:
-    """With groups, a group must accept the delete first."""
+    """Raise InvalidError for remove-record-on-delete with groups, where a group must accept the delete first."""
     removes_on_delete = schema.typed_options.get(opt.REMOVE_RECORD_ON_DELETE)
     if schema.sequence_groups and removes_on_delete:
         raise _invalid(
@@ -169,7 +173,7 @@ def groups_exclude_removal_on_delete(schema: TableSchema) -> None:
 
 
 def removing_columns_are_sequences(schema: TableSchema) -> None:
-    """Names are not trimmed, as in Paimon."""
+    """Raise InvalidError for removing columns that are no sequence columns. Names are not trimmed, as in Paimon."""
     sequences = [name for group in schema.sequence_groups for name in group.sequence]
     for name in schema.typed_options.get(opt.REMOVE_RECORD_ON_SEQUENCE_GROUP):
         if name not in sequences:
@@ -182,20 +186,20 @@ def removing_columns_are_sequences(schema: TableSchema) -> None:
 
 
 def functions_need_a_group(schema: TableSchema) -> None:
-    """Only last_non_null_value, which is the default, may stand alone."""
+    """Raise InvalidError for a function outside groups other than last_non_null_value, which is the default."""
     grouped = {name for _, name, _ in grouped_columns(schema)}
-    for name, found in aggregate_columns(schema).items():
-        if name not in grouped and found.function != LAST_NON_NULL_VALUE:
+    for name, column in aggregate_columns(schema).items():
+        if name not in grouped and column.function != LAST_NON_NULL_VALUE:
             raise _invalid(
-                found.option,
-                f"{found.function!r}, which reaches the column {name!r} outside all sequence groups",
+                column.option,
+                f"{column.function!r}, which applies to the column {name!r} outside all sequence groups",
                 f"{LAST_NON_NULL_VALUE!r}, or a column protected by a sequence group",
                 f"Protect {name!r} by a sequence group, or remove the function.",
             )
 
 
-def removal_takes_back_all(schema: TableSchema) -> None:
-    """A -D that removes the row leaves nothing for a column that passes over retractions."""
+def removal_retracts_all(schema: TableSchema) -> None:
+    """Raise InvalidError for a column that ignores retractions while a -D removes the row with all columns."""
     if not schema.typed_options.get(opt.AGGREGATION_REMOVE_RECORD_ON_DELETE):
         return
     for column in columns_of_aggregation(schema).values():
@@ -209,7 +213,7 @@ def removal_takes_back_all(schema: TableSchema) -> None:
 
 
 def check_honoured_groups(schema: TableSchema) -> None:
-    """Raises UnsupportedError for what Paimon accepts in a partial-update table and we do not honour."""
+    """Raise UnsupportedError for what Paimon accepts in a partial-update table and this version does not support."""
     roles: dict[str, SequenceGroup] = {}
     for group, name, role in grouped_columns(schema):
         other = roles.setdefault(name, group)
@@ -237,7 +241,7 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
         sequence_field_needs_partition_in_key,
         functions_are_known,
         functions_take_their_columns,
-        removal_takes_back_all,
+        removal_retracts_all,
     ),
     "partial-update": (
         sequence_field_needs_partition_in_key,

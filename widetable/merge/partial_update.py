@@ -1,11 +1,11 @@
-"""The engine `partial-update`: writers fill the columns of a row; sequence groups decide late from new.
+"""The engine `partial-update`: writers fill the columns of a row; sequence groups decide which records are late.
 
 Source: Paimon `PartialUpdateMergeFunction`. A column outside groups takes its last non-null value in merge order. A
-sequence group takes an add whose sequence is >= the stored one (null smallest, all null: passed over) with all its
-values; an accepted retraction clears its protected columns and stores its sequence. A removal (docs/decisions/0002)
-forgets the row but its own sequences; the key stays invisible until the next add. A key with retractions only is
-invisible. NOT NULL columns, which cannot be cleared, keep the value of the record that was accepted last, else of the
-last record.
+sequence group accepts an add whose sequence is >= the stored one (null is smallest; an add is skipped when all are
+null) with all its values; an accepted retraction clears its protected columns and stores its sequence. A removal
+(docs/decisions/0002) clears the row except its own sequences; the key stays invisible until the next add. A key with
+retractions only is invisible. NOT NULL columns, which cannot be cleared, keep the value of the record that was accepted
+last, or of the last record if none was.
 Raises InvalidError for options or columns that break a rule, and for a retraction in a table that gives it no meaning.
 """
 
@@ -26,11 +26,11 @@ from widetable.merge.normal_form import (
     cleared_of_partial_update,
     first_empty_delete,
     first_retraction,
-    without_effect,
+    ineffective_delete,
 )
 from widetable.merge.option_rules import check_honoured_groups
 from widetable.merge.partial_merge import PartialMerge
-from widetable.merge.partial_update_boundaries import partial_update_barriers
+from widetable.merge.partial_update_boundaries import partial_update_boundaries
 from widetable.merge.partial_update_plan import (
     meaningless_retraction,
     partial_update_plan,
@@ -45,7 +45,7 @@ from widetable.schema.table_schema import VALUE_KIND, TableSchema
 
 
 class PartialUpdate(MergeEngine):
-    """See the module text, and `MergeEngine` for the contract of each method."""
+    """The engine; `MergeEngine` has the contract of each method."""
 
     name = "partial-update"
     mixes_records = True
@@ -55,8 +55,8 @@ class PartialUpdate(MergeEngine):
         check_honoured_groups(schema)
 
     def check_columns(self, schema: TableSchema, columns: Collection[str]) -> None:
-        """A batch without a group's sequence would change nothing. One without all its values clears the rest, since
-        what a record does not have is null: that is only meant where the option says so.
+        """Raise when columns of a group are missing. Without the group's sequence a batch would change nothing. Without
+        some of the group's values it would clear them, because missing columns are null: an option must allow that.
         """
         super().check_columns(schema, columns)
         with_nulls = schema.typed_options.get(opt.ABSENT_GROUP_COLUMNS) == "null"
@@ -72,7 +72,7 @@ class PartialUpdate(MergeEngine):
                 raise missing_columns(columns, missing, expected, "" if with_nulls else set_null)
 
     def needed_columns(self, schema: TableSchema, columns: Collection[str]) -> tuple[str, ...]:
-        """Sequences of groups by which a -D removes rows decide for every column, so they come always."""
+        """Add the sequences of groups, always those by which a -D removes rows: they decide for every column."""
         needed = {*columns, *schema.trimmed_primary_key, *schema.sequence_fields}
         removing: tuple[str, ...] = schema.typed_options.get(opt.REMOVE_RECORD_ON_SEQUENCE_GROUP)
         for group in schema.sequence_groups:
@@ -81,9 +81,10 @@ class PartialUpdate(MergeEngine):
         return super().needed_columns(schema, needed)
 
     def ordered_columns(self, schema: TableSchema) -> frozenset[str]:
-        """All but `sequence.field`, whose equal values are equal, and groups in which every value commutes.
+        """Return all columns but `sequence.field`, whose values are equal where they tie, and groups whose columns
+        commute.
 
-        In such a group the sequence is the largest one in any order, and so are the values that go with it.
+        In such a group the largest sequence is stored in any order of records, and the values are equal, too.
         """
         filled = columns_of_groups(schema)
         unordered = {*schema.primary_keys, *schema.sequence_fields}
@@ -94,8 +95,8 @@ class PartialUpdate(MergeEngine):
         return frozenset(schema.names).difference(unordered)
 
     def normal_form(self, schema: TableSchema, row_batch: pa.RecordBatch) -> pa.RecordBatch:
-        """A retraction that a function cannot take back is refused only where its group has a sequence: else it is
-        passed over. A -D without any sequence is refused, as all groups pass it over.
+        """Refuse a retraction that a function does not support only where its group has a sequence: otherwise it is
+        skipped. Refuse a -D without any sequence, as all groups skip it.
         """
         wrong = None if retractions_have_a_meaning(schema) else first_retraction(schema, row_batch)
         if wrong is not None:
@@ -106,7 +107,7 @@ class PartialUpdate(MergeEngine):
         if filled:
             kinds = fixed_values(row_batch.column(VALUE_KIND), np.int8)
             retractions = is_retraction(kinds)
-            if _removing(schema):  # which -D removes is known only with what is older
+            if _removing(schema):  # only the older records show which -D removes
                 retractions &= kinds != DELETE
             written = [filled[name] for name in cleared if name in filled]
             for column in written:
@@ -114,8 +115,8 @@ class PartialUpdate(MergeEngine):
             return aggregate_normal_form(schema, row_batch, written, cleared)
         return aggregate_normal_form(schema, row_batch, (), cleared)
 
-    def barriers(self, window: Window) -> npt.NDArray[np.bool_] | None:
-        return partial_update_barriers(window)
+    def boundaries(self, window: Window) -> npt.NDArray[np.bool_] | None:
+        return partial_update_boundaries(window)
 
     def plan(self, window: Window, columns: Sequence[str]) -> MergePlan:
         return partial_update_plan(window, columns)
@@ -124,11 +125,11 @@ class PartialUpdate(MergeEngine):
         return partial_update_plan(window, columns, collapses=True)
 
     def partial_merge(self, schema: TableSchema, *, has_deletes: bool) -> PartialMerge:
-        """A row merged over several values of `sequence.field` would have one place in the order, so NEVER there.
+        """Return NEVER with `sequence.field`: a row merged from several values of it would have one place in the order.
 
         With functions in groups a retraction counts only behind the first add of its key, which
-        the base may have; and a late add among newer runs must be known to be late. Both ask
-        for the base.
+        may be in the base; and only the base shows whether an add among newer runs is late. Both
+        need the base.
         """
         if schema.sequence_fields:
             return PartialMerge.NEVER
@@ -138,12 +139,12 @@ class PartialUpdate(MergeEngine):
         return PartialMerge.WITH_BASE if has_deletes and _removing(schema) else PartialMerge.ALWAYS
 
     def keeps_deletes(self, schema: TableSchema) -> bool:
-        """The sequences of a delete hold back older records that arrive later."""
+        """Keep deletes with sequences: they make older records that arrive later have no effect."""
         is_ordered = bool(schema.sequence_groups or schema.sequence_fields)
         return is_ordered and not schema.typed_options.get(opt.IGNORE_DELETE)
 
     def counts_newest_full_row(self, schema: TableSchema) -> bool:
-        """Only functions would count an older full row again; what is replaced takes no harm."""
+        """Only functions would count an older full row twice; columns that are replaced are not affected."""
         producer = schema.typed_options.get(opt.CHANGELOG_PRODUCER)
         return bool(producer == "lookup" and columns_of_groups(schema))
 
@@ -153,7 +154,7 @@ def _refuse_empty_deletes(schema: TableSchema, row_batch: pa.RecordBatch) -> Non
     key = first_empty_delete(schema, row_batch, sequences) if sequences else None
     if key is not None:
         expected = "the sequence of a group, which a -D clears where it is not older"
-        raise without_effect("merge-engine partial-update", key, expected, sequences)
+        raise ineffective_delete("merge-engine partial-update", key, expected, sequences)
 
 
 def _is_free(column: AggregateColumn) -> bool:

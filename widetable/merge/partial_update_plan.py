@@ -1,12 +1,13 @@
 """The plan of partial-update: which record each column of each key comes from.
 
-Only keys with several records are looked at (`Window.contested`); what `partial_update` says holds. Column by column
-where columns stand alone, but columns without nulls that the same pieces hold share one pick; once per sequence group.
+Only keys with several records are merged (`Window.contested`), by the rules of `partial_update`. Columns outside
+groups are merged one by one, but columns without nulls that the same pieces hold share one pick; a sequence group is
+merged once.
 
     remove-record-on-delete, by how many records are merged      kind  number  a    b
         1   +I a=1                                               +I    1       1    ·
         2   +I a=1   -D                                          -D    1       ·    ·
-        3   +I a=1   -D   +I b=3                                 +I    1       ·    3      floor: the -D; a is forgotten
+        3   +I a=1   -D   +I b=3                                 +I    1       ·    3      floor: the -D; a is lost
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import numpy.typing as npt
 
 from widetable.errors import InvalidError
 from widetable.kernels.aggregate import SKIP
+from widetable.kernels.array_types import Lanes, Mask
 from widetable.kernels.key_lanes import key_lanes
 from widetable.kernels.partial_update import (
     last_marked,
@@ -32,8 +34,8 @@ from widetable.kernels.patched_take import has_values
 from widetable.merge.aggregate_function import AggregateColumn
 from widetable.merge.aggregate_functions import columns_of_group
 from widetable.merge.aggregate_normal_form import fill
-from widetable.merge.fold import Fold, Mask, Rows
-from widetable.merge.key_order import Lanes, check_order
+from widetable.merge.fold import Fold, Rows
+from widetable.merge.key_order import check_order
 from widetable.merge.normal_form import has_sequence
 from widetable.merge.plan import MergePlan, SourceList
 from widetable.merge.window import Window
@@ -42,15 +44,15 @@ from widetable.schema import options as opt
 from widetable.schema.row_kind import DELETE, INSERT, TEXTS, UPDATE_BEFORE, is_retraction
 from widetable.schema.table_schema import SequenceGroup, TableSchema
 
-# Records are looked at apart where they are at most one in so many: it costs a sort of them.
+# The records of some pieces are selected only where they are at most one in so many: selecting sorts them.
 _FEW_RECORDS: Final = 8
 
 
 def partial_update_plan(
     window: Window, columns: Sequence[str], *, collapses: bool = False
 ) -> MergePlan:
-    """One row per key, for these columns. collapses: of a commit's rows, which meet what is older later. Raises
-    InvalidError for a retraction in a table that gives it no meaning.
+    """Return the plan of one row per key, for these columns. collapses: the window has a commit's rows, without the
+    older ones. Raises InvalidError for a retraction in a table that gives it no meaning.
     """
     records = _Records(window, collapses=collapses)
     records.check()
@@ -62,41 +64,43 @@ def partial_update_plan(
         _pick_group(records, group, wanted - filled.keys())
         _fill(records, group, [each for name, each in filled.items() if name in wanted])
     _pick_plain(records, [name for name in columns if name not in grouped])
-    # The number of the first record: what was started after it still sorts after the row (docs/decisions/0007).
+    # The number of the first record: a commit that began after it still sorts after the row (docs/decisions/0007).
     numbers = window.sequence_numbers[window.first_rows]
     return MergePlan(records.merged_kinds(), numbers, records.sources.sources())
 
 
 class Sequences(NamedTuple):
-    """A sequence group's order of some rows: has_sequence bool[m]: not all of its columns are null; lanes u64[m, L]."""
+    """The order of some rows in a sequence group. has_sequence bool[m]: not all of its columns are null; lanes u64[m,
+    L].
+    """
 
     has_sequence: npt.NDArray[np.bool_]
     lanes: Lanes
 
 
 def sequences_of(window: Window, rows: npt.NDArray[np.int64], group: SequenceGroup) -> Sequences:
-    """The order of these rows of a window by a group's sequence columns. A missing column is null.
+    """Return the order of these rows of a window by a group's sequence columns. A missing column is null.
 
     A column that no piece has is null in every row and orders nothing, so it gets no lane.
-    Lanes of two calls do not compare.
+    Lanes of two calls are not comparable.
     """
     for name in group.sequence:
         check_order(group.option, name, window.schema.field(name).type)
-    held = (name for name in group.sequence if window.holders(name))
-    columns = [window.take(name, rows) for name in held]
+    names = (name for name in group.sequence if window.holders(name))
+    columns = [window.take(name, rows) for name in names]
     lanes = key_lanes(columns) if columns else np.zeros((len(rows), 1), np.uint64)
     return Sequences(has_sequence(columns, len(rows)), lanes)
 
 
 def retractions_have_a_meaning(schema: TableSchema) -> bool:
-    """Whether an option says what a -U or -D does."""
+    """Whether an option defines the effect of a -U or -D."""
     options = schema.typed_options
     is_said = options.get(opt.IGNORE_DELETE) or options.get(opt.REMOVE_RECORD_ON_DELETE)
     return bool(is_said or schema.sequence_groups)
 
 
 def meaningless_retraction(kind: int, key: str) -> InvalidError:
-    """Of the key, where no option says what it does."""
+    """Return the error for a retraction whose effect no option defines."""
     return InvalidError(
         "merge-engine partial-update",
         found=f"a {TEXTS[kind]} record of the key {key}",
@@ -108,16 +112,16 @@ def meaningless_retraction(kind: int, key: str) -> InvalidError:
 
 @once_per_object
 def removing_groups(schema: TableSchema) -> list[SequenceGroup]:
-    """The groups by which a -D removes the whole row."""
+    """Return the groups by which a -D removes the whole row."""
     named = schema.typed_options.get(opt.REMOVE_RECORD_ON_SEQUENCE_GROUP)
     return [g for g in schema.sequence_groups if any(name in named for name in g.sequence)]
 
 
 class _Records:
-    """The records of contested keys, in merge order, and what they are worth. Shapes: m records of c keys.
+    """The records of contested keys, in merge order, and their effects. Shapes: m records of c keys.
 
-    rows int64[m]: their row numbers. retractions, deletes, adds bool[m]: by kind. What is dear
-    is found once per plan, when it is first asked for: the sequences of a group, the floor. sources: of the plan, as
+    rows int64[m]: their row numbers. retractions, deletes, adds bool[m]: by kind. Expensive values
+    (the sequences of a group, the floor) are computed once per plan, at their first use. sources: of the plan, as
     far as it is made.
     """
 
@@ -128,7 +132,7 @@ class _Records:
         self.schema = window.schema
         self.rows = window.contested.rows
         self.starts = window.contested.starts
-        # By group; of these rows, not of `self`, which is let go with the plan.
+        # By group. The cache refers to the rows, not to `self`, so that no cycle keeps `self` alive.
         self.sequences = cache(partial(sequences_of, window, self.rows))
         kinds = window.kinds[self.rows]
         self.retractions = is_retraction(kinds)
@@ -139,20 +143,20 @@ class _Records:
         self._removing_groups = removing_groups(self.schema)
 
     def check(self) -> None:
-        """Raises InvalidError for a retraction without a meaning. A record alone passes, as in Paimon."""
+        """Raise InvalidError for a retraction without a meaning. A single record of a key passes, as in Paimon."""
         if self.retractions.any() and not retractions_have_a_meaning(self.schema):
             row = int(self.rows[self.retractions.argmax()])
             raise meaningless_retraction(self.window.kinds[row], self.window.printed_key(row))
 
     def in_group(self, group: SequenceGroup) -> tuple[Rows, Rows, Mask, Mask, Mask, Lanes]:
-        """What `sequence_winners` and `sequence_steps` go by."""
-        # Records that are not passed over altogether.
+        """Return the arguments of `sequence_winners` and `sequence_steps`."""
+        # Records that the group does not skip.
         counts = self.adds if self._ignores_deletes else np.ones(len(self.rows), np.bool_)
         return self.starts, self.floor, counts, self.adds, *self.sequences(group)
 
     @derived_value
     def floor(self) -> npt.NDArray[np.int64]:
-        """int64[c]: the record that last removed each key, or -1."""
+        """Return int64[c]: the record that last removed each key, or -1."""
         none = np.full(len(self.starts) - 1, -1, np.int64)
         if not self.deletes.any():
             return none
@@ -171,7 +175,7 @@ class _Records:
         )
 
     def of_pieces(self, pieces: Sequence[int]) -> Rows | None:
-        """The records in these pieces of the window, ascending; None where they are a large part of all."""
+        """Return the records in these pieces of the window, ascending; None where they are a large part of all."""
         ends = self._ends_of_pieces
         firsts, ends = np.append(0, ends[:-1])[list(pieces)], ends[list(pieces)]
         if int((ends - firsts).sum()) * _FEW_RECORDS > len(self.rows):
@@ -181,29 +185,31 @@ class _Records:
 
     @derived_value
     def _ends_of_pieces(self) -> Rows:
-        """int64[k]: where the records of each piece end, laid piece by piece."""
+        """Return int64[k]: where the records of each piece end in `_by_piece`."""
         pieces = self.window.piece_of_row[self.rows]
         return np.cumsum(np.bincount(pieces, minlength=len(self.window.pieces)))
 
     @derived_value
     def _by_piece(self) -> Rows:
-        """int64[m]: the records, piece by piece; asked for only where some columns are in few of many pieces."""
+        """Return int64[m]: the records, piece by piece; used only where some columns are in few of many pieces."""
         return np.argsort(self.window.piece_of_row[self.rows], kind="stable")
 
-    def last_of(self, found: Rows) -> Rows:
-        """int64[c]: the last of these records of each key that is behind its floor; else -1. found: ascending."""
-        keys = np.searchsorted(self.starts, found, side="right") - 1
+    def last_of(self, records: Rows) -> Rows:
+        """Return int64[c]: the last of these records of each key that is behind its floor; otherwise -1. records:
+        ascending.
+        """
+        keys = np.searchsorted(self.starts, records, side="right") - 1
         last = np.full(len(self.starts) - 1, -1, np.int64)
-        last[keys] = found  # of several for one key the last one stays
+        last[keys] = records  # of several records of a key the last one stays
         return np.where(last > self.floor, last, -1)
 
     @derived_value
     def visible(self) -> npt.NDArray[np.bool_]:
-        """bool[c]: an add came after the last removal."""
+        """Return bool[c]: whether an add came after the last removal."""
         return last_marked(self.starts, self.floor, self.adds) >= 0
 
     def merged_kinds(self) -> npt.NDArray[np.int8]:
-        """-U instead of -D where the row was not removed but a -D would remove what is older."""
+        """Return the kinds: +I, -D, or -U where no record removed the row but a -D would remove older rows."""
         gone: npt.NDArray[np.int64] | int = DELETE
         if self._removes_on_delete or self._removing_groups:
             gone = np.where(self.floor >= 0, DELETE, UPDATE_BEFORE)
@@ -212,22 +218,22 @@ class _Records:
         return kinds
 
     def indices(
-        self, found: npt.NDArray[np.int64], *, or_last: npt.NDArray[np.bool_] | bool = False
+        self, records: npt.NDArray[np.int64], *, or_last: npt.NDArray[np.bool_] | bool = False
     ) -> npt.NDArray[np.int64]:
-        """int64[g] row numbers from int64[c] records; keys with one record are that record. Where nothing was found:
-        -1, or the last record where `or_last`.
+        """Return int64[g] row numbers from int64[c] records; keys with one record have that record. Where a record is
+        -1: -1, or the last record where `or_last`.
         """
         contested = self.window.contested
         none = np.where(or_last, self.rows[self.starts[1:] - 1], -1)
         indices = self.window.last_rows.copy()
-        indices[contested.keys] = np.where(found >= 0, self.rows[found], none)
+        indices[contested.keys] = np.where(records >= 0, self.rows[records], none)
         return indices
 
 
 def _pick_group(records: _Records, group: SequenceGroup, wanted: set[str]) -> None:
-    """The columns of a group that no function fills: sequences from the record that was
-    accepted last, values from the same, or null when that is a retraction. A NOT NULL column
-    has the accepted record's value also then; where none was accepted, the last record's.
+    """Add the columns of a group that no function fills: sequences from the record that was
+    accepted last, values from the same record, or null when it is a retraction. A NOT NULL column
+    has the accepted record's value even then; where none was accepted, the last record's.
     """
     winner, value = sequence_winners(*records.in_group(group))
     of_sequence = records.indices(winner)
@@ -244,15 +250,15 @@ def _pick_group(records: _Records, group: SequenceGroup, wanted: set[str]) -> No
 
 
 def _fill(records: _Records, group: SequenceGroup, columns: Sequence[AggregateColumn]) -> None:
-    """The columns of a group that functions fill."""
+    """Add the columns of a group that functions fill."""
     if not columns:
         return
     window, contested = records.window, records.window.contested
     steps = sequence_steps(*records.in_group(group), composes=records.collapses)
     rows, starts, floor = records.rows, records.starts, records.floor
     fold = Fold(window, contested.keys, rows, starts, floor, steps, records.collapses)
-    # For functions that retractions do nothing to. Composed ones are ADD by their step, so it
-    # goes by the kind.
+    # For functions that ignore retractions. A composed retraction has the step ADD, so the kind
+    # decides.
     passed_over = np.where(records.retractions, SKIP, steps).astype(np.int8)
     without = replace(fold, steps=passed_over)
     for column in columns:
@@ -261,9 +267,9 @@ def _fill(records: _Records, group: SequenceGroup, columns: Sequence[AggregateCo
 
 
 def _pick_plain(records: _Records, columns: Sequence[str]) -> None:
-    """Columns outside groups: the last value among the adds behind the last removal.
+    """Add the columns outside groups: the last value among the adds behind the last removal.
 
-    A thousand columns cost few passes: what decides for a column is which pieces hold it, whether
+    A thousand columns cost few passes: the indices of a column depend on which pieces hold it, whether
     it may be null, whether it orders records, and where its nulls are. Columns that agree in all of
     this share the indices; one with nulls (`own_nulls`) agrees with no other.
     """
@@ -279,17 +285,17 @@ def _pick_plain(records: _Records, columns: Sequence[str]) -> None:
         own_nulls = name if window.column(name).null_count else None
         signature = (holders, is_required, is_order, own_nulls)
         if signature not in shared:
-            # A key that is not there keeps its place in the order.
+            # A key without a row keeps its place in the order.
             or_last = is_required | (~records.visible & is_order)
             shared[signature] = records.indices(_last_value(records, name), or_last=or_last)
         sources.add(name, shared[signature])
 
 
 def _last_value(records: _Records, name: str) -> npt.NDArray[np.int64]:
-    """int64[c]: the last add behind the floor that has a value, whose piece has the column; else -1.
+    """Return int64[c]: the last add behind the floor that has a value, whose piece has the column; otherwise -1.
 
-    Of many pieces, such as the files of many writers, few hold the column: then only the records of
-    these are looked at, so that all columns together cost as much as there are values.
+    Where few of many pieces hold the column, such as with the files of many writers, only the records of
+    these pieces are read, so that the cost of all columns is proportional to the number of values.
     """
     window = records.window
     column = window.column(name)

@@ -1,14 +1,14 @@
-"""What a merge decided: per key its kind, its sequence number, and where the value of each column is from.
+"""The plan of a merge: per key its kind, its sequence number, and the source of each column's value.
 
-    Pick      one row of the window: what replaces, keeps or removes values; many columns share one
-    Computed  values that no row has: what adds up or collects them; a column of its own
+    Pick      one row of the window: for rules that replace, keep or remove values; many columns share one
+    Computed  values that no row has: for functions that add up or collect; for one column
 
     window   number   0  1  2  3                    kinds              [+I, +I]
              key      1  2  1  2                    sequence_numbers   [10, 11]
              a        5  7  ·  8                    Pick(k, a)         [0, 3]   a: 5, 8
              b        ·  x  y  ·                    Pick(b)            [2, 1]   b: y, x
 
-Values only; `gather` carries a plan out. *Places* are positions in a plan, one per key: key i
+A plan is a value; `gather` carries it out. *Places* are positions in a plan, one per key: key i
 of the window is place i until `of_keys` leaves some out.
 """
 
@@ -29,26 +29,26 @@ from widetable.schema.row_kind import DELETE, is_retraction
 
 @dataclass(frozen=True)
 class Pick:
-    """indices int64[g]: the window's row that the columns of key i come from, -1 for null.
+    """Columns from one row each. indices int64[g]: the window's row that the columns of key i come from, -1 for null.
 
-    A row may be named that lacks one of the columns (a narrow file): that is null as well.
+    The row may lack one of the columns (a narrow file); the value is null then, too.
     """
 
     columns: tuple[str, ...]
     indices: npt.NDArray[np.int64]
 
     def of_keys(self, keys: npt.NDArray[np.int64]) -> Pick:
-        """For a plan of these keys, by their places in this one."""
+        """Return the pick for a plan of these keys, given by their places in this plan."""
         return Pick(self.columns, self.indices[keys])
 
     def take(self, window: Window, column: str, keys: npt.NDArray[np.int64]) -> pa.Array:
-        """The values of one of the columns, which some piece of the window holds, for these keys."""
+        """Return the values of one of the columns, which some piece of the window holds, for these keys."""
         return window.take(column, self.indices[keys])
 
 
 @dataclass(frozen=True)
 class Computed:
-    """values[g]: of the one column, for all keys, in its type."""
+    """A column with values[g] for all keys, in the column's type."""
 
     column: str
     values: pa.Array
@@ -71,8 +71,8 @@ Source: TypeAlias = Pick | Computed
 class MergePlan:
     """One row per key of a window, in key order. kinds int8[g], sequence_numbers int64[g]; a source per column.
 
-    sources: each column is in one at most; one that is in none is absent. No array of a plan is
-    changed once it is made: picks share theirs with the window, and plans with plans.
+    sources: each column is in at most one; a column that is in none is absent. No array of a plan
+    changes after it is made: picks share arrays with the window, and plans with plans.
     """
 
     kinds: npt.NDArray[np.int8]
@@ -80,12 +80,12 @@ class MergePlan:
     sources: tuple[Source, ...]
 
     def without_deletes(self) -> MergePlan:
-        """The plan without keys that are not there: those whose kind is -U or -D."""
+        """Return the plan without keys that have no row: those whose kind is -U or -D."""
         gone = is_retraction(self.kinds)
         return self.of_keys(np.flatnonzero(~gone)) if gone.any() else self
 
     def deleted(self, keys: npt.NDArray[np.int64]) -> MergePlan:
-        """The plan in which the rows of these keys, by their places, are -D."""
+        """Return the plan in which the rows of these keys, given by places, are -D."""
         if not len(keys):
             return self
         kinds = self.kinds.copy()
@@ -93,11 +93,11 @@ class MergePlan:
         return replace(self, kinds=kinds)
 
     def without(self, keys: npt.NDArray[np.int64]) -> MergePlan:
-        """The plan without these keys, by their places."""
+        """Return the plan without these keys, given by places."""
         return self.of_keys(np.delete(np.arange(len(self.kinds)), keys)) if len(keys) else self
 
     def of_keys(self, kept: npt.NDArray[np.int64]) -> MergePlan:
-        """The plan of these keys, by their places."""
+        """Return the plan of these keys, given by places."""
         return MergePlan(
             self.kinds[kept],
             self.sequence_numbers[kept],
@@ -106,7 +106,7 @@ class MergePlan:
 
 
 def unmerged(window: Window, columns: Sequence[str], rows: npt.NDArray[np.int64]) -> MergePlan:
-    """The plan in which these rows of a window stand as they are."""
+    """Return the plan that keeps these rows of a window as they are."""
     pick = Pick(tuple(columns), rows)
     return MergePlan(window.kinds[rows], window.sequence_numbers[rows], (pick,))
 
@@ -114,21 +114,21 @@ def unmerged(window: Window, columns: Sequence[str], rows: npt.NDArray[np.int64]
 class SourceList:
     """Collects sources while a plan is made; columns with the very same indices become one pick.
 
-    The very same array, not an equal one: to compare them would cost as much as the merge. What
-    decides for several columns hands over one array, and `gather` then works out once where its
-    rows lie. The list keeps each array, so no id is given to another one meanwhile.
+    Arrays are compared by identity: comparing values would cost as much as the merge. A rule that
+    decides for several columns passes one array, and `gather` then computes the positions of its
+    rows once. The list keeps each array, so no id is reused meanwhile.
     """
 
     def __init__(self) -> None:
         self._picks: dict[int, tuple[list[str], npt.NDArray[np.int64]]] = {}
         self._computed: list[Computed] = []
 
-    def add(self, column: str, found: npt.NDArray[np.int64] | Computed) -> None:
-        """found: the column's values, or the indices of a pick."""
-        if isinstance(found, Computed):
-            self._computed.append(found)
+    def add(self, column: str, source: npt.NDArray[np.int64] | Computed) -> None:
+        """Add a column. source: its values, or the indices of a pick."""
+        if isinstance(source, Computed):
+            self._computed.append(source)
         else:
-            self._picks.setdefault(id(found), ([], found))[0].append(column)
+            self._picks.setdefault(id(source), ([], source))[0].append(column)
 
     def sources(self) -> tuple[Source, ...]:
         picks = (Pick(tuple(columns), indices) for columns, indices in self._picks.values())

@@ -1,16 +1,16 @@
-"""Which merged rows are too old: those whose `record-level.time-field` is more than `record-level.expire-time` ago.
+"""Which merged rows expire: those whose `record-level.time-field` is more than `record-level.expire-time` ago.
 
-In: a schema, the time. Out: for a plan, which of its rows go. Only rows that are merged of all that there is of their
-key may go, so a row never gives way to an older one (docs/decisions/0037).
+In: a schema, the time. Out: for a plan, which of its rows expire. Only rows that are merged from all records of their
+key may expire, so an older row never replaces an expired one (docs/decisions/0037).
 
     INT                          seconds since 1970
-    BIGINT                       the same, or milliseconds from 10^12 on
+    BIGINT                       seconds since 1970, or milliseconds from 10^12 on
     TIMESTAMP, with or without   its seconds, taken as UTC; rounded down, also before 1970
-    DATE                         of its midnight, taken as UTC
+    DATE                         seconds of its midnight, taken as UTC
     null                         stays
 
 Source: Paimon `RecordLevelExpire`, `SchemaValidation`. Pure. `check_record_expiry` raises InvalidError for options that
-do not say it, UnsupportedError for a table whose rows are merged only when they are read.
+contradict each other, UnsupportedError for a table whose rows are merged only when they are read.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from widetable.errors import InvalidError, UnsupportedError
+from widetable.kernels.array_types import Mask
 from widetable.kernels.arrow_buffers import fixed_values
 from widetable.merge.engine import PartialMerge, engine_of
-from widetable.merge.fold import Mask
 from widetable.merge.plan import MergePlan, Pick
 from widetable.merge.window import Window
 from widetable.schema import join_options
@@ -46,17 +46,17 @@ _LONGEST_LOOK_MILLIS: Final = 86_400_000
 
 @dataclass(frozen=True)
 class RecordExpiry:
-    """column: that says the time; before_seconds: rows of a time before that go.
+    """The rule by which rows expire. column: the time of a row; before_seconds: rows with an earlier time expire.
 
-    Seconds since 1970, UTC. Fixed when a compaction begins, so that all its key ranges are held
-    to one moment.
+    Seconds since 1970, UTC. The limit is fixed when a compaction begins, so that it is equal for all
+    key ranges.
     """
 
     column: str
     before_seconds: int
 
     def is_old(self, values: pa.Array) -> Mask:
-        """bool[n] of values of the column."""
+        """Return bool[n]: whether each value of the column is too old."""
         if values.null_count == len(values):
             return np.zeros(len(values), np.bool_)
         seconds = _seconds(values)
@@ -66,7 +66,7 @@ class RecordExpiry:
         return old
 
     def gone(self, window: Window, plan: MergePlan) -> npt.NDArray[np.int64]:
-        """The places of the rows of a plan that are there, and go."""
+        """Return the places of the rows of a plan that exist and expire."""
         keys = np.flatnonzero(~is_retraction(plan.kinds))
         source = next((each for each in plan.sources if self.column in each.columns), None)
         is_absent = isinstance(source, Pick) and not window.holders(self.column)
@@ -76,7 +76,7 @@ class RecordExpiry:
 
 
 def record_expiry(schema: TableSchema, now_seconds: int) -> RecordExpiry | None:
-    """None where rows stay however old they are."""
+    """Return the expiry rule of a table; None where rows never expire."""
     kept_millis = schema.typed_options.get(retention.RECORD_LEVEL_EXPIRE_TIME)
     column = schema.typed_options.get(retention.RECORD_LEVEL_TIME_FIELD)
     if kept_millis is None or column is None:
@@ -85,16 +85,16 @@ def record_expiry(schema: TableSchema, now_seconds: int) -> RecordExpiry | None:
 
 
 def expires_records(schema: TableSchema) -> bool:
-    """Whether rows may go because they are too old."""
+    """Whether rows may expire because they are too old."""
     return schema.typed_options.get(retention.RECORD_LEVEL_EXPIRE_TIME) is not None
 
 
 def look_interval_millis(schema: TableSchema) -> int | None:
-    """How often to look for rows that are too old: they stay a tenth of their time longer at most, but looks are not
-    more often than once a minute, nor less than once a day. None: never.
+    """Return how often to check for expired rows: at most a tenth of their time late, but at most once a minute, and at
+    least once a day. None: never.
 
         expire-time   1 min    1 h     1 d      30 d
-        look every    1 min    6 min   2.4 h    1 d
+        check every   1 min    6 min   2.4 h    1 d
     """
     kept_millis = schema.typed_options.get(retention.RECORD_LEVEL_EXPIRE_TIME)
     if kept_millis is None:
@@ -103,7 +103,7 @@ def look_interval_millis(schema: TableSchema) -> int | None:
 
 
 def check_record_expiry(schema: TableSchema) -> None:
-    """Refuse options that do not say which rows are too old, and a table whose compactions cannot let them go."""
+    """Refuse options that do not define which rows expire, and a table whose compactions cannot drop them."""
     time, field = retention.RECORD_LEVEL_EXPIRE_TIME, retention.RECORD_LEVEL_TIME_FIELD
     column = schema.typed_options.get(field)
     if column is None:
@@ -128,9 +128,9 @@ def check_record_expiry(schema: TableSchema) -> None:
 
 
 def _check_rows_may_go(schema: TableSchema) -> None:
-    """Not in a derived table: its rows follow those of others, and one that went by itself
-    would come again. Nor where no compaction merges: it never has a row of which nothing else
-    is left.
+    """Refuse record expiry in a derived table: its rows follow those of others, and a row that
+    expired on its own would come back. Refuse it where no compaction merges: no compaction sees
+    all records of a key then.
     """
     time = retention.RECORD_LEVEL_EXPIRE_TIME
     for option in (join_options.LEFT, join_options.INDEX_OF):
@@ -138,7 +138,7 @@ def _check_rows_may_go(schema: TableSchema) -> None:
         if other is not None:
             raise InvalidError(
                 f"option {time.key!r}",
-                found=f"{schema.options[time.key]!r} in a table that is made of {other}",
+                found=f"{schema.options[time.key]!r} in a table that is derived from {other}",
                 expected="the option in that table, whose rows this one follows",
                 action="Set the option there.",
             )
@@ -152,7 +152,7 @@ def _check_rows_may_go(schema: TableSchema) -> None:
 
 
 def _seconds(values: pa.Array) -> npt.NDArray[np.int64]:
-    """int64[n]; behind a null anything."""
+    """Return int64[n]: seconds since 1970; the value at a null is undefined."""
     kind = values.type
     if pa.types.is_int32(kind):
         return fixed_values(values, np.int32).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Columns by which records are ordered: of `sequence.field`, sequence groups and `nested-sequence-field`.
+"""Columns by which records are ordered: those of `sequence.field`, sequence groups and `nested-sequence-field`.
 
 Nested types have no order here; Paimon orders lists by their elements. A table of another client
 that has such a column is read as long as no two of its records have to be ordered.
@@ -19,17 +19,17 @@ from widetable.schema.types import DataType
 
 @once_per_object
 def check_ordered(schema: TableSchema) -> None:
-    """Refuse a table that is made, altered or written and would order records by a column of nested type. Raises as
-    `check_order`.
+    """Refuse a table that is created, altered or written and would order records by a column of nested type. Raises the
+    errors of `check_order`.
     """
     for key, name, kind in _ordering(schema):
         check_order(key, name, kind)
 
 
 def _ordering(schema: TableSchema) -> Iterator[tuple[str, str, DataType]]:
-    """(option, column or field, its type)."""
+    """Yield (option, column or field, its type) for every ordering column."""
     for name in schema.sequence_fields:
-        if name in schema.by_name:  # else refused by other rules
+        if name in schema.by_name:  # other rules refuse an unknown name
             yield opt.SEQUENCE_FIELD.key, name, schema.field(name).type
     for group in schema.sequence_groups:
         for name in group.sequence:

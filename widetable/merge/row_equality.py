@@ -1,4 +1,4 @@
-"""Which values of two columns are equal, as Java's `equals` says: null is null, NaN is NaN, -0.0 is not 0.0.
+"""Which values of two columns are equal by Java's `equals`: null is null, NaN is NaN, -0.0 is not 0.0.
 
 In: two arrays of one type and length; out: bool[n]. Nested values are equal part by part, maps by their entries in
 order. Raises nothing for types that a table can have.
@@ -8,27 +8,24 @@ order. Raises nothing for types that a table can have.
     equal    F     T     T   F       T      F      F
 
 Arrow's own `equal` gives null for null, false for NaN, and does not take lists. A changelog
-with row-deduplicate goes by this, so it must say what Java would. For many values against many
-see `value_codes`.
+with row-deduplicate uses this, so the result must agree with Java. To compare many values with
+many others see `value_codes`.
 """
 
 from __future__ import annotations
-
-from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from widetable.kernels.array_types import Mask
 from widetable.kernels.arrow_buffers import valid_of
 from widetable.merge.value_codes import offsets_of
 
-Mask: TypeAlias = npt.NDArray[np.bool_]
-
 
 def equal_values(left: pa.Array, right: pa.Array) -> Mask:
-    """bool[n]: where the two columns hold the same."""
+    """Return bool[n]: where the two columns have equal values."""
     left_valid, right_valid = valid_of(left), valid_of(right)
     both = left_valid & right_valid
     equal = ~left_valid & ~right_valid
@@ -39,7 +36,7 @@ def equal_values(left: pa.Array, right: pa.Array) -> Mask:
 
 
 def _equal_valid(left: pa.Array, right: pa.Array) -> Mask:
-    """Of arrays without nulls of their own."""
+    """Compare arrays without top-level nulls."""
     kind = left.type
     if pa.types.is_struct(kind):
         return _equal_structs(left, right)
@@ -61,10 +58,10 @@ def _equal_structs(left: pa.Array, right: pa.Array) -> Mask:
 
 
 def _equal_lists(left: pa.Array, right: pa.Array, parts: str) -> Mask:
-    """parts: the attribute that holds what all lists are made of, end to end.
+    """Compare lists. parts: the attribute that holds the elements of all lists, end to end.
 
-    Only lists of equal length are looked into; their parts are compared all at once, and one
-    that differs makes its list differ. The two arrays need not share offsets: each is read by
+    Only lists of equal length are compared by their elements, all at once; one that
+    differs makes its list differ. The two arrays need not share offsets: each is read by
     its own.
     """
     left_offsets, right_offsets = offsets_of(left), offsets_of(right)
@@ -72,7 +69,7 @@ def _equal_lists(left: pa.Array, right: pa.Array, parts: str) -> Mask:
     equal = lengths == np.diff(right_offsets)
     rows = np.flatnonzero(equal)
     sizes = lengths[rows]
-    # 0, 1, .. within each list: where its parts are, counted from its first.
+    # 0, 1, .. within each list: the positions of its elements, counted from its first.
     steps = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
 
     def parts_of(lists: pa.Array, offsets: npt.NDArray[np.int64]) -> pa.Array:

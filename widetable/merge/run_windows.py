@@ -1,25 +1,25 @@
-"""Sorted runs, key range by key range: what meets in a merge.
+"""Sorted runs, key range by key range: the rows that meet in a merge.
 
-The heads of the runs are cut at the smallest key that stands behind a head; what lies before the cut is a window, and
-so on. A run that is alone gives its batches whole, without copies. Memory is bounded by the batches that the runs give
-and by their heads: as many rows of each as make `batch_bytes` together, by their width so far. Only a key with more
-rows than that makes a head grow.
+The head of a run is its first loaded rows. The heads are cut at the smallest key that follows a head; the rows before
+the cut are a window, and so on. A single run yields its batches whole, without copies. Memory is bounded by the batches
+that the runs yield and by their heads: as many rows of each as take `batch_bytes` together, by their width so far. Only
+a key with more rows than that makes a head grow.
 
-    run 0   a b c d [e]      awake: heads are looked at         Of many runs those sleep whose first key is behind the
-    run 1       c d e f      awake                              smallest last key that is seen: e here. They are
-    run 2                 g  asleep: only g is looked at        woken in the order of these keys, and cut the others.
+    run 0   a b c d [e]      awake: its head is read            Of many runs those sleep whose first key is behind the
+    run 1       c d e f      awake                              smallest last key in a head: e here. They are
+    run 2                 g  asleep: only g is read             woken in the order of these keys, and limit the cut.
 
-A bucket that nobody compacted for long has hundreds of runs, of which a few meet at any key: a window costs what these
-cost. Pure. Raises DamagedError for a run that is not in key order.
+A bucket that was not compacted for long has hundreds of runs, of which a few meet at any key: a window costs only as
+much as these. Pure. Raises DamagedError for a run that is not in key order.
 
-One turn of `windows`, and what holds after each step:
+One iteration of `windows`, and the invariant after each step:
 
     load      each awake run has its head and, unless it ends there, the row behind it
-    wake      no sleeper begins at or before the smallest last key seen; else look again with those that do
+    wake      no sleeper begins at or before the smallest last key of the heads; otherwise wake those and load again
     cut       every key before the cut has all its rows, of all runs, in the heads
-    take      the window; heads shrink, and the next ones are twice what was taken: a run that gives little is
-              looked at little, as each look makes lanes of all heads
-    grow      when nothing is before the cut, one key fills a head; heads double until another key is seen
+    take      the window; the next heads have twice the rows that were taken: a run that contributes few rows has a
+              small head, because each iteration makes lanes of all heads
+    grow      when nothing is before the cut, one key fills a head; heads double until another key appears
 
 So each key is in one window only, and windows come in key order.
 """
@@ -53,14 +53,14 @@ def windows(
     full_runs: int = 0,
     budget_bytes: int | None = None,
 ) -> Iterator[tuple[Window, npt.NDArray[np.int64]]]:
-    """Key range by key range: its window, and the row numbers at which the runs start in it (and its end). runs: oldest
-    first, the first `full_runs` of full rows.
+    """Yield for each key range its window, and the row numbers at which the runs start in it (and its end). runs:
+    oldest first, the first `full_runs` of full rows.
 
     Run i has the rows numbers[i] : numbers[i + 1] of the window, none where these are equal.
-    Nothing is read before the first window is asked for, and batches are let go when their rows
-    are taken. batch_bytes: for the heads of all runs together, in memory. A run may hold a key
-    several times. budget_bytes: what a row of each run must fit into (`check_row`); None: whatever
-    there is.
+    Nothing is read before the first window is requested, and batches are released when their rows
+    are taken. batch_bytes: memory for the heads of all runs together. A run may hold a key
+    several times. budget_bytes: the limit for one row of each run together (`check_row`); None: no
+    limit.
     """
     every = [_Run(number, run) for number, run in enumerate(runs)]
     for run in every:
@@ -73,20 +73,20 @@ def windows(
         if budget_bytes is not None:
             check_row(widths, budget_bytes, f"a merge of {len(awake)} sorted runs")
         rows = rows_within(batch_bytes, widths)
-        # A run that is alone is taken batch by batch: no head then reaches over two batches,
-        # which would be joined.
+        # A single run is taken batch by batch: no head then spans two batches, which would be
+        # joined.
         if len(awake) == 1:
             rows = min(rows, awake[0].batch_rows)
         for run in awake:
             run.load(rows)
-        found = _Heads(schema, awake, sleepers, len(every))
-        woken = sleepers.wake(found.reached)
+        heads = _Heads(schema, awake, sleepers, len(every))
+        woken = sleepers.wake(heads.reached)
         if woken:
             awake = sorted((*awake, *woken), key=lambda run: run.number)
             continue
-        counts = found.counts()
+        counts = heads.counts()
         if counts.any():
-            yield found.taken(counts, full_runs)
+            yield heads.taken(counts, full_runs)
         else:
             for run in awake:
                 run.grow()
@@ -96,12 +96,12 @@ def windows(
 
 
 class _Heads:
-    """What is looked at before one window: the heads of the runs that are awake, and the first keys of the others."""
+    """The rows that decide one window: the heads of the awake runs, and the first keys of the sleepers."""
 
     def __init__(
         self, schema: TableSchema, awake: Sequence[_Run], sleepers: _Sleepers, runs: int
     ) -> None:
-        """runs: how many there are, with those that have ended."""
+        """Encode the keys of the heads. runs: how many there are, including those that have ended."""
         self._runs = runs
         self._schema = schema
         self._awake = awake
@@ -114,11 +114,11 @@ class _Heads:
 
     @property
     def reached(self) -> int:
-        """How many of the others begin before all rows of a head are past."""
+        """How many sleepers begin at or before the smallest last key of the heads."""
         return rows_reached(self._lanes, self._offsets) if self._has_sleepers else 0
 
     def counts(self) -> npt.NDArray[np.int64]:
-        """Rows of each head that are before the cut; when nothing more is reached.
+        """Return how many rows of each head are before the cut. Requires that `reached` is 0.
 
         The first sleeper counts as a run of one row with more behind it: the cut must not pass
         its first key.
@@ -131,7 +131,7 @@ class _Heads:
     def taken(
         self, counts: npt.NDArray[np.int64], full_runs: int
     ) -> tuple[Window, npt.NDArray[np.int64]]:
-        """Their window. The rows are dropped from the heads."""
+        """Return the window of so many rows of each head, and drop these from the heads."""
         pairs = zip(self._awake, counts.tolist(), strict=True)
         taken = [piece for run, rows in pairs for piece in run.take(rows)]
         firsts = self._offsets[: len(counts)]
@@ -156,7 +156,7 @@ class _Heads:
 
 
 class _Sleepers:
-    """Runs of which nothing was taken, by their first key. first_keys: ascending."""
+    """Runs of which no row was taken, by their first key. first_keys: ascending."""
 
     def __init__(self, schema: TableSchema, runs: Sequence[_Run]) -> None:
         rows = [run.head(1)[0] for run in runs]
@@ -173,17 +173,17 @@ class _Sleepers:
             self._runs = [runs[at] for at in order]
 
     def wake(self, count: int) -> list[_Run]:
-        """The first ones, which are no sleepers from now on; oldest first."""
+        """Remove the first `count` sleepers, and return them, oldest first."""
         woken, self._runs = self._runs[:count], self._runs[count:]
         self.first_keys = self.first_keys.slice(count)
         return sorted(woken, key=lambda run: run.number)
 
 
 class _Run:
-    """One run: the batches that are loaded and not yet merged, and how many of their rows to look at next. number:
-    among all, oldest first.
+    """One run: the batches that are loaded and not yet merged, and the size of its head. number: among all runs, oldest
+    first.
 
-    rows: that are loaded, and not taken. row_bytes: of the widest batch so far; 0 until one is
+    rows: how many are loaded and not taken. row_bytes: of the widest batch so far; 0 until one is
     loaded.
     """
 
@@ -198,17 +198,17 @@ class _Run:
         self.rows = 0
 
     def load(self, most_rows: int) -> None:
-        """So much that the row behind the head is there, if there is one.
+        """Load the head and the row behind it, if there is one.
 
-        A head that grew keeps its size: the budget would else cut it back, and the key that
-        fills it never ended.
+        A head that grew keeps its size: otherwise the budget would shrink it again, and the key that
+        fills it would never end.
         """
         if not self._is_grown:
             self._head_rows = min(self._head_rows, most_rows)
         self.fill(self._head_rows + 1)
 
     def fill(self, rows: int) -> None:
-        """Load batches until so many rows are there, or the run is read out."""
+        """Load batches until so many rows are loaded, or the run ends."""
         while self.rows < rows and not self._is_read_out:
             batch = next(self._batches, None)
             if batch is None:
@@ -220,21 +220,21 @@ class _Run:
 
     @property
     def batch_rows(self) -> int:
-        """What is left of its first batch."""
+        """How many rows are left of the first batch."""
         return int(self._loaded[0].num_rows)
 
     @property
     def seen_rows(self) -> int:
-        """The head, and the row behind it."""
+        """How many rows the head and the row behind it are."""
         return min(self._head_rows + 1, self.rows)
 
     @property
     def has_more(self) -> bool:
-        """Whether a row stands behind the head."""
+        """Whether a row follows the head."""
         return self.rows > self._head_rows
 
     def head(self, rows: int) -> list[pa.RecordBatch]:
-        """The first rows, without copies."""
+        """Return the first rows, without copies."""
         pieces = []
         for batch in self._loaded:
             if rows <= 0:
@@ -244,7 +244,7 @@ class _Run:
         return pieces
 
     def take(self, rows: int) -> list[pa.RecordBatch]:
-        """The first rows, which are forgotten. The next head is about twice as large as what this one gave."""
+        """Remove and return the first rows. The next head is about twice as large."""
         taken = self.head(rows)
         self.rows -= rows
         self._head_rows = max(2 * rows, _SMALLEST_HEAD_ROWS)
@@ -257,6 +257,6 @@ class _Run:
         return taken
 
     def grow(self) -> None:
-        """Look further: the head is full of rows of one key."""
+        """Double the head, which is full of rows of one key."""
         self._head_rows *= 2
         self._is_grown = True

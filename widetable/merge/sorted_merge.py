@@ -1,18 +1,18 @@
-"""Merge sorted runs into one, and collapse the rows of a commit: the two ways rows of equal key meet.
+"""Merge sorted runs into one, and collapse the rows of a commit: the two ways in which rows of equal key meet.
 
-`merge_runs` goes key range by key range (`run_windows`), in memory that the runs' batches and `batch_bytes` bound.
+`merge_runs` works key range by key range (`run_windows`), in memory that the runs' batches and `batch_bytes` bound.
 
-`collapse` makes one row per key of what a commit wrote, unless the rows of a key cannot be one record: a record cannot
-say "forget all, then these values". Then what was before such a barrier and what comes after it go into files of their
-own, merged by every later reader in this order (docs/decisions/0003):
+`collapse` makes one row per key from a commit's records, unless no single record has their effect: a record cannot
+say "remove all, then set these values". Then the records before and after such a boundary go into separate files,
+which every later reader merges in this order (docs/decisions/0003):
 
-    rows of key k    +I a=1   -D  ║  +I b=3       ║ a barrier of the engine: the add behind the last -D
+    rows of key k    +I a=1   -D  ║  +I b=3       ║ a collapse boundary: the add behind the last -D
     layers                0: -D      1: +I b=3     other keys have all their rows in layer 0
 
-Which of the functions here does what, and who asks:
+The functions, and their callers:
 
     merge_runs           one row per key, of some columns     readers, spilled runs, keys of a compaction
-    merge_with_changes   the same of all columns, and events  compaction
+    merge_with_changes   one row per key, and changelog rows  compaction
     interleave_runs      every row                            readers of changes
     collapse             layers, one row per key in each      writers
 
@@ -41,7 +41,7 @@ from widetable.merge.window import Window, window_of_arrivals
 from widetable.schema.table_schema import TableSchema
 
 _NO_KEYS: Final = np.empty(0, np.int64)
-# Of a key range, that are gathered one after the other.
+# The rows of a key range are gathered in so many parts, one after the other.
 _PARTS: Final = 2
 
 
@@ -58,27 +58,26 @@ def merge_runs(
     """Merge sorted runs, oldest first, of which the first `full_runs` are at level >= 1. The runs must hold
     `engine.needed_columns(schema, columns)`, as far as files do.
 
-    Gives row batches with these columns in table order, by key, one row per key, of about batch_bytes. A column that no
-    input of a key range has is left out of its rows. keep_deletes: keys whose row is -U or -D come too. full_runs
-    counts only for engines that say so (`counts_newest_full_row`); give it whenever it is known.
+    Yields row batches with these columns in table order, by key, one row per key, of about batch_bytes. A column that
+    no input of a key range has is left out of its rows. keep_deletes: keys whose row is -U or -D come too. full_runs
+    matters only to engines with `counts_newest_full_row`; pass it whenever it is known.
     """
-    asked = frozenset(columns)
+    wanted = frozenset(columns)
     full_runs = full_runs if engine.counts_newest_full_row(schema) else 0
     for window, _ in windows(runs, schema, batch_bytes, full_runs):
-        names = window.chosen(asked)
+        names = window.chosen(wanted)
         plan = plan_of(window, engine, names)
         kept = plan if keep_deletes else plan.without_deletes()
         yield from pieces(gather(window, kept, names), batch_bytes)
 
 
 class Merged(NamedTuple):
-    """A key range after a merge. changes: the changelog rows of the range (`changelog`). expired: of these the rows
-    that went because they are too old, and how many. run_rows: how many rows of each run met there, of `known` and
-    then of `new`.
+    """A key range after a merge. changes: the changelog rows of the range (`changelog`). expired, expired_rows: the
+    rows that expired, and how many. run_rows: how many rows of each run the range has, first of `seen`, then of `new`.
 
-    What is decided is decided when it is called; gathering, which is most of the work, may go on in any thread, beside
-    the next range: each batch, of some of the keys, when it is asked for. Each holds its window, so few should wait at
-    once.
+    A call decides which rows there are; gathering, which is most of the work, happens when the iterator reaches a batch
+    of some of the keys, in any thread, beside the merge of the next range. Each value holds its window, so few should
+    wait at once.
     """
 
     rows: Callable[[], Iterator[pa.RecordBatch]]
@@ -89,7 +88,7 @@ class Merged(NamedTuple):
 
 
 def merge_with_changes(
-    known: Sequence[Iterator[pa.RecordBatch]],
+    seen: Sequence[Iterator[pa.RecordBatch]],
     new: Sequence[Iterator[pa.RecordBatch]],
     schema: TableSchema,
     engine: MergeEngine,
@@ -101,31 +100,29 @@ def merge_with_changes(
     expiry: RecordExpiry | None = None,
     budget_bytes: int | None = None,
 ) -> Iterator[Merged]:
-    """As `merge_runs` for all columns, and what it changed. known: runs that readers of changes have seen; new: others.
+    """Merge like `merge_runs`, for all columns, and yield the changes. seen: runs that readers of changes have seen.
 
-    Both oldest first; every run of `known` is older than those of `new`. So the table as
-    readers know it is the first rows of each window, up to one row number. staying_runs: so
-    many, the oldest, stay where they are; an engine that keeps a key in one file only
-    (`looks_up`) gives no row of theirs. expiry: which rows go, as if they were deleted, but
-    that no delete stays. budget_bytes: as in `windows`.
+    Runs come oldest first; every run of `seen` is older than those of `new`. So the table that
+    readers have seen is the first rows of each window, up to one row number. staying_runs: so
+    many of the oldest runs stay where they are; an engine that keeps a key in one file only
+    (`stores_keys_once`) writes no row for their keys. expiry: which rows expire; they count as
+    deleted, but leave no delete. budget_bytes: as in `windows`.
     """
     full_runs = full_runs if engine.counts_newest_full_row(schema) else 0
-    staying_runs = staying_runs if engine.looks_up else 0
+    staying_runs = staying_runs if engine.stores_keys_once else 0
     rule = changelog_rule(schema)
-    for window, run_offsets in windows(
-        [*known, *new], schema, batch_bytes, full_runs, budget_bytes
-    ):
+    for window, run_offsets in windows([*seen, *new], schema, batch_bytes, full_runs, budget_bytes):
         names = window.names
         plan = plan_of(window, engine, names)
-        first_new_row = int(run_offsets[len(known)])
+        first_new_row = int(run_offsets[len(seen)])
         gone = _NO_KEYS if expiry is None else expiry.gone(window, plan)
-        # In `plan` an old row is -D, so that the changelog says it went; in `kept` it has no
-        # row, not even that one.
+        # In `plan` an expired row is -D, so that the changelog reports it; in `kept` it has no
+        # row, not even a -D.
         plan = plan.deleted(gone)
         kept = plan.without(gone) if keep_deletes else plan.without_deletes()
         if staying_runs:
-            # For first-row a key that lies below is left out, whatever came of it. Where runs
-            # stay, no row is too old (only a whole bucket lets rows go), and deletes are kept.
+            # For first-row a key of a staying run is left out, whatever it merged to. Where runs
+            # stay, no row expires (only a compaction of a whole bucket drops rows), and deletes are kept.
             stays = window.order < run_offsets[staying_runs]
             has_row = np.logical_or.reduceat(stays, window.starts[:-1])
             kept = plan.of_keys(np.flatnonzero(~has_row))
@@ -139,7 +136,7 @@ def merge_with_changes(
 
 
 def _in_parts(window: Window, plan: MergePlan, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The rows of a plan: a writer holds what it gathers beside the window that it gathers from."""
+    """Gather the rows of a plan in parts, because a writer holds the gathered rows beside their window."""
     parts = np.array_split(np.arange(len(plan.kinds)), _PARTS)
     return (gather(window, plan.of_keys(keys), names) for keys in parts if len(keys))
 
@@ -152,17 +149,17 @@ def interleave_runs(
     batch_bytes: int,
     by_sequence: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """All rows of the runs by key, nothing merged: those of one key run by run, as they stand in each.
+    """Yield all rows of the runs by key, without merging: the rows of one key run by run, in file order.
 
-    A run may hold a key several times. by_sequence: those of one key in merge order instead, for which the runs hold
-    the `sequence.field`s. Gives row batches with these columns in table order.
+    A run may hold a key several times. by_sequence: the rows of one key in merge order instead, for which the runs hold
+    the `sequence.field`s. Yields row batches with these columns in table order.
     """
-    asked = frozenset(columns)
+    wanted = frozenset(columns)
     for window, _ in windows(runs, schema, batch_bytes):
-        names, rows = window.chosen(asked), window.order
+        names, rows = window.chosen(wanted), window.order
         if not by_sequence:
-            # Row numbers ascend run by run and, within one, as the rows lie: the order that is
-            # wanted, key by key.
+            # Row numbers ascend run by run and, within a run, in file order: the required order,
+            # key by key.
             key = window.by_row(np.arange(len(window.starts) - 1))
             rows = rows[np.lexsort((rows, key))]
         yield from pieces(gather(window, unmerged(window, names, rows), names), batch_bytes)
@@ -171,7 +168,8 @@ def interleave_runs(
 def collapse(
     batches: Sequence[pa.RecordBatch], schema: TableSchema, engine: MergeEngine
 ) -> list[pa.RecordBatch]:
-    """The rows of a commit and bucket, numbered and in normal form, as layers (docs/decisions/0003), oldest first.
+    """Collapse the rows of a commit and bucket, numbered and in normal form, to layers (docs/decisions/0003), oldest
+    first.
 
     Each layer is one row batch, sorted by key, one row per key; retractions stay. The columns are those that any batch
     holds. Raises InvalidError when the engine gives a retraction no meaning.
@@ -185,18 +183,18 @@ def collapse(
 
 
 def _layers(window: Window, engine: MergeEngine) -> Iterator[Window]:
-    """Layer i has the rows with i barriers of their key up to them. Barriers of other keys do
+    """Yield layers: layer i has the rows with i boundaries of their key up to them. Boundaries of other keys do
     not count, so a key without any has all its rows in layer 0.
 
-        barriers   F T F T | F F | F T
-        passed     0 1 1 2   2 2   2 3       counted through
-        layer_of   0 1 1 2   0 0   0 1       less what was passed at the key's first row
+        boundaries  F T F T | F F | F T
+        passed      0 1 1 2   2 2   2 3       cumulative count
+        layer_of    0 1 1 2   0 0   0 1       minus the count at the key's first row
     """
-    barriers = None if window.has_single_rows_only else engine.barriers(window)
-    if barriers is None:
+    boundaries = None if window.has_single_rows_only else engine.boundaries(window)
+    if boundaries is None:
         yield window
         return
-    passed: npt.NDArray[np.int64] = np.cumsum(barriers, dtype=np.int64)
+    passed: npt.NDArray[np.int64] = np.cumsum(boundaries, dtype=np.int64)
     layer_of = passed - window.by_row(passed[window.starts[:-1]])
     for layer in range(int(layer_of.max()) + 1):
         yield window.layer(layer_of == layer)

@@ -1,14 +1,14 @@
-"""The aggregate function listagg: texts end to end, with a delimiter.
+"""The aggregate function listagg: it joins texts with a delimiter.
 
-Source: Paimon `FieldListaggAgg`; semantics.md section 8. Blank texts are passed over, and one that stands first is
-replaced. `distinct`: of what comes the parts that are known, or blank, are dropped. What is late is put in front.
+Source: Paimon `FieldListaggAgg`; semantics.md section 8. Blank texts are skipped, and a blank first text is
+replaced. `distinct`: parts of a new text that are listed already, or blank, are dropped. Late texts are put in front.
 
     a, blank, b                  a,b                distinct: b,c then c,d then d        b,c,d
     blank, b                     b                  distinct: b,c then late c,a          c,a,b
     b, late a                    a,b                distinct: a,a alone                  a,a
 
-The first text stands as it is, repeated parts and all: it was one record, and a record alone is
-itself. Null is passed over; a key of nulls is null. An empty delimiter splits nothing.
+The first text is stored as it is, with repeated parts: it was one record, and merging a single
+record does not change it. Null is skipped; a key of nulls is null. An empty delimiter splits nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from widetable.merge.aggregate_function import DELIMITER, DISTINCT, AggregateCol
 from widetable.merge.fold import Fold, spans
 from widetable.merge.plan import Computed
 
-# Java's `Character.isWhitespace`: some of Unicode's blanks are none there.
+# Java's `Character.isWhitespace`, which excludes some of Unicode's blanks.
 _BLANKS: Final = (
     "\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f \u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2008\u2009\u200a\u2028\u2029"
     "\u205f\u3000"
@@ -31,7 +31,7 @@ _BLANKS: Final = (
 
 
 class ListAgg:
-    """See the module text."""
+    """The function listagg; the module text has its rules."""
 
     retracts = False
 
@@ -42,7 +42,7 @@ class ListAgg:
     def grouping(self, column: AggregateColumn) -> Grouping:
         return Grouping.IN_ORDER
 
-    def found(self, fold: Fold, column: AggregateColumn) -> Computed:
+    def aggregate(self, fold: Fold, column: AggregateColumn) -> Computed:
         values, steps = fold.column(column.name).to_pylist(), fold.steps.tolist()
         delimiter, is_distinct = column.get(DELIMITER), column.get(DISTINCT)
         results: list[str | None] = []
@@ -57,58 +57,58 @@ class ListAgg:
 
 
 class _Listed:
-    """The texts of one key; joined once, in the end.
+    """The texts of one key, which are joined once, at the end.
 
-    So n records cost their length, not its square; but late ones with `distinct` are split anew.
-    _texts: whole records; with `distinct` all but the first are parts, and _known has them.
+    So n records cost their length, not its square; but a late one with `distinct` splits all texts again.
+    _texts: whole records; with `distinct` all but the first are parts, and _listed has all parts.
     """
 
     def __init__(self, delimiter: str, is_distinct: bool) -> None:
         self._delimiter = delimiter
         self._is_distinct = is_distinct
         self._texts: deque[str] = deque()
-        self._known: set[str] = set()
+        self._listed: set[str] = set()
 
-    def add(self, given: str) -> None:
-        """Behind what stands."""
+    def add(self, text: str) -> None:
+        """Append a text to the stored ones."""
         if not self._texts:
-            self._begin(given)
-        elif _is_blank(given):
+            self._begin(text)
+        elif _is_blank(text):
             return
         elif self._is_blank:
-            self._begin(given)
+            self._begin(text)
         elif self._is_distinct:
-            for part in self._parts(given):
-                if part not in self._known and not _is_blank(part):
-                    self._known.add(part)
+            for part in self._parts(text):
+                if part not in self._listed and not _is_blank(part):
+                    self._listed.add(part)
                     self._texts.append(part)
         else:
-            self._texts.append(given)
+            self._texts.append(text)
 
-    def late(self, given: str) -> None:
-        """In front of what stands: that is added to it."""
+    def late(self, text: str) -> None:
+        """Put a text in front of the stored ones."""
         if not self._texts or self._is_blank:
-            self._begin(given)
-        elif _is_blank(given):
+            self._begin(text)
+        elif _is_blank(text):
             return
         elif self._is_distinct:
-            stood = self._delimiter.join(self._texts)
-            self._begin(given)
-            self.add(stood)
+            stored = self._delimiter.join(self._texts)
+            self._begin(text)
+            self.add(stored)
         else:
-            self._texts.appendleft(given)
+            self._texts.appendleft(text)
 
     def text(self) -> str | None:
         return self._delimiter.join(self._texts) if self._texts else None
 
     @property
     def _is_blank(self) -> bool:
-        """Whether all that stands is one blank text: only the first can be."""
+        """Whether only one blank text is stored: only the first text can be blank."""
         return len(self._texts) == 1 and _is_blank(self._texts[0])
 
-    def _begin(self, given: str) -> None:
-        self._texts = deque([given])
-        self._known = set(self._parts(given)) if self._is_distinct else set()
+    def _begin(self, text: str) -> None:
+        self._texts = deque([text])
+        self._listed = set(self._parts(text)) if self._is_distinct else set()
 
     def _parts(self, text: str) -> list[str]:
         return text.split(self._delimiter) if self._delimiter else [text]

@@ -1,12 +1,12 @@
-"""What merging must not do to the columns that a widener writes, and to those that it has to carry along. Pure.
+"""Rules for the columns that a widener writes, and for those that each of its records must carry. Pure.
 
-    widened    replaced by its last record: no aggregate function but last_value, nulls allowed, no circle in the table
-    carried    what no record may lack besides the key, with the values that the row has: no aggregate function, which
-               would count them again; under barriers none at all, as later records of these columns may be there
+    widened    the last record replaces the value: no aggregate function but last_value, nullable, no circle of options
+    carried    columns that no record may lack besides the key, with the row's values: no aggregate function, which
+               would count them twice; none at all under barriers, where newer records may have other values
 
-A widener writes records of its own into the wide table: the key, its columns and a sequence,
-and what a batch must have. These must change nothing else of the row, and later ones must
-replace what earlier ones wrote.
+A widener writes its own records into the wide table: the key, its columns and a sequence,
+and the columns that a batch must have. These records must change nothing else of the row, and
+later ones must replace the values of earlier ones.
 
     a widens by x, b widens by a's y     in order: b waits for a
     a widens by b's z, b by a's y        a circle: each waits for the other
@@ -28,7 +28,7 @@ _REPLACES = "last_value"
 
 
 def check_widened(schema: TableSchema) -> None:
-    """Of all options of a table."""
+    """Check all widen options of a table."""
     options = widen_options(schema.options)
     for widen in options:
         _check_columns(schema, widen)
@@ -37,7 +37,7 @@ def check_widened(schema: TableSchema) -> None:
 
 
 def carried_columns(schema: TableSchema, option: WidenOption) -> list[str]:
-    """The key, and what no batch may lack, with the rest of its sequence group."""
+    """Return the key, and the columns that no batch may lack, with the rest of their sequence groups."""
     required = {*schema.required_names, *schema.sequence_fields}
     groups = [group.columns for group in schema.sequence_groups]
     names = (*schema.primary_keys, *required, *chain(*(g for g in groups if required & set(g))))
@@ -78,10 +78,10 @@ def _check_carried(schema: TableSchema, widen: WidenOption) -> None:
 
 
 def _check_no_circle(widen: WidenOption, options: list[WidenOption]) -> None:
-    """Each waits for the one that gives its foreign key.
+    """Raise when options form a circle: each waits for the option that writes its foreign key.
 
-    Follows the chain from `widen`; a circle that it leads into without being part of it is
-    found from one of its members.
+    The check follows the chain from `widen`; a circle that the chain enters without `widen` being
+    part of it is detected from one of its members.
     """
     path = [widen]
     while True:
@@ -91,12 +91,12 @@ def _check_no_circle(widen: WidenOption, options: list[WidenOption]) -> None:
         if before is widen:
             keys = ", ".join(repr(one.key) for one in path)
             raise _wrong(
-                widen, f"a circle: each of {keys} gives the foreign key of another", "none"
+                widen, f"a circle: each of {keys} writes the foreign key of another", "none"
             )
         path.append(before)
 
 
-def _wrong(widen: WidenOption, found: str, expected: str) -> InvalidError:
+def _wrong(widen: WidenOption, finding: str, expected: str) -> InvalidError:
     return InvalidError(
-        f"option {widen.key!r}", found=found, expected=expected, action="Correct the table."
+        f"option {widen.key!r}", found=finding, expected=expected, action="Correct the table."
     )

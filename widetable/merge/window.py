@@ -1,32 +1,32 @@
 """The rows of a key range from all runs, in merge order, ready for an engine to plan on.
 
-A row's number counts through the pieces in the order given: oldest run first, and within a run in key order. A window
+Row numbers count through the pieces in their order: oldest run first, and within a run in key order. A window
 may leave rows out (a layer of a commit): `order` then holds fewer rows than the pieces do.
 
     piece 0: a c d    piece 1: b c    piece 2: a c          row numbers 0 1 2 | 3 4 | 5 6
     key      a     b   c       d
-    order    0 5   3   1 4 6   2          the rows of a key side by side, oldest first, and nothing was copied
+    order    0 5   3   1 4 6   2          the rows of a key side by side, oldest first; nothing is copied
     starts   0     2   3       6   7      where each key begins in it
 
-Engines decide on `order` and `starts` alone; a column is touched once, when the winning rows are gathered.
+Engines decide on `order` and `starts` alone; a column is read once, when the winning rows are gathered.
 
-How a column lies: most rows of a merge are from one run, the base, so a column is kept as its
-largest piece and the others joined behind it; nothing of the base is copied. Pieces 0 and 2
-have it, with 2 and 4 rows; piece 1, of 3, not:
+Layout of a column: most rows of a merge are from one run, the base, so a column is stored as its
+largest piece and the others joined behind it; nothing of the base is copied. Here pieces 0 and 2
+have the column, with 2 and 4 rows; piece 1, of 3 rows, does not:
 
     row number   0 1   2 3 4   5 6 7 8     -1
     position     4 5   · · ·   0 1 2 3      ·        large: piece 2; rest: piece 0; · is -1, null
     shift        +4    none    -5          none      one number for each piece, and one for row -1
 
-A window costs what its pieces hold, not what the table declares: a column that no piece holds is
-not among `names`, and a layout is as large as the number of pieces.
+The cost of a window depends on the columns of its pieces, not on those of the table: a column that
+no piece holds is not among `names`, and a layout is as large as the number of pieces.
 
-Texts of all pieces may be more than the 2 GiB that 32-bit offsets reach, though those that are
-gathered are less: such a column is joined with 64-bit offsets (`kernels.wide_offsets`).
+Texts of all pieces may exceed the 2 GiB that 32-bit offsets reach, even if those that are
+gathered do not: such a column is joined with 64-bit offsets (`kernels.wide_offsets`).
 
-Threads: windows are shared by a thread that gathers the rows and one that makes their
-changelog. All values but the caches of columns and layouts are fixed. Both may find a cache
-empty, or a column forgotten, and make the same value again; neither ever sees half of one.
+Threads: a thread that gathers the rows and one that makes their changelog share a window.
+All values but the caches of columns and layouts are fixed. When a cache is empty, or a column was
+forgotten, both threads may compute an equal value; neither ever sees an incomplete one.
 """
 
 from __future__ import annotations
@@ -40,19 +40,20 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from widetable.format.row_batch import in_schema_order
+from widetable.kernels.array_types import Lanes
 from widetable.kernels.arrow_buffers import fixed_values
 from widetable.kernels.merge_order import merge_order
 from widetable.kernels.patched_take import PatchChoice, take_patched
 from widetable.kernels.sort_order import group_starts, sort_order
 from widetable.kernels.wide_offsets import joinable
-from widetable.merge.key_order import Lanes, arrival_keys, lanes_of_keys, lanes_of_sequence
+from widetable.merge.key_order import arrival_keys, lanes_of_keys, lanes_of_sequence
 from widetable.merge.printed_key import printed_key
 from widetable.runtime.derived_value import derived_value
 from widetable.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 
 Value = TypeVar("Value", bound=np.generic)
 
-# Of a piece that lacks a column: whatever row number is added, the sum is negative.
+# The shift of a piece that lacks a column: plus any row number it is negative.
 _NONE: Final = -(1 << 62)
 _SYSTEM_NAMES: Final = (SEQUENCE_NUMBER, VALUE_KIND)
 
@@ -82,8 +83,8 @@ class Column:
 
 @dataclass(frozen=True)
 class _Layout:
-    """How columns that the same pieces hold lie. shifts: by piece, what makes a position of a row number; the last
-    item is that of row -1.
+    """The layout of columns that the same pieces hold. shifts: by piece, the difference between position and row
+    number; the last item is that of row -1.
 
     large, rest: numbers of pieces. shifts int64[k + 1]; _NONE where the piece lacks the columns.
     """
@@ -138,18 +139,18 @@ class Window:
 
     @derived_value
     def contested(self) -> SomeKeys:
-        """The keys that have several rows, which engines need to look at: few, where a base meets a few commits."""
+        """The keys that have several rows, which engines need to merge: few, where a base meets a few commits."""
         return self.some_keys(np.diff(self.starts) > 1)
 
     def some_keys(self, chosen: npt.NDArray[np.bool_]) -> SomeKeys:
-        """The keys that are chosen: bool[g]."""
+        """Return the chosen keys. chosen: bool[g]."""
         keys = np.flatnonzero(chosen)
         starts = np.zeros(len(keys) + 1, np.int64)
         np.cumsum(self.starts[keys + 1] - self.starts[keys], out=starts[1:])
         return SomeKeys(keys, self.order[self.by_row(chosen)], starts)
 
     def by_row(self, values: npt.NDArray[Value]) -> npt.NDArray[Value]:
-        """[m] by position in `order`, from [g] by key: each row has its key's value."""
+        """Return [m] by position in `order`, from [g] by key: each row has its key's value."""
         return np.repeat(values, np.diff(self.starts))
 
     @property
@@ -158,14 +159,14 @@ class Window:
 
     @derived_value
     def _holders(self) -> dict[str, tuple[int, ...]]:
-        """By table column, the pieces that hold it."""
-        found: dict[str, list[int]] = {}
+        """The pieces that hold each table column, by its name."""
+        pieces_of: dict[str, list[int]] = {}
         for piece, rows in enumerate(self.pieces):
             for name in rows.schema.names:
-                found.setdefault(name, []).append(piece)
+                pieces_of.setdefault(name, []).append(piece)
         for name in _SYSTEM_NAMES:
-            found.pop(name, None)
-        return {name: tuple(pieces) for name, pieces in found.items()}
+            pieces_of.pop(name, None)
+        return {name: tuple(pieces) for name, pieces in pieces_of.items()}
 
     @derived_value
     def names(self) -> tuple[str, ...]:
@@ -173,13 +174,13 @@ class Window:
         return in_schema_order(self.schema, self._holders)
 
     def chosen(self, columns: Collection[str]) -> tuple[str, ...]:
-        """Those of these columns that some piece holds, in the table's order. columns: a set, of which nothing is
-        walked through.
+        """Return those of these columns that some piece holds, in the table's order. columns: a set, which is not
+        iterated.
         """
         return tuple(name for name in self.names if name in columns)
 
     def holders(self, name: str) -> tuple[int, ...]:
-        """The numbers of the pieces that hold the column; () where none does."""
+        """Return the numbers of the pieces that hold the column; () where none does."""
         return self._holders.get(name, ())
 
     @derived_value
@@ -189,36 +190,36 @@ class Window:
         return np.repeat(pieces, np.append(np.diff(self.offsets), 1))
 
     def column(self, name: str) -> Column:
-        """The column over the pieces that hold it, at least one. `choice` says where rows are in it."""
+        """Return the column over the pieces that hold it, at least one. `choice` gives the positions of rows in it."""
         column = self._columns.get(name)
         if column is None:
             layout = self._layout(self.holders(name))
-            held = [self.pieces[piece].column(name) for piece in (layout.large, *layout.rest)]
-            large, *rest = joinable(held)
+            arrays = [self.pieces[piece].column(name) for piece in (layout.large, *layout.rest)]
+            large, *rest = joinable(arrays)
             joined = pa.concat_arrays(rest) if len(rest) > 1 else rest[0] if rest else None
             column = self._columns[name] = Column(large, joined)
         return column
 
     def forget(self, name: str) -> None:
-        """Give back the memory of a column that is needed no more."""
+        """Release the memory of a column that is not needed any more."""
         self._columns.pop(name, None)
 
     def choice(self, holders: tuple[int, ...], rows: npt.NDArray[np.int64]) -> PatchChoice:
-        """Where these rows are in the columns that these pieces hold, at least one; -1 is null."""
+        """Return the positions of these rows in the columns that these pieces hold, at least one; -1 is null."""
         layout = self._layout(holders)
         positions = np.maximum(rows + layout.shifts[self.piece_of_row[rows]], -1)
         return PatchChoice(positions, self.pieces[layout.large].num_rows)
 
     def take(self, name: str, rows: npt.NDArray[np.int64]) -> pa.Array:
-        """The values of one column, which some piece holds.
+        """Return the values of one column, which some piece holds.
 
         -1 is null, as is a row whose piece lacks the column.
         """
         return self.gathered(name, self.choice(self.holders(name), rows))
 
     def gathered(self, name: str, choice: PatchChoice) -> pa.Array:
-        """The same for a `choice` of the pieces that hold the column. Raises pyarrow.ArrowInvalid for more than 2 GiB
-        of text in one column.
+        """Return the values of one column for a `choice` of the pieces that hold it. Raises pyarrow.ArrowInvalid for
+        more than 2 GiB of text in one column.
         """
         column = self.column(name)
         values = take_patched(column.large, column.rest, choice)
@@ -226,7 +227,7 @@ class Window:
         return values if values.type == kind else values.cast(kind)
 
     def printed_key(self, row: int) -> str:
-        """The key of a row, for messages."""
+        """Return the key of a row as text, for messages."""
         return printed_key(self.schema, lambda name: self.take(name, np.array([row])))
 
     def _layout(self, holders: tuple[int, ...]) -> _Layout:
@@ -236,9 +237,9 @@ class Window:
         return layout
 
     def layer(self, chosen: npt.NDArray[np.bool_]) -> Window:
-        """The window of the positions in `order` that are chosen: bool[m]. Keys without any are left out.
+        """Return the window of the chosen positions in `order`: bool[m]. Keys without any are left out.
 
-        Of order 0 3 | 1 | 2 4, chosen 1 0 | 1 | 0 1 gives order 0 | 1 | 4. Row numbers, pieces
+        With order 0 3 | 1 | 2 4, chosen 1 0 | 1 | 0 1 gives order 0 | 1 | 4. Row numbers, pieces
         and caches are those of the whole window, so plans of both may be gathered from either.
         """
         counts = np.add.reduceat(chosen, self.starts[:-1], dtype=np.int64)
@@ -253,21 +254,21 @@ def window_of_runs(
     lanes: Lanes,
     full_runs: int = 0,
 ) -> Window:
-    """A window of sorted runs. run_offsets: the rows where runs start, and n; lanes: of the keys of all rows.
-    full_runs: so many, the oldest, hold whole rows, and of a key's only the newest counts.
+    """Return a window of sorted runs. run_offsets: the rows where runs start, and n; lanes: of the keys of all rows.
+    full_runs: so many of the oldest runs hold whole rows, of which only the newest of a key counts.
 
-    run_offsets counts runs that have no row here, too: two equal offsets. pieces: of the runs
-    end to end, any number of each.
+    Runs without a row here have two equal offsets in run_offsets. pieces: of the runs end to end,
+    any number of each.
     """
     window = _window(schema, pieces, lanes, run_offsets)
-    return window if full_runs < 2 else _of_newest(window, run_offsets, full_runs)
+    return window if full_runs < 2 else _newest_full_rows(window, run_offsets, full_runs)
 
 
-def _of_newest(window: Window, run_offsets: npt.NDArray[np.int64], full_runs: int) -> Window:
-    """Without whole rows of keys that a newer run has.
+def _newest_full_rows(window: Window, run_offsets: npt.NDArray[np.int64], full_runs: int) -> Window:
+    """Return the window without whole rows of keys that have a newer whole row.
 
-    Runs k1 k2 | k1 | k1 k2, two of them full: order 0 2 3 | 1 4 becomes 2 3 | 1 4. Functions
-    would else count once more what is in the newer full row already.
+    Runs k1 k2 | k1 | k1 k2, two of them full: order 0 2 3 | 1 4 becomes 2 3 | 1 4. Otherwise
+    functions would count values twice that the newer full row contains already.
     """
     is_full = window.order < run_offsets[full_runs]
     runs = np.searchsorted(run_offsets, window.order, side="right") - 1
@@ -277,7 +278,7 @@ def _of_newest(window: Window, run_offsets: npt.NDArray[np.int64], full_runs: in
 
 
 def window_of_arrivals(schema: TableSchema, batches: Sequence[pa.RecordBatch]) -> Window:
-    """A window of row batches in any order of keys."""
+    """Return a window of row batches in any order of keys."""
     return _window(schema, batches, lanes_of_keys(schema, batches), None)
 
 
@@ -304,7 +305,9 @@ def _window(
 def _merged(
     lanes: Lanes, arrivals: npt.NDArray[np.int64], run_offsets: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """A run that holds a key several times may have these rows in any order, such as by arrival: then all is sorted."""
+    """Return the merge order of sorted runs. A run that holds a key several times may have these rows in any order,
+    such as by arrival: then all rows are sorted.
+    """
     try:
         return merge_order(lanes, arrivals, run_offsets)
     except ValueError:

@@ -1,8 +1,8 @@
-"""Which columns one writer must carry: the key, other NOT NULL columns, and `sequence.field`, whatever the engine.
+"""The columns that every write must have: the key, other NOT NULL columns, and `sequence.field`, with any engine.
 
-A record without `sequence.field` would be older than any other: a write without effect, so it is an error before the
-first row. Raises InvalidError that says what to add, NotFoundError for columns that the table does not have.
-Engines add rules of their own on top (`MergeEngine.check_columns`).
+A record without `sequence.field` would be older than any other: its write would have no effect, so it is an error
+before the first row. Raises InvalidError that says which columns to add, NotFoundError for columns that the table does
+not have. Engines add rules of their own (`MergeEngine.check_columns`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from widetable.schema.table_schema import TableSchema
 
 
 def check_required(schema: TableSchema, columns: Collection[str]) -> None:
-    """Raises unless a batch of these columns may be written to a table of any engine."""
+    """Raise unless a batch of these columns may be written to a table of any engine."""
     for name in columns:
         schema.field(name)
     wanted = (
@@ -31,7 +31,9 @@ def check_required(schema: TableSchema, columns: Collection[str]) -> None:
 def missing_columns(
     columns: Collection[str], missing: Collection[str], expected: str, otherwise: str = ""
 ) -> InvalidError:
-    """The error for columns that a batch lacks. expected: what must be there; otherwise: what else to do, in words."""
+    """Return the error for columns that a batch lacks. expected: the required columns; otherwise: another action, in
+    words.
+    """
     listed = ", ".join(map(repr, missing))
     return InvalidError(
         f"columns to write ({', '.join(columns)})",

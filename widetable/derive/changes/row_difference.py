@@ -16,8 +16,9 @@ import numpy as np
 import pyarrow as pa
 
 from widetable.derive.changes.equal_keys import Numbers, key_numbers, rows_at
+from widetable.kernels.array_types import Mask
 from widetable.kernels.arrow_buffers import one_array
-from widetable.merge.row_equality import Mask, equal_values
+from widetable.merge.row_equality import equal_values
 from widetable.schema.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, to_texts
 from widetable.schema.table_schema import ROW_KIND_COLUMN
 

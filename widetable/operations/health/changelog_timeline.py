@@ -35,6 +35,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from widetable.kernels.array_types import Mask
 from widetable.kernels.arrow_buffers import one_array
 from widetable.kernels.key_lanes import key_lanes
 from widetable.kernels.sort_order import group_starts, sort_order
@@ -44,7 +45,6 @@ from widetable.schema.row_kind import INSERT, UPDATE_AFTER, UPDATE_BEFORE, is_re
 
 Rows: TypeAlias = npt.NDArray[np.int64]
 Kinds: TypeAlias = npt.NDArray[np.int8]
-Mask: TypeAlias = npt.NDArray[np.bool_]
 
 CHAIN = "chain"
 MERGED_ROWS = "merged-rows"
