@@ -1,26 +1,26 @@
-"""What becomes of a column that adds up or chooses: one pass over the records of each key.
+"""Aggregate a column, by adding up or choosing values, in one pass over the records of each key.
 
-Positions count records in merge order: key c has starts[c] to starts[c + 1], and what lies before floor[c], or at it,
-is forgotten. steps[p] says what a record does to the column:
+Positions count records in merge order: key c has starts[c] to starts[c + 1], and records before floor[c], or at it,
+are ignored. steps[p] is the effect of a record on the column:
 
-    SKIP     nothing
-    ADD      it comes behind all that was applied so far
+    SKIP     none
+    ADD      it is applied behind all records so far
     LATE     it is applied now, and counts as if it had come first
-    RETRACT  its value is taken back
+    RETRACT  its value is retracted
 
-Nothing is raised: where a result does not fit, the position of the record is given. Lengths are the caller's promise.
+Nothing is raised: where a result does not fit, the position of the record is returned. Callers guarantee the lengths.
 
-What is found of one key with the values 7, 8, 9:
+Results for one key with the values 7, 8, 9:
 
     steps                 ADD ADD RETRACT   ADD LATE LATE   ADD LATE SKIP   ADD RETRACT LATE
     last_values                  -1               7               7               -1
     last_non_nulls               -1               7               7                9
     first_values                  7               9               8                9
 
-Records come in the order of their arrival, a sequence group counts in that of its sequence
-(partial_update.py): a late one is older than what was applied before it. So it becomes the
-first, and of several late ones the one that came last; it is the last value at most where there
-is no other. Functions to which order is nothing take it as an add.
+Records come in arrival order, but a sequence group orders them by its sequence
+(partial_update.py): a late record is older than the records that were applied before it. So it
+becomes the first, and of several late ones the one that came last does; it is the last value only
+where there is no other. Functions that do not depend on order treat it as an add.
 """
 
 from __future__ import annotations
@@ -45,45 +45,46 @@ _MIN64 = np.int64(-(1 << 63))
 
 
 def last_values(starts: Positions, floor: Positions, steps: Steps) -> Positions:
-    """The record whose value, null included, is the newest; -1 after a retraction, and where there is none.
+    """Return the record whose value, null included, is the newest; -1 after a retraction, and where there is none.
 
-    A late record is never the newest, and is passed over, even where nothing else is left: see
-    the last example of the module. Found from the end, so that a key costs what comes behind its
-    last add.
+    A late record is never the newest, and is skipped, even where nothing else is left: see
+    the last example of the module. The search starts at the end, so that a key costs only the
+    records behind its last add.
     """
-    found = np.empty(len(starts) - 1, np.int64)
-    _last_values(starts, floor, steps, found)
-    return found
+    records = np.empty(len(starts) - 1, np.int64)
+    _last_values(starts, floor, steps, records)
+    return records
 
 
 @kernel
-def _last_values(starts: Positions, floor: Positions, steps: Steps, found: Positions) -> None:
-    for key in range(len(found)):
-        found[key] = -1
+def _last_values(starts: Positions, floor: Positions, steps: Steps, records: Positions) -> None:
+    for key in range(len(records)):
+        records[key] = -1
         for position in range(starts[key + 1] - 1, max(starts[key], floor[key] + 1) - 1, -1):
             if steps[position] == ADD:
-                found[key] = position
+                records[key] = position
             if steps[position] == ADD or steps[position] == RETRACT:
                 break
 
 
 def last_non_nulls(starts: Positions, floor: Positions, steps: Steps, valid: Mask) -> Positions:
-    """The newest record with a value. A late one counts where there is none; a retraction of a value leaves none.
+    """Return the newest record with a value. A late one counts where there is none; a retraction of a value leaves
+    none.
 
-    valid: by position, whether the column has a value there. A retraction of a null takes
-    nothing back. In the order of positions, because what a late record does depends on what is
-    there at that moment.
+    valid: by position, whether the column has a value there. A retraction of a null has no
+    effect. Records are applied in the order of positions, because the effect of a late record
+    depends on the state at that moment.
     """
-    found = np.empty(len(starts) - 1, np.int64)
-    _last_non_nulls(starts, floor, steps, valid, found)
-    return found
+    records = np.empty(len(starts) - 1, np.int64)
+    _last_non_nulls(starts, floor, steps, valid, records)
+    return records
 
 
 @kernel
 def _last_non_nulls(
-    starts: Positions, floor: Positions, steps: Steps, valid: Mask, found: Positions
+    starts: Positions, floor: Positions, steps: Steps, valid: Mask, records: Positions
 ) -> None:
-    for key in range(len(found)):
+    for key in range(len(records)):
         chosen = np.int64(-1)
         for position in range(max(starts[key], floor[key] + 1), starts[key + 1]):
             if not valid[position] or steps[position] == SKIP:
@@ -92,20 +93,20 @@ def _last_non_nulls(
                 chosen = np.int64(-1)
             elif steps[position] == ADD or chosen < 0:
                 chosen = np.int64(position)
-        found[key] = chosen
+        records[key] = chosen
 
 
 def first_values(
     starts: Positions, floor: Positions, steps: Steps, valid: Mask, *, nulls_count: bool
 ) -> Positions:
-    """The oldest record, or the oldest with a value; the latest late one comes before all, null included.
+    """Return the oldest record, or the oldest with a value; the last late one comes before all, null included.
 
-    nulls_count: a null is a value. Else a late record that is null empties what was found, and
-    an add behind it may fill it again; retractions do nothing to a first value.
+    nulls_count: a null is a value. Otherwise a late record that is null clears the result, and
+    an add behind it may set it again; retractions have no effect on a first value.
     """
-    found = np.empty(len(starts) - 1, np.int64)
-    _first_values(starts, floor, steps, valid, nulls_count, found)
-    return found
+    records = np.empty(len(starts) - 1, np.int64)
+    _first_values(starts, floor, steps, valid, nulls_count, records)
+    return records
 
 
 @kernel
@@ -115,30 +116,30 @@ def _first_values(
     steps: Steps,
     valid: Mask,
     nulls_count: bool,
-    found: Positions,
+    records: Positions,
 ) -> None:
-    for key in range(len(found)):
+    for key in range(len(records)):
         chosen = np.int64(-1)
         for position in range(max(starts[key], floor[key] + 1), starts[key + 1]):
             if steps[position] == LATE:
                 chosen = np.int64(position) if nulls_count or valid[position] else np.int64(-1)
             elif steps[position] == ADD and chosen < 0 and (nulls_count or valid[position]):
                 chosen = np.int64(position)
-        found[key] = chosen
+        records[key] = chosen
 
 
 def greatest(
     starts: Positions, floor: Positions, steps: Steps, valid: Mask, lanes: Lanes
 ) -> Positions:
-    """The record with the greatest value by lanes, of equal ones the first.
+    """Return the record with the greatest value by lanes, of equal ones the first.
 
-    The least is found by lanes that descend (`key_lanes`). Lanes of all records of the fold, of
-    one call: they mean nothing beside those of another. Late records and retractions count as
-    adds do; whoever wants retractions left out makes them SKIP.
+    Descending lanes (`key_lanes`) give the least value. The lanes of all records must come from
+    one call: those of two calls are not comparable. Late records and retractions count like
+    adds; to leave retractions out, make them SKIP.
     """
-    found = np.empty(len(starts) - 1, np.int64)
-    _greatest(starts, floor, steps, valid, lanes, found)
-    return found
+    records = np.empty(len(starts) - 1, np.int64)
+    _greatest(starts, floor, steps, valid, lanes, records)
+    return records
 
 
 @kernel
@@ -148,10 +149,10 @@ def _greatest(
     steps: Steps,
     valid: Mask,
     lanes: Lanes,
-    found: Positions,
+    records: Positions,
 ) -> None:
     width = lanes.shape[1]
-    for key in range(len(found)):
+    for key in range(len(records)):
         chosen = np.int64(-1)
         for position in range(max(starts[key], floor[key] + 1), starts[key + 1]):
             if steps[position] == SKIP or not valid[position]:
@@ -164,7 +165,7 @@ def _greatest(
                         break
             if is_greater:
                 chosen = np.int64(position)
-        found[key] = chosen
+        records[key] = chosen
 
 
 @kernel
@@ -179,11 +180,11 @@ def sum_integers(
     sums: Positions,
     sums_valid: Mask,
 ) -> int:
-    """Fills `sums`. Gives the position of the first record with which a sum is not within the bounds, else -1.
+    """Fill `sums`, and return the position of the first record whose sum exceeds the bounds, otherwise -1.
 
-    values int64, widened from the column's type, whose limits the bounds are; a result that is
-    within them can be cast back. The sum of a key whose first step is a retraction begins with
-    its negative. What keys behind the reported record get is not said: the caller raises.
+    values int64, widened from the column's type; the bounds are the limits of that type, so a
+    result can be cast back. The sum of a key whose first step is a retraction begins with
+    its negative. Results of keys behind the reported record are undefined: the caller raises.
     """
     for key in range(len(sums)):
         total, has_total = np.int64(0), False
@@ -191,7 +192,7 @@ def sum_integers(
             if steps[position] == SKIP or not valid[position]:
                 continue
             value, has_total = values[position], True
-            # Held against the bounds before it is done: compilers take it that signed integers never wrap.
+            # The bounds are checked before the addition: compilers assume that signed integers never wrap.
             if steps[position] == RETRACT:
                 if total > highest + value if value < 0 else total < lowest + value:
                     return int(position)
@@ -214,7 +215,7 @@ def sum_floats(
     sums: Values,
     sums_valid: Mask,
 ) -> None:
-    """From left to right, in the width of the values. A first value is itself, so that -0.0 stays what it is."""
+    """Add from left to right, in the width of the values. The first value is copied, so that -0.0 stays -0.0."""
     for key in range(len(sums)):
         sums[key], sums_valid[key] = 0, False
         for position in range(max(starts[key], floor[key] + 1), starts[key + 1]):
@@ -240,11 +241,11 @@ def sum_wide(
     sums: Lanes,
     sums_valid: Mask,
 ) -> int:
-    """Integers of 128 bits, low word first. A sum that is not below the bound, nor above its negative, is null, and the
-    next value starts anew. Gives the position of the last record with which that happened, -1 for none.
+    """Add integers of 128 bits, low word first. A sum whose size reaches the bound is null, and the next value starts a
+    new sum. Return the position of the last record where that happened, -1 for none.
 
     words: two per record, bound: two, above zero. The caller chooses it by the precision: 2**31
-    and 2**63 where the integer in the file is what overflows, else 10**precision.
+    or 2**63 where the integer in the file is what overflows, otherwise 10**precision.
     """
     sign = np.uint64(1 << 63)
     zero, one = np.uint64(0), np.uint64(1)
@@ -268,7 +269,7 @@ def sum_wide(
                 size_low = ~total_low + one
                 size_high = ~total_high + (one if size_low == zero else zero)
             # 2 * 10**38 < 2**128 - 10**38: a sum of two decimals that wraps is not below the
-            # bound either. The signs say so for any two words.
+            # bound either. The signs show it for any two words.
             same_signs = (high & sign) == (high2 & sign)
             wraps = same_signs and (total_high & sign) != (high & sign)
             is_below = size_high < bound[1] or (size_high == bound[1] and size_low < bound[0])
@@ -284,9 +285,9 @@ def sum_wide(
 
 @kernel
 def _product_fits(left: np.int64, right: np.int64, lowest: int, highest: int) -> bool:
-    """Whether it is within the bounds. Sizes are negative here, for the lowest integer has no positive one."""
-    # |left| <= |most| // |right|, all three negated; -1 as a divisor apart, as the lowest
-    # integer by -1 does not fit.
+    """Whether the product is within the bounds. Sizes are negative, because the lowest integer has no positive size."""
+    # |left| <= |most| // |right|, all three negated. A divisor of -1 is handled separately, because the
+    # lowest integer divided by -1 does not fit.
     left_size = left if left < 0 else -left
     right_size = right if right < 0 else -right
     most = lowest if (left < 0) != (right < 0) else -highest
@@ -307,8 +308,8 @@ def multiply_integers(
     products: Positions,
     products_valid: Mask,
 ) -> int:
-    """Fills `products`; a retraction divides and cuts off the fraction, of nothing it leaves nothing. Gives the
-    position of the first record with which a result is not within the bounds, or that divides by zero; else -1.
+    """Fill `products`; a retraction divides and cuts off the fraction, and has no effect before the first add. Return
+    the position of the first record whose result exceeds the bounds, or that divides by zero; otherwise -1.
     """
     for key in range(len(products)):
         total, has_total = np.int64(0), False
@@ -321,8 +322,8 @@ def multiply_integers(
                     continue
                 if value == 0 or (value == -1 and total == _MIN64):
                     return int(position)
-                # Java cuts off towards zero, // goes down: they differ by one where signs differ
-                # and something is left over.
+                # Java cuts off towards zero, // rounds down: they differ by one where signs differ
+                # and there is a remainder.
                 quotient = total // value
                 if quotient * value != total and (total < 0) != (value < 0):
                     quotient += 1
@@ -349,7 +350,7 @@ def multiply_floats(
     products: Values,
     products_valid: Mask,
 ) -> None:
-    """As `sum_floats`; a retraction divides, of nothing it leaves nothing.
+    """Multiply from left to right, in the width of the values; a retraction divides, and has no effect before an add.
 
     A division by zero gives an infinity or NaN, as in Java, and is not reported.
     """

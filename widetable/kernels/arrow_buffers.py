@@ -1,7 +1,7 @@
-"""Arrow columns as numpy arrays, without copies where the bytes already have the right form.
+"""Convert Arrow columns to numpy arrays, without copies where the bytes already have the right form.
 
-Every view respects the array's offset and is read-only; kernels see one array type per parameter,
-so each of them is compiled once. Values behind a null are undefined. Hosts are little-endian, as
+Every view respects the array's offset and is read-only; kernels get one array type per parameter,
+so each of them is compiled once. Values at a null are undefined. Hosts must be little-endian, as
 Arrow buffers are.
 """
 
@@ -19,27 +19,25 @@ ArrowColumn: TypeAlias = pa.Array | pa.ChunkedArray
 
 if sys.byteorder != "little":  # pragma: no cover
     raise ImportError(
-        "widetable.kernels: found a big-endian host, expected a little-endian one; it cannot run here"
+        "widetable.kernels: found a big-endian host, expected a little-endian one; use another machine"
     )
 
 
 class BytesView(NamedTuple):
-    """Strings or binaries: value i is data[offsets[i] : offsets[i + 1]]; offsets need not start at
-    0.
-    """
+    """Strings or binaries: value i is data[offsets[i] : offsets[i + 1]]; the first offset may be above 0."""
 
     data: npt.NDArray[np.uint8]
     offsets: npt.NDArray[np.int64]
 
 
 def chunks_of(column: ArrowColumn) -> list[ArrowArray]:
-    """The non-empty arrays that make up a column, in order."""
+    """Return the non-empty arrays of a column, in order."""
     arrays = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
     return [array for array in arrays if len(array)]
 
 
 def one_array(column: ArrowColumn) -> ArrowArray:
-    """The column as one array; copies only when it has several non-empty chunks."""
+    """Return the column as one array; copy only when it has several non-empty chunks."""
     if not isinstance(column, pa.ChunkedArray):
         return column
     chunks = chunks_of(column)
@@ -53,8 +51,8 @@ def one_array(column: ArrowColumn) -> ArrowArray:
 
 
 def fixed_values(array: ArrowArray, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """View the value buffer of a fixed-width array (booleans excepted) as `dtype`, itemsize(dtype)
-    a divisor of the width.
+    """View the value buffer of a fixed-width array (except booleans) as `dtype`, whose size divides the
+    width of a value.
 
     A value wider than `dtype` gives several items: decimal128 as int64 is low word, high word, low
     word, ...
@@ -74,25 +72,25 @@ def fixed_values(array: ArrowArray, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
 def buffer_view(
     buffer: pa.Buffer, dtype: npt.DTypeLike, count: int = -1, offset: int = 0
 ) -> npt.NDArray[Any]:
-    """`count` items, or all, from byte `offset` on. Read-only, also where Arrow's buffer is not. Raises ValueError
-    for a buffer that is shorter.
+    """View `count` items, or all, from byte `offset` on. The view is read-only, even where Arrow's buffer is not.
+    Raises ValueError for a buffer that is shorter.
     """
     return frozen(np.frombuffer(buffer, dtype, count, offset))
 
 
 def frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The array itself, read-only from here on: what kernels take is, so that they are compiled once."""
+    """Make the array read-only and return it: all arguments of kernels are, so that kernels are compiled once."""
     array.flags.writeable = False
     return array
 
 
 def bool_values(array: ArrowArray) -> npt.NDArray[np.bool_]:
-    """The values of a boolean array, one byte each."""
+    """Return the values of a boolean array, one byte each."""
     return _bits(array.buffers()[1], array.offset, len(array))
 
 
 def validity(array: ArrowArray) -> npt.NDArray[np.bool_] | None:
-    """True where the array has a value; None when it has no nulls."""
+    """Return bool[n], true where the array has a value; None when it has no nulls."""
     if array.null_count == 0:
         return None
     if pa.types.is_null(array.type):
@@ -101,20 +99,20 @@ def validity(array: ArrowArray) -> npt.NDArray[np.bool_] | None:
 
 
 def valid_of(array: ArrowArray) -> npt.NDArray[np.bool_]:
-    """bool[n]: where a value is."""
+    """Return bool[n], true where the array has a value."""
     valid = validity(array)
     return frozen(np.ones(len(array), np.bool_)) if valid is None else valid
 
 
 def bitmap(valid: npt.NDArray[Any] | None) -> pa.Buffer | None:
-    """The inverse, for an array that begins with the buffer: None where all have a value. valid: booleans or bytes."""
+    """Return the validity bitmap of an array without offset; None when all are valid. valid: booleans or bytes."""
     if valid is None or valid.all():
         return None
     return pa.py_buffer(np.packbits(valid, bitorder="little"))
 
 
 def time_millis(array: ArrowArray) -> npt.NDArray[np.int32]:
-    """The millisecond of the day of a time32 or time64 array; what is finer is cut off."""
+    """Return the millisecond of the day of a time32 or time64 array; finer digits are cut off."""
     unit = array.type.unit
     if unit == "ms":
         return fixed_values(array, np.int32)
@@ -134,17 +132,17 @@ def is_bytes(kind: pa.DataType) -> bool:
 
 
 def bytes_view(array: ArrowArray) -> BytesView:
-    """The bytes of a string, binary (32- or 64-bit offsets, or views) or fixed-size binary
+    """Return the bytes of a string, binary (32- or 64-bit offsets, or views) or fixed-size binary
     array.
 
         ["ab", "", "cde"], the last two      data "abcde", offsets 2 2 5
 
-    `data` is the whole buffer, of a slice too; nothing of it is copied, but for views, which
+    `data` is the whole buffer, even of a slice; nothing is copied, except views, which
     become one buffer.
     """
     kind = array.type
     if pa.types.is_fixed_size_binary(kind):
-        # Counted from the start of the buffer, which is aligned, not of the array.
+        # Offsets count from the start of the buffer, which is aligned, not of the array.
         offsets = (
             np.arange(array.offset, array.offset + len(array) + 1, dtype=np.int64) * kind.byte_width
         )
@@ -170,9 +168,9 @@ def bytes_view(array: ArrowArray) -> BytesView:
 
 
 def as_words(data: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.uint64], np.uint64]:
-    """Bytes as 64-bit words and what remains as one word filled with zeros; no copy if aligned.
+    """Return bytes as 64-bit words, and the rest as one word filled with zeros; no copy if aligned.
 
-    9 bytes are one word and a rest whose low byte is the ninth. For kernels, which read eight
+    9 bytes are one word and a rest whose low byte is the ninth. Kernels read eight
     bytes at once and must not read past the end.
     """
     if data.ctypes.data % 8:

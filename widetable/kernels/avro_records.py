@@ -1,21 +1,21 @@
-"""Avro records, decoded field by field into columns of numbers and byte ranges.
+"""Decode Avro records field by field into columns of numbers and byte ranges.
 
-Avro has no lengths or offsets for fields: a record is read from its first byte to its last. A plan made of the file's
-schema says what to do with each field in turn (a step), and how to step over what nobody asked for (a node):
+Avro has no lengths or offsets for fields: a record is read from its first byte to its last. A plan made from the file's
+schema says what to do with each field in turn (a step), and how to skip fields that are not requested (a node):
 
     step      STEP_INT      zigzag varint               range[0] = value, range[1] = 1
               STEP_BYTES    length and bytes            range = where the bytes start and end
               STEP_NODE     any node                    range = where its bytes start and end
               a null gives (-1, -1), a null number (0, 0); null_branch is the branch of a union with null, or -1
-              bytes that equal those of the record before give its range: a range that changes is a value that does
+              bytes equal to those of the record before give its range: the range changes only when the value does
     node      NODE_FIXED    `width` bytes (null: 0)
               NODE_VARINT, NODE_BYTES                   as above
               NODE_RECORD   its children in turn;  NODE_UNION    the child that a varint names
               NODE_ARRAY, NODE_MAP    blocks: count, items (a map's with a key before); a negative count has the block's
                                       size in bytes behind it; count 0 is the end; an item takes a byte at least
-                                      (format/avro_nodes refuses others), so the bytes bound how many there are
+                                      (format/avro_nodes refuses others), so the bytes bound the number of items
 
-Kernels raise nothing: a position of -1 says that the bytes end too early or name what is not there.
+Kernels raise nothing: a position of -1 means that the bytes end too early or have an invalid branch.
 
 Records {a: ["null", "int"], b: "bytes"} in 12 bytes, with steps (STEP_INT, null_branch 0),
 (STEP_BYTES, -1):
@@ -25,8 +25,8 @@ Records {a: ["null", "int"], b: "bytes"} in 12 bytes, with steps (STEP_INT, null
     a            3                null          null            ranges 0, 1:   3  0  0    1  0  0
     b            "hi"             "hi"          "x"             ranges 2, 3:   3  3 11    5  5 12
 
-The second "hi" has the range of the first: whoever makes values of ranges makes one for both,
-and a column that is the same in all records of a manifest costs one value.
+The second "hi" has the range of the first: code that turns ranges into values makes one for both,
+and a column that is equal in all records of a manifest costs one value.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ _NOTHING: Final = np.empty(0, np.int64)
 
 
 class Steps(NamedTuple):
-    """One step per field, in file order. output: the pair of rows of the result, -1 for fields nobody asked for.
+    """One step per field, in file order. outputs: the pair of rows of the result, -1 for fields that are not requested.
 
     null_branches: which branch of the field's union is null, 0 or 1; -1 for a field that is no
-    union. nodes: what the field is without its union; looked at by STEP_NODE alone.
+    union. nodes: the field's type without its union; only STEP_NODE uses it.
     """
 
     kinds: Numbers
@@ -73,12 +73,12 @@ class Nodes(NamedTuple):
 def decode_records(
     data: Bytes, records: int, steps: Steps, nodes: Nodes, outputs: int
 ) -> Numbers | None:
-    """int64[2 * outputs, records]: rows 2 i and 2 i + 1 hold the ranges of output i; None when the bytes are wrong.
+    """Return int64[2 * outputs, records]: rows 2 i and 2 i + 1 hold the ranges of output i; None for invalid bytes.
 
-    All of `data` must be used up.
+    The records must use up all of `data`.
 
-    Records are given room before they are decoded, 16 bytes for each output: the caller makes
-    sure that `data` can hold so many (a record takes a byte at least).
+    The result, 16 bytes for each record and output, is allocated before decoding: the caller makes
+    sure that `data` can hold so many records (a record takes a byte at least).
     """
     ranges, end = decode_from(data, 0, records, steps, nodes, outputs)
     return ranges if end == len(data) else None
@@ -93,8 +93,8 @@ def decode_from(
     outputs: int,
     positions: Numbers = _NOTHING,
 ) -> tuple[Numbers, int]:
-    """(the ranges of so many records from a position on, the position behind them or -1). positions: where each begins,
-    if they do not follow one another.
+    """Return (the ranges of so many records from a position on, the position behind them or -1). positions: where each
+    record begins, if they do not follow one another.
     """
     ranges = np.zeros((2 * outputs, records), np.int64)
     end = _records(data, start, positions, records, *steps, *nodes, *_room(), ranges)
@@ -104,7 +104,7 @@ def decode_from(
 def decode_at(
     data: Bytes, positions: Numbers, steps: Steps, nodes: Nodes, outputs: int
 ) -> Numbers | None:
-    """The ranges of records that begin at these positions; at -1 is one whose fields are all null."""
+    """Return the ranges of records that begin at these positions; -1 stands for a record whose fields are all null."""
     if not len(positions):
         return np.zeros((2 * outputs, 0), np.int64)
     ranges, end = decode_from(data, 0, len(positions), steps, nodes, outputs, positions)
@@ -114,13 +114,13 @@ def decode_at(
 def find_items(
     data: Bytes, positions: Numbers, item: int, nodes: Nodes, *, is_map: bool
 ) -> tuple[Numbers, Numbers] | None:
-    """(counts, where the items begin) of arrays or maps at these positions, none of those at -1; None when the bytes
-    are wrong. An item of a map begins with its key. item: the node of what an item is, or the map's value.
+    """Return (counts, where the items begin) for arrays or maps at these positions; -1 has none; None for invalid
+    bytes. An item of a map begins with its key. item: the node of an array's items, or of a map's values.
 
-    Two passes, as a kernel allocates nothing: one that counts, one that notes positions. Of a
-    map item the value begins behind the key's length and bytes.
+    There are two passes, as a kernel allocates nothing: one counts, the other stores positions. The
+    value of a map item begins behind the key's length and bytes.
 
-        [1, 2], null, [3, 4]; of the last the block has its size in front
+        [1, 2], null, [3, 4]; the block of the last has its size in front
         data       04 02 04 00  03 04 06 08 00           positions 0, -1, 4
         result     counts 2, 0, 2      items at 1, 2, 6, 7
     """
@@ -128,14 +128,14 @@ def find_items(
     total = _items(data, positions, item, is_map, *nodes, *_room(), counts, _NOTHING)
     if total < 0:
         return None
-    found = np.empty(total, np.int64)
+    starts = np.empty(total, np.int64)
     if total:
-        _items(data, positions, item, is_map, *nodes, *_room(), counts, found)
-    return counts, found
+        _items(data, positions, item, is_map, *nodes, *_room(), counts, starts)
+    return counts, starts
 
 
 def gather_bytes(data: Bytes, low: Numbers, high: Numbers) -> tuple[Numbers, Bytes]:
-    """(offsets int64[n + 1], the bytes low[i] : high[i] one after another)."""
+    """Return (offsets int64[n + 1], the bytes low[i] : high[i] one after another)."""
     offsets = np.zeros(len(low) + 1, np.int64)
     np.cumsum(high - low, out=offsets[1:])
     out = np.empty(offsets[-1], np.uint8)
@@ -149,7 +149,7 @@ def _room() -> tuple[Numbers, Numbers]:
 
 @kernel
 def _varint(data: Bytes, at: int) -> tuple[Any, int]:
-    """(value, position behind it); position -1 for a number without an end."""
+    """Return (value, position behind it); position -1 for a number without an end."""
     value = np.uint64(0)
     shift = np.uint64(0)
     while at < len(data) and shift < 70:
@@ -166,7 +166,7 @@ def _varint(data: Bytes, at: int) -> tuple[Any, int]:
 
 @kernel
 def _over_bytes(data: Bytes, at: int) -> tuple[int, int]:
-    """(start of the bytes, position behind them)."""
+    """Return (start of the bytes, position behind them)."""
     length, start = _varint(data, at)
     if start < 0 or length < 0 or length > len(data) - start:
         return 0, -1
@@ -175,7 +175,7 @@ def _over_bytes(data: Bytes, at: int) -> tuple[int, int]:
 
 @kernel
 def _next_block(data: Bytes, at: int) -> tuple[Any, int]:
-    """(items of the next block that has no size, 0 at the end; position of the first item)."""
+    """Return (items of the next block that has no size, 0 at the end; position of the first item)."""
     while True:
         count, at = _varint(data, at)
         if at < 0:
@@ -204,7 +204,7 @@ def _over_node(
     stack: Numbers,
     left: Numbers,
 ) -> int:
-    """The position behind a node's value. stack, left: room for MAX_DEPTH open nodes and what is left of each."""
+    """Return the position behind a node's value. stack, left: room for MAX_DEPTH open nodes and their items left."""
     depth = 0
     node = root
     while True:
@@ -262,7 +262,7 @@ def _equal(data: Bytes, at: int, other: int, count: int) -> bool:
     return True
 
 
-# _records gives the position behind the last record, or -1. positions: where each begins; empty:
+# _records returns the position behind the last record, or -1. positions: where each begins; empty:
 # one follows the other.
 @kernel
 def _records(
@@ -339,9 +339,9 @@ def _items(
     stack: Numbers,
     left: Numbers,
     counts: Numbers,
-    found: Numbers,
+    starts: Numbers,
 ) -> int:
-    """All items together, or -1. found: where they are noted, if it has room."""
+    """Return the number of all items, or -1. starts: their positions, if it has room."""
     total = 0
     for row in range(len(positions)):
         counts[row] = 0
@@ -361,8 +361,8 @@ def _items(
             if at < 0 or count < 0 or count > len(data) - at:
                 return -1
             for _ in range(count):
-                if total < len(found):
-                    found[total] = at
+                if total < len(starts):
+                    starts[total] = at
                 total += 1
                 if is_map:
                     _, at = _over_bytes(data, at)

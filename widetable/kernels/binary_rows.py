@@ -1,4 +1,4 @@
-"""Rows in Paimon's binary row form: bucket keys, partitions, min and max keys, statistics.
+"""Encode rows in Paimon's binary row form: bucket keys, partitions, min and max keys, statistics.
 
 Grammar of one row (org.apache.paimon.data.BinaryRow; all numbers little-endian, all parts multiples
 of 8 bytes):
@@ -88,7 +88,7 @@ class BinaryRows(NamedTuple):
         return len(self.offsets) - 1
 
     def row(self, index: int) -> bytes:
-        """The bytes of one row, without an arity prefix."""
+        """Return the bytes of one row, without an arity prefix."""
         return self.data[self.offsets[index] : self.offsets[index + 1]].tobytes()
 
 
@@ -98,11 +98,11 @@ def encode_binary_rows(
     """Write one binary row per row of `columns`; `rows` is their length, needed only when there are
     no columns.
 
-    Raises TypeError for a column whose Arrow type does not go with its layout, ValueError for
+    Raises TypeError for a column whose Arrow type does not fit its layout, ValueError for
     lengths that differ.
 
-    All columns are sized before any is written, as a row's length must be known to place the
-    next. A column of several chunks is joined first.
+    All columns are sized before any is written, because a row's length determines where the
+    next begins. A column of several chunks is joined first.
     """
     if len(columns) != len(layouts):
         raise ValueError(
@@ -136,10 +136,10 @@ def encode_binary_rows(
 
 class _Field(NamedTuple):
     """A column ready to be written. write: the kernel that writes slot and variable part of all rows, and moves the
-    cursors past the latter; values: what it takes first. words: of each row's variable part, where all have as many.
+    cursors past the latter; values: its first arguments. words: of each row's variable part, where all are equal.
 
-    Fields are written in order, each over all rows: `cursors` carries from one to the next where
-    in each row the variable part goes on.
+    Fields are written in order, each over all rows: `cursors` holds the position in each row where
+    the variable part continues.
     """
 
     write: Callable[..., None]
@@ -161,18 +161,18 @@ def _field(array: ArrowArray, layout: Layout) -> _Field:
     is_kind, make = _FIELDS[layout]
     if not is_kind(array.type):
         raise TypeError(
-            f"binary row field of layout {layout.name}: found Arrow type {array.type}, which does not go with it"
+            f"binary row field of layout {layout.name}: found Arrow type {array.type}, expected one that fits it"
         )
     return make(array)
 
 
 def _fixed(values: npt.NDArray[Any]) -> _Field:
-    """values: unsigned integers, as wide as the slot's value."""
+    """Return a field of unsigned integers that are as wide as the slot's value."""
     return _Field(_write_fixed, (values.astype(np.uint64),))
 
 
 def _unsigned(dtype: str) -> Callable[[ArrowArray], _Field]:
-    # Unsigned, so that what is narrower than the slot is filled up with zeros and not with its
+    # Unsigned, so that a value narrower than the slot is filled up with zeros and not with its
     # sign.
     return lambda array: _fixed(fixed_values(array, dtype))
 
@@ -187,7 +187,7 @@ def _compact_timestamp(array: ArrowArray) -> _Field:
 
 
 def _millis_and_nanos(array: ArrowArray) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """(epoch milliseconds by floor, nanoseconds in the millisecond) of a timestamp array of any
+    """Return (epoch milliseconds by floor, nanoseconds in the millisecond) of a timestamp array of any
     unit.
     """
     values = fixed_values(array, np.int64)
@@ -195,7 +195,7 @@ def _millis_and_nanos(array: ArrowArray) -> tuple[npt.NDArray[np.int64], npt.NDA
     if unit in ("s", "ms"):
         return values * (1000 if unit == "s" else 1), np.zeros(len(values), np.int64)
     per_milli, nanos = (1_000, 1_000) if unit == "us" else (1_000_000, 1)
-    # Down, also before 1970: the rest is never negative.
+    # Round down, also before 1970: the rest is never negative.
     millis = values // per_milli
     return millis, (values - millis * per_milli) * nanos
 
@@ -294,7 +294,7 @@ def _write_bytes(
 def _write_wide_decimals(
     halves: Words, valid: Valid, words: Words, starts: Starts, cursors: Starts, slot: int
 ) -> None:
-    """`halves`: low word, high word of each value."""
+    """Write wide decimals. halves: low word, high word of each value."""
     for row in range(len(valid)):
         at = cursors[row]
         cursors[row] += 2
@@ -314,7 +314,7 @@ def _write_wide_decimals(
 
 @kernel
 def _twos_complement_bytes(low: np.uint64, high: np.uint64) -> int:
-    """The fewest bytes that hold the 128-bit value with its sign, at least 1.
+    """Return the fewest bytes that hold the 128-bit value with its sign, at least 1.
 
     0, 1, -1, 127      1         128, 200, -129      2
     """
@@ -325,7 +325,7 @@ def _twos_complement_bytes(low: np.uint64, high: np.uint64) -> int:
         half = low if power < 8 else high
         byte = (half >> np.uint64(8 * (power % 8))) & np.uint64(255)
         if byte:
-            # One more byte where the top bit would read as the other sign.
+            # One more byte where the top bit would be read as the other sign.
             length = power + 2 if byte & np.uint64(128) else power + 1
             break
     return length

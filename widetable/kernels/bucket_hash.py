@@ -1,4 +1,4 @@
-"""The bucket of a row.
+"""Compute the bucket of a row.
 
 `default`   Murmur3 (32 bit, seed 42) over the whole binary row of the bucket key (binary_rows.py) as
             little-endian 32-bit words; rows are multiples of 8 bytes, so there is no tail.
@@ -25,20 +25,20 @@ Hashes: TypeAlias = npt.NDArray[np.int32]
 
 
 def murmur_hash(rows: BinaryRows) -> Hashes:
-    """One hash per row."""
+    """Return one hash per row."""
     hashes = np.empty(len(rows), np.int32)
     _murmur(rows.data.view(np.uint32), rows.offsets, hashes.view(np.uint32))
     return hashes
 
 
 def bucket_of(hashes: Hashes, num_buckets: int) -> npt.NDArray[np.int32]:
-    """|hash rem num_buckets|, the remainder having the sign of the hash."""
+    """Return |hash rem num_buckets|; the remainder has the sign of the hash."""
     # In 64 bits, where the absolute value of every int32 exists; |h rem n| = |h| rem n.
     return (np.abs(hashes.astype(np.int64)) % num_buckets).astype(np.int32)
 
 
 def mod_bucket(values: npt.NDArray[np.int64], num_buckets: int) -> npt.NDArray[np.int32]:
-    """The remainder of each value that is not negative."""
+    """Return the remainder of each value that is not negative."""
     return (values % num_buckets).astype(np.int32)
 
 

@@ -1,11 +1,11 @@
-"""Strings and binaries as u64 arrays that order rows by unsigned bytes, a prefix before what extends it.
+"""Encode strings and binaries as u64 arrays that order rows by unsigned bytes, a prefix before its extensions.
 
 Short values become words: the bytes after the prefix that all values share, eight by eight, big-endian,
-zeros after the end. If some value ends with byte 0 a length follows, else none is needed: values that
-differ by padding alone do not exist.
+zeros after the end. If some value ends with byte 0 a length follows; otherwise none is needed, because no
+two values differ by padding alone.
 
 Values with more than MAX_PADDED_BYTES after the shared prefix become ranks: positions in the sorted
-column, equal values sharing one. The column is sorted by 64 bytes, then the rows that tie and go on by
+column; equal values share one. The column is sorted by 64 bytes, then the rows that tie and continue by
 the next 64, and so on. Memory: 20 words per row that takes part, whatever the length of the values.
 
     user-1, user-10, user-2        prefix of 5, longest 7: one word, 31 00.., 31 30 00.., 32 00..
@@ -38,23 +38,23 @@ MAX_PADDED_BYTES = 64
 
 
 class _Chunk(NamedTuple):
-    """Value i is data[starts[i] : ends[i]]; starts are moved behind the shared prefix before
-    words are made.
+    """The values of one array: value i is data[starts[i] : ends[i]]; starts are moved behind the shared prefix
+    before words are made.
     """
 
     data: npt.NDArray[np.uint8]
     starts: Positions
-    ends: Positions  # of a null: one before its start
+    ends: Positions  # for a null: one before its start
 
 
 def bytes_lanes(column: ArrowColumn) -> Sequence[Lane]:
-    """One array per word, or a single one of ranks; nulls get 0 everywhere.
+    """Return one array per word, or a single one of ranks; nulls get 0 everywhere.
 
-    Fresh arrays. A null is told from an empty value by key_lanes.py alone. No array where all
-    values are equal, unless they end with byte 0.
+    The arrays are new. Only key_lanes.py distinguishes a null from an empty value. There is no array
+    where all values are equal, unless they end with byte 0.
     """
     chunks = [_chunk(array) for array in chunks_of(column)]
-    # The prefix is shared by what has a value: a null must not shorten it.
+    # Only valid values share the prefix: a null must not shorten it.
     prefix, longest, ends_with_zero = _shape(chunks)
     valid = np.concatenate([chunk.ends >= chunk.starts for chunk in chunks])
     chunks = [
@@ -75,8 +75,8 @@ def bytes_lanes(column: ArrowColumn) -> Sequence[Lane]:
 
 
 def _chunk(array: ArrowColumn) -> _Chunk:
-    """A null ends before its start, whatever Arrow has behind it: so it is told from an empty
-    value by one comparison.
+    """Return the values of an array. A null ends before its start, so one comparison distinguishes it
+    from an empty value.
     """
     data, offsets = bytes_view(array)
     valid = validity(array)
@@ -87,13 +87,13 @@ def _chunk(array: ArrowColumn) -> _Chunk:
 
 
 def _shape(chunks: Sequence[_Chunk]) -> tuple[int, int, bool]:
-    """(length of the prefix that all share, longest value, whether one ends with byte 0), without nulls."""
+    """Return (length of the prefix that all share, longest value, whether one ends with byte 0), ignoring nulls."""
     prefix, longest, ends_with_zero = 0, -1, False
     first = np.empty(0, np.uint8)
     for data, starts, ends in chunks:
         if longest < 0:
-            # Any value serves to compare with; a chunk of nulls alone gives an empty one here,
-            # and leaves `longest` at -1, so that the next chunk chooses again.
+            # Any value can be compared with; a chunk of nulls alone gives an empty one here,
+            # and leaves `longest` at -1, so that the next chunk chooses another value.
             row = int(np.argmax(ends >= starts))
             first = data[starts[row] : max(ends[row], starts[row])]
             prefix = len(first)
@@ -104,19 +104,19 @@ def _shape(chunks: Sequence[_Chunk]) -> tuple[int, int, bool]:
 
 
 def _ranks(chunks: Sequence[_Chunk], rows: Positions) -> Lane:
-    """Ranks of `rows`; other rows get 0.
+    """Return the ranks of `rows`; other rows get 0.
 
     Each round sorts the rows that still tie by (rank so far, next 64 bytes, length capped at
-    65). A row leaves when it is alone, or when its value ends within the round: rows that tie
-    then are equal. Rounds are as many as the longest shared beginning of two values has pieces
-    of 64 bytes, and each sorts tied rows only.
+    65). A row is finished when it ties with no other, or when its value ends within the round: rows
+    that tie then are equal. There are as many rounds as the longest prefix that two values share
+    has pieces of 64 bytes, and each sorts tied rows only.
     """
     cuts = np.concatenate([[0], np.cumsum([len(chunk.starts) for chunk in chunks])])
     ranks = np.zeros(cuts[-1], np.uint64)
     words = MAX_PADDED_BYTES // 8
     done = 0  # bytes of every value that `ranks` has seen
     while len(rows):
-        # Rank so far, the next bytes, and how many there are: that many or more is one more than that many.
+        # Rank so far, the next bytes, and the bytes left, capped at one more than a round takes.
         lanes = np.zeros((len(rows), words + 2), np.uint64)
         lanes[:, 0] = ranks[rows]
         bounds = np.searchsorted(rows, cuts)
@@ -126,8 +126,8 @@ def _ranks(chunks: Sequence[_Chunk], rows: Positions) -> Lane:
             ends = all_ends[local]
             starts = np.minimum(all_starts[local] + done, ends)
             _padded_words(*as_words(data), starts, ends, lanes.T[1:-1, first:last])
-            # The length settles what padding hides: "a" and "a" with a zero byte behind it have
-            # the same words.
+            # The length distinguishes values that padding makes equal: "a" and "a" with a zero byte
+            # behind it have equal words.
             lanes[first:last, -1] = np.minimum(ends - starts, MAX_PADDED_BYTES + 1)
         order = sort_order(lanes, np.zeros(len(rows), np.int64))
         undecided = np.zeros(len(rows), np.bool_)
@@ -145,7 +145,7 @@ def _refine(
     starts: Positions,
     undecided: npt.NDArray[np.bool_],
 ) -> None:
-    """Add to each rank the number of rows that tied with the row so far and come before it now."""
+    """Add to each rank the number of rows that tied with the row before this round and now sort before it."""
     tied, first = ranks[0], 0
     for group in range(len(starts) - 1):
         old = ranks[rows[order[starts[group]]]]
@@ -186,7 +186,7 @@ def _bytes_shape(
 def _padded_words(
     data: Lane, tail: np.uint64, starts: Positions, ends: Positions, lanes: Lane
 ) -> None:
-    """lanes[w, row] = bytes 8w to 8w + 8 of the row's value, big-endian, zeros after its end.
+    """Set lanes[w, row] to bytes 8w to 8w + 8 of the row's value, big-endian, zeros after its end.
 
     Bytes are read as the (at most two) aligned words that they lie in: 3 times faster than one by one.
     """
@@ -194,13 +194,13 @@ def _padded_words(
         start, end = starts[row], ends[row]
         for word in range(lanes.shape[0]):
             at = start + 8 * word
-            # What has ended keeps its zeros; nulls have, from the first word on.
+            # Words behind the end of a value keep their zeros; all words of a null do.
             left = end - at
             if left <= 0:
                 break
-            # The word that holds byte `at`, less the bytes in front of it; the next word fills
-            # up from above where the eight bytes cross into it. `tail` stands for the bytes
-            # behind the last whole word: a read past the buffer never happens.
+            # The word that holds byte `at`, shifted by the bytes in front of it; the next word fills
+            # up from above where the eight bytes cross into it. `tail` has the bytes
+            # behind the last whole word: no read passes the end of the buffer.
             source, shift = at >> 3, np.uint64((at & 7) << 3)
             value = (data[source] if source < len(data) else tail) >> shift
             if (at & 7) + left > 8 and shift:
@@ -214,7 +214,7 @@ def _padded_words(
 
 @kernel
 def _big_endian(word: np.uint64) -> np.uint64:
-    """The word with its bytes turned around."""
+    """Return the word with its bytes in reverse order."""
     bytes_mask, pairs_mask = np.uint64(0x00FF00FF00FF00FF), np.uint64(0x0000FFFF0000FFFF)
     one, two, four = np.uint64(8), np.uint64(16), np.uint64(32)
     word = ((word & bytes_mask) << one) | ((word >> one) & bytes_mask)

@@ -1,17 +1,17 @@
-"""Compiles kernels with numba, and chooses where what was compiled is kept for the next process:
+"""Compile kernels with numba, and choose where the compiled code is cached for the next process:
 
-    1. where numba keeps it: NUMBA_CACHE_DIR, also where that may only be read (read_only_cache.py), beside the sources,
+    1. numba's own choice: NUMBA_CACHE_DIR, even where that is read-only (read_only_cache.py), beside the sources,
        in the user's directory for caches
-    2. a directory of this user among the system's temporary files, which nobody else can write to: numba executes what
-       it finds there
-    3. nowhere; this is said once. Also where the disk is full by then, or what was kept is damaged (a machine that lost
-       its power leaves empty files)
+    2. a directory of this user among the system's temporary files, which nobody else can write to: numba executes the
+       files in it
+    3. nowhere, with one warning; also when the disk is full, or a cached file is damaged (a machine that lost its
+       power leaves empty files)
 
-numba is imported with the first kernel that is compiled. Raises what it raises for a function that it cannot compile.
+numba is imported with the first kernel that is compiled. Raises numba's errors for a function that it cannot compile.
 
-Whether anything is kept is decided for the process: once a directory was refused, or one kernel
-in it was damaged, no other is taken from there or put there. To go on kernel by kernel would
-compile and complain thirty times.
+The choice is made once per process: after a directory was refused, or one kernel in it was
+damaged, no other kernel is loaded from there or stored there. A choice per kernel would
+compile and warn thirty times.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ _log = logging.getLogger("widetable")
 class Compiler(SharedByThreads):
     """All compiled functions of a process.
 
-    _keeps: whether kernels still go to the cache, and come from it. _has_said: the one warning
-    was given. In a forked child the lock is made anew, and the compiled functions stay.
+    _keeps: whether kernels are still cached. _has_said: whether the one warning
+    was given. A forked child gets a new lock, and keeps the compiled functions.
     """
 
     def _start_anew(self) -> None:
@@ -54,7 +54,7 @@ class Compiler(SharedByThreads):
         self._directory = ""
 
     def compile(self, function: Callable[..., Any]) -> Dispatcher:
-        """What is called in the function's place; it is compiled, or loaded, when that is called."""
+        """Return a dispatcher to call in the function's place; its first call compiles the function, or loads it."""
         import numba
 
         with self._lock:
@@ -66,12 +66,12 @@ class Compiler(SharedByThreads):
 
     @property
     def dispatchers(self) -> list[Dispatcher]:
-        """Of all kernels that were compiled, or loaded."""
+        """The dispatchers of all kernels that were compiled or loaded."""
         with self._lock:
             return list(self._dispatchers)
 
     def keep_nothing(self, refused: Dispatcher) -> str:
-        """From now on, nor take what was kept. The directory in which `refused` was, or should be."""
+        """Stop caching, and loading from the cache. Return the directory in which `refused` was, or should be."""
         from numba.core.caching import NullCache
 
         with self._lock:
@@ -83,7 +83,7 @@ class Compiler(SharedByThreads):
             return self._directory
 
     def blame_cache(self, directory: str, refusal: Exception) -> None:
-        """Say once why a kernel could not be kept, or, for no OSError, not be had back."""
+        """Warn once that a kernel could not be cached (an OSError), or not be loaded."""
         why = str(refusal)
         if not isinstance(refusal, OSError):
             why = f"delete {directory}, which holds a damaged one ({refusal!r})"
@@ -91,8 +91,8 @@ class Compiler(SharedByThreads):
             self._say(why)
 
     def _keep(self, made: Dispatcher) -> None:
-        """The setting is changed for this call only, and under the lock: numba reads it when
-        caching is enabled.
+        """Enable the cache. numba's setting is changed for this call only, under the lock: numba reads it
+        when caching is enabled.
         """
         import numba
 
@@ -125,11 +125,11 @@ class Compiler(SharedByThreads):
 
 
 def _own_directory() -> str:
-    """Empty: there is none.
+    """Return this user's directory for kernels; empty when there is none.
 
-    It is looked at after it was made: somebody else may have made it before, or a link in its
-    place, and numba executes what it loads. So: a directory, ours, which no other can write to
-    or read.
+    It is checked after it was created: somebody else may have created it before, or a link in its
+    place, and numba executes what it loads. It must be a directory, ours, which no other user can
+    read or write.
     """
     try:
         directory = Path(tempfile.gettempdir(), f"widetable-kernels-{os.getuid()}")

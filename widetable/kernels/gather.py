@@ -1,4 +1,4 @@
-"""Gather rows of one column.
+"""Gather rows of a column or of a batch.
 
 Measured (1 M rows out, 10 % of them from behind the base, M rows/s, one thread): Arrow's own take
 without bounds check is as fast as a plain loop for numbers without nulls (1800 against 1700) and
@@ -6,9 +6,9 @@ for strings (155 against 100 in order, 40 against 13 at random), the loop is fas
 values with nulls (840 against 300) or with missing rows. A chunked column costs the copy into one
 array (1000); callers that gather from the same column twice join it first.
 
-Which one to call: `take` with -1 for null, `take_any` for types that Arrow's take refuses,
-`take_rows` for a batch; patched_take.py where a column lies in two arrays, and rows are chosen
-for many columns at once.
+Call `take` with -1 for null, `take_any` for types that Arrow's take refuses, `take_rows` for a
+batch, and patched_take.py where a column consists of two arrays, and rows are chosen for many
+columns at once.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ from widetable.kernels.jit import kernel
 from widetable.kernels.take_capacity import check_capacity, check_capacity_of_rows
 
 _WORDS = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
-# What Arrow takes instead of views: by 64-bit offsets, as a view has no limit of 2 GiB.
+# Types that replace views in Arrow's take: they have 64-bit offsets, as a view has no limit of 2 GiB.
 PLAIN = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
 _NO_BITS = frozen(np.empty(0, np.uint8))
 
 
 def take(column: ArrowColumn, indices: npt.NDArray[np.int64]) -> ArrowArray:
-    """Row indices[i] of the column, or null where it is -1, as one array of the same type.
+    """Return row indices[i] of the column, or null where it is -1, as one array of the same type.
 
     Indices i, i + 1, ... give a slice of the column, without a copy when it lies in one chunk.
     Indices must be -1 or a row of the column: this is not checked. Raises pyarrow.ArrowInvalid if
-    strings of 32-bit offsets pass 2 GiB.
+    strings of 32-bit offsets exceed 2 GiB.
     """
     count = len(indices)
-    # The ends alone rule out nearly all that is no slice; only then is each index looked at.
+    # The first and last index rule out nearly all that is no slice; only then is each index checked.
     if count and indices[0] >= 0 and indices[-1] - indices[0] == count - 1 and contiguous(indices):
         return one_array(column.slice(int(indices[0]), count))
     array = one_array(column)
@@ -56,14 +56,14 @@ def take(column: ArrowColumn, indices: npt.NDArray[np.int64]) -> ArrowArray:
     check_capacity(array, indices)
     if not missing:
         return pc.take(array, pa.array(indices), boundscheck=False)
-    # Arrow leaves nulls below a row that is null, also where a part of it is NOT NULL.
-    found = pc.take(array, pa.array(indices, mask=indices < 0), boundscheck=False)
-    return without_hidden_nulls(found)
+    # Arrow leaves nulls below a null row, even where a part of it is NOT NULL.
+    rows = pc.take(array, pa.array(indices, mask=indices < 0), boundscheck=False)
+    return without_hidden_nulls(rows)
 
 
 def take_rows(batch: pa.RecordBatch, indices: npt.NDArray[np.int64]) -> pa.RecordBatch:
-    """Rows of a batch with columns of any type: Arrow takes none of views and of runs, and of nothing that holds some.
-    Indices must be rows of the batch. Raises as `take`.
+    """Return rows of a batch with columns of any type, also views and run-end encoded ones, which Arrow's take refuses.
+    Indices must be rows of the batch. Raises the errors of `take`.
     """
     check_capacity_of_rows(batch, indices)
     try:
@@ -74,7 +74,7 @@ def take_rows(batch: pa.RecordBatch, indices: npt.NDArray[np.int64]) -> pa.Recor
 
 
 def take_any(array: ArrowArray, indices: npt.NDArray[np.int64]) -> ArrowArray:
-    """As `take`, of an array of any type. No index is -1."""
+    """Return rows of an array of any type. No index is -1. Raises the errors of `take`."""
     plain = PLAIN.get(array.type)
     if plain is not None:
         return take(array.cast(plain), indices).cast(array.type)
@@ -83,8 +83,8 @@ def take_any(array: ArrowArray, indices: npt.NDArray[np.int64]) -> ArrowArray:
     except pa.ArrowNotImplementedError:
         if not len(indices):
             return array.slice(0, 0)
-        # Slices of consecutive rows, joined: Arrow can do that with every type. Each slice costs
-        # what a call of Arrow does.
+        # Join slices of consecutive rows: Arrow can do that with every type. Each slice costs
+        # a call of Arrow.
         ends = np.append(np.flatnonzero(np.diff(indices) != 1) + 1, len(indices))
         starts = np.append(0, ends[:-1])
         parts = zip(indices[starts].tolist(), (ends - starts).tolist(), strict=True)
@@ -92,14 +92,14 @@ def take_any(array: ArrowArray, indices: npt.NDArray[np.int64]) -> ArrowArray:
 
 
 def is_plain_fixed_width(kind: pa.DataType) -> bool:
-    """Whether values are 1, 2, 4, 8 or 16 bytes side by side, which a loop may move as they are."""
+    """Whether values are 1, 2, 4, 8 or 16 bytes side by side, which a loop can copy."""
     types = pa.types
     is_plain = types.is_integer(kind) or types.is_floating(kind) or types.is_temporal(kind)
     return (is_plain and kind.bit_width in _WORDS) or types.is_decimal128(kind)
 
 
 def words_of(kind: pa.DataType) -> tuple[Any, int]:
-    """What a value of `is_plain_fixed_width` is moved as: (word, how many)."""
+    """Return (word type, words per value) for a type of `is_plain_fixed_width`."""
     return (np.uint64, 2) if kind.bit_width == 128 else (_WORDS[kind.bit_width], 1)
 
 
@@ -122,7 +122,7 @@ def _take_fixed(array: ArrowArray, indices: npt.NDArray[np.int64]) -> ArrowArray
 
 @kernel
 def contiguous(indices: npt.NDArray[np.int64]) -> bool:
-    """Whether each is one more than the one before it."""
+    """Whether each index is one more than the one before it."""
     for i in range(1, len(indices)):
         if indices[i] != indices[i - 1] + 1:
             return False
@@ -161,8 +161,8 @@ def _take_bits(
     indices: npt.NDArray[np.int64],
     out_bits: npt.NDArray[np.uint8],
 ) -> int:
-    """Validity of the rows at `indices`; returns the number of nulls. No `bits`: only -1 is
-    null.
+    """Set the validity of the rows at `indices`, and return the number of nulls. With empty `bits` only
+    -1 is null.
     """
     valid_rows = 0
     has_bits = len(bits) > 0

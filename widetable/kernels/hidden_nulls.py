@@ -1,11 +1,11 @@
-"""Nulls that lie below nulls: parts of a null ROW, which no reader sees, in an array whose type says NOT NULL of them.
+"""Remove nulls below nulls: parts of a null ROW, which no reader sees, in an array whose type declares them NOT NULL.
 
     ROW<a INT NOT NULL>     null    {a: 1}
     its array's own nulls   x       -
-    those of its child a    x       -       what Arrow's `take`, `nulls` and `flatten` leave; its casts refuse it
+    those of its child a    x       -       left by Arrow's `take`, `nulls` and `flatten`, refused by its casts
 
-In: an array of any type. Out: the same values, without such nulls. A null below a value stays: whoever checks values
-says so. Pure. Raises nothing.
+In: an array of any type. Out: the same values, without such nulls. A null below a value stays; the check of values
+reports it. Pure. Raises nothing.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import pyarrow as pa
 
 from widetable.kernels.arrow_buffers import ArrowArray, ArrowColumn, is_bytes
 
-# Up to so many nulls share their memory, half a megabyte for each of so many types.
+# Arrays of up to so many nulls share memory: half a megabyte for each of so many types.
 _MOST_SHARED: Final = 1 << 16
 _MOST_TYPES: Final = 32
 
 
 def has_required_parts(kind: pa.DataType) -> bool:
-    """Whether a part of a ROW in it is NOT NULL; keys of maps are never null."""
+    """Whether the type contains a ROW with a NOT NULL part; keys of maps are never null."""
     types = pa.types
     if types.is_struct(kind):
         return any(not field.nullable or has_required_parts(field.type) for field in kind)
@@ -33,9 +33,9 @@ def has_required_parts(kind: pa.DataType) -> bool:
 
 
 def nulls(count: int, kind: pa.DataType) -> ArrowArray:
-    """So many of any type, in an array that has no others below them.
+    """Return an array of so many nulls of any type, without nulls below them.
 
-    Arrays of one type share their memory: thousands of columns that are absent take that of one.
+    Arrays of one type share memory: thousands of absent columns take that of one.
     """
     if count <= _MOST_SHARED and (is_bytes(kind) or _is_narrow(kind)):
         return _shared_nulls(kind).slice(0, count)
@@ -52,7 +52,7 @@ def _is_narrow(kind: pa.DataType) -> bool:
 
 
 def without_hidden_nulls(column: ArrowColumn) -> ArrowColumn:
-    """The column itself where it can have none."""
+    """Return the column without nulls below nulls; the column itself where its type rules them out."""
     if not has_required_parts(column.type):
         return column
     if isinstance(column, pa.ChunkedArray):
@@ -72,7 +72,7 @@ def _without(array: ArrowArray) -> ArrowArray:
             for part, field in zip(parts, kind, strict=True)
         ]
         return pa.StructArray.from_arrays(shown, fields=list(kind), mask=mask)
-    # `values` and `keys`, `items` are whole, whatever slice the array is; its offset goes along.
+    # `values`, `keys` and `items` are complete even for a slice; so the offset of the array is kept.
     below = _without(array.values) if pa.types.is_list(kind) else _entries(array)
     buffers = array.buffers()[:2]
     return pa.Array.from_buffers(kind, len(array), buffers, array.null_count, array.offset, [below])
@@ -84,10 +84,10 @@ def _entries(array: pa.MapArray) -> pa.StructArray:
 
 
 def _shown(part: ArrowArray, parent: pa.StructArray) -> ArrowArray:
-    """The part without its nulls, if all of them lie below nulls of its parent.
+    """Return the part without its nulls, if all of them lie below nulls of its parent.
 
-    An array with one null that its parent shows keeps all of them: the value is wrong, and is
-    left for who checks it.
+    A part with a null below a valid parent keeps all nulls: the value is wrong, and the check of
+    values reports it.
     """
     if part.filter(parent.is_valid()).null_count:
         return part
@@ -99,7 +99,7 @@ def _shown(part: ArrowArray, parent: pa.StructArray) -> ArrowArray:
         children = [part.values]
     elif pa.types.is_map(part.type):
         children = [_entries(part)]
-    # No bitmap: no nulls. Of lists and maps the offsets, of others all that is behind the
-    # bitmap.
+    # No bitmap means no nulls. Lists and maps keep their offsets, other types all buffers behind
+    # the bitmap.
     own = [None, *part.buffers()[1 : 2 if children else None]]
     return pa.Array.from_buffers(part.type, len(part), own, 0, part.offset, children)

@@ -1,25 +1,25 @@
-"""The one decorator of every compiled loop, and when a loop is compiled.
+"""The decorator of every compiled loop, and the rule when a loop is compiled.
 
 A kernel takes scalars and contiguous arrays, holds no GIL and is cached on disk. It never gets `parallel=True`: callers
-use threads over columns or key ranges. It allocates nothing and returns no array, but fills those that it is given: so
-it needs no counts of references, which numba does not get rid of where a loop has several ways out (a comparison of
-keys: 9 times slower). It copies arrays by loops: to assign one slice to another takes a second to compile. Arrays that
+use threads over columns or key ranges. It allocates nothing and returns no array, but fills its arguments: so it needs
+no reference counts, which numba does not remove where a loop has several exits (a comparison of
+keys: 9 times slower). It copies arrays by loops: assigning one slice to another takes a second to compile. Arrays that
 are read-only in one call and not in another would compile it twice; those of Arrow always are (arrow_buffers.py).
 
-To compile a kernel costs as much as to run it in plain Python over some 100,000 items, and the first write of a process
-meets thirty of them. So a kernel has two tiers, of one source:
+Compiling a kernel costs as much as running it in plain Python over some 100,000 items, and the first write of a process
+uses thirty kernels. So a kernel has two tiers, from one source:
 
-    interpreted     while its calls are small, and few: numba is not even imported
-    compiled        from the first call on that has many items, or when many small ones have come together
+    interpreted     while its calls are small and few: numba is not even imported
+    compiled        from the first call on that has many items, or when small calls add up to many items
 
-The two must not differ in one bit (tests/widetable/kernels runs in both). Therefore a kernel names the width of its
-numbers where it matters: numpy joins uint64 and int64 to float64, as numba does, and wraps like it, but eight bits that
-are shifted left stay eight bits; a negative number becomes uint64 only if it was an int64 before.
+Both tiers must give the same bits (tests/widetable/kernels runs in both). Therefore a kernel names the width of its
+numbers where it matters: numpy promotes uint64 and int64 to float64, as numba does, and wraps like it, but eight bits
+that are shifted left stay eight bits; a negative number becomes uint64 only if it was an int64 before.
 
-Where others wait for what a thread does, such as for its turn to commit, it compiles nothing if it can be helped: numba
-takes seconds for each kernel, minutes on a machine with much to do (`compiled_afterwards`).
+While other threads or processes wait for a thread, such as for its turn to commit, it avoids compiling: numba
+takes seconds for each kernel, minutes on a busy machine (`compiled_afterwards`).
 
-A kernel names constants and kernels of its own file only, and takes others as arguments: the cache notices changes of
+A kernel uses constants and kernels of its own file only, and takes others as arguments: the cache notices changes of
 that file and of no other (tests/test_kernel_names.py).
 """
 
@@ -41,11 +41,11 @@ from widetable.runtime.forked_child import UNFORKABLE
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
-# Items of all arrays that a call is given; with more it is compiled before it runs.
+# Items of all arguments of a call; with more the kernel is compiled before it runs.
 ITEMS_OF_A_CALL: Final = 4096
 # Items of all calls together, per kernel.
 ITEMS: Final = 1 << 16
-# Items of a call that is interpreted while others wait: about a second. More are compiled also then.
+# Items of a call that is interpreted while others wait: about a second. With more the kernel is compiled even then.
 ITEMS_WHILE_OTHERS_WAIT: Final = 1 << 20
 
 
@@ -53,7 +53,7 @@ _log = logging.getLogger("widetable")
 
 
 class _Postponed(threading.local):
-    """Of this thread, kernels that are to be compiled later, with the arguments of a call; None: none is put off."""
+    """This thread's kernels to compile later, each with the arguments of a call; None: kernels are compiled at once."""
 
     wanted: dict[Kernel, tuple[Any, ...]] | None = None
 
@@ -63,10 +63,10 @@ _POSTPONED: Final = _Postponed()
 
 @contextmanager
 def compiled_afterwards() -> Iterator[None]:
-    """Kernels that this thread calls inside are interpreted, and those that were due are compiled when the block ends.
-    So another context manager, in which others wait, has its place inside of this one. Raises nothing of its own: what
-    the block did may be published. A kernel that could not be compiled is compiled when it is called next, which tells
-    why.
+    """Interpret kernels that this thread calls inside, and compile those that were due when the block ends.
+    Put a context manager in which others wait inside of this one. Raises no errors of its own, because the block may
+    have published its result. A kernel that could not be compiled is compiled at its next call, which raises the
+    error.
     """
     if _POSTPONED.wanted is not None:
         yield
@@ -80,18 +80,18 @@ def compiled_afterwards() -> Iterator[None]:
     for kernel, arguments in wanted.items():
         try:
             kernel.compile_for(arguments)
-        except Exception as refusal:  # noqa: BLE001 - whatever the compiler has
-            _log.info("%s is compiled when it is called next: %r", kernel, refusal)
+        except Exception as refusal:  # noqa: BLE001 - the compiler may raise any error
+            _log.info("%s is compiled at its next call: %r", kernel, refusal)
 
 
 class Kernel:
-    """A loop over arrays. Threads may call it together: a lost count only puts off when it is compiled.
+    """A loop over arrays. Threads may call it concurrently: a lost count only delays its compilation.
 
-    States: nothing compiled, calls are weighed; compiled (`_compiled` is set), all calls go
-    there, whatever their size. There is no way back.
+    States: not compiled, calls are counted; compiled (`_compiled` is set), all calls run
+    compiled, whatever their size. A compiled kernel stays compiled.
     """
 
-    # False: every call is compiled. For a process that is there to fill the cache.
+    # False: every call is compiled. For a process that fills the cache.
     interprets: ClassVar[bool] = True
 
     def __init__(self, function: FunctionType) -> None:
@@ -118,23 +118,23 @@ class Kernel:
         return True
 
     def interpret(self, *arguments: Any) -> Any:
-        """Run it in plain Python; what it returns are Python's numbers, as when it is compiled."""
+        """Run the loop in plain Python; it returns Python's numbers, as when it is compiled."""
         with np.errstate(all="ignore"):
             result = self._plain(*arguments)
         return tuple(map(_unboxed, result)) if isinstance(result, tuple) else _unboxed(result)
 
     def compile(self, *arguments: Any) -> Any:
-        """Run it compiled, from now on always."""
+        """Compile the loop and run it; later calls run compiled, too."""
         if self._compiled is not None:
             return self._run_compiled(self._compiled, arguments)
-        # A child would wait for modules that numba imports meanwhile, and for its locks.
+        # A process forked meanwhile would wait for ever for numba's imports and locks.
         with UNFORKABLE:
             result = self._run_compiled(self._dispatcher, arguments)
         self._compiled = self._dispatcher
         return result
 
     def compile_for(self, arguments: tuple[Any, ...]) -> None:
-        """Compile it for arguments of these types, and run nothing."""
+        """Compile the loop for arguments of these types, without running it."""
         if self._compiled is None:
             from numba import typeof
 
@@ -155,10 +155,10 @@ class Kernel:
         return self._calling("_plain")
 
     def _calling(self, form: str) -> FunctionType:
-        """The function, calling that form of each kernel that it names."""
+        """Return the function, bound to that form of each kernel that it names."""
         code, names = self._function.__code__, self._function.__globals__
-        # The names that the code mentions, bound to the plain or the compiled functions: a
-        # compiled one cannot call a Kernel, and an interpreted one should not count items for
+        # The kernels that the code names are replaced by plain or compiled functions: a
+        # compiled function cannot call a Kernel, and an interpreted one should not count items for
         # each call.
         kernels = {
             n: getattr(names[n], form) for n in code.co_names if isinstance(names.get(n), Kernel)
@@ -169,28 +169,28 @@ class Kernel:
 
 
 def _despite_cache(compiled: Dispatcher, run: Callable[[], Any]) -> Any:
-    """What `run` does with a compiled kernel; again, where the cache has failed it."""
+    """Run a compiled kernel; run it again without the cache when the cache failed."""
     try:
         return run()
     except MemoryError:
         raise
-    except Exception as refusal:  # noqa: BLE001 - not of the loop, which raises nothing
+    except Exception as refusal:  # noqa: BLE001 - the loop itself raises nothing
         # Loading from the cache, or writing to it, may have failed: then the second call
-        # succeeds, and the cache is blamed. It may be made again: the loop raises nothing,
+        # succeeds, and the cache is reported. Repeating is safe: the loop raises nothing,
         # so it had not begun.
         directory = COMPILER.keep_nothing(compiled)
-        result = run()  # raises again what is not the cache's
+        result = run()  # raises again unless the cache was the cause
         COMPILER.blame_cache(directory, refusal)
         return result
 
 
 def kernel(function: _Function) -> _Function:
-    """Make a kernel of a function; the signature that callers see stays the function's."""
+    """Turn a function into a kernel; type checkers see the function's own signature."""
     return cast("_Function", Kernel(cast("FunctionType", function)))
 
 
 def items_of(arguments: tuple[Any, ...]) -> int:
-    """How many a call passes over, at most."""
+    """Return how many array items a call reads at most."""
     return sum(getattr(argument, "size", 1) for argument in arguments)
 
 

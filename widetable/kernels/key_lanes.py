@@ -1,14 +1,14 @@
-"""Rows of key columns as u64 lanes whose lexicographic order is the key order.
+"""Encode rows of key columns as u64 lanes whose lexicographic order is the key order.
 
 In: columns of equal length. Out: a C-contiguous (n, L) uint64 array, L >= 1. Comparing two rows
 lane by lane, left to right, gives Paimon's order: columns left to right; null before everything
 (after everything with `nulls_first=False`); integers, dates, times, timestamps and decimals by
 value; false before true; floats in Java's total order (-0.0 before 0.0, NaN last, all NaNs equal);
-strings and binaries by unsigned bytes, a prefix before what extends it. Rows are equal exactly when
-all lanes are equal. Lanes mean nothing outside of the call that made them.
+strings and binaries by unsigned bytes, a prefix before its extensions. Rows are equal exactly when
+all lanes are equal. Lanes of two calls are not comparable.
 
-How: every column becomes "parts", one u64 array each. A part is then rebased to its smallest value
-and freed of low bits in which all rows agree, which leaves `width` significant bits (0 for a
+How: every column becomes "parts", one u64 array each. A part is then rebased to its smallest value,
+and low bits in which all rows agree are removed, which leaves `width` significant bits (0 for a
 constant part, which thereby vanishes). The remaining bits of all parts are written one after the
 other, like one big-endian bit string per row, flush right in ceil(sum of widths / 64) lanes. So
 (nullable INT, INT, BOOLEAN) is usually one lane.
@@ -23,7 +23,7 @@ different length.
 
     INT, BOOLEAN     (7, true)   (null, false)   (1000, true)      lanes 2049, 0, 4035      in 12 bits of one lane
     INT              7   null   9   nulls_first=False              lanes 0, 2, 1
-    INT              7   null   9   descending                     lanes 3, 1, 2            null stays in front
+    INT              7   null   9   descending                     lanes 3, 1, 2            null stays first
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ def key_lanes(
     nulls_first: bool = True,
     descending: Sequence[bool] | None = None,
 ) -> npt.NDArray[np.uint64]:
-    """The lanes of `columns`, most significant column first (see the module text).
+    """Return the lanes of `columns`, most significant column first.
 
-    `descending[i]` turns the order of the values of column i around; nulls stay where `nulls_first`
+    `descending[i]` reverses the order of the values of column i; nulls stay where `nulls_first`
     puts them.
 
-    Rows of two tables that are to be compared go in together, as chunks of one column each:
-    lanes of two calls have other bases. No column, or no row, gives (0, 1). Reads all rows.
+    To compare rows of two tables, pass both in one call, as chunks of one column each:
+    lanes of two calls have different bases. No column, or no row, gives (0, 1). Reads all rows.
     """
     rows = len(columns[0]) if columns else 0
     if any(len(column) != rows for column in columns):
@@ -83,10 +83,10 @@ def key_lanes(
 
 
 def _column_parts(column: ArrowColumn, nulls_first: bool, descending: bool) -> list[Lane]:
-    """Empty for a column of nulls alone: all its rows are equal."""
+    """Return the parts of a column; none for a column of nulls alone, whose rows are all equal."""
     if column.null_count == len(column):
         return []
-    # `null_count`, asked below, does not see a null among the dictionary's values.
+    # `null_count`, used below, does not count a null among the dictionary's values.
     if _is_dictionary_with_nulls(column):
         column = pc.cast(column, column.type.value_type)
     parts = list(_values_of(column.type)(column))
@@ -97,14 +97,14 @@ def _column_parts(column: ArrowColumn, nulls_first: bool, descending: bool) -> l
         return parts
     valid = np.concatenate([valid_of(chunk) for chunk in chunks_of(column)])
     for part in parts:
-        # What lies behind a null must be equal in all nulls, and a real value keeps the part
+        # The value at a null must be equal for all nulls, and an existing value keeps the part
         # narrow.
         part[~valid] = part[valid.argmax()]
     return [(valid if nulls_first else ~valid).astype(np.uint64), *parts]
 
 
 def _is_dictionary_with_nulls(column: ArrowColumn) -> bool:
-    """Nulls may hide in the dictionary itself, where null_count does not see them."""
+    """Whether the dictionary itself has nulls, which null_count does not count."""
     if not pa.types.is_dictionary(column.type):
         return False
     return any(chunk.dictionary.null_count for chunk in chunks_of(column))
@@ -114,8 +114,8 @@ def _is_dictionary_with_nulls(column: ArrowColumn) -> bool:
 
 
 def _values_of(kind: pa.DataType) -> Callable[[ArrowColumn], Sequence[Lane]]:
-    """What makes the parts of a column of this type: fresh arrays, which are written to where a
-    row is null. Raises TypeError for a type without an order.
+    """Return the function that makes the parts of a column of this type: new arrays, which may be
+    changed. Raises TypeError for a type without an order.
     """
     for is_kind, values in _PARTS_BY_TYPE:
         if is_kind(kind):
@@ -139,7 +139,7 @@ def _boolean(column: ArrowColumn) -> Sequence[Lane]:
 
 def _floating(column: ArrowColumn) -> Sequence[Lane]:
     dtype = np.dtype(f"f{column.type.bit_width // 8}")
-    # float32 to float64 is exact and keeps the order, -0.0 and NaN; of a signalling NaN it makes a quiet one.
+    # float32 to float64 is exact and keeps the order, -0.0 and NaN; it turns a signalling NaN into a quiet one.
     with np.errstate(invalid="ignore"):
         values = np.concatenate(
             [fixed_values(chunk, dtype) for chunk in chunks_of(column)], dtype=np.float64
@@ -159,7 +159,7 @@ def _decimal(column: ArrowColumn) -> Sequence[Lane]:
 
 
 def _dictionary(column: ArrowColumn) -> Sequence[Lane]:
-    """Rank of each value among those of the dictionary, which may hold a value twice."""
+    """Return the rank of each value among those of the dictionary, which may hold a value twice."""
     encoded = one_array(column)
     values = key_lanes([encoded.dictionary])
     order = sort_order(values, np.zeros(len(values), np.int64))
@@ -194,20 +194,20 @@ _PARTS_BY_TYPE: Sequence[
 
 
 def _pack(parts: Sequence[Lane], rows: int) -> npt.NDArray[np.uint64]:
-    """Three parts of widths 40, 30 and 7 make 77 bits, so two lanes, with 51 zeros in front:
+    """Pack the parts into lanes. Three parts of widths 40, 30 and 7 have 77 bits: two lanes, with 51 zeros in front:
 
         lane 0   0 .. 0 [13 bits of the first]
         lane 1   [its other 27] [30 of the second] [7 of the third]
 
-    A part that crosses a lane is placed twice: shifted right into the one, left into the
-    next.
+    A part that spans two lanes is placed twice: shifted right into the first, left into the
+    second.
     """
     pieces = []
     for part in parts:
         lowest, highest, differing = _spread(part)
         if differing:
-            # Bits below the lowest one in which rows differ are the same in all, so they are
-            # zero once the smallest is taken off: multiples of 8 lose three bits.
+            # Bits below the lowest one in which rows differ are equal in all rows, so they are
+            # zero after the smallest value is subtracted: multiples of 8 lose three bits.
             drop = (int(differing) & -int(differing)).bit_length() - 1
             width = ((int(highest) - int(lowest)) >> drop).bit_length()
             pieces.append((part, np.uint64(lowest), drop, width))
@@ -226,7 +226,7 @@ def _pack(parts: Sequence[Lane], rows: int) -> npt.NDArray[np.uint64]:
 
 @kernel
 def _spread(part: npt.NDArray[np.uint64]) -> tuple[np.uint64, np.uint64, np.uint64]:
-    """(smallest, largest, the bits in which some row differs from the first)."""
+    """Return (smallest, largest, the bits in which some row differs from the first)."""
     first = part[0]
     lowest, highest, differing = first, first, first ^ first
     for value in part:
@@ -245,7 +245,7 @@ def _place(
     lanes: npt.NDArray[np.uint64],
     column: int,
 ) -> None:
-    """Or the part's significant bits, shifted left by `shift` (right when negative), into one
+    """Put the part's significant bits (by OR), shifted left by `shift` (right when negative), into one
     lane.
     """
     low_bits = np.uint64(drop)

@@ -1,11 +1,11 @@
-"""Where a batch of keys lies among sorted rows, and in which of several key ranges.
+"""Find a batch of keys among sorted rows, and in several key ranges.
 
 In: the key columns of both sides, each side in key order (key_lanes.py), the keys distinct. Out: pairs of (key, row)
-whose keys are equal, ascending. Every key gallops from where the one before it ended, so a few keys touch a few rows
-(a mapped column stays unread elsewhere) and many keys cost what a merge costs.
+whose keys are equal, ascending. The search for each key gallops from the end of the search before, so a few keys read a
+few rows (a mapped column stays unread elsewhere) and many keys cost as much as a merge.
 
-A single column of 32- or 64-bit numbers without nulls is compared as it lies in memory; all else by lanes, which both
-sides must be encoded into together: that reads all rows.
+A single column of 32- or 64-bit numbers without nulls is compared in place; other keys are compared by lanes, into
+which both sides must be encoded together: that reads all rows.
 
 Raises TypeError where the sides differ in type or the type cannot be a key, ValueError for keys that do not ascend and
 for columns of different length, RowsOutOfOrder for rows that are not in key order (only with `check_order`).
@@ -32,35 +32,33 @@ Ordered: TypeAlias = npt.NDArray[Any]
 
 
 class RowsOutOfOrder(ValueError):
-    """Rows that should be sorted are not: a damaged file."""
+    """Rows that must be sorted are not: the file is damaged."""
 
 
 def match_keys(
     keys: Sequence[pa.Array], rows: Sequence[pa.Array], *, check_order: bool = False
 ) -> tuple[Positions, Positions]:
-    """(hits int64[h] into keys, positions int64[h] into rows), both ascending.
+    """Return (hits int64[h] into keys, positions int64[h] into rows), both ascending.
 
-    keys, rows: the same key columns of both, most significant first. With distinct rows each key is hit once at most; a
-    key that several rows have gives a pair for each of them. check_order: make sure of the order of the rows, which
+    keys, rows: the same key columns of both, most significant first. With distinct rows each key is hit at most once; a
+    key that several rows have gives a pair for each of them. check_order: check the order of the rows, which
     reads all of them.
     """
-    found = [column.type for column in rows]
-    if [column.type for column in keys] != found:
+    row_types = [column.type for column in rows]
+    if [column.type for column in keys] != row_types:
         raise TypeError(
-            f"keys: found the types {[column.type for column in keys]}, expected those of the rows: {found}"
+            f"keys: found the types {[column.type for column in keys]}, expected those of the rows: {row_types}"
         )
     ordered_keys, ordered_rows = _ordered(keys, rows)
     wrong = _first_out_of_order(ordered_keys, -1)
     if wrong >= 0:
-        raise ValueError(
-            f"keys: found key {wrong} not after the one ahead of it, expected key order"
-        )
+        raise ValueError(f"keys: found key {wrong} not after the key before it, expected key order")
     wrong = _first_out_of_order(ordered_rows, 0) if check_order else -1
     if wrong >= 0:
         raise RowsOutOfOrder(
-            f"rows: found row {wrong} before the one ahead of it, expected key order"
+            f"rows: found row {wrong} with a smaller key than the row before it, expected key order"
         )
-    # Pages of these that nothing is written to take no memory.
+    # Unwritten pages of these arrays take no memory.
     hits = np.empty(len(ordered_rows), np.int64)
     positions = np.empty(len(ordered_rows), np.int64)
     count = _match(ordered_keys, ordered_rows, hits, positions)
@@ -70,23 +68,23 @@ def match_keys(
 def slices_in_ranges(
     keys: Sequence[pa.Array], lower: Sequence[pa.Array], upper: Sequence[pa.Array]
 ) -> tuple[Positions, Positions]:
-    """(starts int64[r], ends int64[r]): keys[starts[i] : ends[i]] may lie in range i, the others do not.
+    """Return (starts int64[r], ends int64[r]): keys[starts[i] : ends[i]] may lie in range i, other keys do not.
 
     keys: in key order, without nulls. lower, upper: the same columns, one row per range: its smallest and its largest
     key. A null in `lower` is smaller and one in `upper` larger than any value.
 
         keys 1 3 5 7      ranges [2, 5] [null, 4] [8, null]      slices 1:3, 0:2, 4:4
 
-    Which files a batch of keys asks, by the ranges of their manifests. Keys and bounds are
-    encoded together, so that their lanes can be compared; each range costs two searches by
-    halves.
+    This decides which files a batch of keys reads, by the ranges in manifests. Keys and bounds are
+    encoded together, so that their lanes can be compared; each range costs two binary
+    searches.
     """
     ranges = len(lower[0])
     columns: list[pa.ChunkedArray] = []
     for key, low, high in zip(keys, lower, upper, strict=True):
-        # A column in front: false for keys and lower bounds, true for an upper bound that is
-        # null, which so comes behind all. A null in `lower` needs none: null is the smallest as
-        # it is.
+        # An additional column: false for keys and lower bounds, true for an upper bound that is
+        # null, so that it sorts behind all. A null in `lower` needs none, because null is the
+        # smallest value.
         if high.null_count:
             no = pa.repeat(pa.scalar(False), len(key) + ranges)
             columns.append(pa.chunked_array([no, high.is_null()]))
@@ -99,8 +97,8 @@ def slices_in_ranges(
 
 
 def _ordered(keys: Sequence[pa.Array], rows: Sequence[pa.Array]) -> tuple[Ordered, Ordered]:
-    """Both sides in a form that `_compare` takes. The plain form reads only what is met on the
-    way: a mapped column of a million rows is not touched for three keys.
+    """Return both sides in a form that `_compare` takes. The plain form reads only the rows of the
+    search: a mapped column of a million rows is hardly read for three keys.
     """
     if len(keys) == 1 and _is_plain_number(keys[0]) and _is_plain_number(rows[0]):
         dtype = np.dtype(f"i{rows[0].type.bit_width // 8}")
@@ -132,7 +130,7 @@ def _compare(one: Ordered, row: int, other: Ordered, other_row: int) -> int:
 
 @kernel
 def _first_out_of_order(rows: Ordered, least: int) -> int:
-    """The first row whose comparison with the one after it gives more than `least`, as that later row; or -1."""
+    """Return the first row to which the row before it compares as more than `least`, or -1."""
     for row in range(1, len(rows)):
         if _compare(rows, row - 1, rows, row) > least:
             return row
@@ -141,7 +139,7 @@ def _first_out_of_order(rows: Ordered, least: int) -> int:
 
 @kernel
 def _rows_before(rows: Ordered, bounds: Ordered, bound: int, least: int) -> int:
-    """How many of the sorted rows compare with a bound as `least` or less."""
+    """Return how many of the sorted rows compare with a bound as `least` or less."""
     low, high = 0, len(rows)
     while low < high:
         middle = (low + high) // 2
@@ -163,7 +161,7 @@ def _slices(
 
 @kernel
 def _match(keys: Ordered, rows: Ordered, hits: Positions, positions: Positions) -> int:
-    """Fills in the pairs and says how many there are: not more than rows."""
+    """Fill in the pairs and return their number, which is at most the number of rows."""
     end = len(rows)
     low = 0
     count = 0

@@ -1,11 +1,11 @@
-"""Blocks of LZ4, which do not say how long they are when they are decompressed.
+"""Decompress LZ4 blocks, which do not contain their decompressed size.
 
     block     = sequence*
     sequence  = token, more*, literals, offset (2 bytes, little-endian), more*      the last ends behind its literals
     token     = 4 bits: literals, 4 bits: bytes of the match - 4; 15: bytes follow that are added, up to one below 255
-    the match is what begins `offset` bytes before the end of what is there, and may reach into itself
+    the match begins `offset` bytes before the end of the output so far, and may overlap itself
 
-Source: "LZ4 Block Format Description". Kernels raise nothing: -1 says that the bytes are no block.
+Source: "LZ4 Block Format Description". Kernels raise nothing: -1 means that the bytes are no block.
 
     22 a b 02 00 10 !        token 22: two literals, a match of 2 + 4; offset 2; token 10: one literal, the end
     abababab!                the match copies "ab", and then what it has just written
@@ -24,11 +24,12 @@ Bytes: TypeAlias = npt.NDArray[np.uint8]
 
 
 def lz4_block(block: Bytes, most: int) -> bytes | None:
-    """What is in a block; None when the bytes are none, or when that is more than `most` bytes. block: read-only.
+    """Return the contents of a block; None when the bytes are no block, or it has more than `most` bytes. block:
+    read-only.
 
-    Two passes over the block: its size is found before anything is allocated, so that a block
-    which claims more than `most` costs its own length only. Nothing is checked twice: `_fill`
-    relies on what `_size` found.
+    Two passes over the block: its size is computed before anything is allocated, so that a block
+    which claims more than `most` costs its own length only. `_fill` relies on the checks of
+    `_size`.
     """
     size = _size(block, most)
     if size < 0:
@@ -41,7 +42,7 @@ def lz4_block(block: Bytes, most: int) -> bytes | None:
 
 @kernel
 def _length(block: Bytes, at: int, count: Any) -> tuple[Any, int]:
-    """(length, position behind it or -1)"""
+    """Return (length, position behind it or -1)."""
     if count < 15:
         return count, at
     while at < len(block):
@@ -55,7 +56,7 @@ def _length(block: Bytes, at: int, count: Any) -> tuple[Any, int]:
 
 @kernel
 def _size(block: Bytes, most: int) -> int:
-    """Of what is in the block, or -1."""
+    """Return the decompressed size of the block, or -1."""
     size = 0
     at = 0
     while at < len(block):
@@ -71,7 +72,7 @@ def _size(block: Bytes, most: int) -> int:
             return -1
         offset = np.int64(block[at]) | np.int64(block[at + 1]) << 8
         count, at = _length(block, at + 2, token & 15)
-        # A match may begin anywhere in what is there by then, not before it.
+        # A match may begin anywhere in the output so far, not before it.
         if at < 0 or offset == 0 or offset > size:
             return -1
         size += count + 4
@@ -82,7 +83,7 @@ def _size(block: Bytes, most: int) -> int:
 
 @kernel
 def _fill(block: Bytes, out: Bytes) -> None:
-    """out: of the size that `_size` says."""
+    """Decompress the block. out: of the size that `_size` returns."""
     size = 0
     at = 0
     while at < len(block):
@@ -97,6 +98,6 @@ def _fill(block: Bytes, out: Bytes) -> None:
         offset = np.int64(block[at]) | np.int64(block[at + 1]) << 8
         count, at = _length(block, at + 2, token & 15)
         for index in range(size, size + count + 4):
-            # Byte by byte: of a match that reaches into itself the source is being written.
+            # Copy byte by byte: a match that overlaps itself reads bytes that this loop wrote.
             out[index] = out[index - offset]
         size += count + 4

@@ -1,8 +1,8 @@
-"""The order in which rows of sorted runs are merged: by key lanes, then sequence number, then position.
+"""Compute the order in which rows of sorted runs are merged: by key lanes, then sequence number, then position.
 
 In: `lanes` (n, L) uint64, C-contiguous (key_lanes.py), a sequence number per row, and where runs start. Out: int64 row
-numbers. Lengths are the caller's promise. Runs are merged two neighbours at a time, the shortest pair first, without a
-branch on the outcome of a comparison, after a pass that makes sure of their order.
+numbers. Callers guarantee the lengths. Runs are merged two neighbours at a time, the shortest pair first, without a
+branch on the outcome of a comparison, after a pass that checks their order.
 
 Measured in M rows/s, one thread, 1 to 2.6 M rows:
 
@@ -12,10 +12,10 @@ Measured in M rows/s, one thread, 1 to 2.6 M rows:
     k-way merge by a loser tree        95            56        28         19          -
     sort_order                         63            60        65         64         33
 
-So merging by twos beats a k-way merge throughout and sorting up to 64 runs, where the two meet. numpy's
-sort, which finds runs by itself, is ahead only at one lane and one run much longer than the others; it
-checks no order and knows no sequence. A k-way merge mispredicts a branch per comparison and follows row
-numbers through memory; a merge of two does neither.
+So merging by twos is always faster than a k-way merge, and faster than sorting up to 64 runs, where both
+are equal. numpy's sort, which detects runs by itself, is faster only at one lane and one run much longer
+than the others; it checks no order and has no sequence. A k-way merge mispredicts a branch per comparison
+and follows row numbers through memory; a merge of two does neither.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from widetable.kernels.sort_order import Rows, first_unordered, sequence_lane
 def merge_order(
     lanes: Lanes, sequence: npt.NDArray[np.int64], run_offsets: npt.NDArray[np.int64]
 ) -> Rows:
-    """Row numbers ordered by (lanes, sequence, row number), of rows that form k sorted runs.
+    """Return row numbers ordered by (lanes, sequence, row number), of rows that form k sorted runs.
 
     Rows run_offsets[i] : run_offsets[i + 1] are in that order already (k + 1 offsets, from 0 to n), so
     of two equal rows the one of the lower run comes first. Runs given oldest first, none with a lower
@@ -45,17 +45,17 @@ def merge_order(
     if unordered >= 0:
         run = int(np.searchsorted(run_offsets, unordered, side="right")) - 1
         raise ValueError(
-            f"merge: found row {unordered - run_offsets[run]} of run {run} before the row ahead of it, "
+            f"merge: found row {unordered - run_offsets[run]} of run {run} smaller than the row before it, "
             "expected runs in order of key, then sequence number"
         )
     plan = np.empty((max(len(run_offsets) - 2, 0), 3), np.int64)
-    # Order was checked first: in an unordered run both ends of `_merge_two` could take the same
-    # row, and their positions would pass each other.
+    # The order was checked before: in an unordered run both ends of `_merge_two` could take the same
+    # row, and their positions would cross.
     _merge_plan(run_offsets.copy(), plan)
     if not len(plan) or rows < 2:
         return order
-    # Two rows of equal lanes of one run are in order of their numbers, and those of a later run
-    # have numbers that are not lower: then "left first" is the order of numbers, and a lane less
+    # Two rows of equal lanes in one run are in order of their numbers, and those of a later run
+    # have numbers that are not lower: then "left first" is the order of numbers, and one lane less
     # is moved.
     rising = _runs_rise(sequence, run_offsets)
     keys = lanes.copy() if rising else np.concatenate([lanes, sequence_lane(sequence)], axis=1)
@@ -67,13 +67,14 @@ def merge_order(
 
 @kernel
 def _merge_plan(cuts: npt.NDArray[np.int64], merges: npt.NDArray[np.int64]) -> None:
-    """(start, middle, end) of each merge of two neighbours, the shortest pair first. cuts: offsets of runs, used up.
+    """Fill in (start, middle, end) of each merge of two neighbours, the shortest pair first. cuts: offsets of runs,
+    which are overwritten.
 
         cuts of four runs      0 8 10 11 20     runs of 8, 2, 1 and 9 rows
         merges                 (8, 10, 11)  (0, 8, 11)  (0, 11, 20)
 
-    The smallest pair first keeps rows of a large run from being moved again for each small one.
-    Quadratic in the number of runs, which is small beside rows.
+    Merging the smallest pair first avoids moving rows of a large run again for each small one.
+    The cost is quadratic in the number of runs, which is small compared to that of rows.
     """
     for step in range(len(merges)):
         runs = len(cuts) - 1 - step
@@ -94,7 +95,7 @@ def _merge_plan(cuts: npt.NDArray[np.int64], merges: npt.NDArray[np.int64]) -> N
 def _runs_rise(sequence: npt.NDArray[np.int64], run_offsets: npt.NDArray[np.int64]) -> bool:
     """Whether no run has a lower sequence than a run before it: then equal keys keep their position.
 
-    A run is held against the runs before it, never against itself: inside it numbers may fall
+    A run is compared with the runs before it, never with itself: inside it numbers may fall
     where keys rise.
     """
     highest = np.int64(-(2**63))
@@ -117,16 +118,17 @@ def _merge_runs(
     merges: npt.NDArray[np.int64],
     in_other: npt.NDArray[np.bool_],
 ) -> None:
-    """Merge by `keys`, then position; the runs start out in `keys` and `order`.
+    """Merge by `keys`, then position; the runs begin in `keys` and `order`.
 
-    A merge goes from one pair of arrays to the other, so a run is in either pair; the shorter one
-    moves first if they differ. in_other: by the first position of a run, whether it is in the other pair.
+    A merge copies from one pair of arrays to the other, so a run is in either pair; if two runs are in
+    different pairs, the shorter one is copied first. in_other: by the first position of a run, whether it is in the
+    other pair.
     """
     for step in range(len(merges)):
         start, middle, end = merges[step, 0], merges[step, 1], merges[step, 2]
         if start == middle or middle == end:
             continue
-        # An empty run has no place of its own, hence the test above: `in_other` of its first row
+        # An empty run has no position of its own, hence the test above: `in_other` at its position
         # is that of its neighbour.
         if in_other[start] != in_other[middle]:
             first, last = (start, middle) if middle - start < end - middle else (middle, end)
@@ -151,7 +153,7 @@ def _merge_runs(
 def _copy_rows(
     keys: Lanes, order: Rows, first: int, last: int, to_keys: Lanes, to_order: Rows
 ) -> None:
-    """Rows first ..< last to the same rows of the other pair."""
+    """Copy rows first ..< last to the same rows of the other pair."""
     for row in range(first, last):
         for lane in range(keys.shape[1]):
             to_keys[row, lane] = keys[row, lane]
@@ -162,17 +164,17 @@ def _copy_rows(
 def _merge_two(keys: Lanes, order: Rows, lefts: int, to_keys: Lanes, to_order: Rows) -> None:
     """Merge the run of the first `lefts` rows with the one of the rest; equal keys: left row first.
 
-    From both ends at once, and without a branch that depends on the outcome: two chains of loads that
-    the processor overlaps, and nothing to mispredict. Positions are unsigned: numba would test signed
-    ones for being negative. 3 times faster than a plain loop on runs of equal length.
+    The loop merges from both ends at once, and without a branch that depends on the outcome: the processor
+    overlaps two chains of loads, and mispredicts nothing. Positions are unsigned, because numba would check
+    whether signed ones are negative. 3 times faster than a plain loop on runs of equal length.
     """
     one, lane = np.uint64(1), np.uint64(0)
-    # What is left: left rows i ..< i_end, right rows j ..< j_end, to be written to out ..< out_end.
+    # The rest: left rows i ..< i_end, right rows j ..< j_end, to be written to out ..< out_end.
     i, i_end = np.uint64(0), np.uint64(lefts)
     j, j_end = i_end, np.uint64(len(keys))
     out, out_end = i, j_end
     while True:
-        # So many rows can be taken from each end before a side runs out or the ends meet.
+        # So many rows can be taken from each end before a side is exhausted or the ends meet.
         steps = min(i_end - i, j_end - j, (j_end - j + i_end - i) // np.uint64(2))
         if steps < np.uint64(16):
             break
@@ -180,13 +182,13 @@ def _merge_two(keys: Lanes, order: Rows, lefts: int, to_keys: Lanes, to_order: R
             key, other = keys[i, lane], keys[j, lane]
             right = np.uint64(other < key)
             to_keys[out, lane] = min(key, other)
-            # Chosen by a mask of all ones or none, and the position moved by 0 or 1: no jump
+            # A mask of all ones or zeros chooses the row, and the positions advance by 0 or 1: no jump
             # depends on the keys.
             to_order[out] = order[i] ^ ((order[i] ^ order[j]) & -np.int64(right))
             i += one - right
             j += right
             out += one
-            # From behind the right row goes last where keys are equal: it is written first.
+            # From the back: where keys are equal the right row comes last, so it is written first.
             p, q = i_end - one, j_end - one
             key, other = keys[p, lane], keys[q, lane]
             left = np.uint64(other < key)
@@ -202,7 +204,7 @@ def _merge_two(keys: Lanes, order: Rows, lefts: int, to_keys: Lanes, to_order: R
 def _merge_two_of_lanes(
     keys: Lanes, order: Rows, lefts: int, to_keys: Lanes, to_order: Rows
 ) -> None:
-    """`_merge_two` for keys of several lanes, compared like long numbers: does a subtraction borrow?"""
+    """Merge like `_merge_two` for keys of several lanes, compared like long numbers: by the borrow of a subtraction."""
     zero, one = np.uint64(0), np.uint64(1)
     lanes, last = np.uint64(keys.shape[1]), np.uint64(keys.shape[1] - 1)
     i, i_end = zero, np.uint64(lefts)
@@ -217,7 +219,7 @@ def _merge_two_of_lanes(
             for lane in range(lanes):
                 key, other = keys[i, last - lane], keys[j, last - lane]
                 right = np.uint64(other < key) | np.uint64(other - key < right)
-            # The borrow of the most significant lane is whether the other number is smaller.
+            # The borrow of the most significant lane shows whether the other number is smaller.
             source = i ^ ((i ^ j) & (zero - right))
             for lane in range(lanes):
                 to_keys[out, lane] = keys[source, lane]

@@ -1,14 +1,14 @@
-"""Unsigned integers of an ORC stream: run-length encoding, version 2.
+"""Decode the unsigned integers of an ORC stream: run-length encoding, version 2.
 
     run           = short-repeat | direct | patched | delta        the upper two bits of its first byte: 0, 1, 2, 3
     short-repeat  = 2 mode, 3 width - 1 (bytes), 3 count - 3; the value
     direct        = 2 mode, 5 code of a width, 9 count - 1; values
-    patched       = the same; 3 base bytes - 1, 5 code of the patch width, 3 gap width - 1, 5 patches; base; values;
+    patched       = as direct; 3 base bytes - 1, 5 code of the patch width, 3 gap width - 1, 5 patches; base; values;
                     patches (gap, upper bits)
-    delta         = the same head, code 0: no width; base (varint), first delta (signed varint); sizes of the others
+    delta         = head of direct, code 0: no width; base (varint), first delta (signed varint); sizes of the others
 
 Values are big-endian bits one after another, filled up to a byte. Source: ORC specification v1. Some writers put
-negative numbers here: values are of 64 bits, and wrap. Kernels raise nothing: -1 says that the bytes are no runs.
+negative numbers here: values have 64 bits, and wrap. Kernels raise nothing: -1 means that the bytes are no runs.
 
     0A 27 10                           short-repeat: 10000 five times
     5E 03 5C A1 AB 1E DE AD BE EF      direct: 23713, 43806, 57005, 48879
@@ -29,17 +29,17 @@ Bytes: TypeAlias = npt.NDArray[np.uint8]
 Numbers: TypeAlias = npt.NDArray[np.int64]
 Words: TypeAlias = npt.NDArray[np.uint64]
 
-# Of bits, by code.
+# Widths in bits, by code.
 _WIDTHS: Final = np.array([*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64], np.int64)
 _REPEAT, _DIRECT, _PATCHED = 0, 1, 2
 
 
 def unsigned_runs(data: Bytes, most: int) -> Numbers | None:
-    """All values of a stream; None when the bytes are no runs, or when these have more than `most` values. data:
+    """Return all values of a stream; None when the bytes are no runs, or have more than `most` values. data:
     read-only.
 
-    As int64, wrapped. Values are counted before any room is taken: a delta run of four bytes
-    gives 512 values, 1,000 times what it takes itself.
+    Values are int64, wrapped. They are counted before any memory is allocated: a delta run of four bytes
+    gives 512 values, which take 1,000 times as much memory.
     """
     count = _count(data, _WIDTHS, most)
     if count < 0:
@@ -52,7 +52,7 @@ def unsigned_runs(data: Bytes, most: int) -> Numbers | None:
 
 @kernel
 def _varint(data: Bytes, at: int) -> tuple[Any, int]:
-    """(64 bits, position behind them); position -1 for a number without an end."""
+    """Return (64 bits, position behind them); position -1 for a number without an end."""
     value = np.uint64(0)
     shift = np.uint64(0)
     while at < len(data) and shift < 70:
@@ -67,7 +67,7 @@ def _varint(data: Bytes, at: int) -> tuple[Any, int]:
 
 @kernel
 def _bits(data: Bytes, bit: int, width: int) -> Any:
-    """The number of so many bits that begins at a bit."""
+    """Return the number of `width` bits that begins at a bit."""
     value = np.uint64(0)
     end = bit + width
     while bit < end:
@@ -82,7 +82,7 @@ def _bits(data: Bytes, bit: int, width: int) -> Any:
 
 @kernel
 def _entry_width(widths: Numbers, least: int) -> int:
-    """Of a patch and its gap together."""
+    """Return the width of a patch and its gap together."""
     for width in widths:
         if width >= least:
             return width  # type: ignore[no-any-return]
@@ -91,7 +91,7 @@ def _entry_width(widths: Numbers, least: int) -> int:
 
 @kernel
 def _extent(data: Bytes, at: int, widths: Numbers) -> tuple[Any, Any]:
-    """(values of the run that begins there, position behind it or -1)"""
+    """Return (values of the run that begins there, position behind it or -1)."""
     head: Any = np.int64(data[at])
     mode = head >> 6
     if mode == _REPEAT:
@@ -112,7 +112,7 @@ def _extent(data: Bytes, at: int, widths: Numbers) -> tuple[Any, Any]:
         _, end = _varint(data, end)
         if end >= 0:
             _, end = _varint(data, end)
-        # Base and first delta stand for the first two values. Without a width all deltas are the
+        # Base and first delta encode the first two values. Without a width all deltas equal the
         # first one.
         values = max(count - 2, 0) if code else 0
         if end < 0:
@@ -123,7 +123,7 @@ def _extent(data: Bytes, at: int, widths: Numbers) -> tuple[Any, Any]:
 
 @kernel
 def _count(data: Bytes, widths: Numbers, most: int) -> int:
-    """Values of all runs, or -1, also when there are more than `most`."""
+    """Return the number of values of all runs, or -1, also when there are more than `most`."""
     total = 0
     at = 0
     while at < len(data):
@@ -138,7 +138,7 @@ def _count(data: Bytes, widths: Numbers, most: int) -> int:
 
 @kernel
 def _patch(data: Bytes, at: int, count: int, widths: Numbers, out: Words, row: int) -> int:
-    """A patched run; at: behind the count. 0, or -1."""
+    """Decode a patched run; return 0, or -1. at: the position behind the count."""
     width = widths[np.int64(data[at - 2]) >> 1 & 31]
     first: Any = np.int64(data[at])
     second: Any = np.int64(data[at + 1])
@@ -146,7 +146,7 @@ def _patch(data: Bytes, at: int, count: int, widths: Numbers, out: Words, row: i
     entry_width = _entry_width(widths, patch_width + (second >> 5) + 1)
     base = _bits(data, (at + 2) * 8, base_bits)
     sign = np.uint64(1) << np.uint64(base_bits - 1)
-    # The highest bit is a sign and the rest a size, unlike anything else here.
+    # The highest bit is a sign and the rest a size, unlike in all other numbers here.
     if base & sign:
         base = sign - base
     at += 2 + base_bits // 8
@@ -157,8 +157,8 @@ def _patch(data: Bytes, at: int, count: int, widths: Numbers, out: Words, row: i
     for number in range(second & 31):
         entry = _bits(data, at * 8 + number * entry_width, entry_width)
         patch = entry
-        # An entry has 64 bits at most, so with 64 bits of patch there is no gap. A gap that is
-        # too long for its bits is made of entries that patch nothing.
+        # An entry has at most 64 bits, so with 64 bits of patch there is no gap. A gap that is
+        # too long for its bits consists of entries that patch nothing.
         if patch_width < 64:
             index += np.int64(entry >> np.uint64(patch_width))
             patch &= (np.uint64(1) << np.uint64(patch_width)) - np.uint64(1)
@@ -173,8 +173,8 @@ def _patch(data: Bytes, at: int, count: int, widths: Numbers, out: Words, row: i
 
 @kernel
 def _deltas(data: Bytes, at: int, count: int, widths: Numbers, out: Words, row: int) -> None:
-    """A delta run; at: behind the count. The first delta has a sign, which all others share:
-    they are sizes.
+    """Decode a delta run. at: the position behind the count. The first delta has a sign, which holds for all
+    others: they are sizes.
     """
     code = np.int64(data[at - 2]) >> 1 & 31
     value, at = _varint(data, at)
@@ -195,7 +195,7 @@ def _deltas(data: Bytes, at: int, count: int, widths: Numbers, out: Words, row: 
 
 @kernel
 def _decode(data: Bytes, widths: Numbers, out: Words) -> int:
-    """0, or -1. out: room for as many values as `_count` says."""
+    """Decode all runs; return 0, or -1. out: room for as many values as `_count` returns."""
     at = 0
     row = 0
     while at < len(data):

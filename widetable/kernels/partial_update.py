@@ -1,17 +1,17 @@
-"""Winners inside keys that have several rows: the loops of the partial-update engine.
+"""Choose the winning rows of keys that have several rows: the loops of the partial-update engine.
 
 All positions count rows of such keys in merge order (oldest first): key c has the rows starts[c] to starts[c + 1].
-`floor[c]` is the position of the row that last removed key c (what lies before it is forgotten), or -1. Results are
-positions too, -1 where no row counts. Nothing is raised; lengths are the caller's promise.
+`floor[c]` is the position of the row that last removed key c (rows before it are ignored), or -1. Results are
+positions too, -1 where no row counts. Nothing is raised; callers guarantee the lengths.
 
     position    0     1     2     3     4        a group with the sequence s and the column a; arrival is position
     row         +I    +I    -D    +I    +I
-    s, a        5,x   3,y   6,·   null  4,z      1: 3 < 5, refused       3: no sequence, passed over
+    s, a        5,x   3,y   6,·   null  4,z      1: 3 < 5, refused       3: no sequence, skipped
     floor                   2                    2: removes the key, its 6 is stored; 4: 4 < 6, refused
     result      winner 2 (s = 6), value -1 (a is null)
 
-A row is accepted when its sequence is >= the stored one, so of equal ones the later; columns outside of groups take
-the last row that holds a value (`last_marked`). That a removal outlives late rows is why it is stored, not dropped.
+A row is accepted when its sequence is >= the stored one, so the later of equal ones wins; columns outside of groups
+take the last row that holds a value (`last_marked`). A removal is stored, not dropped, so that it refuses late rows.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ from widetable.kernels.jit import kernel
 
 
 def last_marked(starts: Positions, floor: Positions, marked: Mask) -> Positions:
-    """The last marked row of each key behind its floor.
+    """Return the last marked row of each key behind its floor.
 
-    marked bool[m], by position. The row at the floor itself does not count. Found from the end.
+    marked bool[m], by position. The row at the floor itself does not count. The search starts at the end.
     """
-    found = np.empty(len(starts) - 1, np.int64)
-    _last_marked(starts, floor, marked, found)
-    return found
+    positions = np.empty(len(starts) - 1, np.int64)
+    _last_marked(starts, floor, marked, positions)
+    return positions
 
 
 @kernel
-def _last_marked(starts: Positions, floor: Positions, marked: Mask, found: Positions) -> None:
-    for key in range(len(found)):
-        found[key] = -1
+def _last_marked(starts: Positions, floor: Positions, marked: Mask, positions: Positions) -> None:
+    for key in range(len(positions)):
+        positions[key] = -1
         for position in range(starts[key + 1] - 1, max(starts[key], floor[key] + 1) - 1, -1):
             if marked[position]:
-                found[key] = position
+                positions[key] = position
                 break
 
 
 @kernel
 def _accepts(lanes: Lanes, first: int, last: int, stored: int, incoming: int) -> bool:
-    """Whether lanes first to last (exclusive) of the incoming row are >= those of the stored one; none stored: yes."""
+    """Whether lanes first to last (exclusive) of the incoming row are >= those of the stored row, if there is one."""
     if stored >= 0:
         for lane in range(first, last):
             if lanes[incoming, lane] != lanes[stored, lane]:
@@ -57,18 +57,18 @@ def _accepts(lanes: Lanes, first: int, last: int, stored: int, incoming: int) ->
 def sequence_winners(
     starts: Positions, floor: Positions, counts: Mask, adds: Mask, has_sequence: Mask, lanes: Lanes
 ) -> tuple[Positions, Positions]:
-    """(winner, value) of one sequence group per key.
+    """Return (winner, value) of one sequence group per key.
 
     winner: the row whose sequence is stored in the end; value: the row whose values are, -1 after an accepted
-    retraction. Rows that do not count or have no sequence are passed over; a row is accepted if its lanes are >= the
+    retraction. Rows that do not count or have no sequence are skipped; a row is accepted if its lanes are >= the
     stored ones. The removing row at the floor is stored without comparison, with no values.
 
-    counts bool[m]: rows that the group looks at; adds: rows that bring values (+I, +U), the
+    counts bool[m]: rows that the group considers; adds: rows that have values (+I, +U), the
     others retract; has_sequence: not all parts of the sequence are null; lanes uint64[m, L]: the
     sequence, ascending.
 
     The two differ where the last accepted row is a retraction, or the removing one: its sequence
-    stays, so that older adds are still refused, while its values are gone.
+    stays, so that older adds are still refused, but it has no values.
     """
     winner, value = (np.empty(len(starts) - 1, np.int64) for _ in range(2))
     _sequence_winners(starts, floor, counts, adds, has_sequence, lanes, winner, value)
@@ -113,20 +113,20 @@ def sequence_steps(
     *,
     composes: bool,
 ) -> npt.NDArray[np.int8]:
-    """What each row does to the columns of one sequence group that functions fill (kernels.aggregate): an add that is
-    refused comes late; a retraction counts behind the first add. composes: where there is no add, retractions are added
-    up to one.
+    """Return the step of each row for the columns of one sequence group that functions fill (kernels.aggregate): an add
+    that is refused is late; a retraction counts behind the first add. composes: where there is no add, retractions are
+    added up to one.
 
     The module's example with a -U in place of the -D, and so without a removal (floor -1):
 
         row, s      +I 5   +I 3   -U 6     +I null   +I 4
         step        ADD    LATE   RETRACT  SKIP      LATE
 
-    A retraction ahead of the first add is SKIP: there is nothing that it could take back. Its
+    A retraction before the first add is SKIP: there is no value to retract. Its
     sequence is stored all the same, so it makes older adds late.
     """
     steps = np.zeros(len(counts), np.int8)
-    # As arguments: a kernel that was kept holds the constants of other files as they were then.
+    # Passed as arguments: a cached kernel would keep old values of other files' constants.
     codes = ADD, LATE, RETRACT
     _sequence_steps(starts, floor, counts, adds, has_sequence, lanes, composes, *codes, steps)
     return steps
@@ -166,8 +166,8 @@ def _sequence_steps(
                 steps[position] = add if is_accepted else late
             elif has_add:
                 steps[position] = retract
-        # Retractions alone, to be kept as one until they meet the base: what each takes back is
-        # added up, and the sum of them is written as the one retraction.
+        # A key of retractions alone is kept as one retraction until it meets the base: their values
+        # are added up, and the sum is written as the one retraction.
         if composes and not has_add:
             for position in range(int(first), int(starts[key + 1])):
                 if counts[position] and has_sequence[position]:
@@ -181,10 +181,10 @@ def last_removal(
     lanes: Lanes,
     lane_starts: Positions,
 ) -> Positions:
-    """The last row of each key that removed it: a delete that one of the removing sequence groups accepted.
+    """Return the last row of each key that removed it: a delete that one of the removing sequence groups accepted.
 
     Group i has the lanes lane_starts[i] to lane_starts[i + 1] and the column i of `has_sequence`. After a removal every
-    group stores what the delete carries, be it nothing.
+    group stores the delete's sequence, even if it has none.
 
     Two groups, both removing, where the delete is accepted by the second only:
 
@@ -192,13 +192,13 @@ def last_removal(
         s1, s2    5, 5    4, 6    4, null      result 1
 
     The delete removes the row, and from then on group 1 stores 4, less than before. A removal
-    thus depends on all removing groups at once, which is why floors are found first, for all of
+    thus depends on all removing groups at once, which is why floors are computed first, for all of
     them, and winners then group by group.
     """
-    found = np.empty(len(starts) - 1, np.int64)
+    removals = np.empty(len(starts) - 1, np.int64)
     stored = np.empty(len(lane_starts) - 1, np.int64)
-    _last_removal(starts, deletes, has_sequence, lanes, lane_starts, stored, found)
-    return found
+    _last_removal(starts, deletes, has_sequence, lanes, lane_starts, stored, removals)
+    return removals
 
 
 @kernel
@@ -209,11 +209,11 @@ def _last_removal(
     lanes: Lanes,
     lane_starts: Positions,
     stored: Positions,
-    found: Positions,
+    removals: Positions,
 ) -> None:
     groups = len(stored)
-    for key in range(len(found)):
-        found[key] = -1
+    for key in range(len(removals)):
+        removals[key] = -1
         for group in range(groups):
             stored[group] = -1
         for position in range(starts[key], starts[key + 1]):
@@ -229,6 +229,6 @@ def _last_removal(
                     stored[group] = position
                     removed = removed or deletes[position]
             if removed:
-                found[key] = position
+                removals[key] = position
                 for group in range(groups):
                     stored[group] = position if has_sequence[position, group] else -1

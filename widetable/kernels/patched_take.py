@@ -1,12 +1,12 @@
-"""Gather rows of a column that lies in two arrays: a large one, and a rest that patches it.
+"""Gather rows of a column that consists of two arrays: a large one, and a rest that patches it.
 
-A merge takes most rows of a column from one run. Joining the runs' arrays first would copy the large one for nothing;
+A merge takes most rows of a column from one run. Joining the runs' arrays first would copy the large one needlessly;
 here the large array is gathered without a branch, then the rows from the rest and the missing ones are written over it.
-Rows are worked out once (`PatchChoice`) for all columns that lie alike. Measured (64 K rows in cache, one in ten from
-the rest, CPU ns per value): 8-byte values 0.8 against 1.0 for joining and taking, 1.7 against 2.2 with nulls; strings
-are joined and taken, 5.
+Positions are computed once (`PatchChoice`) for all columns with the same layout. Measured (64 K rows in cache, one in
+ten from the rest, CPU ns per value): 8-byte values 0.8 against 1.0 for joining and taking, 1.7 against 2.2 with nulls;
+strings are joined and taken, 5.
 
-Raises pyarrow.ArrowInvalid if strings of 32-bit offsets pass 2 GiB.
+Raises pyarrow.ArrowInvalid if strings of 32-bit offsets exceed 2 GiB.
 
     large 10 11 12 13 14      rest 90 91      positions 2, 3, 5, -1      result 12, 13, 90, null
 """
@@ -31,11 +31,11 @@ Items: TypeAlias = npt.NDArray[Any]  # of one unsigned type in each call
 
 @dataclass(frozen=True)
 class PatchChoice:
-    """Which rows are taken. positions int64[n]: of the large array, then of the rest behind it; -1 is null.
+    """The rows to take. positions int64[n]: of the large array, then of the rest behind it; -1 is null.
 
-    What is derived is worked out once, when a column asks for it first, and shared by all
-    columns that lie in the same pieces. The large array has a row at least unless no row is
-    taken: its row 0 is read where another comes from elsewhere.
+    Derived values are computed once, when the first column needs them, and shared by all
+    columns of the same pieces. Unless no row is taken, the large array has at least one row: its
+    row 0 is read for rows from elsewhere, and overwritten.
     """
 
     positions: Rows
@@ -43,7 +43,7 @@ class PatchChoice:
 
     @derived_value
     def is_slice(self) -> bool:
-        """All rows are consecutive ones of the large array."""
+        """Whether the rows are consecutive rows of the large array."""
         rows = self.positions
         count = len(rows)
         ends = count == 0 or (rows[-1] - rows[0] == count - 1 and 0 <= rows[0] < self.large_rows)
@@ -51,35 +51,36 @@ class PatchChoice:
 
     @derived_value
     def large(self) -> Rows:
-        """Rows of the large array; any row where another is written over it."""
+        """Rows of the large array; row 0 where another value is written over it."""
         return np.where(
             (self.positions >= 0) & (self.positions < self.large_rows), self.positions, 0
         )
 
     @derived_value
     def patch(self) -> tuple[Rows, Rows]:
-        """(rows of the rest, where they go)."""
+        """(rows of the rest, their positions in the result)."""
         target = np.flatnonzero(self.positions >= self.large_rows)
         return self.positions[target] - self.large_rows, target
 
     @derived_value
     def missing(self) -> Rows:
-        """Where nulls go, whatever the column."""
+        """Positions in the result that are null in every column."""
         return np.flatnonzero(self.positions < 0)
 
     @derived_value
     def validity(self) -> pa.Buffer:
-        """The validity of a column whose arrays have no nulls, where a row is missing."""
+        """The validity of a column whose arrays have no nulls, when a row is missing."""
         valid = np.ones(len(self.positions), np.bool_)
         valid[self.missing] = False
         return bitmap(valid)
 
 
 def take_patched(large: ArrowArray, rest: ArrowArray | None, choice: PatchChoice) -> ArrowArray:
-    """The chosen rows as one array; a slice without a copy where they are consecutive. No rest: no row is from it.
+    """Return the chosen rows as one array; a slice without a copy where they are consecutive. rest None: no row is from
+    it.
 
-    large, rest: of one type, without missing rows of their own: -1 in `positions` makes the
-    nulls. What `gather.take` does otherwise goes for strings, booleans and nested types.
+    large, rest: of one type; -1 in `positions` gives null. Strings, booleans and nested types are
+    taken by `gather.take`.
     """
     if choice.is_slice:
         first = int(choice.positions[0]) if len(choice.positions) else 0
@@ -114,9 +115,9 @@ def _validity(
 def has_values(
     large: ArrowArray, rest: ArrowArray | None, choice: PatchChoice
 ) -> npt.NDArray[np.bool_]:
-    """Which of the chosen rows are there and not null. Values are left alone: texts may be long.
+    """Return which of the chosen rows exist and are not null. Values are not read, because texts may be long.
 
-    Gathered as bytes, one per row: unpacking and packing bits is cheaper than reading them one by one.
+    Validity is gathered as bytes, one per row: unpacking and packing bits is cheaper than reading them one by one.
     """
     valid = np.empty(len(choice.positions), np.uint8)
     _take_all(valid_of(large).view(np.uint8), 1, choice.large, valid)
@@ -152,7 +153,7 @@ def _put(
 
 @kernel
 def _put_zeros(words: int, target: Rows, values: Items) -> None:
-    """What lies behind a missing row is zero, so that the bytes of a result depend on its rows alone."""
+    """Set the values of missing rows to zero, so that the bytes of a result depend on its rows alone."""
     for i in range(len(target)):
         for word in range(words):
             values[target[i] * words + word] = 0

@@ -1,9 +1,8 @@
-"""The order of rows of which nothing is known: by key lanes, then sequence number, then position; and where equal keys
-begin.
+"""Sort rows in any order by key lanes, then sequence number, then position; and find where equal keys begin.
 
 In: `lanes` (n, L) uint64, C-contiguous (key_lanes.py), and a sequence number per row. Out: int64 row
-numbers. Lengths are the caller's promise. Radix sort on the first lane, then only the rows that tie on it by the next
-lane, and so on; input that is in order already is recognised in one pass.
+numbers. Callers guarantee the lengths. A radix sort orders rows by the first lane, then only the rows that tie by the
+next lane, and so on; input that is sorted already is recognised in one pass.
 
 Measured in M rows/s, one thread, 1 to 2.6 M rows; merge_order.py has the numbers of sorted runs:
 
@@ -30,12 +29,12 @@ _SMALL = 48
 
 
 def sort_order(lanes: Lanes, sequence: npt.NDArray[np.int64]) -> Rows:
-    """Row numbers ordered by (lanes, sequence, row number).
+    """Return row numbers ordered by (lanes, sequence, row number).
 
         lanes      3 1 3 1     sequence   9 2 8 2     order   1 3 2 0
 
-    Beside the result it takes 32 bytes per row, and a copy of the lanes with one more where
-    sequence numbers do not ascend by position: where they do, to be stable is to be in their
+    Beside the result this takes 32 bytes per row, and, where sequence numbers do not ascend by
+    position, a copy of the lanes with one more lane. Where they ascend, a stable sort keeps them in
     order.
     """
     rows = lanes.shape[0]
@@ -55,10 +54,10 @@ def sort_order(lanes: Lanes, sequence: npt.NDArray[np.int64]) -> Rows:
 
 
 def group_starts(lanes: Lanes, order: Rows) -> Rows:
-    """Where each group of equal lanes starts in `order`, and n at the end: g + 1 positions.
+    """Return where each group of equal lanes starts in `order`, and n at the end: g + 1 positions.
 
-    lanes of the key alone: rows that differ in their sequence number only are one group. order:
-    as `sort_order` or `merge_order` gave it by the same lanes. Without rows [0].
+    lanes: of the key alone, so rows that differ only in their sequence number are one group. order:
+    the result of `sort_order` or `merge_order` for the same lanes. Without rows the result is [0].
     """
     starts = np.empty(len(order) + 1, np.int64)
     groups = _group_starts(lanes, order, starts)
@@ -66,16 +65,16 @@ def group_starts(lanes: Lanes, order: Rows) -> Rows:
 
 
 def sequence_lane(sequence: npt.NDArray[np.int64]) -> Lanes:
-    """What sorts as the numbers do.
+    """Return a lane (n, 1) that sorts like the numbers.
 
-    (n, 1), the sign bit flipped: -1, 0, 1 become 7FFF.., 8000..00, 8000..01.
+    The sign bit is flipped: -1, 0, 1 become 7FFF.., 8000..00, 8000..01.
     """
     return (sequence.view(np.uint64) ^ np.uint64(1 << 63)).reshape(-1, 1)
 
 
 @kernel
 def _first_unordered(lanes: Lanes, sequence: npt.NDArray[np.int64], start: int, end: int) -> int:
-    """The first of rows start + 1 to end - 1 that belongs before the row ahead of it, or -1."""
+    """Return the first of rows start + 1 to end - 1 that is smaller than the row before it, or -1."""
     for row in range(start + 1, end):
         tied = True
         for lane in range(lanes.shape[1]):
@@ -93,7 +92,9 @@ def _first_unordered(lanes: Lanes, sequence: npt.NDArray[np.int64], start: int, 
 def first_unordered(
     lanes: Lanes, sequence: npt.NDArray[np.int64], run_offsets: npt.NDArray[np.int64]
 ) -> int:
-    """The first row that belongs before the row ahead of it in its run, or -1. run_offsets: as of `merge_order`."""
+    """Return the first row that is smaller than the row before it in its run, or -1. run_offsets: as of
+    `merge_order`.
+    """
     for run in range(len(run_offsets) - 1):
         row = _first_unordered(lanes, sequence, run_offsets[run], run_offsets[run + 1])
         if row >= 0:
@@ -118,7 +119,7 @@ def _radix_sort(
     counts: npt.NDArray[np.int64],
 ) -> None:
     """Sort `order` by `keys` (key of order[i] is keys[i]), stable, both in place; the spares have
-    the same length. counts[8, 256]: space to count in.
+    the same length. counts[8, 256]: memory for counts.
     """
     rows = len(keys)
     low_byte = np.uint64(255)
@@ -132,9 +133,9 @@ def _radix_sort(
     in_spare = False
     for digit in range(8):
         shift = np.uint64(8 * digit)
-        # All rows agree in this byte, so a pass would move nothing; which row is asked does not
-        # matter, nor whether `keys` or the spare holds the newer order. A lane of 20 significant
-        # bits takes three passes of eight.
+        # All rows agree in this byte, so a pass would move nothing; any row serves for the test,
+        # and `keys` as well as the spare. A lane of 20 significant bits takes three passes instead
+        # of eight.
         if counts[digit, np.int64((keys[0] >> shift) & low_byte)] == rows:
             continue
         total = 0
@@ -180,8 +181,9 @@ def _sort_by_lanes(
     counts: npt.NDArray[np.int64],
     small: int,
 ) -> None:
-    """Sort `order` by all lanes, stable. Lane by lane, only rows that tie on the lanes before;
-    small ties at once. ends[i], zero at first, for the first position i of a range still to be sorted: where it ends.
+    """Sort `order` by all lanes, stable. Each lane sorts only rows that tie on the lanes before; small
+    ties are sorted by all lanes at once. ends[i], zero at first: where the range ends that begins at position i and is
+    not sorted yet.
     """
     rows = len(order)
     ends[0] = rows
@@ -192,9 +194,9 @@ def _sort_by_lanes(
             if end - start < 2:
                 start += 1
                 continue
-            # Taken off the list; what still ties is put on it again below, for the next lane.
-            # Insertion compares all lanes that are left at once, so nothing of its range comes
-            # back.
+            # The range is removed from the list; rows that still tie are added again below, for the
+            # next lane. Insertion compares all remaining lanes at once, so none of its range is
+            # added again.
             ends[start] = 0
             if end - start < small:
                 _insertion_sort(lanes, order, start, end, lane)

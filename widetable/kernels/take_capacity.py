@@ -1,9 +1,9 @@
-"""Whether the texts of chosen rows fit into one array, whose 32-bit offsets hold 2 GiB: what Arrow says from 26 on.
+"""Check whether the texts of chosen rows fit into one array, whose 32-bit offsets hold 2 GiB, as Arrow does from 26 on.
 
-Older ones pass over it without a word (found on 25.0.1): 300 rows of 8 MiB get negative offsets, 600 of them wrong ones
-that look right. In: an array, rows of it, -1 for none. Raises pyarrow.ArrowInvalid, as Arrow 26 does.
+Older versions overflow silently (observed with 25.0.1): 300 rows of 8 MiB get negative offsets, 600 of them wrong ones
+that look valid. In: an array, rows of it, -1 for none. Raises pyarrow.ArrowInvalid, as Arrow 26 does.
 
-The limit is one array's: where several columns are taken each has its own. Views and 64-bit
+The limit is per array: where several columns are taken each has its own. Views and 64-bit
 offsets have none.
 """
 
@@ -25,15 +25,16 @@ _MOST_BYTES: Final = (1 << 31) - 1
 def check_capacity(
     column: ArrowColumn, indices: npt.NDArray[np.int64], arrow: int = _ARROW
 ) -> None:
-    """arrow: the major version that takes. Of nested values the texts of all their parts count together.
+    """Raise when the texts of the chosen rows do not fit. arrow: the major version of pyarrow. The texts of all parts
+    of nested values count together.
 
-    Most calls end before anything is added up, by a bound: every row chosen could have all bytes
+    In most calls a bound makes adding up unnecessary: every chosen row could have all bytes
     of the column.
     """
     if arrow >= _SAYS_SO or not len(indices) or not _has_text(column.type):
         return
     if column.get_total_buffer_size() * len(indices) <= _MOST_BYTES:
-        return  # whatever is chosen
+        return  # any choice fits
     sizes = np.concatenate([_text_bytes(chunk) for chunk in chunks_of(column)])
     if int(sizes[indices[indices >= 0]].sum()) > _MOST_BYTES:
         raise pa.ArrowInvalid("Take operation overflowed binary array capacity")
@@ -42,7 +43,7 @@ def check_capacity(
 def check_capacity_of_rows(
     rows: pa.RecordBatch | pa.Table, indices: npt.NDArray[np.int64], arrow: int = _ARROW
 ) -> None:
-    """The same for all columns."""
+    """Raise when the texts of the chosen rows do not fit in some column."""
     if arrow < _SAYS_SO:
         for column in rows.columns:
             check_capacity(column, indices, arrow)
@@ -55,7 +56,7 @@ def _has_text(kind: pa.DataType) -> bool:
 
 
 def _text_bytes(array: ArrowArray) -> npt.NDArray[np.int64]:
-    """By row.
+    """Return the bytes of the texts in each row.
 
     [["ab", "c"], null, ["d"]]      3 0 1
     {a: "xy", b: "z"}               3
@@ -71,15 +72,15 @@ def _text_bytes(array: ArrowArray) -> npt.NDArray[np.int64]:
     if pa.types.is_list(kind) or pa.types.is_map(kind):
         values = [array.values] if pa.types.is_list(kind) else [array.keys, array.items]
         parts = [_text_bytes(value) for value in values]
-        # The bytes before each item, so that a list has the difference of two of them.
+        # The bytes before each item, so that the bytes of a list are the difference of two of them.
         sums = np.append(0, np.cumsum(sum(parts[1:], parts[0])))
         return _between(sums[_offsets(array)])
     return none
 
 
 def _offsets(array: ArrowArray) -> npt.NDArray[np.int64]:
-    held = np.frombuffer(array.buffers()[1], np.int32)
-    return held[array.offset : array.offset + len(array) + 1].astype(np.int64)
+    offsets = np.frombuffer(array.buffers()[1], np.int32)
+    return offsets[array.offset : array.offset + len(array) + 1].astype(np.int64)
 
 
 def _between(ends: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

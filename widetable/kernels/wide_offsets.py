@@ -1,9 +1,9 @@
-"""Arrays whose texts, joined, would pass the 2 GiB that 32-bit offsets reach: the same with 64-bit offsets.
+"""Convert arrays to 64-bit offsets where their texts, joined, would exceed the 2 GiB that 32-bit offsets reach.
 
-    string, 1.5 GiB and 1 GiB      large_string, both; the bytes are shared, offsets are made anew
+    string, 1.5 GiB and 1 GiB      large_string, both; the bytes are shared, only offsets are new
     list<string>, 3 GiB together   list<large_string>
 
-What is taken from them is cast back, which Arrow refuses where it is too much. Pure.
+Callers cast gathered rows back, which Arrow refuses where they exceed the limit. Pure.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ MOST_BYTES: Final = (1 << 31) - 1
 
 
 def joinable(arrays: Sequence[ArrowArray], most_bytes: int = MOST_BYTES) -> Sequence[ArrowArray]:
-    """These arrays, at least one and all of one type, in a type in which they can be joined. most_bytes: that texts of
-    32-bit offsets may have.
+    """Return these arrays, at least one and all of one type, in a type in which they can be joined. most_bytes: the
+    limit of texts with 32-bit offsets.
     """
     kind = arrays[0].type
     if len(arrays) == 1 or is_plain_fixed_width(kind):
@@ -33,7 +33,7 @@ def joinable(arrays: Sequence[ArrowArray], most_bytes: int = MOST_BYTES) -> Sequ
 
 
 def wide_type(kind: pa.DataType) -> pa.DataType:
-    """The same type with 64-bit offsets of texts and bytes, also of those below it."""
+    """Return the type with 64-bit offsets for texts and bytes, also in nested types."""
     if pa.types.is_string(kind):
         return pa.large_string()
     if pa.types.is_binary(kind):
