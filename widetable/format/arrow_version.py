@@ -1,7 +1,7 @@
-"""What the Parquet writer of a newer Arrow is given, and what an older one must not write.
+"""Options of the Parquet writer that depend on Arrow's version, and a check of what older versions cannot write.
 
-23   pages end by bytes, as before 22, and not by rows as well, which only costs time
-22   TIME is marked as adjusted to UTC, as Paimon writes it: an older Arrow cannot, and is refused TIME columns
+23   pages are limited by bytes, as before 22, and not by rows as well, which only costs time
+22   TIME is marked as adjusted to UTC, as Paimon writes it: an older Arrow cannot do that, so TIME is refused
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LATER_OPTIONS: Final = {
 
 
 def check_times(schema: pa.Schema, arrow: int = _ARROW) -> None:
-    """arrow: the major version that writes. Raises UnsupportedError for a file with TIME values that it cannot mark."""
+    """Raise UnsupportedError for a schema with TIME values that this Arrow cannot mark. arrow: its major version."""
     for field in schema:
         if arrow < _MARKS_TIMES and _has_time(field.type):
             raise UnsupportedError(

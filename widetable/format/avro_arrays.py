@@ -1,8 +1,8 @@
-"""Rows of Avro's binary encoding as Arrow arrays, column by column, without a Python object per row.
+"""Decode rows of Avro's binary encoding to Arrow arrays, column by column, without a Python object per row.
 
 In: decompressed bytes of records and the file's schema. Out: an Arrow type per field, and arrays of it. The kernel
-finds where each field of each record lies; what is nested is decoded the same way, one level after the other: the
-items of all arrays are records of one field, those of maps of two.
+finds the position of each field of each record; nested values are decoded in the same way, level by level: the
+items of all arrays are records of one field, those of maps are records of two.
 
     boolean        1 byte                               string, bytes   length, bytes
     int, long      zigzag varint                        record          its fields in turn
@@ -11,22 +11,22 @@ items of all arrays are records of one field, those of maps of two.
     decimal        of bytes or fixed: at most 16, big-endian two's complement
     date, time-millis, time-micros, (local-)timestamp-millis, -micros, -nanos    of an int or long
 
-Source: Avro 1.11 specification. Of logical types "local" says nothing here, for Paimon has them the other way round
-(`AvroSchemaConverter`): what a column is, its schema says. Raises DamagedError for a schema or bytes that are not so.
+Source: Avro 1.11 specification. The "local" of logical types is ignored, because Paimon uses it the other way round
+(`AvroSchemaConverter`); the table schema has the column's type. Raises DamagedError for any other schema or bytes.
 
 Three records of (id long, tags null | array of string, x null | double), 25 bytes; id and tags
-are wanted, x is only stepped over:
+are requested, x is only skipped:
 
     bytes   0e 02 04 02 61 04 62 63 00 00  |  01 00 02 00 00 00 00 00 00 f0 3f  |  06 02 00 00
             7  [a, bc], x null                -1 null x = 1.0                      3  [], x null
-    ranges  id      7  -1   3       a number: its value, and whether it is there
+    ranges  id      7  -1   3       a number: its value, and whether it is present
                     1   1   1
             tags    2  -1  23       an array: where its bytes start and end; -1, -1 for null
                     9  -1  24
-    items   counts 2 0 0, positions 3 5: "a" and "bc" as records of one field, decoded likewise
+    items   counts 2 0 0, positions 3 5: "a" and "bc" as records of one field, decoded in the same way
 
-What nobody asked for costs only the walk over its bytes. Memory beside the result: 16 bytes per
-record and wanted field of each level.
+A field that is not requested costs only the walk over its bytes. Memory beside the result: 16 bytes per
+record and requested field of each level.
 """
 
 from __future__ import annotations
@@ -75,27 +75,28 @@ _NUMBERS: Final[dict[tuple[str, str], pa.DataType]] = {
 
 
 class Place(NamedTuple):
-    """The bytes that are decoded, and what is needed to step over them."""
+    """The bytes to decode, and the nodes to step over them."""
 
     data: Bytes
     nodes: Nodes
     subject: str
 
-    def fail(self, found: str) -> NoReturn:
+    def fail(self, finding: str) -> NoReturn:
         """Raise the error for these bytes."""
-        raise avro_damage(self.subject, found)
+        raise avro_damage(self.subject, finding)
 
 
-# Of ranges of a field (kernels.avro_records): for each row where its bytes start and end, or (value, 1).
+# Makes an array from the ranges of a field (kernels.avro_records): per row the start and end of its bytes, or (value,
+# 1).
 Build = Callable[[Place, Numbers, Numbers], pa.Array]
 
 
 @dataclass(frozen=True)
 class AvroField:
-    """A field of records: how the kernel steps over it, and what makes its ranges an Arrow array.
+    """A field of records: how the kernel steps over it, and the function that makes an Arrow array from its ranges.
 
-    null_branch: which branch of its union is null, -1 where it cannot be. node: what steps over
-    the value without its union. build is given ranges as `kernels.avro_records` describes them
+    null_branch: which branch of its union is null, -1 where it cannot be. node: steps over
+    the value without its union. build: takes ranges as `kernels.avro_records` describes them
     for `step`.
     """
 
@@ -108,11 +109,11 @@ class AvroField:
 
 
 def avro_fields(schema: Any, subject: str) -> tuple[tuple[AvroField, ...], Nodes]:
-    """All fields of a file's records, and the nodes for them.
+    """Return all fields of a file's records, and the nodes for them.
 
-    schema: as JSON has it. The nodes serve the fields inside of arrays, maps and records too,
-    so they are made once for all. Raises DamagedError for what is no schema, UnsupportedError
-    for a union of more than null and one other, and for enums.
+    schema: parsed from JSON. The nodes include the fields inside of arrays, maps and records.
+    Raises DamagedError for an invalid schema, UnsupportedError for a union of more than null and
+    one other type, and for enums.
     """
     schema_nodes = AvroNodes(schema, subject)
     fields = _Fields(schema_nodes, subject).of_record(schema, 0)
@@ -122,11 +123,11 @@ def avro_fields(schema: Any, subject: str) -> tuple[tuple[AvroField, ...], Nodes
 def read_rows(
     place: Place, start: int, records: int, fields: Sequence[AvroField], names: Sequence[str]
 ) -> tuple[pa.RecordBatch, int]:
-    """(so many records from a position on, the position behind them). names: the columns wanted.
+    """Return (so many records from a position on, the position behind them). names: the requested columns.
 
-    The columns come in the file's order, each once. All fields are walked over, for only that
-    tells where the next record begins. Raises DamagedError for bytes that are no such records;
-    bytes that are left behind the last one are for the caller to judge.
+    The columns come in the file's order, each once. All fields are read, because only that
+    shows where the next record begins. Raises DamagedError for bytes that are no such records;
+    the caller checks for bytes behind the last one.
     """
     wanted = frozenset(names)
     chosen = [field for field in fields if field.name in wanted]
@@ -140,7 +141,7 @@ def read_rows(
 
 
 def _steps(fields: Sequence[AvroField], wanted: frozenset[str]) -> Steps:
-    """Outputs are numbered in file order: of the fields a, b, c with a and c wanted, 0, -1 and 1."""
+    """Return the steps. Outputs are numbered in file order: 0, -1 and 1 for fields a, b, c when a and c are wanted."""
     outputs = np.cumsum([field.name in wanted for field in fields]) - 1
     return Steps(
         np.array([field.step for field in fields], np.int64),
@@ -158,10 +159,10 @@ def _arrays(place: Place, fields: Sequence[AvroField], ranges: Numbers) -> list[
 
 
 def _rows_at(place: Place, fields: Sequence[AvroField], positions: Numbers) -> list[pa.Array]:
-    """The fields of the records at these positions.
+    """Return the fields of the records at these positions.
 
-    Of a position -1, where a record around it is null, all fields are null. The arrays are as
-    long as `positions`, so a struct keeps a place for each of its nulls, as Arrow wants it.
+    At a position -1, where the enclosing record is null, all fields are null. The arrays are as
+    long as `positions`, so a struct has an item for each of its nulls, as Arrow requires.
     """
     steps = _steps(fields, frozenset(field.name for field in fields))
     ranges = decode_at(place.data, positions, steps, place.nodes, len(fields))
@@ -173,8 +174,8 @@ def _rows_at(place: Place, fields: Sequence[AvroField], positions: Numbers) -> l
 class _Fields:
     """Walks a schema.
 
-    The same walk gives each field its Arrow type and, in `nodes`, the way over it. depth: how many
-    records, arrays and maps are around a field; it is bounded, for a named record may hold itself.
+    One walk gives each field its Arrow type and, in `nodes`, the node to step over it. depth: how many
+    records, arrays and maps enclose a field; it is limited, because a named record may contain itself.
     """
 
     def __init__(self, nodes: AvroNodes, subject: str) -> None:
@@ -234,8 +235,8 @@ class _Fields:
         return arrow, partial(_structs, arrow, fields)
 
     def array(self, core: Any, depth: int) -> tuple[pa.DataType, Build]:
-        """The items are records of one field "element"; `whole` is the node that steps over one of
-        them, by which `find_items` finds where each begins.
+        """Return type and builder of an array. The items are records of one field "element"; `whole` is
+        the node that steps over an item, which `find_items` needs to find the next.
         """
         item = self.field("element", core.get("items"), depth)
         arrow = pa.list_(pa.field("element", item.arrow))
@@ -243,8 +244,8 @@ class _Fields:
         return arrow, partial(_lists, arrow, (item,), whole)
 
     def map(self, core: Any, depth: int) -> tuple[pa.DataType, Build]:
-        """An entry is a record of key and value. `find_items` steps over the key by itself, so
-        `whole` is the value's node.
+        """Return type and builder of a map. An entry is a record of key and value. `find_items` steps over
+        the key on its own, so `whole` is the value's node.
         """
         key = self.field("key", "string", depth)
         value = self.field("value", core.get("values"), depth)
@@ -274,15 +275,15 @@ def _numbers(arrow: pa.DataType, place: Place, low: Numbers, high: Numbers) -> p
 
 
 def _fixed_width(place: Place, low: Numbers, width: int) -> npt.NDArray[np.uint8]:
-    """uint8[n, width]: zeros where there is no value."""
-    found = np.zeros((len(low), width), np.uint8)
+    """Return uint8[n, width]: zeros where there is no value."""
+    values = np.zeros((len(low), width), np.uint8)
     there = np.flatnonzero(low >= 0)
-    found[there] = place.data[low[there, None] + np.arange(width)]
-    return found
+    values[there] = place.data[low[there, None] + np.arange(width)]
+    return values
 
 
 def _floats(arrow: pa.DataType, place: Place, low: Numbers, high: Numbers) -> pa.Array:
-    """The bytes of a double are those of Arrow: they are copied, not computed."""
+    """Copy the bytes of floats, which are those of Arrow."""
     values = _fixed_width(place, low, arrow.bit_width // 8)
     return pa.Array.from_buffers(arrow, len(low), [bitmap(low >= 0), pa.py_buffer(values)])
 
@@ -300,14 +301,14 @@ def _bytes(arrow: pa.DataType, place: Place, low: Numbers, high: Numbers) -> pa.
         place.fail(f"{offsets[-1]} bytes in the texts of one batch")
     buffers = [bitmap(low >= 0), pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data)]
     array = pa.Array.from_buffers(arrow, len(low), buffers)
-    array.validate(full=True)  # UTF-8: a wrong text raises ArrowInvalid here, not at its reader
+    array.validate(full=True)  # UTF-8: a wrong text raises ArrowInvalid here, not where it is used
     return array
 
 
 def _decimals(arrow: pa.DataType, place: Place, low: Numbers, high: Numbers) -> pa.Array:
-    """Big-endian two's complement of at most 16 bytes, spread to Arrow's 16 little-endian ones:
-    byte i of a value is the i-th from its end, or 00 or FF, by its sign, where it has no more
-    bytes.
+    """Convert big-endian two's complement of at most 16 bytes to Arrow's 16 little-endian bytes:
+    byte i of a value is the i-th from its end, or 00 or FF, by its sign, where the value has no
+    more bytes.
 
         80 00       ->  00 80 ff ff .. ff       -32768
     """
@@ -341,12 +342,12 @@ def _lists(
     low: Numbers,
     high: Numbers,
 ) -> pa.Array:
-    """Lists of a field's values, maps of two fields'."""
+    """Return lists of one field's values, or maps of two fields' values."""
     is_map = len(fields) > 1
-    found = find_items(place.data, low, item, place.nodes, is_map=is_map)
-    if found is None:
+    items = find_items(place.data, low, item, place.nodes, is_map=is_map)
+    if items is None:
         place.fail("an array that does not decode")
-    counts, positions = found
+    counts, positions = items
     offsets = np.zeros(len(low) + 1, np.int32)
     np.cumsum(counts, out=offsets[1:])
     children = _rows_at(place, fields, frozen(positions))

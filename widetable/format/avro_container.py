@@ -1,4 +1,4 @@
-"""Avro object container files: what manifests, manifest lists and some data files are.
+"""Avro object container files, the format of manifests, manifest lists and some data files.
 
 On disk: never change (Avro 1.11 specification, "Object Container Files"):
 
@@ -25,14 +25,14 @@ from widetable.format.bounded_codecs import TooManyBytes, inflate, unsnappy, unz
 
 MAGIC: Final = b"Obj\x01"
 SYNC_BYTES: Final = 16
-# Of a decompressed block. Writers close one behind 64,000 bytes and a record (Java, pypaimon) or a megabyte and a
-# record (ours), and Avro's own Java reads no more (AVRO-4247).
+# The largest decompressed block. Writers close a block after 64,000 bytes and a record (Java, pypaimon) or a megabyte
+# and a record (ours), and Avro's own Java reads no larger ones (AVRO-4247).
 _MOST_BYTES: Final = 200 << 20
 
 
 @dataclass(frozen=True)
 class AvroHeader:
-    """schema: the writer's. end: the position of the first block."""
+    """The header of a file. schema: the writer's. end: the position of the first block."""
 
     schema: Any
     decompress: Callable[[bytes, str], bytes]
@@ -43,16 +43,16 @@ class AvroHeader:
 class AvroCursor:
     """Reads Avro's primitives from `data`, raising DamagedError where the bytes end too early.
 
-    For headers, block heads and short arrays; records are decoded by kernels. `is_over` tells
-    bytes that end too early from bytes that are wrong: who gave only the beginning of a file
-    may give more.
+    It serves headers, block heads and short arrays; kernels decode records. `is_over` distinguishes
+    bytes that end too early from wrong bytes: a caller that passed only the beginning of a file
+    may pass more.
     """
 
     def __init__(self, data: bytes, subject: str) -> None:
         self.data = data
         self.at = 0
         self.subject = subject
-        # Whether something was refused because the data is over.
+        # Whether a read failed because the data ended.
         self.is_over = False
 
     def take(self, count: int) -> bytes:
@@ -65,7 +65,7 @@ class AvroCursor:
         return part
 
     def long(self) -> int:
-        """A zigzag varint of at most ten bytes."""
+        """Read a zigzag varint of at most ten bytes."""
         value = shift = 0
         while True:
             byte = self.take(1)[0]
@@ -76,17 +76,17 @@ class AvroCursor:
             if shift > 63:
                 self.fail(f"a number of more than 64 bits at offset {self.at}")
 
-    def counts(self, found: str) -> Iterator[int]:
-        """Of the items in each block of an array or map, until one has none; they are to be read in between. found: in
-        an error, around the count and the length of the data.
+    def counts(self, finding: str) -> Iterator[int]:
+        """Yield the number of items in each block of an array or map; the caller reads the items in between. finding:
+        the text of an error, with places for the count and the length of the data.
         """
         while (count := self.long()) != 0:
-            if count < 0:  # the block's size is behind it, which is not needed
+            if count < 0:  # the block's size follows, which is not needed
                 count = -count
                 self.long()
             # An item takes a byte at least: what claims more is refused before it is read.
             if count > len(self.data):
-                self.fail(found.format(count, len(self.data)))
+                self.fail(finding.format(count, len(self.data)))
             yield count
 
     def map(self) -> dict[bytes, bytes]:
@@ -97,16 +97,16 @@ class AvroCursor:
                 entries[key] = self.take(self.long())
         return entries
 
-    def fail(self, found: str) -> NoReturn:
+    def fail(self, finding: str) -> NoReturn:
         """Raise DamagedError naming the subject."""
-        raise avro_damage(self.subject, found)
+        raise avro_damage(self.subject, finding)
 
 
 def read_header(cursor: AvroCursor) -> AvroHeader:
-    """The header of a file, where the cursor stands at its first byte.
+    """Read the header of a file; the cursor must be at its first byte.
 
     Raises DamagedError for another magic, a header that ends too early or has no schema, and
-    UnsupportedError for a codec that is not read here. Blocks are not touched.
+    UnsupportedError for an unknown codec. Blocks are not read.
     """
     subject, magic = cursor.subject, cursor.take(len(MAGIC))
     if magic != MAGIC:
@@ -126,8 +126,8 @@ def _parse_schema(text: bytes, subject: str) -> Any:
 
 
 def _decompressor(codec: bytes, subject: str) -> Callable[[bytes, str], bytes]:
-    found = _DECOMPRESSORS.get(codec)
-    if found is None:
+    codec_function = _DECOMPRESSORS.get(codec)
+    if codec_function is None:
         raise UnsupportedError(
             subject,
             found=f"the Avro codec {codec.decode(errors='replace')!r}",
@@ -137,8 +137,8 @@ def _decompressor(codec: bytes, subject: str) -> Callable[[bytes, str], bytes]:
 
     def decompress(block: bytes, subject: str) -> bytes:
         try:
-            return found(block, _MOST_BYTES)
-        except TooManyBytes as cause:  # an honest record may be as long
+            return codec_function(block, _MOST_BYTES)
+        except TooManyBytes as cause:  # a valid record may be as long
             raise UnsupportedError(
                 subject,
                 found=str(cause),
@@ -156,7 +156,7 @@ def _plain(block: bytes, most: int) -> bytes:
 
 
 def _unsnappy(block: bytes, most: int) -> bytes:
-    """Snappy, then the big-endian CRC32 of the plain bytes."""
+    """Decompress Snappy, and check the big-endian CRC32 of the plain bytes behind it."""
     plain = unsnappy(block[:-4], most)
     if zlib.crc32(plain) != int.from_bytes(block[-4:], "big"):
         raise ValueError("a snappy block with a wrong checksum")

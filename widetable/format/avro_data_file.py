@@ -2,13 +2,13 @@
 
 Source: Paimon `AvroFileFormat`, `AvroSchemaConverter`: TINYINT, SMALLINT and INT are ints, TIME is time-millis,
 timestamps have three or six digits, a MAP whose keys are no texts is an array of records of key and value. Rows are
-found by the file's own schema; `column_cast` makes them what the column is.
-Avro has no checksums but for those of the codecs snappy and zstandard, and does not count its rows: they are counted
-when they are read. Raises as `stored_file` says.
+decoded by the file's own schema; `column_cast` converts them to the column's type.
+Avro has no checksums except those of the codecs snappy and zstandard, and does not record the number of rows: rows are
+counted when they are read. Raises the errors of `stored_file`.
 
-Memory: plain bytes of blocks until they are an eighth of the budget, but one whole block at least, then
-batches of about the budget of Arrow out of them. A writer's block is some 64,000 bytes, so for
-each batch several blocks go together; one that is larger is cut into several batches.
+Memory: plain bytes of blocks up to an eighth of the budget, but at least one whole block, and
+Arrow batches of about the budget. A writer's block has some 64,000 bytes, so
+several blocks make one batch; a larger block is cut into several batches.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ _HEADER_BYTES: Final = 1 << 16
 _MOST_HEADER_BYTES: Final = 1 << 22
 # Two numbers of 64 bits.
 _BLOCK_HEAD_BYTES: Final = 20
-# What a field takes in Arrow and beside it while it is decoded, besides its text.
+# Bytes that a field takes in Arrow and while it is decoded, besides its text.
 _FIELD_BYTES: Final = 32
-# So many times less is decompressed at once than what its rows may take: a null takes one byte here.
+# Rows may take so many times more memory than their plain bytes: a null takes one byte in a file.
 _SWELLS: Final = 8
 
 
 class AvroDataFile:
-    """A StoredFile; reads the header when it is made.
+    """A StoredFile in the Avro format; it reads the header when it is created.
 
-    It has one group, and cannot begin in the middle: a row's place is known only by decoding
-    all before it. `batches` may be called again, and begins anew.
+    It has one group, and cannot start in the middle: the position of a row is known only after
+    decoding all rows before it. `batches` may be called again, and starts from the beginning.
     """
 
     seal: Final = Seal.NONE
@@ -58,14 +58,14 @@ class AvroDataFile:
         self.group_rows: Final = (file.meta.row_count,)
 
     def expect(self, groups: Iterable[int], names: Sequence[str]) -> None:
-        """It is read whole."""
+        """Do nothing: the file is read whole."""
 
     def batches(
         self, group: int, names: Sequence[str], budget: RowBudget, *, use_threads: bool
     ) -> Iterator[pa.RecordBatch]:
         for records, data in self._blocks(max(budget.budget_bytes // _SWELLS, 1)):
             place = Place(frozen(np.frombuffer(data, np.uint8)), self._nodes, self._file.path)
-            # How wide rows become: all their bytes, as if they were texts, and a fixed part per
+            # The estimated width of rows: all their bytes, as if they were texts, and a fixed part per
             # column.
             width = len(data) / records + _FIELD_BYTES * len(names)
             at = done = 0
@@ -74,7 +74,7 @@ class AvroDataFile:
                 batch, at = read_rows(place, at, count, self._fields, names)
                 done += count
                 yield batch
-            # The head of a block says how many records it has: one of both is damaged.
+            # The head of a block has the number of records: the head or the records are damaged.
             if at != len(data):
                 place.fail(f"{len(data) - at} bytes behind {records} records")
 
@@ -82,12 +82,12 @@ class AvroDataFile:
         return [self._file.key_range(keys)]
 
     def close(self) -> None:
-        """Nothing is held but the source."""
+        """Do nothing: the source is its owner's."""
 
     def _blocks(self, enough_bytes: int) -> Iterator[tuple[int, bytes]]:
-        """(records, their bytes) of one block or of several small ones.
+        """Yield (records, their bytes) of one block or of several small ones.
 
-        Joined so that each piece but the last has enough_bytes; empty blocks are passed over.
+        Blocks are joined so that each piece but the last has enough_bytes; empty blocks are skipped.
         """
         header, file = self._header, self._file
         records, blocks, size = 0, list[bytes](), 0
@@ -105,7 +105,7 @@ class AvroDataFile:
             yield records, b"".join(blocks)
 
     def _block(self, at: int) -> tuple[int, bytes, int]:
-        """(records, their bytes, the position of the next block)"""
+        """Return (records, their bytes, the position of the next block)."""
         header, source = self._header, self._file.source
         source.seek(at)
         cursor = AvroCursor(source.read(_BLOCK_HEAD_BYTES), self._file.path)
@@ -116,7 +116,7 @@ class AvroDataFile:
             cursor.fail(f"a block of {size} bytes where {left} are left, at offset {at}")
         source.seek(start)
         block = header.decompress(source.read(size), self._file.path)
-        # A row has its numbers, of a byte at least.
+        # A row has a sequence number and a kind, so it takes at least a byte.
         if not 0 <= count <= len(block) or (block and not count):
             cursor.fail(f"a block of {len(block)} bytes that claims {count} records")
         if source.read(SYNC_BYTES) != header.sync:
@@ -125,11 +125,11 @@ class AvroDataFile:
 
 
 def _header(file: FileToOpen) -> AvroHeader:
-    """Read as far as it goes: of a damaged head that is not the whole file.
+    """Read the header, without reading the whole file where it is damaged.
 
-    Begun with 64 KiB, eight times more each time, since nothing says how long a header is. Only
-    bytes that ended too early are a reason to read more; a wrong byte is reported at once. Nothing
-    behind the first 4 MiB is looked at.
+    The length of a header is unknown: reading begins with 64 KiB, and each attempt reads eight times
+    more. Only bytes that end too early cause another attempt; a wrong byte is reported at once.
+    Nothing behind the first 4 MiB is read.
     """
     size = _HEADER_BYTES
     while True:

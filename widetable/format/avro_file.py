@@ -1,13 +1,14 @@
 """The Avro files of manifests and manifest lists, written whole and read into one list per field.
 
-The form is that of avro_container; codec by Paimon `manifest.compression`. Written by fastavro with the codec
-zstandard. Read here, as manifests are long and every record of them is wanted. Logical types are not applied: a
-timestamp stays its long. All damage raises DamagedError naming the subject, another codec UnsupportedError.
+The format is that of avro_container; the codec is Paimon's `manifest.compression`. fastavro writes the files with the
+codec zstandard. This module reads them, because manifests are long and all their records are needed. Logical types are
+not applied: a timestamp stays a long. All damage raises DamagedError naming the subject, another codec
+UnsupportedError.
 
-Each field is decoded by the kernel into ranges (`kernels.avro_records`), then made Python
+The kernel decodes each field into ranges (`kernels.avro_records`), which become Python
 values, field by field: a manifest of 100,000 entries makes no dictionary per record. Where a
 field has the same bytes as in the record before, as partitions, buckets and schema ids mostly
-have, the ranges say so, and the value is made once.
+have, the ranges are equal, and the value is made once.
 
     bytes of a field    p1   p1   p1   p2   p2      starts    0 3
     values made         p1             p2           repeated  3 2
@@ -35,9 +36,9 @@ _BLOCK_BYTES: Final = 1 << 20
 
 
 def write_avro(schema: Schema, records: Iterable[Record]) -> bytes:
-    """A whole container file. records: dictionaries by field name, right by their types (not checked).
+    """Return a whole container file. records: dictionaries by field name, with the right types (not checked).
 
-    A dictionary with a missing or wrong value makes fastavro raise what it likes: records come
+    A dictionary with a missing or wrong value makes fastavro raise one of its errors: records come
     from our own code only. The sync mark is random, so equal records do not give equal bytes.
     """
     out = io.BytesIO()
@@ -46,21 +47,21 @@ def write_avro(schema: Schema, records: Iterable[Record]) -> bytes:
 
 
 def read_avro(data: bytes, expected: Schema, subject: str) -> Columns:
-    """The fields of all records, by path ("_FILE._KEY_STATS._MIN_VALUES"), each a list in record order.
+    """Return the fields of all records, by path ("_FILE._KEY_STATS._MIN_VALUES"), each a list in record order.
 
     Values are int, bytes, str, and tuples of these for arrays; None for null, and for fields that the file lacks.
-    expected: the schema as we write it, see `avro_schema`. subject: the file's path, for messages.
+    expected: the schema that we write, see `avro_schema`. subject: the file's path, for messages.
 
     Values are shared between records and must not be changed; they are immutable. Record arrays
     come as tuples of tuples in the order of the file's fields, which may lack the last ones.
     """
-    schema, records, payload = _opened(data, subject)
+    schema, records, payload = _plain_blocks(data, subject)
     plan = ColumnPlan(schema, expected, subject)
-    # Each field that is wanted takes a byte at least: what claims more records is not given room.
+    # Each requested field takes a byte at least: memory is not allocated for more records.
     if records * plan.outputs > len(payload):
         raise avro_damage(subject, f"{records} records in {len(payload)} bytes")
-    held = np.frombuffer(payload, np.uint8)
-    ranges = decode_records(held, records, plan.steps, plan.nodes, plan.outputs)
+    data_array = np.frombuffer(payload, np.uint8)
+    ranges = decode_records(data_array, records, plan.steps, plan.nodes, plan.outputs)
     if ranges is None:
         raise avro_damage(subject, "records that do not decode")
     reader = _ColumnReader(payload, subject)
@@ -74,8 +75,8 @@ def read_avro(data: bytes, expected: Schema, subject: str) -> Columns:
     return columns
 
 
-def _opened(data: bytes, subject: str) -> tuple[Any, int, bytes]:
-    """(the writer's schema, how many records, all blocks decompressed)"""
+def _plain_blocks(data: bytes, subject: str) -> tuple[Any, int, bytes]:
+    """Return (the writer's schema, the number of records, all blocks decompressed)."""
     cursor = AvroCursor(data, subject)
     header = read_header(cursor)
     records, blocks = 0, []
@@ -93,10 +94,10 @@ def _opened(data: bytes, subject: str) -> tuple[Any, int, bytes]:
 
 
 class _ColumnReader:
-    """Turns byte ranges of the payload into values. Equal bytes are the same object, and equal arrays.
+    """Turns byte ranges of the payload into values. Equal bytes become the same object, and so do equal arrays.
 
-    Of a manifest's fields most repeat from one record to the next. The kernel gives bytes that equal those of the
-    record before the range of that record (avro_records.py), so a value is made once for each run of them.
+    Most fields of a manifest repeat from one record to the next. Bytes that equal those of the record before get the
+    same range from the kernel (avro_records.py), so a value is made once for each run of equal ranges.
     """
 
     def __init__(self, payload: bytes, subject: str) -> None:
@@ -105,8 +106,8 @@ class _ColumnReader:
         self._bytes: dict[bytes, bytes] = {}
 
     def column(self, leaf: AvroLeaf, low: Numbers, high: Numbers) -> list[Any]:
-        """Values of one leaf; see `kernels.avro_records` for what the ranges mean."""
-        # Where a run of equal ranges begins. Without records there is none, not even at 0.
+        """Return the values of one leaf; `kernels.avro_records` explains the ranges."""
+        # Starts of runs of equal ranges. Without records there is none, not even 0.
         changes = np.flatnonzero((low[1:] != low[:-1]) | (high[1:] != high[:-1])) + 1
         starts = np.concatenate([[0], changes])[: len(low)]
         values = self._values(leaf, low[starts].tolist(), high[starts].tolist())
@@ -116,7 +117,7 @@ class _ColumnReader:
         return list(chain.from_iterable(map(repeat, values, lengths)))
 
     def _values(self, leaf: AvroLeaf, low: list[int], high: list[int]) -> list[Any]:
-        """low, high: of the beginning of each run only."""
+        """Return one value per run. low, high: the range of each run."""
         if leaf.kind == "int":
             return [value if there else None for value, there in zip(low, high, strict=True)]
         payload, seen = self._payload, self._bytes
@@ -130,9 +131,7 @@ class _ColumnReader:
     def _parsed(
         self, spans: list[bytes | None], parse: Callable[[bytes, str], object]
     ) -> list[Any]:
-        """Runs that come again later are found by their bytes, so each text and array is parsed
-        once.
-        """
+        """Parse texts or arrays. Values are cached by their bytes, so equal bytes are parsed once."""
         parsed: dict[bytes | None, object] = {None: None}
         for span in spans:
             if span not in parsed:
@@ -149,7 +148,7 @@ def _text(span: bytes, subject: str) -> str:
 
 
 def _array_of(item: Callable[[AvroCursor], object]) -> Callable[[bytes, str], object]:
-    """Parses the bytes of an array; the kernel has stepped over them, so they end where it does."""
+    """Return a parser of arrays; the kernel determined the bytes, so the array must end with them."""
 
     def parse(span: bytes, subject: str) -> tuple[object, ...]:
         cursor = AvroCursor(span, subject)
@@ -164,7 +163,7 @@ def _array_of(item: Callable[[AvroCursor], object]) -> Callable[[bytes, str], ob
 
 
 def _nullable(item: Callable[[AvroCursor], object]) -> Callable[[AvroCursor], object]:
-    """A union of null and another, null first; `avro_schema` has made sure of the order."""
+    """Return a parser of a union of null and another type, null first; `avro_schema` checks the order."""
 
     def parse(cursor: AvroCursor) -> object:
         branch = cursor.long()
@@ -183,7 +182,7 @@ def _array_text(cursor: AvroCursor) -> str:
     return _text(cursor.take(cursor.long()), cursor.subject)
 
 
-# Where deletion vectors are; older writers did not count their rows.
+# Ranges of deletion vectors; older writers did not count their rows.
 _RANGE: Final = _record(_array_text, AvroCursor.long, AvroCursor.long)
 _COUNTED_RANGE: Final = _record(
     _array_text, AvroCursor.long, AvroCursor.long, _nullable(AvroCursor.long)

@@ -1,6 +1,6 @@
-"""Avro types as the nodes that `kernels.avro_records` steps over, named types resolved.
+"""Convert Avro types to the nodes that `kernels.avro_records` steps over, with named types resolved.
 
-In: a schema as JSON has it. Raises DamagedError naming the subject for what is no schema.
+In: a schema, parsed from JSON. Raises DamagedError naming the subject for an invalid schema.
 
 The nodes of record r(a: null | string, b: array of int), added in this order:
 
@@ -9,8 +9,8 @@ The nodes of record r(a: null | string, b: array of int), added in this order:
     children   1 4  2 3  5
 
 Nodes are a graph, not a tree: a named type has one node, and may be its own child. The kernel
-bounds the depth then (`MAX_DEPTH`); here `MOST_NESTED` bounds the schema, for schemas come from
-files.
+limits the depth of values (`MAX_DEPTH`); `MOST_NESTED` limits the depth of the schema, because
+schemas come from files.
 """
 
 from __future__ import annotations
@@ -71,10 +71,10 @@ class AvroNodes:
         self._nodes: list[_Node] = []
 
     def nodes(self) -> Nodes:
-        """All that were added.
+        """Return all nodes that were added.
 
-        Raises DamagedError for arrays of items that take no bytes, of which few bytes could claim
-        any number, and for records of fields that take none, which would be any number of steps.
+        Raises DamagedError for arrays of items that take no bytes, because few bytes could claim any
+        number of them, and for records of fields that take none, which could be any number of steps.
         """
         empty = {
             index
@@ -94,10 +94,10 @@ class AvroNodes:
         )
 
     def unwrap(self, kind: Any) -> tuple[Any, int]:
-        """The type itself, names and logical types resolved, and which branch of its union is null (-1: no union).
+        """Return the type with names and logical types resolved, and which branch of its union is null (-1: no union).
 
-        For who asks what a field is; `add` is for who steps over it. A union of other than null
-        and one type is given as it is, with -1.
+        Use this to inspect a field's type, and `add` to step over the field. A union of other than null
+        and one type is returned as it is, with -1.
         """
         kind, null_branch = without_null(kind)
         if (
@@ -113,10 +113,10 @@ class AvroNodes:
         return kind, null_branch
 
     def add(self, kind: Any, depth: int = 0) -> int:
-        """The index of a node that steps over `kind`.
+        """Return the index of a node that steps over `kind`.
 
-        Raises DamagedError for unknown types and for nesting beyond MOST_NESTED. Types without
-        a name get a node with each call; named ones, and all below, one for the whole schema.
+        Raises DamagedError for unknown types and for nesting beyond MOST_NESTED. Each call adds a
+        node for a type without a name; a named type, and all below it, has one node per schema.
         """
         if depth > MOST_NESTED:
             self.fail("a schema nested too deeply")
@@ -162,14 +162,14 @@ class AvroNodes:
         return self._add(_Node(NODE_RECORD), [(f.get("type"), depth + 1) for f in fields])
 
     def _add(self, node: _Node, children: list[tuple[Any, int]]) -> int:
-        """The node takes its index before its children: a child may refer back to it."""
+        """Add a node before its children, because a child may refer back to it."""
         index = len(self._nodes)
         self._nodes.append(node)
         node.children = [self.add(kind, depth) for kind, depth in children]
         return index
 
     def _collect_named(self, node: Any, depth: int) -> None:
-        """Named types: a later field may refer to an earlier one by its name only."""
+        """Collect named types: a later field may refer to an earlier type by its name only."""
         if depth > 4 * MOST_NESTED:
             self.fail("a schema nested too deeply")
         if isinstance(node, list):
@@ -183,12 +183,12 @@ class AvroNodes:
             for key in ("type", "items", "values", "fields"):
                 self._collect_named(node.get(key), depth + 1)
 
-    def fail(self, found: str) -> NoReturn:
-        raise avro_damage(self._subject, found)
+    def fail(self, finding: str) -> NoReturn:
+        raise avro_damage(self._subject, finding)
 
 
 def without_null(kind: Any) -> tuple[Any, int]:
-    """The other type of a union with null, and which branch is null; any other type as it is, and -1."""
+    """Return the other type of a union with null, and which branch is null; any other type as it is, and -1."""
     if isinstance(kind, list) and len(kind) == 2 and "null" in kind:
         null_branch = kind.index("null")
         return kind[1 - null_branch], null_branch
@@ -199,6 +199,6 @@ def _short(name: str) -> str:
     return name.rpartition(".")[2]
 
 
-def avro_damage(subject: str, found: str) -> DamagedError:
-    """The error for bytes that are no such file."""
-    return damaged_bytes(subject, found, "an Avro file as Paimon writes them")
+def avro_damage(subject: str, finding: str) -> DamagedError:
+    """Return the error for bytes that are no Avro file."""
+    return damaged_bytes(subject, finding, "an Avro file as Paimon writes them")

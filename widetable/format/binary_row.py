@@ -1,4 +1,4 @@
-"""BinaryRow by logical types: rows of a batch to bytes, one row to bytes and back.
+"""Convert rows to and from BinaryRow by logical types: rows of a batch to bytes, one row to bytes and back.
 
 On disk: never change. The grammar is above the code that writes it (`kernels.binary_rows`; Paimon
 `BinaryRow`, `BinaryRowWriter`, `SerializationUtils.serializeBinaryRow`; format.md section 5).
@@ -6,11 +6,11 @@ Manifests hold a row as
 
     arity(4 bytes, big-endian) row
 
-which is what `encode_row` gives and `decode_row` takes; their values are plain (`plain_value`).
+which `encode_row` returns and `decode_row` takes; their values are plain (`plain_value`).
 Raises UnsupportedError for nested types, InvalidError for a value that its type cannot hold,
 DamagedError for bytes that are no such row.
 
-Two rows as `encode_row` gives them, in hex:
+Two results of `encode_row`, in hex:
 
     (INT 7, VARCHAR 'ab')             00000002  0000000000000000  0700000000000000  6162000000000082
                                       arity     header            7                 'ab', 0x80 | 2
@@ -36,7 +36,7 @@ from widetable.format.plain_value import PlainValue, plain_column
 from widetable.kernels.binary_rows import BinaryRows, Layout, encode_binary_rows
 from widetable.schema.types import DataType, timestamp_unit
 
-# On disk: never change. Arity 0 and the header: also the partition of unpartitioned tables.
+# On disk: never change. Arity 0 and the header; also the partition of unpartitioned tables.
 EMPTY_ROW: Final = bytes(12)
 
 _LAYOUTS: Final[dict[str, Layout]] = {
@@ -54,18 +54,18 @@ _LAYOUTS: Final[dict[str, Layout]] = {
     "BINARY": Layout.BYTES,
     "VARBINARY": Layout.BYTES,
 }
-# Up to here a value is one 64-bit number in its slot: 10**18 - 1 is below 2**63, 10**19 - 1 is
-# not.
+# Decimals of so many digits are one 64-bit number in their slot: 10**18 - 1 is below 2**63,
+# 10**19 - 1 is not.
 _COMPACT_DECIMAL_DIGITS: Final = 18
 _COMPACT_TIMESTAMP_DIGITS: Final = 3
 _WIDE_DECIMAL_BYTES: Final = 16
 
 
 def layout_of(kind: DataType) -> Layout:
-    """How a field of this type lies in a row.
+    """Return the layout of a field of this type in a row.
 
-    The layout, not the type, decides the bytes: INT, DATE and TIME of one number are one and
-    the same slot, and so hash alike. Raises UnsupportedError for nested types, which Paimon can
+    The layout, not the type, determines the bytes: INT, DATE and TIME of one number have equal
+    slots, and so equal hashes. Raises UnsupportedError for nested types, which Paimon can
     write into a row, but which no key, partition or statistic of ours may have.
     """
     if kind.root == "DECIMAL":
@@ -86,7 +86,7 @@ def layout_of(kind: DataType) -> Layout:
 
 
 def encode_rows(columns: Sequence[pa.Array], types: Sequence[DataType]) -> BinaryRows:
-    """One row per row of `columns`, without arity. columns: of the types' Arrow types, one at least.
+    """Encode one row per row of `columns`, without arity. columns: of the types' Arrow types, at least one.
 
     The bytes of row i are `.row(i)` of the result. Raises UnsupportedError for a nested type.
     """
@@ -94,15 +94,15 @@ def encode_rows(columns: Sequence[pa.Array], types: Sequence[DataType]) -> Binar
 
 
 def with_arity(row: bytes, arity: int) -> bytes:
-    """The form that manifests hold.
+    """Return a row in the form of manifests, with its arity.
 
-    The arity is not part of what is hashed: bucket hashes are of the bare row.
+    The arity is not hashed: bucket hashes are those of the bare row.
     """
     return arity.to_bytes(4, "big") + row
 
 
 def null_row(arity: int) -> bytes:
-    """A row whose fields are all null, arity in front.
+    """Return a row whose fields are all null, with its arity.
 
     The header has the 8 bits of the row kind before the null bits, so it grows to a second word
     at 57 fields, not at 65.
@@ -114,9 +114,9 @@ def null_row(arity: int) -> bytes:
 
 
 def encode_row(values: Sequence[PlainValue], types: Sequence[DataType]) -> bytes:
-    """One row of plain values, arity in front; no value at all gives EMPTY_ROW.
+    """Encode one row of plain values, with its arity; no value at all gives EMPTY_ROW.
 
-    The inverse of `decode_row`. Raises InvalidError for another number of values than types,
+    `decode_row` is the inverse. Raises InvalidError for another number of values than types,
     and for a value that its type does not hold (`plain_column`).
     """
     if len(values) != len(types):
@@ -134,12 +134,12 @@ def encode_row(values: Sequence[PlainValue], types: Sequence[DataType]) -> bytes
 def decode_row(
     data: bytes, types: Sequence[DataType], subject: str = "binary row"
 ) -> tuple[PlainValue, ...]:
-    """The values of one row. data: arity in front, as manifests hold it; subject: for messages.
+    """Decode the values of one row. data: with its arity, as in manifests; subject: for messages.
 
-    Every offset and length is held against the bytes that are there, and a decimal against its
-    precision, for a wrong bit in a manifest must not become a key that nobody wrote. Raises
-    DamagedError naming the subject. What the types do not say is not looked at: bytes behind
-    the last field, and whether a text is UTF-8 (`plain_value` has bytes for that reason).
+    Every offset and length is checked against the length of the data, and a decimal against its
+    precision, so that a wrong bit in a manifest does not become a key that nobody wrote. Raises
+    DamagedError naming the subject. Bytes behind the last field are ignored, and texts need not
+    be UTF-8 (they are bytes in `plain_value`).
     """
     arity = len(types)
     header = (arity + 71) // 64 * 8
@@ -163,7 +163,7 @@ def decode_row(
 
 
 def _fixed(code: str) -> Callable[[bytes, int, DataType], Any]:
-    """A decoder of a slot that is the value itself, little-endian. code: of `struct`."""
+    """Return a decoder of a slot that is the value itself, little-endian. code: of `struct`."""
     unpack = struct.Struct("<" + code).unpack_from
 
     def decode(row: bytes, at: int, kind: DataType) -> Any:
@@ -173,8 +173,8 @@ def _fixed(code: str) -> Callable[[bytes, int, DataType], Any]:
 
 
 def _bytes(row: bytes, at: int, kind: DataType) -> Any:
-    """The top bit of the slot's last byte says that the bytes are in the slot. Where they are in
-    the variable part that byte is the top of an int32 offset, which is never negative.
+    """Decode bytes. The top bit of the slot's last byte is set when the bytes are in the slot. When they are
+    in the variable part that byte is the top of an int32 offset, which is never negative.
     """
     mark = row[at + 7]
     if mark & 0x80:
@@ -210,7 +210,7 @@ def _within_precision(unscaled: int, kind: DataType) -> int:
 
 
 def _wide_timestamp(row: bytes, at: int, kind: DataType) -> Any:
-    """The two numbers come back as one, in the type's Arrow unit. Digits that the type does not
+    """Decode a timestamp as one number, in the type's Arrow unit. Digits that the type does not
     have are cut off: a writer that follows the type wrote zeros there.
     """
     nanos, offset = struct.unpack_from("<ii", row, at)

@@ -1,11 +1,11 @@
-"""Decompressors that give no more than they are allowed to: a few damaged bytes may claim to be gigabytes.
+"""Decompressors with a limit on their output: a few damaged bytes may claim to be gigabytes.
 
-In: compressed bytes and how many plain ones there are at most. Out: the plain bytes. Pure. Raises ValueError for bytes
-that do not decompress, and TooManyBytes where there are more.
+In: compressed bytes and the largest number of plain bytes. Out: the plain bytes. Pure. Raises ValueError for bytes
+that do not decompress, and TooManyBytes where they exceed the limit.
 
-`most` is what the format allows a block, not what the block says of itself: damage costs no more
-memory and time than that. TooManyBytes is told apart from other errors because an honest, unusual
-file may be so: callers may refuse it without calling it damaged.
+`most` is the format's limit for a block, not the size that the block claims: damage costs no more
+memory and time than that. TooManyBytes is an error of its own because an unusual, but undamaged
+file may exceed the limit: callers may refuse it without calling it damaged.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from widetable.format.orc.protobuf import varint
 from widetable.kernels.arrow_buffers import frozen
 from widetable.kernels.lz4_block import lz4_block
 
-# A stream is read in such pieces, for Arrow makes room for all that it is asked for.
+# A stream is read in such pieces, because Arrow allocates memory for all requested bytes.
 _PIECE_BYTES: Final = 1 << 18
 
 
 class TooManyBytes(ValueError):
-    """More plain bytes than are allowed."""
+    """A block has more plain bytes than the limit."""
 
 
 def inflate(data: bytes, most: int) -> bytes:
-    """Deflate, without a header."""
+    """Decompress Deflate, without a header."""
     stream = zlib.decompressobj(-zlib.MAX_WBITS)
     try:
         plain = stream.decompress(data, most + 1)
@@ -37,29 +37,29 @@ def inflate(data: bytes, most: int) -> bytes:
         raise _damage("deflate", str(cause)) from cause
     if len(plain) <= most and not stream.eof:
         raise _damage("deflate", "it ends too early")
-    return _held(plain, most)
+    return _within_limit(plain, most)
 
 
 def unzstd(data: bytes, most: int) -> bytes:
-    """Frames of Zstandard."""
+    """Decompress frames of Zstandard."""
     parts, left = list[bytes](), most + 1
     try:
         with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
             while left and (part := stream.read(min(left, _PIECE_BYTES))):
                 parts.append(part)
                 left -= len(part)
-    # Arrow's is an ArrowException too, but says nothing of the bytes.
+    # Arrow's MemoryError is an ArrowException, too, but no sign of damage.
     except MemoryError:
         raise
     except (OSError, pa.ArrowException) as cause:
         raise _damage("zstd", str(cause)) from cause
-    return _held(b"".join(parts), most)
+    return _within_limit(b"".join(parts), most)
 
 
 def unsnappy(data: bytes, most: int) -> bytes:
-    """A block of Snappy, which begins with how long it is."""
+    """Decompress a block of Snappy, which begins with its plain size."""
     size, _ = varint(data, 0)
-    # Snappy writes 64 bytes for 3 at best: a size beyond that is damage, not a block to make room for.
+    # Snappy compresses 64 bytes to 3 at best: a larger size is damage, and no memory is allocated for it.
     if size > 64 * len(data):
         raise _damage("snappy", f"{len(data)} bytes claim {size}")
     if size > most:
@@ -73,18 +73,18 @@ def unsnappy(data: bytes, most: int) -> bytes:
 
 
 def unlz4(data: bytes, most: int) -> bytes:
-    """A block of LZ4, which does not say how long it is."""
+    """Decompress a block of LZ4, which does not contain its plain size."""
     plain = lz4_block(frozen(np.frombuffer(data, np.uint8)), most)
     if plain is None:
         raise _damage("lz4", f"no block of at most {most} bytes")
     return plain
 
 
-def _held(plain: bytes, most: int) -> bytes:
+def _within_limit(plain: bytes, most: int) -> bytes:
     if len(plain) > most:
         raise TooManyBytes(f"more than {most} bytes in a compressed block")
     return plain
 
 
-def _damage(codec: str, found: str) -> ValueError:
-    return ValueError(f"a {codec} block that does not decompress: {found}")
+def _damage(codec: str, finding: str) -> ValueError:
+    return ValueError(f"a {codec} block that does not decompress: {finding}")

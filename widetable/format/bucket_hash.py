@@ -1,13 +1,13 @@
-"""The bucket of each row of a batch, by the table's bucket key and bucket function.
+"""Compute the bucket of each row of a batch, by the table's bucket key and bucket function.
 
 Source: Paimon `KeyAndBucketExtractor`, `BucketFunction`; format.md section 6. In: a batch that has
 the bucket key columns in their current Arrow types, without nulls; out: int32 bucket ids in row
 order. Raises UnsupportedError for a table whose buckets are dynamic.
 
-What is hashed is the bare BinaryRow of the key, so a bucket depends on the layout of the types
-and on every bit: that is why keys come in their current types, and why NaNs of keys are made
-one (`write.safe_cast.key_cast`). Where a key goes must never change: another bucket is another
-key.
+The bare BinaryRow of the key is hashed, so a bucket depends on the layout of the types
+and on every bit: that is why keys come in their current types, and why all NaNs of keys get the
+same bits (`write.safe_cast.key_cast`). The bucket of a key must never change: the same key in two
+buckets counts as two keys.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from widetable.schema.table_schema import TableSchema
 
 
 def bucket_ids(batch: pa.RecordBatch, schema: TableSchema) -> NDArray[np.int32]:
-    """int32[n]: each from 0 to the table's number of buckets."""
+    """Return int32[n]: each from 0 to below the table's number of buckets."""
     check_fixed_buckets(schema)
     if schema.num_buckets == 1:
         return np.zeros(batch.num_rows, np.int32)
@@ -35,10 +35,10 @@ def bucket_ids(batch: pa.RecordBatch, schema: TableSchema) -> NDArray[np.int32]:
 
 
 def key_hashes(batch: pa.RecordBatch, schema: TableSchema) -> Hashes:
-    """int32[n]: of the key without partition columns. What dynamic buckets go by.
+    """Return int32[n]: the hash of each key without partition columns, which dynamic buckets use.
 
-    Two keys may have one hash: who goes by hashes treats them as one. By the whole trimmed key,
-    whatever `bucket-key` says.
+    Two keys may have equal hashes: code that uses hashes treats them as one. The whole trimmed key
+    is hashed, whatever `bucket-key` says.
     """
     names = schema.trimmed_primary_key
     columns, types = [batch.column(n) for n in names], [schema.field(n).type for n in names]

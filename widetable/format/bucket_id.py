@@ -1,18 +1,18 @@
-"""The name of a bucket, and what belongs to buckets (manifest entries, commit messages) by bucket."""
+"""The identity of a bucket, and grouping of manifest entries or commit messages by bucket."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Final, NamedTuple, Protocol, TypeVar
 
-# What Paimon's writers can count.
+# The limit of Paimon's writers.
 MOST_DYNAMIC_BUCKETS: Final = 2**15 - 1
 
 
 class BucketId(NamedTuple):
-    """partition: BinaryRow, arity in front. number: of the bucket in its partition.
+    """A bucket of a table. partition: BinaryRow with its arity. number: of the bucket in its partition.
 
-    Buckets of all partitions are told apart by it, and sort by partition bytes, then number. A
+    It is unique among all partitions, and sorts by partition bytes, then number. A
     plain tuple of the two equals it.
     """
 
@@ -32,9 +32,9 @@ _Member = TypeVar("_Member", bound=_OfBucket)
 
 
 def by_bucket(members: Iterable[_Member]) -> dict[BucketId, list[_Member]]:
-    """The buckets in the order of their first members, the members of each in theirs."""
-    # Plain tuples while it counts: of 100 000 entries each named tuple costs as much as all the rest.
-    found: dict[tuple[bytes, int], list[_Member]] = {}
+    """Return the members of each bucket in their order; buckets are in the order of their first members."""
+    # Plain tuples first: with 100 000 entries named tuples would double the time.
+    members_of: dict[tuple[bytes, int], list[_Member]] = {}
     for member in members:
-        found.setdefault((member.partition, member.bucket), []).append(member)
-    return {BucketId(*bucket): held for bucket, held in found.items()}
+        members_of.setdefault((member.partition, member.bucket), []).append(member)
+    return {BucketId(*bucket): bucket_members for bucket, bucket_members in members_of.items()}

@@ -1,4 +1,4 @@
-"""Days as year, month and day, for years that Python's `date` does not hold. Pure.
+"""Convert days to year, month and day, for years that Python's `date` does not hold. Pure.
 
 Days since 1970, in the calendar, and their years as printed:
 
@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 
 def civil(day: int) -> tuple[int, int, int]:
-    """Year, month and day of a day since 1970, in the proleptic Gregorian calendar."""
+    """Return year, month and day of a day since 1970, in the proleptic Gregorian calendar."""
     date = np.datetime64(day, "D")
     months = int(date.astype("M8[M]").astype(np.int64))
     return 1970 + months // 12, 1 + months % 12, 1 + int((date - date.astype("M8[M]")).astype(int))
@@ -23,7 +23,7 @@ def civil(day: int) -> tuple[int, int, int]:
 def days_of(
     years: npt.NDArray[np.int64], months: npt.NDArray[np.int64], days: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """The inverse for many: days since 1970, and whether the calendar has them. Years of up to nine digits."""
+    """Return for many dates the days since 1970, and whether the calendar has them. Years have up to nine digits."""
     firsts = 12 * (years - 1970) + months - 1
     starts, ends = (
         first.astype("M8[M]").astype("M8[D]").astype(np.int64) for first in (firsts, firsts + 1)
@@ -33,6 +33,6 @@ def days_of(
 
 
 def signed_year(year: int) -> str:
-    """As Java's LocalDate prints it: +12024 after 9999, -0044 before 0."""
+    """Print a year like Java's LocalDate: +12024 after 9999, -0044 before 0."""
     sign = "-" if year < 0 else "+" if year > 9999 else ""
     return f"{sign}{abs(year):04d}"

@@ -1,23 +1,23 @@
-"""From the Arrow values that a column of a data file holds to the values of the current table schema's column.
+"""Cast the Arrow values of a data file's column to the type of the column in the current table schema.
 
-In: the Arrow type found in the file, the column's type in the file's schema, and its type now; out: a function over
-arrays, or None where nothing is to be done. Two steps: what the file holds becomes the file schema's type (other
-writers store wider integers, fixed-length binaries, other timestamp units); that becomes the current type, by those of
+In: the Arrow type in the file, the column's type in the file's schema, and its type now; out: a function over
+arrays, or None where nothing is to be done. Two steps: the file's values are cast to the file schema's type (other
+writers store wider integers, fixed-length binaries, other timestamp units), and then to the current type, by those of
 Paimon's implicit casts (`CastExecutors`, `DataTypeCasts`) whose result is exact. ROW fields are matched by id.
 Raises DamagedError where the file does not hold its schema's type, UnsupportedError for other changes of type. The
-functions raise pyarrow's errors for values that are not of the file schema's type, UnsupportedError for those that the
-current type does not hold: the file is sound then.
+functions raise pyarrow's errors for values that are not of the file schema's type, UnsupportedError for values that the
+current type does not hold: the file is not damaged then.
 
-What becomes of values of an old type in a column of a new one:
+Casts of values of an old type in a column of a new type:
 
     INT            BIGINT, DECIMAL(12, 2), VARCHAR(11), FLOAT       cast; to FLOAT it is rounded
     INT            DECIMAL(11, 2), VARCHAR(10)                      UnsupportedError: -2147483648 does not fit
     FLOAT          DOUBLE                                           cast; DOUBLE to FLOAT is refused
-    VARCHAR(5)     VARCHAR(9)                                       as it is
+    VARCHAR(5)     VARCHAR(9)                                       unchanged
     TIMESTAMP(3)   TIMESTAMP(6)                                     cast
 
-Whether a change is allowed is decided from the types alone, once per file and column. A value
-that an allowed change cannot hold, such as a far day as a nanosecond, is found while reading.
+The types alone decide whether a change is allowed, once per file and column. A value
+that an allowed cast cannot represent, such as a far day in nanoseconds, is detected while reading.
 """
 
 from __future__ import annotations
@@ -38,26 +38,25 @@ Step: TypeAlias = Callable[[pa.Array], pa.Array]
 
 # Decimal digits of the largest value, from the narrowest to the widest integer.
 _INTEGER_DIGITS: Final = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}
-# The days of the years 0000 to 9999, which Arrow prints as everybody does.
+# The days of the years 0000 to 9999, which Arrow prints in the usual form.
 _FOUR_DIGITS: Final = (-719_528, 2_932_896)
 
 
 def column_cast(
-    found: pa.DataType, stored: DataType, wanted: DataType, subject: str
+    file_type: pa.DataType, stored: DataType, wanted: DataType, subject: str
 ) -> Step | None:
-    """How values of the Arrow type `found` become values of `wanted`; None when they are already.
+    """Return the cast from the Arrow type in the file to `wanted`; None when no cast is needed.
 
     stored: the type in the file's schema. subject: the column and file, for messages.
 
-    Made once when a file is opened; the function it gives may be called for every batch. A file
-    whose type is not its schema's is damaged; a type that changed otherwise than we follow is
-    not.
+    The cast is made once when a file is opened, and called for every batch. A file whose type is
+    not its schema's is damaged; a file with an unsupported change of type is not.
     """
     if stored.root in _NESTED:
         if stored.root != wanted.root:
             raise _not_allowed(stored, wanted, subject)
-        return _NESTED[stored.root](found, stored, wanted, subject)
-    return _chain(_normal_form(found, stored, subject), _evolve(stored, wanted, subject))
+        return _NESTED[stored.root](file_type, stored, wanted, subject)
+    return _chain(_normal_form(file_type, stored, subject), _evolve(stored, wanted, subject))
 
 
 def _chain(first: Step | None, second: Step | None) -> Step | None:
@@ -68,7 +67,7 @@ def _chain(first: Step | None, second: Step | None) -> Step | None:
 
 
 def cast_to(target: pa.DataType) -> Step:
-    """A cast that refuses values which do not fit."""
+    """Return a cast that refuses values which do not fit."""
     return lambda array: array.cast(target)
 
 
@@ -80,7 +79,7 @@ def _cast_rounding(target: pa.DataType) -> Step:
 
 
 def _is_time(kind: pa.DataType) -> bool:
-    """ORC has no times of day: they are milliseconds."""
+    """Whether a file may store TIME so. ORC has no times of day: they are milliseconds there."""
     return bool(pa.types.is_time(kind) or pa.types.is_int32(kind))
 
 
@@ -98,17 +97,17 @@ _HOLDS: Final[dict[str, Callable[[pa.DataType], bool]]] = {
 }
 
 
-def _normal_form(found: pa.DataType, stored: DataType, subject: str) -> Step | None:
-    """Values that the stored type does not hold, such as 300 in a file's INT column of TINYINT,
-    raise Arrow's error, which becomes DamagedError in the reader.
+def _normal_form(file_type: pa.DataType, stored: DataType, subject: str) -> Step | None:
+    """Return the cast to the file schema's type. Values that this type does not hold, such as 300 in a
+    file's INT column of TINYINT, raise Arrow's error, which becomes DamagedError in the reader.
     """
     target = arrow_type(stored)
-    if found == target:
+    if file_type == target:
         return None
     # Arrow casts a dictionary as it casts its values.
-    values = found.value_type if pa.types.is_dictionary(found) else found
+    values = file_type.value_type if pa.types.is_dictionary(file_type) else file_type
     if not _HOLDS[stored.root](values):
-        raise _another_type(found, stored, subject)
+        raise _another_type(file_type, stored, subject)
     return cast_to(target)
 
 
@@ -116,8 +115,8 @@ def _normal_form(found: pa.DataType, stored: DataType, subject: str) -> Step | N
 
 
 def _evolve(old: DataType, new: DataType, subject: str) -> Step | None:
-    """Nullability is not looked at here: the reader counts nulls, and nested types check their
-    own.
+    """Return the cast to the current type. Nullability is not checked here: the reader counts nulls, and
+    nested types check their own.
     """
     if old.as_nullable() == new.as_nullable():
         return None
@@ -125,11 +124,11 @@ def _evolve(old: DataType, new: DataType, subject: str) -> Step | None:
     allowed, step = find(old, new) if find is not None else (False, None)
     if not allowed:
         raise _not_allowed(old, new, subject)
-    return None if step is None else _held(step, old, new, subject)
+    return None if step is None else _reporting_misfits(step, old, new, subject)
 
 
-def _held(step: Step, old: DataType, new: DataType, subject: str) -> Step:
-    """The step; a value that the new type does not hold is no damage."""
+def _reporting_misfits(step: Step, old: DataType, new: DataType, subject: str) -> Step:
+    """Return the step with UnsupportedError for values that the new type does not hold, which is no damage."""
 
     def evolved(array: pa.Array) -> pa.Array:
         try:
@@ -137,7 +136,7 @@ def _held(step: Step, old: DataType, new: DataType, subject: str) -> Step:
         except pa.ArrowException as cause:
             raise UnsupportedError(
                 subject,
-                found=f"a value of {old} that {new}, its type now, does not hold: {cause}",
+                found=f"a value of {old} that {new}, the column's type now, does not hold: {cause}",
                 expected=f"values that {new} holds",
                 action="Leave the column out, drop it, or roll back to a snapshot without such rows.",
             ) from cause
@@ -145,11 +144,11 @@ def _held(step: Step, old: DataType, new: DataType, subject: str) -> Step:
     return evolved
 
 
-_Found: TypeAlias = tuple[bool, Step | None]
-_NO: Final[_Found] = (False, None)
+_Evolution: TypeAlias = tuple[bool, Step | None]
+_NO: Final[_Evolution] = (False, None)
 
 
-def _from_integer(old: DataType, new: DataType) -> _Found:
+def _from_integer(old: DataType, new: DataType) -> _Evolution:
     digits = _INTEGER_DIGITS[old.root]
     if new.root in _INTEGER_DIGITS:
         return digits <= _INTEGER_DIGITS[new.root], cast_to(arrow_type(new))
@@ -161,21 +160,21 @@ def _from_integer(old: DataType, new: DataType) -> _Found:
     return _to_varchar(new, digits + 1)
 
 
-def _to_varchar(new: DataType, length: int) -> _Found:
+def _to_varchar(new: DataType, length: int) -> _Evolution:
     if new.root != "VARCHAR" or (new.length or 0) < length:
         return _NO
     return True, cast_to(pa.string())
 
 
-def _from_boolean(old: DataType, new: DataType) -> _Found:
+def _from_boolean(old: DataType, new: DataType) -> _Evolution:
     return _to_varchar(new, len("false"))
 
 
-def _from_float(old: DataType, new: DataType) -> _Found:
+def _from_float(old: DataType, new: DataType) -> _Evolution:
     return (True, cast_to(pa.float64())) if new.root == "DOUBLE" else _NO
 
 
-def _from_decimal(old: DataType, new: DataType) -> _Found:
+def _from_decimal(old: DataType, new: DataType) -> _Evolution:
     if new.root != "DECIMAL":
         return _NO
     scale, new_scale = old.scale or 0, new.scale or 0
@@ -184,40 +183,40 @@ def _from_decimal(old: DataType, new: DataType) -> _Found:
     return fits, cast_to(arrow_type(new))
 
 
-def _from_text(old: DataType, new: DataType) -> _Found:
+def _from_text(old: DataType, new: DataType) -> _Evolution:
     # A CHAR of another length would pad or cut; only growing text keeps its bytes.
     return new.root == "VARCHAR" and (new.length or 0) >= (old.length or MAX_LENGTH), None
 
 
-def _from_binary(old: DataType, new: DataType) -> _Found:
+def _from_binary(old: DataType, new: DataType) -> _Evolution:
     return new.root == "VARBINARY" and (new.length or 0) >= (old.length or MAX_LENGTH), None
 
 
-def _from_date(old: DataType, new: DataType) -> _Found:
+def _from_date(old: DataType, new: DataType) -> _Evolution:
     if new.root == "TIMESTAMP":
         return True, cast_to(arrow_type(new))
     return _to_varchar(new, len("yyyy-MM-dd"))[0], _date_texts
 
 
 def _date_texts(days: pa.Array) -> pa.Array:
-    """Arrow has a text for years of five digits that is no date."""
-    found = pc.min_max(days.view(pa.int32())).as_py()
+    """Cast dates to texts. Arrow's text of a year with five digits is no date, so our own printer makes it."""
+    extremes = pc.min_max(days.view(pa.int32())).as_py()
     first, last = _FOUR_DIGITS
-    if found["min"] is None or first <= found["min"] <= found["max"] <= last:
+    if extremes["min"] is None or first <= extremes["min"] <= extremes["max"] <= last:
         return days.cast(pa.string())
     return pa.array(printed(days), pa.string())
 
 
-def _from_time(old: DataType, new: DataType) -> _Found:
+def _from_time(old: DataType, new: DataType) -> _Evolution:
     return new.root == "TIME" and (new.precision or 0) >= (old.precision or 0), None
 
 
-def _from_timestamp(old: DataType, new: DataType) -> _Found:
+def _from_timestamp(old: DataType, new: DataType) -> _Evolution:
     grows = new.root == old.root and (new.precision or 0) >= (old.precision or 0)
     return grows, cast_to(arrow_type(new))
 
 
-_EVOLUTIONS: Final[dict[str, Callable[[DataType, DataType], _Found]]] = {
+_EVOLUTIONS: Final[dict[str, Callable[[DataType, DataType], _Evolution]]] = {
     **dict.fromkeys(_INTEGER_DIGITS, _from_integer),
     "BOOLEAN": _from_boolean,
     "FLOAT": _from_float,
@@ -237,18 +236,18 @@ _EVOLUTIONS: Final[dict[str, Callable[[DataType, DataType], _Found]]] = {
 
 
 def _array_cast(
-    found: pa.DataType, stored: DataType, wanted: DataType, subject: str
+    file_type: pa.DataType, stored: DataType, wanted: DataType, subject: str
 ) -> Step | None:
-    if not (pa.types.is_list(found) or pa.types.is_large_list(found)):
-        raise _another_type(found, stored, subject)
+    if not (pa.types.is_list(file_type) or pa.types.is_large_list(file_type)):
+        raise _another_type(file_type, stored, subject)
     assert stored.element is not None
     assert wanted.element is not None
-    element = column_cast(found.value_type, stored.element, wanted.element, subject)
+    element = column_cast(file_type.value_type, stored.element, wanted.element, subject)
     target = arrow_type(wanted)
-    if element is None and found == target:
+    if element is None and file_type == target:
         return None
-    # A column may have become NOT NULL after the file was written. Only then is it looked for
-    # nulls.
+    # A column may have become NOT NULL after the file was written. Only then are nulls searched
+    # for.
     forbids_null = stored.element.nullable and not wanted.element.nullable
 
     def rebuild(array: pa.Array) -> pa.Array:
@@ -262,13 +261,15 @@ def _array_cast(
     return rebuild
 
 
-def _map_cast(found: pa.DataType, stored: DataType, wanted: DataType, subject: str) -> Step | None:
-    key_type, value_type = _found_entry(found, stored, subject)
+def _map_cast(
+    file_type: pa.DataType, stored: DataType, wanted: DataType, subject: str
+) -> Step | None:
+    key_type, value_type = _entry_types(file_type, stored, subject)
     (old_key, old_value), (new_key, new_value) = stored.entry, wanted.entry
     key = column_cast(key_type, old_key, new_key, subject)
     value = column_cast(value_type, old_value, new_value, subject)
     target = arrow_type(wanted)
-    if key is None and value is None and found == target:
+    if key is None and value is None and file_type == target:
         return None
     forbids_null = old_value.nullable and not new_value.nullable
 
@@ -276,8 +277,8 @@ def _map_cast(found: pa.DataType, stored: DataType, wanted: DataType, subject: s
         if pa.types.is_map(array.type):
             entry = [array.type.key_field, array.type.item_field]
             array = array.cast(pa.list_(pa.struct(entry)))
-        held = array.flatten()
-        keys, items = held.field(0), held.field(1)
+        pairs = array.flatten()
+        keys, items = pairs.field(0), pairs.field(1)
         if forbids_null and items.null_count:
             raise null_before(subject, "keys without a value")
         keys = keys if key is None else key(keys)
@@ -290,36 +291,38 @@ def _map_cast(found: pa.DataType, stored: DataType, wanted: DataType, subject: s
     return rebuild
 
 
-def _found_entry(
-    found: pa.DataType, stored: DataType, subject: str
+def _entry_types(
+    file_type: pa.DataType, stored: DataType, subject: str
 ) -> tuple[pa.DataType, pa.DataType]:
-    """Key and value. Avro has maps of texts only: others are lists of entries there."""
-    if pa.types.is_map(found):
-        return found.key_type, found.item_type
-    entry = found.value_type if pa.types.is_list(found) else None
+    """Return the types of key and value. Avro has maps with text keys only: others are lists of entries there."""
+    if pa.types.is_map(file_type):
+        return file_type.key_type, file_type.item_type
+    entry = file_type.value_type if pa.types.is_list(file_type) else None
     if entry is None or not pa.types.is_struct(entry) or entry.num_fields != 2:
-        raise _another_type(found, stored, subject)
+        raise _another_type(file_type, stored, subject)
     return entry.field(0).type, entry.field(1).type
 
 
-def _row_cast(found: pa.DataType, stored: DataType, wanted: DataType, subject: str) -> Step | None:
-    if not pa.types.is_struct(found):
-        raise _another_type(found, stored, subject)
+def _row_cast(
+    file_type: pa.DataType, stored: DataType, wanted: DataType, subject: str
+) -> Step | None:
+    if not pa.types.is_struct(file_type):
+        raise _another_type(file_type, stored, subject)
     target = arrow_type(wanted)
     before = _fields_before(stored, wanted, subject)
     children: list[tuple[int, Step | None]] = []
     forbids_null = False
     for f, old in zip(wanted.fields, before, strict=True):
-        index = -1 if old is None else found.get_field_index(old.name)
+        index = -1 if old is None else file_type.get_field_index(old.name)
         if old is not None and index < 0:
             raise damaged_bytes(subject, f"no field {old.name!r}", f"all fields of {stored}")
         forbids_null |= not f.type.nullable and (old is None or old.type.nullable)
         cast = None
         if old is not None:
-            cast = column_cast(found.field(index).type, old.type, f.type, subject)
+            cast = column_cast(file_type.field(index).type, old.type, f.type, subject)
         children.append((index, cast))
     in_place = all(i == index and cast is None for i, (index, cast) in enumerate(children))
-    if in_place and found == target:
+    if in_place and file_type == target:
         return None
 
     def rebuild(array: pa.Array) -> pa.Array:
@@ -335,10 +338,11 @@ def _row_cast(found: pa.DataType, stored: DataType, wanted: DataType, subject: s
 
 
 def _fields_before(stored: DataType, wanted: DataType, subject: str) -> Sequence[DataField | None]:
-    """Of each wanted field, by id. Ids that are there twice, of a client that gave none, tell only that all stayed.
+    """Return the stored field of each wanted field, by id. Duplicate ids, of a client that assigned none, are accepted
+    only where no field changed.
 
-    None for a field that is new since: it is null in every row. A field that was dropped is not
-    asked for, one that was renamed is found all the same.
+    A new field has None: it is null in every row. Dropped fields are left out, and renamed fields
+    are matched by their id.
     """
     names = [[(f.id, f.name) for f in kind.fields] for kind in (stored, wanted)]
     by_id = {f.id: f for f in stored.fields}
@@ -347,7 +351,7 @@ def _fields_before(stored: DataType, wanted: DataType, subject: str) -> Sequence
     if names[0] != names[1]:
         raise UnsupportedError(
             subject,
-            found=f"fields that changed in a ROW whose ids are there twice: {stored}",
+            found=f"changed fields in a ROW with duplicate ids: {stored}",
             expected="an id of its own for each field",
             action="Read the table with the client that made it, and write it to a new table.",
         )
@@ -363,10 +367,10 @@ _NESTED: Final[dict[str, Callable[[pa.DataType, DataType, DataType, str], Step |
 
 
 def _with_values(lists: pa.Array, target: pa.DataType, values: pa.Array) -> pa.Array:
-    """The same lists, nulls included, over what became of their values. Not of the child array, which has more: what
-    lies outside of a slice or below a null is neither checked nor cast.
+    """Return the lists, nulls included, with cast values. values: those that belong to the lists, not the whole child
+    array: values outside of a slice or below a null are neither checked nor cast.
 
-    target: of a list or map.
+    target: a list or map type.
     """
     ends = pc.cumulative_sum(lists.value_lengths().fill_null(0))
     offsets = pa.concat_arrays([pa.array([0], ends.type), ends])
@@ -379,19 +383,19 @@ def _check_filled(rows: pa.Array, child: pa.Array, subject: str) -> None:
         raise null_before(subject, "rows without a value")
 
 
-def null_before(subject: str, found: str) -> UnsupportedError:
-    """For a file that was written while the column, or what lies in it, was nullable."""
+def null_before(subject: str, finding: str) -> UnsupportedError:
+    """Return the error for a file that was written while the column, or a part of it, was nullable."""
     return UnsupportedError(
         subject,
-        found=f"{found}, written before it became NOT NULL",
+        found=f"{finding}, written before it became NOT NULL",
         expected="a value in every row",
         action="Make it nullable again: Catalog.alter_table(change_nullability={...: True}).",
     )
 
 
-def _another_type(found: pa.DataType, stored: DataType, subject: str) -> DamagedError:
+def _another_type(file_type: pa.DataType, stored: DataType, subject: str) -> DamagedError:
     expected = f"values of {stored}, the column's type in the file's schema"
-    return damaged_bytes(subject, f"values of the Arrow type {found}", expected)
+    return damaged_bytes(subject, f"values of the Arrow type {file_type}", expected)
 
 
 def _not_allowed(old: DataType, new: DataType, subject: str) -> UnsupportedError:

@@ -1,13 +1,13 @@
-"""Minimum, maximum and null count of columns, as a manifest holds them.
+"""Minimum, maximum and null count of columns, in the form of manifests.
 
 On disk: never change (Paimon `SimpleStats`, `SimpleStatsConverter`; format.md section 4):
 
     stats       = min_values max_values null_counts
-    min_values  = BinaryRow with its arity in front, one field per column; a null field: not known
-    max_values  = the same
+    min_values  = BinaryRow with its arity in front, one field per column; a null field: unknown
+    max_values  = like min_values
     null_counts = one long or null per column
 
-Key columns are counted exactly: clients skip files by them. Of value columns nothing is said (`value_stats`).
+Stats of key columns are exact: clients skip files by them. Stats of value columns are unknown (`value_stats`).
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ class Stats(NamedTuple):
 # Stats of no column.
 EMPTY_STATS: Final = Stats(EMPTY_ROW, EMPTY_ROW, ())
 
-# Up to here stats of unknown columns are written out: 17 bytes per column, in every entry of the file.
+# Unknown stats of up to so many columns are written out: 17 bytes per column, in every entry of the file.
 MAX_UNKNOWN_COLUMNS: Final = 100
 
 
 def unknown_stats(arity: int) -> Stats:
-    """Stats of `arity` columns about which nothing is known: no reader may skip a file by them."""
+    """Return unknown stats of `arity` columns: no reader may skip a file by them."""
     row = null_row(arity)
     return Stats(row, row, (None,) * arity)
 
 
 def value_stats(arity: int, *, old_readers: bool) -> tuple[Stats, tuple[str, ...] | None]:
-    """(_VALUE_STATS, _VALUE_STATS_COLS) of a file about whose value columns nothing is said.
+    """Return (_VALUE_STATS, _VALUE_STATS_COLS) of a file with unknown stats of value columns.
 
-    arity: columns of the schema that the file names, whatever the file holds. Two forms say nothing:
-    `unknown_stats` with the columns None, which every client reads right (0.9, HEAD, pypaimon); and EMPTY_STATS with
-    no column, which costs nothing but which clients before 1.0 take for stats of all columns, and so drop files that
-    a filter matches (format.md section 4). The first is used where old readers are promised, and for tables of usual
-    width as a matter of caution; in a wide table it would make every entry as large as the table is wide.
+    arity: columns of the schema that the file names, whatever the file holds. There are two forms:
+    `unknown_stats` with the columns None, which every client reads correctly (0.9, HEAD, pypaimon); and EMPTY_STATS
+    with no column, which costs nothing, but which clients before 1.0 take for stats of all columns, so that they drop
+    files that a filter matches (format.md section 4). The first is used where old readers are supported, and as a
+    precaution for tables of usual width; in a wide table it would make every entry as large as the table is wide.
     """
     if old_readers or arity <= MAX_UNKNOWN_COLUMNS:
         return unknown_stats(arity), None
@@ -60,9 +60,8 @@ def value_stats(arity: int, *, old_readers: bool) -> tuple[Stats, tuple[str, ...
 class KeyStats:
     """Collects the stats of key columns over the batches of a file. types: of the columns, in key order.
 
-    Holds two values per batch and column, not the rows. NaN: Arrow's minimum passes over it,
-    Java puts it above all numbers; so it is noted apart, and the column's extremes are given
-    up.
+    It holds two values per batch and column, not the rows. Arrow's minimum ignores NaN, but
+    Java orders it above all numbers; so a column with a NaN has unknown extremes.
     """
 
     def __init__(self, types: Sequence[DataType]) -> None:
@@ -73,7 +72,7 @@ class KeyStats:
         self._has_nan = [False] * len(types)
 
     def add(self, columns: Sequence[pa.Array | pa.ChunkedArray]) -> None:
-        """Count some more rows. columns: in key order, of the types' Arrow types."""
+        """Count more rows. columns: in key order, of the types' Arrow types."""
         for index, column in enumerate(columns):
             extremes = pc.min_max(column)
             self._minima[index].append(pa.repeat(extremes["min"], 1))
@@ -83,7 +82,7 @@ class KeyStats:
                 self._has_nan[index] = True
 
     def build(self) -> Stats:
-        """The stats of all rows so far; a float column with a NaN has no known extremes, as no range holds it."""
+        """Return the stats of all rows so far; a float column with a NaN has unknown extremes, as no range holds it."""
         rows = []
         for name, parts in (("min", self._minima), ("max", self._maxima)):
             columns = [self._extreme(name, index, part) for index, part in enumerate(parts)]
@@ -97,6 +96,6 @@ class KeyStats:
             return pa.nulls(1, kind)
         extreme = pc.min_max(pa.concat_arrays(parts))[name]
         if pa.types.is_floating(kind) and extreme.as_py() == 0.0:
-            # Java puts -0.0 before 0.0, Arrow takes them for equal: widen the range to hold both.
+            # Java orders -0.0 before 0.0, for Arrow they are equal: widen the range to hold both.
             return pa.array([-0.0 if name == "min" else 0.0], kind)
         return pa.repeat(extreme, 1)

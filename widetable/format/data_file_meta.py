@@ -1,8 +1,8 @@
-"""What a manifest says about one data file.
+"""The description of one data file in a manifest.
 
-On disk the fields of Paimon `DataFileMeta` (format.md section 4, table of the entry); here the same
+On disk these are the fields of Paimon `DataFileMeta` (format.md section 4, table of the entry); the names here are
 in snake case.
-Values only: no I/O, raises nothing. `manifest_entry` turns them into Avro records and back.
+Values only: no I/O, raises nothing. `manifest_file` converts them to Avro records and back.
 """
 
 from __future__ import annotations
@@ -20,21 +20,20 @@ FILE_SOURCE_COMPACT: Final = 1
 class DataFileMeta(NamedTuple):
     """One data file of one bucket.
 
-    min_key, max_key: trimmed primary key of the first and last row, BinaryRow with its arity in
-    front.
-    min_sequence_number, max_sequence_number: of the rows that are in the file.
+    min_key, max_key: trimmed primary key of the first and last row, BinaryRow with its arity.
+    min_sequence_number, max_sequence_number: of the rows in the file.
     schema_id: the schema whose column names the file uses. level: 0 for written files, higher for
     compacted ones.
     creation_time_millis: local wall clock read as if it were UTC. delete_row_count: exact number of
-    -U and -D rows, None when the writer did not say. value_stats_cols: columns of value_stats, None
+    -U and -D rows, None when the writer did not record it. value_stats_cols: columns of value_stats, None
     for all columns of the schema.
-    file_source: FILE_SOURCE_APPEND or FILE_SOURCE_COMPACT. extra_files, embedded_index and those from
-    external_path on are kept for other writers; ours leave them empty or None. deleted: which rows
-    count no more, as the index of the snapshot says that the file was found in; no field of manifests.
+    file_source: FILE_SOURCE_APPEND or FILE_SOURCE_COMPACT. extra_files, embedded_index and the fields from
+    external_path on are preserved for other writers; ours leave them empty or None. deleted: the rows that
+    do not count any more, by the index of the snapshot that the meta was read from; no field of manifests.
 
-    The same file at another level is another meta: manifests delete the one and add the other.
-    A tuple, since a table has very many; its fields come in the order of the manifest's columns
-    (`manifest_file`), and so `deleted` is the last.
+    A file at another level has another meta: manifests delete the one and add the other.
+    The class is a tuple, because a table has very many; its fields come in the order of the manifest's
+    columns (`manifest_file`), and so `deleted` is the last.
     """
 
     file_name: str
@@ -62,5 +61,5 @@ class DataFileMeta(NamedTuple):
 
 
 def upgrade(meta: DataFileMeta, level: int) -> DataFileMeta:
-    """The same bytes at another level: a manifest says DELETE at the old level, ADD at the new."""
+    """Return the meta of the file at another level: a manifest has DELETE at the old level, ADD at the new."""
     return meta._replace(level=level)

@@ -1,22 +1,22 @@
-"""One data file, read as row batches of the current table schema, whatever its format: the name's ending says which.
+"""Read one data file as row batches of the current table schema. The extension of its name determines the format.
 
-Source: Paimon `KeyValueFileReaderFactory`, `FormatReaderMapping`; format.md sections 2 and 7. A table column is found
-by id in the file's schema, and by that schema's name in the file; a nullable column that is not there is left out of
+Source: Paimon `KeyValueFileReaderFactory`, `FormatReaderMapping`; format.md sections 2 and 7. A table column is matched
+by id in the file's schema, and by that schema's name in the file; a missing nullable column is left out of
 the batches (absent = null). `_KEY_` columns are never read: keys come from the table columns. A partition column that
-is not in the file has the value of the file's partition in every row: tables that other tools made of Hive tables
-name files without partition columns.
-Rows are read in batches, never the whole file, and only the columns asked for (stored_file.py; one module per format).
-Raises DamagedError where the file is not what its meta and schema say, UnsupportedError for formats and type changes
-that this version does not read, NotFoundError when the file is not there, StorageError when the storage refuses.
+is not in the file has the value of the file's partition in every row: tables that other tools converted from Hive
+tables have files without partition columns.
+Rows are read in batches, never the whole file, and only the requested columns (stored_file.py; one module per format).
+Raises DamagedError where the file contradicts its meta and schema, UnsupportedError for formats and type changes
+that this version does not read, NotFoundError when the file does not exist, StorageError when the storage refuses.
 
-From a file to row batches, and where each kind of fault is found:
+The steps from a file to row batches, and their checks:
 
     open     size against the meta; seal, footer, names (stored_file); each wanted column's cast;
-             deleted rows, all below the file's count
+             deleted rows, all below the file's row count
     batches  StoredFile's columns -> casts -> deleted rows left out -> nulls of NOT NULL columns, row
-             kinds -> at the end of each group: as many rows as it counts
+             kinds -> at the end of each group: its number of rows
 
-Counts are of the rows in the file, so deleted ones go last. Errors of the formats are mapped
+Counts include deleted rows, so these are left out last. Errors of the formats are mapped
 around each step (`decoding_errors`), not around the caller's work between two batches.
 """
 
@@ -52,7 +52,7 @@ from widetable.schema.table_schema import VALUE_KIND, TableSchema, file_column
 from widetable.schema.types import DataField
 from widetable.storage.kept_inputs import Inputs
 
-# By the ending of the file's name: a table may have files of several formats.
+# By the extension of the file's name: a table may have files of several formats.
 _OPENERS: Final[Mapping[str, Callable[[FileToOpen], StoredFile]]] = {
     "parquet": ParquetDataFile,
     "orc": OrcDataFile,
@@ -62,8 +62,8 @@ _OPENERS: Final[Mapping[str, Callable[[FileToOpen], StoredFile]]] = {
 
 @dataclass(frozen=True)
 class _Column:
-    """A column of the batches, its name in the file, what makes its values of those in the file. file_name: None for a
-    column that is not read; all its rows have `value`. was_nullable: by the file's schema.
+    """A column of the batches, its name in the file, and the cast of its values. file_name: None for a
+    column that is not read; all its rows have `value`. was_nullable: in the file's schema.
     """
 
     name: str
@@ -75,10 +75,10 @@ class _Column:
 
 
 class DataFile:
-    """An open data file; made by `open_data_file`. Not for several threads at once. Close it, or use `with`.
+    """An open data file; `open_data_file` makes it. It is not thread-safe. Close it, or use `with`.
 
-    columns: the table columns of its batches, in table order, those that the file has and the partition gives. schema:
-    of the batches, with the system columns. Batches stay valid after `close`; iterators end with it.
+    columns: the table columns of its batches, in table order: those of the file and of the partition. schema:
+    of the batches, with the system columns. Batches stay valid after `close`; iterators do not.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class DataFile:
         self._table_schema = schema
         self._columns = tuple(columns)
         names = tuple(c.file_name for c in columns if c.file_name is not None)
-        # A batch of no columns has no rows.
+        # A batch without columns has no rows, so at least one column is read.
         self._names: Final = names or (stored.schema.names[0],)
         of_table = columns[len(SYSTEM_FIELDS) :]
         self.columns: Final = tuple(c.name for c in of_table)
@@ -105,7 +105,7 @@ class DataFile:
 
     @property
     def seal(self) -> Seal:
-        """What is known of the file's footer."""
+        """The state of the file's footer."""
         return self._stored.seal
 
     def batches(
@@ -115,8 +115,8 @@ class DataFile:
         *,
         use_threads: bool = False,
     ) -> Iterator[pa.RecordBatch]:
-        """Row batches of about `batch_bytes` in memory (row_budget), in file order, without deleted rows. row_groups:
-        indices, in order; None for all.
+        """Yield row batches of about `batch_bytes` in memory (row_budget), in file order, without deleted rows.
+        row_groups: indices, in order; None for all.
         """
         if self._file.source.closed:
             raise InvalidError(
@@ -130,23 +130,25 @@ class DataFile:
             self._stored.expect(groups, self._names)
         for group in groups:
             at, end = starts[group], starts[group + 1]
-            found = self._stored.batches(group, self._names, budget, use_threads=use_threads)
+            stored_batches = self._stored.batches(
+                group, self._names, budget, use_threads=use_threads
+            )
             while True:
                 with mapped_errors(self._path):
-                    batch = next(found, None)
+                    batch = next(stored_batches, None)
                     if batch is None:
                         break
                     row_batch = self._row_batch(batch, at)
                 at += batch.num_rows
                 budget.saw(row_batch)
                 yield row_batch
-            if at != end:  # Arrow takes a page that it does not know for the end
+            if at != end:  # Arrow treats an unknown page as the end
                 raise damaged_file(
                     self._path, f"{at - end:+} rows in row group {group}", "those it counts"
                 )
 
-    def _left(self, batch: pa.RecordBatch, at: int) -> pa.RecordBatch:
-        """Without deleted rows."""
+    def _without_deleted(self, batch: pa.RecordBatch, at: int) -> pa.RecordBatch:
+        """Return the batch without deleted rows."""
         low, high = np.searchsorted(self._deleted, [at, at + batch.num_rows])
         if low == high:
             return batch
@@ -155,7 +157,7 @@ class DataFile:
         return batch.filter(pa.array(counts))
 
     def narrowed(self, columns: Collection[str]) -> DataFile:
-        """The same open file with the key and, of its other columns, these only. Closing one closes both."""
+        """Return this open file with the key and, of its other columns, only these. Closing one closes both."""
         kept = {*self._table_schema.trimmed_primary_key, *columns}
         chosen = [
             column
@@ -166,29 +168,29 @@ class DataFile:
 
     @property
     def stored_columns(self) -> int:
-        """How many columns the file has, system columns and those that were not asked for among them."""
+        """How many columns the file has, including system columns and those that were not requested."""
         return len(self._stored.schema)
 
     @property
     def deleted_rows(self) -> int:
-        """How many rows count no more."""
+        """How many rows are deleted."""
         return len(self._deleted)
 
     @property
     def row_group_rows(self) -> list[int]:
-        """How many rows each row group has, deleted ones too, in file order."""
+        """How many rows each row group has, including deleted ones, in file order."""
         with mapped_errors(self._path):
             return list(self._stored.group_rows)
 
     def row_group_key_ranges(self) -> list[KeyRange]:
-        """Rows of each row group, and values that its keys are not below and above, in file order."""
+        """Return the number of rows and the bounds of the keys of each row group, in file order."""
         schema = self._table_schema
         keys = [schema.field(name) for name in schema.trimmed_primary_key]
         with mapped_errors(self._path):
             return self._stored.key_ranges(keys)
 
     def close(self) -> None:
-        """Let go of the file; batches already given stay valid."""
+        """Close the file; batches that were returned stay valid."""
         self._stored.close()
         self._file.source.close()
 
@@ -199,9 +201,9 @@ class DataFile:
         self.close()
 
     def _row_batch(self, batch: pa.RecordBatch, at: int) -> pa.RecordBatch:
-        """The file's columns as row batch: casts, then checks of the rows that count.
+        """Convert the file's columns to a row batch: casts, then checks of the rows that are not deleted.
 
-        at: the place of the first row in the file.
+        at: the position of the first row in the file.
         """
         arrays = []
         for column in self._columns:
@@ -210,14 +212,14 @@ class DataFile:
             else:
                 array = batch.column(column.file_name)
                 arrays.append(array if column.cast is None else column.cast(array))
-        left = self._left(pa.RecordBatch.from_arrays(arrays, schema=self.schema), at)
+        left = self._without_deleted(pa.RecordBatch.from_arrays(arrays, schema=self.schema), at)
         for column, array in zip(self._columns, left.columns, strict=True):
             if array.null_count and not column.nullable:
                 subject = f"column {column.name!r} of {self._path}"
-                found = f"{counted(array.null_count, 'null')} in {counted(len(array), 'row')}"
+                finding = f"{counted(array.null_count, 'null')} in {counted(len(array), 'row')}"
                 if column.was_nullable:
-                    raise null_before(subject, found)
-                raise damaged_file(subject, found, "a value in every row")
+                    raise null_before(subject, finding)
+                raise damaged_file(subject, finding, "a value in every row")
         kinds = pc.min_max(left.column(1)).as_py()
         if left.num_rows and not INSERT <= kinds["min"] <= kinds["max"] <= DELETE:
             raise damaged_file(
@@ -238,16 +240,16 @@ def open_data_file(
     *,
     partition: bytes | None = None,
 ) -> DataFile:
-    """Open a file and decide how its columns become the table's; reads the footer only.
+    """Open a file and decide how its columns are converted to the table's; this reads the footer only.
 
-    file_schema: the schema that `meta.schema_id` names. columns: table columns wanted, None for all; the key columns
-    are added. partition: of the file's manifest entry, whose values partition columns have that the file lacks; None:
-    such columns are absent, as others are.
+    file_schema: the schema that `meta.schema_id` names. columns: requested table columns, None for all; the key columns
+    are added. partition: of the file's manifest entry, for partition columns that the file lacks; None:
+    such columns are absent, like others.
 
-    The size is compared before anything is parsed: a file cut off or written over is told as
-    such, and not as wrong bytes. Whatever is raised, the source is closed; later the DataFile
-    owns it. Raises InvalidError for a file_schema that is not the file's, and what the module
-    says.
+    The size is compared before anything is parsed, so that a truncated or overwritten file is reported
+    as such, and not as wrong bytes. When this raises, it closes the source; afterwards the DataFile
+    owns the source. Raises InvalidError for a file_schema that is not the file's, and the errors in
+    the module text.
     """
     if meta.schema_id != file_schema.id:
         raise InvalidError(
@@ -291,47 +293,50 @@ def open_data_file(
 
 
 def _columns(
-    found: pa.Schema,
+    stored_schema: pa.Schema,
     wanted: Sequence[DataField],
     table_schema: TableSchema,
     file_schema: TableSchema,
     path: str,
     partition: bytes | None,
 ) -> list[_Column]:
-    """What the file has of the wanted columns, in their order: as much work as it has columns, not as many as the table
-    declares. A column that the file lacks comes from the partition, or is left out if it may be null.
+    """Return those of the wanted columns that the file has, in table order. The work depends on the number of the
+    file's columns, not the table's. A missing column comes from the partition, or is left out if it is nullable.
     """
-    columns = [_system_column(found, field, path, file_schema) for field in SYSTEM_FIELDS]
+    columns = [_system_column(stored_schema, field, path, file_schema) for field in SYSTEM_FIELDS]
     is_all = wanted is table_schema.fields
-    asked = frozenset[str]() if is_all else frozenset(field.name for field in wanted)
-    held: dict[str, _Column] = {}
-    for file_field in found:
+    names = frozenset[str]() if is_all else frozenset(field.name for field in wanted)
+    columns_by_name: dict[str, _Column] = {}
+    for file_field in stored_schema:
         stored = file_schema.by_name.get(file_field.name)
         field = None if stored is None else table_schema.by_id.get(stored.id)
-        if stored is None or field is None or not (is_all or field.name in asked):
+        if stored is None or field is None or not (is_all or field.name in names):
             continue
         subject = f"column {field.name!r} of {path}"
         cast = column_cast(file_field.type, stored.type, field.type, subject)
         null = field.type.nullable, stored.type.nullable
-        held[field.name] = _Column(field.name, null[0], stored.name, cast, null[1])
+        columns_by_name[field.name] = _Column(field.name, null[0], stored.name, cast, null[1])
     lacking = [
         name
         for name in table_schema.partition_keys
-        if name not in held and (is_all or name in asked)
+        if name not in columns_by_name and (is_all or name in names)
     ]
     if lacking and partition is not None:
-        held |= _partition_columns(lacking, table_schema, partition, path)
+        columns_by_name |= _partition_columns(lacking, table_schema, partition, path)
     for name in table_schema.required_names:
-        if name not in held and (is_all or name in asked):
-            raise _not_there(table_schema.field(name), file_schema, path)
-    columns += [held[name] for name in sorted(held, key=table_schema.place_of.__getitem__)]
+        if name not in columns_by_name and (is_all or name in names):
+            raise _missing_column(table_schema.field(name), file_schema, path)
+    columns += [
+        columns_by_name[name]
+        for name in sorted(columns_by_name, key=table_schema.place_of.__getitem__)
+    ]
     return columns
 
 
 def _partition_columns(
     names: Sequence[str], schema: TableSchema, partition: bytes, path: str
 ) -> dict[str, _Column]:
-    """Partition columns with a value in every row. A null is left to what absent columns become."""
+    """Return partition columns with one value for all rows. A column whose value is null stays absent."""
     fields = [schema.field(name) for name in schema.partition_keys]
     values = decode_row(partition, [field.type for field in fields], f"the partition of {path}")
     columns = {}
@@ -344,9 +349,9 @@ def _partition_columns(
     return columns
 
 
-def _not_there(field: DataField, file_schema: TableSchema, path: str) -> Exception:
-    """The error for a NOT NULL column that the file lacks. The file's schema says whose fault that is: not there, or
-    nullable, and the table has changed since; NOT NULL, and the file is damaged.
+def _missing_column(field: DataField, file_schema: TableSchema, path: str) -> Exception:
+    """Return the error for a NOT NULL column that the file lacks. If the file's schema lacks the column, or has it
+    nullable, the table has changed since; if it has the column as NOT NULL, the file is damaged.
     """
     subject, stored = f"column {field.name!r} of {path}", file_column(field, file_schema)
     if stored is None or stored.type.nullable:
@@ -355,14 +360,14 @@ def _not_there(field: DataField, file_schema: TableSchema, path: str) -> Excepti
 
 
 def _system_column(
-    found: pa.Schema, field: pa.Field, path: str, file_schema: TableSchema
+    stored_schema: pa.Schema, field: pa.Field, path: str, file_schema: TableSchema
 ) -> _Column:
     if not file_schema.primary_keys:
         return _Column(field.name, False, None, None, value=pa.scalar(0, field.type))
-    index = found.get_field_index(field.name)
-    found_type = None if index < 0 else found.field(index).type
-    if found_type is None or not pa.types.is_integer(found_type):
-        text = "no such column" if found_type is None else f"values of {found_type}"
+    index = stored_schema.get_field_index(field.name)
+    stored_type = None if index < 0 else stored_schema.field(index).type
+    if stored_type is None or not pa.types.is_integer(stored_type):
+        text = "no such column" if stored_type is None else f"values of {stored_type}"
         raise damaged_file(f"column {field.name!r} of {path}", text, f"values of {field.type}")
-    cast = None if found_type == field.type else cast_to(field.type)
+    cast = None if stored_type == field.type else cast_to(field.type)
     return _Column(field.name, False, field.name, cast)

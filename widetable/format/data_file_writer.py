@@ -1,4 +1,4 @@
-"""One Parquet data file, written from sorted row batches, and its DataFileMeta.
+"""Write one Parquet data file from sorted row batches, and return its DataFileMeta.
 
 On disk: never change (Paimon `KeyValueDataFileWriter`, `ParquetSchemaConverter`; format.md section 7):
 
@@ -8,21 +8,21 @@ On disk: never change (Paimon `KeyValueDataFileWriter`, `ParquetSchemaConverter`
                 map key 536870911 - 1024 i - d
     required  = NOT NULL columns; rows ascend strictly by the trimmed key, those of a changelog file may repeat it
 
-A narrow file leaves columns out; NOT NULL columns are always there. Decimals up to 18 digits are integers, timestamps
+A narrow file leaves columns out; NOT NULL columns are always present. Decimals up to 18 digits are integers, timestamps
 milli- or microseconds by their digits, from 7 digits on int96 (`int96`). A row group is filled up to `row_group_bytes`
-of Arrow memory or ROW_GROUP_ROWS rows, so that a reader of one key range needs little memory. The footer notes how much
-that was, and is sealed (`footer_seal`).
+of Arrow memory or ROW_GROUP_ROWS rows, so that a reader of one key range needs little memory. The footer records that
+size, and is sealed (`footer_seal`).
 Raises InvalidError for rows that break the rules above, StorageError when the storage refuses.
 
-Rows on their way into the file, and what is held in memory at most:
+The steps of writing, and their memory:
 
-    write      conform, check the order, note what the meta will say; keep the batch as pending
-    _flush     pending rows become one row group; about `row_group_bytes` of Arrow memory until then
-    close      the last row group, footer with notes, seal; closed, synced; only then the meta exists
+    write      conform, check the order, collect facts for the meta; keep the batch as pending
+    _flush     write pending rows as one row group; until then they take about `row_group_bytes` of Arrow memory
+    close      write the last row group, footer with notes, seal; close, sync; only then return the meta
 
 Nothing is on disk before the first row group, so a writer that gets no row leaves no file. A
-process that dies before the commit leaves a file that no snapshot names: cleaning of orphans
-finds it.
+process that dies before the commit leaves a file that no snapshot names; the cleaning of orphans
+removes it.
 """
 
 from __future__ import annotations
@@ -70,15 +70,15 @@ from widetable.storage.leftover import delete_leftover
 
 
 class DataFileWriter:
-    """Writes one file; afterwards either `close` or `abort`.
+    """Writes one file; call either `close` or `abort` at the end.
 
     columns: table columns to write; NOT NULL ones are added. key_columns: also write `_KEY_` columns, for readers
     before Paimon 1.0. repeated_keys: a key may come in several rows, as in changelog files. codec: by default that of
     data files. page_bytes: of a page before it is compressed. The file appears at `path` while it is written;
-    nobody knows its name before it is committed.
+    no snapshot names it before it is committed.
 
     States: nothing written (`_out` is None), open, closed. After an error only `abort` may
-    follow. Not thread-safe. Memory: one row group, and what Arrow needs to encode it.
+    follow. Not thread-safe. Memory: one row group, and Arrow's memory to encode it.
     """
 
     def __init__(
@@ -122,11 +122,10 @@ class DataFileWriter:
 
     @property
     def size_bytes(self) -> int:
-        """About how large the file would be now: what is written, and what is pending at the ratio so far.
+        """The estimated size of the file now: written bytes, and pending bytes at the compression ratio so far.
 
-        Before the first row group nothing is known of how well the rows compress, so they count
-        as they are in memory: the first file of a writer is judged too large rather than too
-        small.
+        Before the first row group the ratio is unknown, so rows count with their size in memory:
+        the first file of a writer is estimated too large rather than too small.
         """
         written = self._out.tell() if self._out is not None else 0
         ratio = written / self._written_arrow_bytes if self._written_arrow_bytes else 1.0
@@ -134,20 +133,20 @@ class DataFileWriter:
 
     @property
     def is_full(self) -> bool:
-        """Whether one row group more would make too many column chunks."""
+        """Whether another row group would make too many column chunks."""
         return (self._groups + 1) * len(self._file_schema) > MOST_COLUMN_CHUNKS
 
     @property
     def rows(self) -> int:
-        """Rows given so far."""
+        """The number of rows so far."""
         return self._facts.rows
 
     def write(self, row_batch: pa.RecordBatch) -> None:
-        """Add rows whose keys come after all that were written. A chosen column that the batch lacks is null.
+        """Add rows whose keys come after all earlier ones. A chosen column that the batch lacks is null.
 
-        The batch is kept, not copied, until its row group is written: its memory is held that
-        long. Raises InvalidError for a column of another type, for nulls in a NOT NULL column
-        and for keys out of order; nothing of such a batch is pending then.
+        The batch is kept, not copied, until its row group is written, and so is its memory.
+        Raises InvalidError for a column of another type, for nulls in a NOT NULL column
+        and for keys out of order; no row of such a batch is pending then.
         """
         if not row_batch.num_rows:
             return
@@ -158,7 +157,7 @@ class DataFileWriter:
         group_rows = rows_within(self._full_group_bytes, bytes_per_row, ROW_GROUP_ROWS)
         start = 0
         while start < batch.num_rows:
-            # What a group lacks, so that groups are full wherever batches end.
+            # The room left in the group, so that groups are full wherever batches end.
             left_bytes = self._full_group_bytes - self._pending_bytes
             left_rows = max(group_rows - self._pending_rows, 1)
             rows = rows_within(left_bytes, bytes_per_row, left_rows)
@@ -171,12 +170,11 @@ class DataFileWriter:
                 self._flush()
 
     def close(self, level: int, file_source: int) -> DataFileMeta:
-        """Finish the file, force it to the storage, and say what it holds. Needs one row at least.
+        """Finish the file, sync it to the storage, and return its meta. Needs at least one row.
 
-        The order matters: the footer is complete before the storage is told to keep the file,
-        and the meta is given only after that. Whoever has the meta may commit it; nobody else
-        knows the name. level, file_source: go into the meta alone, the file does not say them.
-        Raises StorageError.
+        The order matters: the footer is complete before the storage is synced, and the meta is
+        returned only after that. Whoever has the meta may commit it; nobody else knows the name.
+        level, file_source: for the meta only, they are not in the file. Raises StorageError.
         """
         if not self._facts.rows:
             raise InvalidError(
@@ -211,11 +209,11 @@ class DataFileWriter:
         )
 
     def abort(self) -> None:
-        """Leave no file behind. May be called after `close`, and more than once."""
+        """Delete the file. May be called after `close`, and more than once."""
         self._pending.clear()
         if self._out is None:
             return
-        # The Parquet writer is dropped without its footer: the file is deleted anyway. An error may keep it alive.
+        # The Parquet writer must not write its footer, because the file is deleted; an error may keep the writer alive.
         if self._parquet is not None:
             self._parquet.is_open = False
         self._parquet = None
@@ -224,10 +222,10 @@ class DataFileWriter:
         delete_leftover(self._file_io, self._path)
 
     def conformed(self, row_batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch with exactly the file's table columns.
+        """Return the batch with exactly the file's table columns.
 
-        A column that the file has and the batch has not is null; columns that only the batch
-        has are left out. Raises InvalidError as `write` does.
+        A column that only the file has is null; columns that only the batch has are left out.
+        Raises InvalidError like `write`.
         """
         if row_batch.schema.equals(self._batch_schema) and not any(
             row_batch.column(name).null_count for name in self._schema.required_names
@@ -248,10 +246,10 @@ class DataFileWriter:
         return pa.RecordBatch.from_arrays(columns, schema=self._batch_schema)
 
     def _end_parquet(self, parquet: pq.ParquetWriter, out: pa.NativeFile) -> None:
-        """Write the footer: that of Arrow, with what only we know."""
+        """Write Arrow's footer with our additions."""
         assert self._tail is not None
-        # UNSEALED must be in what Arrow writes, and marking must come before sealing: the
-        # checksum is of the footer as it ends up on disk.
+        # Arrow must write UNSEALED, and marking must come before sealing: the checksum is that of
+        # the footer on disk.
         parquet.add_key_value_metadata({GROUP_BYTES: str(self._group_bytes), **UNSEALED})
         self._tail.hold()
         parquet.close()
@@ -262,10 +260,10 @@ class DataFileWriter:
         if not self._pending:
             return
         group = pa.Table.from_batches(self._pending, self._batch_schema)
-        # Arrow's cast refuses nulls below nulls where the type says NOT NULL.
+        # Arrow's cast refuses nulls below nulls where the type is NOT NULL.
         shown = [without_hidden_nulls(column) for column in group.columns]
         group = pa.Table.from_arrays(shown, schema=self._batch_schema)
-        # Opened late: which columns get a dictionary is judged by the first row group.
+        # The file is opened late, because the first row group decides which columns get a dictionary.
         parquet = self._parquet or self._open(group)
         if self._key_columns:
             keys = [group.column(name) for name in self._key]
@@ -309,10 +307,10 @@ class DataFileWriter:
 
 
 class _WrittenFacts:
-    """What the meta says about the rows, collected batch by batch.
+    """The facts about the rows for the meta, collected batch by batch.
 
-    All of it is of constant size, but for one minimum and maximum per batch and key column: the
-    rows themselves are not kept, only the first and the last key.
+    Their size is constant, except one minimum and maximum per batch and key column: no rows are kept,
+    only the first and the last key.
     """
 
     def __init__(
@@ -348,15 +346,15 @@ class _WrittenFacts:
         return with_arity(encode_rows(key, self._key_types).row(0), len(key))
 
     def _check_order(self, keys: list[pa.Array], path: str) -> None:
-        """Requires: keys ascend, in the batch and after the batch before; strictly, or not (format.md T2)."""
+        """Raise unless keys ascend, within the batch and from the batch before; strictly, or not (format.md T2)."""
         if self.last_key:
             keys = [
                 pa.concat_arrays([last, key]) for last, key in zip(self.last_key, keys, strict=True)
             ]
         lanes = key_lanes(keys)
         # From the last lane to the first: a row comes after the one before if its first lane is
-        # larger, or equal and the rest says so. Rows that are equal in all lanes get what
-        # repeated keys say.
+        # larger, or equal and the other lanes ascend. Rows that are equal in all lanes ascend if
+        # keys may repeat.
         ascends = np.full(len(lanes) - 1, self._repeated_keys)
         for lane in lanes.T[::-1]:
             ascends = (lane[:-1] < lane[1:]) | ((lane[:-1] == lane[1:]) & ascends)
@@ -371,21 +369,21 @@ class _WrittenFacts:
             )
 
 
-def _wrong_rows(path: str, column: str, found: str, expected: str) -> InvalidError:
+def _wrong_rows(path: str, column: str, finding: str, expected: str) -> InvalidError:
     return InvalidError(
-        f"column {column!r} of {path}", found=found, expected=expected, action="Correct the rows."
+        f"column {column!r} of {path}", found=finding, expected=expected, action="Correct the rows."
     )
 
 
 def _local_wall_clock_millis() -> int:
-    """Local time read as if it were UTC: what Paimon puts into `_CREATION_TIME`."""
+    """Return local time read as if it were UTC, as Paimon does for `_CREATION_TIME`."""
     millis = now_millis()
     return millis + time.localtime(millis // 1000).tm_gmtoff * 1000
 
 
 @contextlib.contextmanager
 def _mapped_errors(path: str) -> Iterator[None]:
-    """Arrow's other errors pass: they are about values, not about the storage."""
+    """Map OSError to StorageError. Arrow's other errors pass: they are about values, not about the storage."""
     try:
         yield
     except OSError as cause:

@@ -1,4 +1,4 @@
-"""Errors of pyarrow and of decoders, as they come while a data file is read, and what they mean to a caller."""
+"""Map errors of pyarrow and of decoders, raised while a data file is read, to errors of this package."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ import pyarrow as pa
 from widetable.errors import StorageError, UnsupportedError
 from widetable.format.damaged_file import damaged_file
 
-# What Arrow's ORC reader says of them; a wrong bit may say so too.
+# The text of Arrow's ORC reader for far times; a wrong bit may cause it, too.
 _FAR_TIME: Final = "out of range for nanosecond resolution"
 
 
 @contextlib.contextmanager
 def mapped_errors(path: str) -> Iterator[None]:
-    """Pyarrow's errors become ours, but for want of memory. An OSError with a number is the storage's, one without the
-    decoder's.
+    """Map pyarrow's errors to ours, except lack of memory. An OSError with a number comes from the storage, one without
+    from the decoder.
 
-        MemoryError                        as it is: nothing is wrong with the file
-        OSError with errno                 StorageError: the bytes did not come
+        MemoryError                        unchanged: nothing is wrong with the file
+        OSError with errno                 StorageError: the bytes could not be read
         "unknown error" of Arrow           StorageError: the system refused, for instance a thread
         a time that nanoseconds lack       UnsupportedError: a repair would lose sound rows
-        all other of Arrow and decoders    DamagedError: the bytes came, and make no sense
+        all others of Arrow and decoders   DamagedError: the bytes were read, and are invalid
 
     Errors of this package pass. Only the first line of Arrow's text is kept.
     """
@@ -48,7 +48,7 @@ def mapped_errors(path: str) -> Iterator[None]:
                 path,
                 found=text,
                 expected="a system that lets the file be read",
-                action="Give the process what it lacks, then retry.",
+                action="Give the process the resource that it lacks, then retry.",
             ) from cause
         if _FAR_TIME in text:  # no damage: repairing would lose the rows
             raise UnsupportedError(

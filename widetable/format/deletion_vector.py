@@ -1,4 +1,4 @@
-"""Deletion vectors: which rows of a data file count no more, because a newer level has their keys.
+"""Deletion vectors: which rows of a data file do not count any more, because a newer level has their keys.
 
     file    := version vector*                  version = 1, one byte
     vector  := size body crc                    size, crc (CRC-32 of the body): int32, big-endian
@@ -6,17 +6,18 @@
     magic   = 1581511376, big-endian;     bitmap = a 32-bit Roaring bitmap in its portable form
     magic64 = 1681511377, little-endian;  bitmap64 = a 64-bit one
 
-The bitmap holds row numbers, from 0 on, in file order. An index manifest says where a file's vector begins (at its
-size), and how long it is: the size, or with 64 bits size and crc as well. Source: Paimon `DeletionVectorsIndexFile`,
-`BitmapDeletionVector`, `Bitmap64DeletionVector`; the RoaringFormatSpec. Raises DamagedError naming the subject.
+The bitmap holds row numbers, from 0 on, in file order. An index manifest has the position of a file's vector (where its
+size begins), and its length: that of the body, or with 64 bits of the whole vector. Source: Paimon
+`DeletionVectorsIndexFile`, `BitmapDeletionVector`, `Bitmap64DeletionVector`; the RoaringFormatSpec. Raises DamagedError
+naming the subject.
 
-Rows 1 and 5 in 32 bits: 32 bytes, of which an index manifest says length 24.
+Rows 1 and 5 in 32 bits: 32 bytes; the length in an index manifest is 24.
 
     00000018  5e43f2d0  3a30000001000000 00000100 10000000 01000500   8c77fe55
     size 24   magic     Roaring: cookie, keys, offset, 1 and 5         CRC-32 of the 24 bytes
 
-In 64 bits the same rows take 44 bytes, and length 44 is said. So a reader takes the size from
-the file, and the length only to see that both speak of the same vector.
+In 64 bits these rows take 44 bytes, and the length is 44. So a reader takes the size from
+the file, and uses the length only to check that both describe the same vector.
 """
 
 from __future__ import annotations
@@ -43,10 +44,10 @@ _FRAME_BYTES: Final = 8
 
 
 class DeletedRows(NamedTuple):
-    """Where the vector of a data file is. path: of the index file; start, length: as its index manifest says; rows: how
-    many it holds, None when that does not say.
+    """The place of a data file's vector. path: of the index file; start, length: from the index manifest; rows: how
+    many it holds, None when the manifest does not record it.
 
-    A DataFileMeta carries it to whoever reads the file (`DataFileMeta.deleted`), and commit
+    A DataFileMeta carries it to the reader of the file (`DataFileMeta.deleted`), and commit
     messages carry it to the driver. It is a place, not the rows: those are read when the data
     file is opened.
     """
@@ -58,10 +59,10 @@ class DeletedRows(NamedTuple):
 
 
 def encode_vector(rows: RowNumbers, *, wide: bool = False) -> bytes:
-    """A vector of these rows. wide: in 64 bits.
+    """Encode a vector of these rows. wide: in 64 bits.
 
-    rows: as RowNumbers are, none at or above 2**32 unless wide. The result is the vector alone:
-    who writes an index file puts VERSION first and counts where each vector begins.
+    rows: ascending, each once, none at or above 2**32 unless wide. The result is the vector alone:
+    the writer of an index file puts VERSION first and records where each vector begins.
     """
     numbers = rows.tolist()
     body = (
@@ -71,28 +72,29 @@ def encode_vector(rows: RowNumbers, *, wide: bool = False) -> bytes:
 
 
 def recorded_length(vector: bytes) -> int:
-    """What an index manifest says of a vector's length.
+    """Return the length of a vector for an index manifest.
 
     Java counts a 32-bit vector without its size and checksum, a 64-bit one with both. A reader
-    that believed one rule for both would read 8 bytes too many or too few.
+    with one rule for both would read 8 bytes too many or too few.
     """
     return len(vector) - (0 if vector[4:8] == _MAGIC64 else _FRAME_BYTES)
 
 
 def deleted_rows(inputs: Inputs, place: DeletedRows) -> RowNumbers:
-    """The rows that a data file's vector holds.
+    """Return the rows of a data file's vector.
 
-    Read and checked anew with each call; nothing is kept. Raises DamagedError for a place that
-    holds no such vector or another number of rows, NotFoundError and StorageError of the file.
+    Each call reads and checks the vector; nothing is cached. Raises DamagedError for a place that
+    holds no such vector or another number of rows, and NotFoundError and StorageError for the file.
     """
     return decode_vector(vector_bytes(inputs, place), place)
 
 
 def vector_bytes(inputs: Inputs, place: DeletedRows) -> bytes:
-    """The vector from its size to its checksum, which is not looked at. Raises NotFoundError, StorageError besides.
+    """Return the vector from its size to its checksum, which is not checked. Raises DamagedError, NotFoundError,
+    StorageError.
 
-    For whoever copies a vector into a new index file as it is.
-    One open and two reads in a row, of the 4 bytes of the size and of the rest.
+    Use it to copy a vector into a new index file unchanged.
+    It opens the file once and reads twice in a row: the 4 bytes of the size, and the rest.
     """
     with inputs.open_input(place.path) as source, mapped_errors(place.path):
         left = source.size() - place.start - _FRAME_BYTES
@@ -100,18 +102,18 @@ def vector_bytes(inputs: Inputs, place: DeletedRows) -> bytes:
             raise _damaged(place, f"a file of {counted(source.size(), 'byte')}", "a vector")
         source.seek(place.start)
         size = int.from_bytes(source.read(4), "big")
-        # Either form of the length is taken whatever the magic: it is not read yet. A size
-        # beyond the file is refused before room is made for it.
+        # Both forms of the length are accepted, because the magic is not read yet. A size
+        # beyond the file is refused before memory is allocated for it.
         if place.length - size not in (0, _FRAME_BYTES) or size > left:
             raise _damaged(place, f"a vector of {counted(size, 'byte')}", f"one of {place.length}")
         return size.to_bytes(4, "big") + bytes(source.read(size + 4))
 
 
 def decode_vector(vector: bytes, place: DeletedRows) -> RowNumbers:
-    """The rows of a whole vector. place: where it is from.
+    """Decode the rows of a whole vector. place: where it is from.
 
-    The checksum comes before the bitmap is parsed: the parser of Roaring is given no bytes that
-    are known to be wrong.
+    The checksum is checked before the bitmap is parsed, so that the parser of Roaring gets no bytes
+    that are known to be wrong.
     """
     body, crc = vector[4:-4], vector[-4:]
     if len(body) != int.from_bytes(vector[:4], "big"):
@@ -136,10 +138,10 @@ def decode_vector(vector: bytes, place: DeletedRows) -> RowNumbers:
     return rows
 
 
-def _damaged(place: DeletedRows, found: str, expected: str) -> DamagedError:
+def _damaged(place: DeletedRows, finding: str, expected: str) -> DamagedError:
     return DamagedError(
         place.path,
-        found=f"{found} at byte {place.start}",
+        found=f"{finding} at byte {place.start}",
         expected=f"{expected}, as the index manifest says",
         action="Restore the file from a copy of the table, or go back to an older snapshot.",
     )

@@ -1,25 +1,25 @@
-"""The footer of a data file, sealed with a checksum: Parquet has one for pages only, and Arrow ends the process at some
-wrong bits of a footer.
+"""Seal the footer of a data file with a checksum: Parquet has checksums for pages only, and Arrow ends the process at
+some wrong bits of a footer.
 
-On disk: never change. Key-value metadata of the footer, which other clients pass over:
+On disk: never change. Key-value metadata of the footer, which other clients ignore:
 
     "widetable.footer-crc32" = 8 hexadecimal digits, the last of that name in the footer
     digits                   = CRC-32 (ISO-HDLC, as zlib) of the footer with "00000000" in their place
-    footer                   = FileMetaData, that which the length at the end of the file counts
+    footer                   = FileMetaData, of the length at the end of the file
 
-Files of other clients have no seal, nor have ours of before it; one that has another note of today's must have it.
-In: bytes, or an open file. Out: sealed bytes, or what the seal says. Raises ValueError for a file that does not end as
-a Parquet file, and what the file raises.
+Files of other clients and our own older files have no seal; a file with the newer note GROUP_BYTES must have one.
+In: bytes, or an open file. Out: sealed bytes, or the state of the seal. Raises ValueError for a file that does not end
+like a Parquet file, and the errors of the file.
 
-How a seal comes to be, and why so:
+How a seal is made and checked:
 
     writer    gives Arrow the metadata UNSEALED; Arrow's writer puts "00000000" into the footer
-              `held_tail` holds the footer back until it is whole; `sealed` puts the digits there
+              `held_tail` holds the footer back until it is complete; `sealed` puts the digits there
     reader    `seal_of` reads the footer, puts "00000000" back, and compares
 
 The digits have a fixed width, so nothing else in the footer moves: lengths and positions that
-Arrow wrote stay right, and no other client has to know. The seal is looked at before Arrow
-parses the footer, as parsing is what ends the process.
+Arrow wrote stay valid, and no other client has to know. The seal is checked before Arrow
+parses the footer, because parsing may end the process.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from widetable.format.parquet_layout import GROUP_BYTES
 _NAME: Final = b"widetable.footer-crc32"
 _ZEROS: Final = b"00000000"
 UNSEALED: Final = {_NAME.decode(): _ZEROS.decode()}
-# As a KeyValue has them: field 1, a binary; field 2, a binary (`thrift_compact`). So nothing of a user looks like that:
-# of names and statistics that are texts too, others come before or after.
+# The form of a KeyValue: field 1, a binary; field 2, a binary (`thrift_compact`). No data of a user has this form:
+# names and statistics, which are texts, too, have other fields before or behind them.
 _NOTE: Final = b"\x18%c%s\x18" % (len(GROUP_BYTES), GROUP_BYTES.encode())
 _MARK: Final = b"\x18%c%s\x18%c" % (len(_NAME), _NAME, len(_ZEROS))
 _END_BYTES: Final = 8
@@ -44,11 +44,10 @@ _MAGIC: Final = b"PAR1"
 
 
 class Seal(enum.Enum):
-    """What is known of a footer.
+    """The state of a footer.
 
-    NONE: no checksum, so nothing is known. WHOLE: the bytes are those that were written.
-    BROKEN: a checksum that is wrong, or none where there must be one; the file is not to be
-    opened.
+    NONE: no checksum, so damage is possible. WHOLE: the bytes are those that were written.
+    BROKEN: the checksum is wrong, or a required one is missing; the file must not be opened.
     """
 
     NONE = "none"
@@ -57,10 +56,10 @@ class Seal(enum.Enum):
 
 
 def sealed(tail: bytes) -> bytes:
-    """The end of a file, from its footer on, whose metadata holds UNSEALED, with the checksum in it.
+    """Put the checksum into the end of a file, from its footer on, whose metadata holds UNSEALED.
 
-    The result is as long as the tail. Anything that changes footer bytes, as
-    `int96.marked_tail` does, must come before.
+    The result is as long as the tail. All changes of footer bytes, such as `int96.marked_tail`,
+    must come before.
     """
     footer, end = tail[:-_END_BYTES], tail[-_END_BYTES:]
     at = footer.rindex(_MARK + _ZEROS) + len(_MARK)
@@ -68,10 +67,10 @@ def sealed(tail: bytes) -> bytes:
 
 
 def seal_of(source: pa.NativeFile) -> Seal:
-    """Reads the footer only.
+    """Return the state of a file's footer.
 
-    Two reads: the last 8 bytes, and the footer. A file that was cut off raises ValueError,
-    which the caller's `mapped_errors` makes a DamagedError.
+    Two reads: the last 8 bytes, and the footer. A truncated file raises ValueError,
+    which the caller's `mapped_errors` turns into a DamagedError.
     """
     size = source.size()
     end = source.read_at(min(size, _END_BYTES), max(0, size - _END_BYTES))
@@ -82,13 +81,13 @@ def seal_of(source: pa.NativeFile) -> Seal:
 
 
 def _seal(footer: bytes) -> Seal:
-    # The last one: a value of the user's in the statistics stands before the metadata. Without
-    # any mark `at` is len(_MARK) - 1, which the next line asks for.
+    # The last mark counts: a user's value in the statistics comes before the metadata. Without
+    # any mark `at` is len(_MARK) - 1, which the next line tests.
     at = footer.rfind(_MARK) + len(_MARK)
     if at < len(_MARK):
         return Seal.BROKEN if _NOTE in footer else Seal.NONE
-    found, rest = footer[at : at + len(_ZEROS)], footer[at + len(_ZEROS) :]
-    return Seal.WHOLE if found == _digits(footer[:at] + _ZEROS + rest) else Seal.BROKEN
+    digits, rest = footer[at : at + len(_ZEROS)], footer[at + len(_ZEROS) :]
+    return Seal.WHOLE if digits == _digits(footer[:at] + _ZEROS + rest) else Seal.BROKEN
 
 
 def _digits(footer: bytes) -> bytes:

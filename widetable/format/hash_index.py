@@ -15,21 +15,21 @@ from widetable.messages.counted import counted
 
 
 def write_hash_index(hashes: Hashes) -> bytes:
-    """The file of these hashes."""
+    """Return the file of these hashes."""
     return hashes.astype(">i4").tobytes()
 
 
 def read_hash_index(data: bytes, subject: str) -> Hashes:
-    """Ascending. subject: the file's path, for messages.
+    """Return the hashes, ascending. subject: the file's path, for messages.
 
-    The file's order and repetitions do not matter. Its length is not held against the
+    The file's order and repetitions do not matter. Its length is not compared with the
     manifest's here.
     """
     if len(data) % 4:
         raise DamagedError(
             subject,
             found=counted(len(data), "byte"),
-            expected="a multiple of 4, as a hash has",
+            expected="a multiple of 4, the bytes of a hash",
             action="Restore the file from a copy of the table.",
         )
     return np.unique(np.frombuffer(data, ">i4").astype(np.int32))

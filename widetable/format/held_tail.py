@@ -1,15 +1,14 @@
-"""An output that hands on what is written to it, until it is to hold the rest back: the footer of a Parquet file,
-which its writer ends with.
+"""An output that passes bytes on until it is told to hold the rest back: the footer of a Parquet file.
 
-In: a file to write to. Out: the bytes that were held. Raises what the file raises.
+In: a file to write to. Out: the bytes that were held back. Raises the errors of the file.
 
     while Arrow writes row groups   write -> out
     hold()                          from here on write -> memory, tell still counts
     parquet.close()                 the footer, its length and "PAR1" come into memory
     tail                            the writer changes it and writes it to `out` itself
 
-A footer is small beside the row groups, so memory stays bounded. `tell` must go on counting:
-Arrow takes the length of the footer from it.
+A footer is small compared to the row groups, so memory stays bounded. `tell` must continue to
+count, because Arrow computes the length of the footer from it.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import pyarrow as pa
 
 
 class HeldTail:
-    """As much of a Python file as Arrow's writer asks for (`pa.PythonFile`)."""
+    """The part of a Python file's interface that Arrow's writer needs (`pa.PythonFile`)."""
 
     def __init__(self, out: pa.NativeFile) -> None:
         self._out = out
@@ -27,12 +26,12 @@ class HeldTail:
         self.closed = False
 
     def hold(self) -> None:
-        """From now on nothing is handed on."""
+        """Hold all later bytes back."""
         self._held = []
 
     @property
     def tail(self) -> bytes:
-        """What was held."""
+        """The bytes that were held back."""
         return b"".join(self._held or ())
 
     def write(self, data: bytes | memoryview) -> int:
@@ -47,8 +46,8 @@ class HeldTail:
         return int(self._out.tell()) + self._held_bytes
 
     def flush(self) -> None:
-        """Nothing waits here."""
+        """Do nothing: no bytes are buffered."""
 
     def close(self) -> None:
-        """The file itself stays open: it is its owner's."""
+        """Mark the output as closed; the file itself belongs to its owner and stays open."""
         self.closed = True

@@ -1,6 +1,6 @@
-"""Facts as a small piece of HTML, as notebooks show it: a title, a table of names and values, and tables of rows.
+"""Format facts as a small piece of HTML for notebooks: a title, a table of names and values, and tables of rows.
 
-Self-contained: no style sheet, script or other file. Every text is escaped, whoever wrote it. Pure; raises nothing.
+The HTML needs no style sheet, script or other file. Every text is escaped. Pure; raises nothing.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 
 def html_facts(title: str, facts: Mapping[str, Any], *tables: str) -> str:
-    """facts: None is left out. tables: of `html_rows`."""
+    """Return the HTML of a title and facts. facts: None is left out. tables: results of `html_rows`."""
     lines = (
         f"<tr><th>{_text(name)}</th><td>{_text(value)}</td></tr>"
         for name, value in facts.items()
@@ -21,7 +21,7 @@ def html_facts(title: str, facts: Mapping[str, Any], *tables: str) -> str:
 
 
 def html_rows(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """A table with a head."""
+    """Return a table with a header row."""
     head = "".join(f"<th>{_text(name)}</th>" for name in names)
     body = "".join(
         "<tr>" + "".join(f"<td>{_text(value)}</td>" for value in row) + "</tr>" for row in rows
@@ -30,6 +30,6 @@ def html_rows(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 
 def _text(value: Any) -> str:
-    """As every page can hold it: what is no text, such as half of a character, as backslashes and digits."""
+    """Return a value as escaped text; invalid characters, such as half a surrogate pair, become backslash escapes."""
     text = "" if value is None else f"{value:,}" if type(value) is int else str(value)
     return escape(text.encode(errors="backslashreplace").decode())

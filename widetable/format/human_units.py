@@ -1,8 +1,8 @@
-"""Sizes, times and durations as people read them. Pure.
+"""Format sizes, times and durations for people. Pure.
 
 bytes          0 B, 1023 B, 1.5 KiB, 12.0 MiB      powers of 1024, as options mean kb, mb, ..
 milliseconds   250 ms, 1.5 s, 3 min, 2 h 5 min, 4 d 1 h
-times          2026-01-31 08:00:00 UTC, without `UTC` where nobody knows the zone
+times          2026-01-31 08:00:00 UTC, without `UTC` where the zone is unknown
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _STEP: Final = 1024
 
 
 def size_text(size_bytes: int) -> str:
-    """A number of bytes."""
+    """Format a number of bytes."""
     if abs(size_bytes) < _STEP:
         return f"{size_bytes} B"
     size = float(size_bytes)
@@ -27,7 +27,7 @@ def size_text(size_bytes: int) -> str:
 
 
 def duration_text(millis: int) -> str:
-    """A number of milliseconds, in its two largest units."""
+    """Format a number of milliseconds, in its two largest units."""
     if millis < 0:
         return f"-{duration_text(-millis)}"
     if millis < 1000:
@@ -42,12 +42,12 @@ def duration_text(millis: int) -> str:
 
 
 def last_seen_text(silent_millis: int) -> str:
-    """Of a process that has not been heard of for so long."""
+    """Format the time since a process last reported."""
     return f"last seen {duration_text(silent_millis)} ago"
 
 
 def time_text(millis: int, *, is_utc: bool = True) -> str:
-    """Epoch milliseconds. is_utc: else wall clock of somebody's zone."""
+    """Format epoch milliseconds. is_utc: False for the wall clock of an unknown zone."""
     try:
         moment = datetime.fromtimestamp(millis / 1000, timezone.utc)
     except (OverflowError, ValueError, OSError):
@@ -56,5 +56,5 @@ def time_text(millis: int, *, is_utc: bool = True) -> str:
 
 
 def exact_time_text(millis: int) -> str:
-    """As `time_text`, with the epoch milliseconds that it was made of: where a time is to be given back."""
+    """Format like `time_text`, with the epoch milliseconds, for times that users pass to a call."""
     return f"{time_text(millis)} ({millis} in epoch milliseconds)"

@@ -1,8 +1,8 @@
-"""Index manifests: which index files (deletion vectors, hashes) belong to a snapshot.
+"""Index manifests: the index files (deletion vectors, hashes) of a snapshot.
 
 Source: Paimon `IndexManifestEntry`; format.md section 13: an Avro container of entries, all of them live. Entries of
 other kinds than HASH and DELETION_VECTORS are read, never written. Raises DamagedError naming the subject,
-UnsupportedError for vectors that lie elsewhere.
+UnsupportedError for vectors outside the table's directory.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _VERSION: Final = 1
 
 
 class VectorRange(NamedTuple):
-    """Where in an index file the deletion vector of a data file is; `deletion_vector` says what start and length mean.
-    rows: that it deletes, None when nobody counted.
+    """The position of a data file's deletion vector in an index file; `deletion_vector` explains start and length.
+    rows: how many it deletes, None when they were not counted.
     """
 
     data_file: str
@@ -36,11 +36,11 @@ class VectorRange(NamedTuple):
 
 
 class IndexEntry(NamedTuple):
-    """kind: HASH, DELETION_VECTORS, or another word. row_count: of hashes, or vectors. vectors: in file order.
+    """An index file. kind: HASH, DELETION_VECTORS, or another word. row_count: of hashes, or vectors. vectors: in file
+    order.
 
     One file may hold the vectors of many data files, and there is one HASH file per bucket.
-    file_size: in bytes. Entries of one snapshot are complete: what it does not list is not
-    there.
+    file_size: in bytes. The entries of one snapshot are complete: it has no other index files.
     """
 
     bucket: BucketId
@@ -82,7 +82,7 @@ INDEX_MANIFEST_SCHEMA: Final[Schema] = record_schema(
     ],
     root=True,
 )
-# Those between the head and the path are of IndexEntry, in its order.
+# The fields between the head and the path are those of IndexEntry, in its order.
 _NAMES: Final = tuple(member["name"] for member in INDEX_MANIFEST_SCHEMA["fields"])
 _VECTOR_FIELDS: Final = tuple(member["name"] for member in _VECTOR["fields"])
 _SIZES_SCHEMA: Final[Schema] = record_schema(
@@ -91,14 +91,14 @@ _SIZES_SCHEMA: Final[Schema] = record_schema(
 
 
 def write_index_manifest(entries: Iterable[IndexEntry]) -> bytes:
-    """An index manifest of these entries."""
+    """Return an index manifest of these entries."""
     rows = ((_VERSION, ADD, *entry.bucket, *entry[1:-1], _ranges(entry), None) for entry in entries)
     return write_avro(INDEX_MANIFEST_SCHEMA, (dict(zip(_NAMES, row, strict=True)) for row in rows))
 
 
 def _ranges(entry: IndexEntry) -> list[dict[str, Any]] | None:
-    """Null for other kinds only: Java reads the ranges of a file that holds no vector any more, and fails at null
-    (DeletionVectorsIndexFile.readAllDeletionVectors).
+    """Return the ranges; null only for other kinds: Java reads the ranges even of a file that holds no vector any more,
+    and fails at null (DeletionVectorsIndexFile.readAllDeletionVectors).
     """
     if entry.kind != DELETION_VECTORS:
         return None
@@ -106,13 +106,13 @@ def _ranges(entry: IndexEntry) -> list[dict[str, Any]] | None:
 
 
 def read_index_manifest(data: bytes, subject: str) -> list[IndexEntry]:
-    """The entries, in order. subject: the path, for messages."""
+    """Return the entries, in order. subject: the path, for messages."""
     columns = read_avro(data, INDEX_MANIFEST_SCHEMA, subject)
     _check_heads(columns, subject)
-    found = zip(*(columns[member["name"]] for member in _READ), strict=True)
+    rows_of_entries = zip(*(columns[member["name"]] for member in _READ), strict=True)
     entries = [
         IndexEntry(BucketId(partition, bucket), kind, name, size, rows, _vectors(ranges))
-        for partition, bucket, kind, name, size, rows, ranges in found
+        for partition, bucket, kind, name, size, rows, ranges in rows_of_entries
     ]
     for entry, external in zip(entries, columns["_EXTERNAL_PATH"], strict=True):
         if external is not None and entry.vectors:
@@ -126,7 +126,7 @@ def read_index_manifest(data: bytes, subject: str) -> list[IndexEntry]:
 
 
 def _check_heads(columns: Mapping[str, Sequence[Any]], subject: str) -> None:
-    """All entries are of the version that is read here, and live."""
+    """Raise unless all entries have a supported version and are live."""
     versions, kinds = {*columns["_VERSION"]} - {_VERSION}, {*columns["_KIND"]} - {ADD}
     if versions:
         raise UnsupportedError(
@@ -141,14 +141,15 @@ def _check_heads(columns: Mapping[str, Sequence[Any]], subject: str) -> None:
 
 
 def _vectors(ranges: Any) -> tuple[VectorRange, ...]:
-    """Java's type allows a null among the ranges; it says nothing."""
+    """Return the ranges. Java's type allows a null among them, which is ignored."""
     return tuple(VectorRange(*each) for each in ranges or () if each is not None)
 
 
 def index_file_sizes(data: bytes, subject: str) -> dict[str, int]:
-    """The files that an index manifest names, in order, and their bytes, 0 where it does not say them.
-    Reads no more of the entries, which may be of any version and kind: for who must know which files are in use.
+    """Return the files that an index manifest names, in order, and their bytes, 0 where they are not recorded.
+
+    Only these fields are read, so entries may have any version and kind: use it to find the files in use.
     """
-    found = read_avro(data, _SIZES_SCHEMA, subject)
-    sizes = (size_bytes or 0 for size_bytes in found["_FILE_SIZE"])
-    return dict(zip(found["_FILE_NAME"], sizes, strict=True))
+    columns = read_avro(data, _SIZES_SCHEMA, subject)
+    sizes = (size_bytes or 0 for size_bytes in columns["_FILE_SIZE"])
+    return dict(zip(columns["_FILE_NAME"], sizes, strict=True))

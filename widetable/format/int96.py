@@ -1,4 +1,4 @@
-"""TIMESTAMP(7) to (9) as Parquet's int96, which is what all versions of Paimon read right.
+"""Store TIMESTAMP(7) to (9) as Parquet's int96, which all versions of Paimon read correctly.
 
 On disk: never change (Paimon `ParquetSchemaConverter`, `TimestampColumnReader`; format.md section 7):
 
@@ -6,9 +6,9 @@ On disk: never change (Paimon `ParquetSchemaConverter`, `TimestampColumnReader`;
     nanos  = nanoseconds since midnight
     day    = Julian day number; 1970-01-01 is 2440588
 
-Arrow writes either all timestamps of a file as int96 or none. Ours go to it as fixed-size binaries of 12 bytes, which
-lie in pages exactly as int96 does; then the footer says that they are int96 (`marked_tail`). Binaries of the
-table's own types are never of fixed size, so no other column looks like that: decimals say that they are some.
+Arrow writes either all timestamps of a file as int96 or none. We pass fixed-size binaries of 12 bytes, which have the
+same bytes in pages as int96; then the footer is changed to say int96 (`marked_tail`). Binaries of the
+table's own types never have a fixed size, and decimals have a logical type, so no other column looks like that.
 
 Pure. Raises ValueError for bytes that are no footer.
 
@@ -19,7 +19,7 @@ Three nanosecond timestamps as they are stored:
     1970-01-02 00:00                    00 00 00 00 00 00 00 00  8d 3d 25 00
 
 The order of values is not that of their bytes, so such columns have no minima and maxima in the
-file (`parquet_layout.statistics_columns`), and as keys they bound no row group.
+file (`parquet_layout.statistics_columns`), and key columns of this type do not bound row groups.
 
 The steps of a writer: `stored_field` for the schema, `stored_column` for each row group,
 `marked_tail` for the footer, then the seal.
@@ -51,20 +51,20 @@ _FIXED: Final = 7
 
 
 def stored_field(field: pa.Field) -> pa.Field:
-    """The field as Arrow's writer gets it."""
+    """Return the field for Arrow's writer."""
     return field.with_type(_stored_type(field.type))
 
 
 def stored_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The values of a column as Arrow's writer gets them."""
+    """Return the values of a column for Arrow's writer."""
     kind = _stored_type(column.type)
     return pa.chunked_array([_stored(chunk) for chunk in column.chunks], kind)
 
 
 def leaf_paths(field: pa.Field) -> Iterator[tuple[str, bool]]:
-    """(path of a leaf in Parquet, whether it is an int96) of a stored field.
+    """Yield (path of a leaf in Parquet, whether it is an int96) for a stored field.
 
-    The paths are those that Arrow's writer makes, by which statistics are asked for:
+    The paths are those of Arrow's writer, which takes them to choose columns with statistics:
 
         m MAP<STRING, ARRAY<TIMESTAMP(9)>>      m.key_value.key                       False
                                                 m.key_value.value.list.element        True
@@ -103,12 +103,12 @@ def _stored(array: pa.Array) -> pa.Array:
     if kind == array.type:
         return array
     if kind == _STORED:
-        return _of_timestamps(array)
+        return _int96_values(array)
     nulls = array.is_null()
     if pa.types.is_struct(kind):
         parts = [_stored(array.field(index)) for index in range(kind.num_fields)]
         return pa.StructArray.from_arrays(parts, fields=list(kind), mask=nulls)
-    # Copied: offsets that are a slice take no mask.
+    # Offsets are copied, because sliced offsets do not accept a mask.
     offsets = pa.array(array.offsets.to_numpy(zero_copy_only=False).copy(), pa.int32())
     if pa.types.is_list(kind):
         return pa.ListArray.from_arrays(offsets, _stored(array.values), type=kind, mask=nulls)
@@ -116,8 +116,10 @@ def _stored(array: pa.Array) -> pa.Array:
     return pa.MapArray.from_arrays(offsets, keys, items, type=kind, mask=nulls)
 
 
-def _of_timestamps(array: pa.Array) -> pa.Array:
-    """Floors, so that times before 1970 have a positive part of their day, as Java reads them."""
+def _int96_values(array: pa.Array) -> pa.Array:
+    """Return the stored form of timestamps. Days are rounded down, so that times before 1970 have a positive part of
+    their day, as Java reads them.
+    """
     days, nanos = np.divmod(fixed_values(array, np.int64), _DAY_NANOS)
     values = np.empty(len(array), _VALUE)
     values["nanos"], values["day"] = nanos, days + _EPOCH_JULIAN_DAY
@@ -126,13 +128,13 @@ def _of_timestamps(array: pa.Array) -> pa.Array:
 
 
 def marked_tail(tail: bytes) -> bytes:
-    """The end of a file, from its footer on, in which every fixed-size binary of 12 bytes without a logical type is an
-    int96.
+    """Return the end of a file, from its footer on, in which every fixed-size binary of 12 bytes without a logical type
+    has become an int96.
 
-    Two places name a column's type: the schema, and each of its column chunks. Both are one
-    byte, for the zigzag of a number below 64 takes one, and 7 (fixed) becomes 3 (int96) in
+    Two places have a column's type: the schema, and each of its column chunks. Both are one
+    byte, because the zigzag of a number below 64 takes one, and 7 (fixed) becomes 3 (int96) in
     place: no length and no position changes. The length of the type stays in the schema;
-    readers of int96 do not ask for it. Leaves are counted as Parquet does, without the groups
+    readers of int96 ignore it. Leaves are counted like in Parquet, without the groups
     around them, so that a leaf's number is the number of its column chunk in every row group.
     """
     metadata, marked = read_struct(tail), bytearray(tail)
@@ -141,8 +143,8 @@ def marked_tail(tail: bytes) -> bytes:
     types = [leaves[index][_TYPE] for index in chosen]
     for group in metadata[_ROW_GROUPS]:
         types += [group[_COLUMNS][index][_META_DATA][_TYPE] for index in chosen]
-    for found in types:
-        marked[found.position] = _zigzag(_INT96)
+    for number in types:
+        marked[number.position] = _zigzag(_INT96)
     return bytes(marked)
 
 
@@ -153,5 +155,5 @@ def _is_stored_leaf(leaf: Struct) -> bool:
 
 
 def _zigzag(number: int) -> int:
-    """The one byte of a small number."""
+    """Return the one byte of a small number."""
     return 2 * number

@@ -1,6 +1,6 @@
-"""The smallest and largest key of a part of a data file: what readers of some keys may skip.
+"""The smallest and largest key of a part of a data file, by which readers of some keys skip parts.
 
-Values are plain (`plain_value`); a bound is None where nobody says. Pure. Raises nothing.
+Values are plain (`plain_value`); an unknown bound is None. Pure. Raises nothing.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from widetable.schema.types import DataField
 
 @dataclass(frozen=True)
 class KeyRange:
-    """minima, maxima: of each trimmed key column by itself over the rows of the group.
+    """The bounds of a group of rows. minima, maxima: of each trimmed key column on its own, over these rows.
 
-    A key outside of a bound is in none of the rows; None bounds nothing. A key inside may still
-    not be there.
+    A key outside of a bound is in none of the rows; None bounds nothing. A key within the bounds
+    may still be absent.
     """
 
     rows: int
@@ -26,10 +26,10 @@ class KeyRange:
 
 
 def is_bounded(key: DataField, file_schema: TableSchema) -> bool:
-    """Whether a range of the stored values is one of the column's: not of floats (no range holds a NaN).
+    """Whether a range of the stored values is valid for the column's values: not for floats (no range holds a NaN).
 
-    The type must be the same up to NOT NULL: a range of texts or shorter numbers, from before a
-    change of type, is not one of what they become.
+    The type must be unchanged except NOT NULL: a range of texts or shorter numbers, from before a
+    change of type, is not valid for the cast values.
     """
     stored = file_column(key, file_schema)
     if stored is None or key.type.root in FLOATS:

@@ -1,4 +1,4 @@
-"""One line of a manifest: a data file is added to a bucket, or taken from it.
+"""One entry of a manifest: a data file is added to a bucket, or removed from it.
 
 Source: Paimon `ManifestEntry`, `FileEntry.mergeEntries`; format.md section 4. `manifest_file` writes and reads
 them. `combine` raises DamagedError.
@@ -22,10 +22,10 @@ Identity: TypeAlias = tuple[bytes, int, int, str, tuple[str, ...], bytes | None,
 
 
 class ManifestEntry(NamedTuple):
-    """kind: ADD or DELETE. partition: BinaryRow, arity in front. total_buckets: the partition's.
+    """An entry. kind: ADD or DELETE. partition: BinaryRow with its arity. total_buckets: the partition's.
 
-    total_buckets goes with every entry, so a partition's number of buckets is that of its
-    files, whatever the option says now (docs/decisions/0035); -1 for dynamic buckets.
+    Every entry has total_buckets, so a partition's number of buckets is that of its
+    files, whatever the option's value is now (docs/decisions/0035); -1 for dynamic buckets.
     """
 
     kind: int
@@ -40,7 +40,7 @@ class ManifestEntry(NamedTuple):
 
     @property
     def identity(self) -> Identity:
-        """What makes two entries speak of the same file; the level belongs to it."""
+        """The fields that identify a file; the level is one of them."""
         file = self.file
         return (
             self.partition,
@@ -54,17 +54,16 @@ class ManifestEntry(NamedTuple):
 
 
 def combine(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
-    """The entries that are left when each DELETE has cancelled the ADD before it, in order.
+    """Return the entries that are left when each DELETE has cancelled the ADD before it, in order.
 
-    A DELETE without an ADD before it stays: it cancels one in an older manifest. An ADD of what is
-    there already raises DamagedError.
+    A DELETE without an ADD before it stays: it cancels one in an older manifest. A second ADD of a
+    file raises DamagedError.
 
         ADD f@0, DELETE f@0, ADD f@5      ->  ADD f@5                     moved to level 5
-        DELETE f@0, ADD f@5               ->  DELETE f@0, ADD f@5         f@0 is in a manifest before
+        DELETE f@0, ADD f@5               ->  DELETE f@0, ADD f@5         f@0 is in an older manifest
         DELETE f@0, ADD f@0               ->  DamagedError                as in Paimon
 
-    Files of one name at two levels are two identities. The order of the rest is that in which
-    they came.
+    Files of one name at two levels have two identities. The other entries keep their order.
     """
     left: dict[Identity, ManifestEntry] = {}
     for entry in entries:

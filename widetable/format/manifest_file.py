@@ -26,14 +26,14 @@ _NAMESPACE: Final = "org.apache.paimon.avro.generated"
 
 @dataclass(frozen=True, slots=True)
 class ManifestFileMeta:
-    """What a manifest list says about one manifest.
+    """The description of one manifest in a manifest list.
 
     file_size: exact bytes. partition_stats: of the entries' partitions. Buckets, levels: smallest
-    and largest of the entries, None when the writer did not say. min_row_id, max_row_id: kept for
-    other writers; ours leave them None.
+    and largest of the entries, None when the writer did not record them. min_row_id, max_row_id:
+    preserved for other writers; ours leave them None.
 
-    Bounds are there to pass a manifest by without reading it: one that they admit may still
-    hold no entry that is looked for.
+    Readers skip a manifest by its bounds; a manifest that they do not rule out may still hold no
+    matching entry.
     """
 
     file_name: str
@@ -51,13 +51,13 @@ class ManifestFileMeta:
 
 
 def record_schema(name: str, fields: Sequence[Schema], *, root: bool = False) -> Schema:
-    """A record type; only the outermost one carries the namespace."""
+    """Return a record type; only the outermost one has the namespace."""
     head: Schema = {"type": "record", "name": name}
     return head | ({"namespace": _NAMESPACE} if root else {}) | {"fields": list(fields)}
 
 
 def stats_schema(name: str) -> Schema:
-    """The record of `Stats`."""
+    """Return the record type of `Stats`."""
     return record_schema(
         name,
         [
@@ -104,15 +104,15 @@ MANIFEST_SCHEMA: Final = record_schema(
     ],
     root=True,
 )
-# DataFileMeta and ManifestEntry have their fields in the order of these; `deleted`, its last, is none of manifests.
+# The fields of DataFileMeta and ManifestEntry have this order; `deleted`, the last of DataFileMeta, is not on disk.
 _FILE_NAMES: Final = tuple(member["name"] for member in _FILE_FIELDS)
 _ENTRY_NAMES: Final = tuple(member["name"] for member in MANIFEST_SCHEMA["fields"])
-# Not the tuple itself: in a union Avro's encoder takes a tuple for (branch name, value).
+# These are written as lists: in a union Avro's encoder interprets a tuple as (branch name, value).
 _NULLABLE_LISTS: Final = ("_VALUE_STATS_COLS", "_WRITE_COLS", "_WRITE_COLS_SEQUENCES")
 
 
 def stats_to_record(stats: Stats) -> Record:
-    """The Avro record of stats."""
+    """Return the Avro record of stats."""
     low, high, counts = stats
     return {"_MIN_VALUES": low, "_MAX_VALUES": high, "_NULL_COUNTS": list(counts)}
 
@@ -127,15 +127,15 @@ def _to_record(entry: ManifestEntry) -> Record:
 
 
 def write_manifest(entries: Iterable[ManifestEntry]) -> bytes:
-    """A manifest with these entries, in this order."""
+    """Return a manifest with these entries, in this order."""
     return write_avro(MANIFEST_SCHEMA, map(_to_record, entries))
 
 
 def read_manifest(data: bytes, subject: str) -> list[ManifestEntry]:
-    """The entries of a manifest, in file order. subject: its path, for messages.
+    """Return the entries of a manifest, in file order. subject: its path, for messages.
 
-    All entries become values at once; files that repeat are not combined
-    (`manifest_entry.combine`). The garbage collector is paused meanwhile.
+    Entries of the same file are not combined (`manifest_entry.combine`). The garbage collector is
+    paused while all entries are created.
     """
     with collector_paused():
         return _entries(data, subject)
@@ -161,7 +161,7 @@ def _files(columns: Columns) -> Iterator[DataFileMeta]:
 
 
 def read_stats(columns: Columns, path: str) -> Iterator[Stats]:
-    """The stats of all records. path: of their field. A null list of counts (old writers) is an empty one."""
+    """Return the stats of all records. path: of their field. A null list of counts (old writers) is an empty one."""
     counts = [c if c is not None else () for c in columns[f"{path}._NULL_COUNTS"]]
     bounds = columns[f"{path}._MIN_VALUES"], columns[f"{path}._MAX_VALUES"]
     return map(Stats._make, zip(*bounds, counts, strict=True))

@@ -1,4 +1,4 @@
-"""Manifest lists: files that name the manifests of a snapshot, with what is needed to skip some of
+"""Manifest lists: files that name the manifests of a snapshot, with bounds by which readers skip some of
 them.
 
 Source: Paimon `ManifestList`, `ManifestFileMeta`; the Avro schema is format.md section 4, field by
@@ -50,12 +50,12 @@ _NAMES: Final = [member["name"] for member in MANIFEST_LIST_SCHEMA["fields"][1:]
 
 
 def write_manifest_list(metas: Iterable[ManifestFileMeta]) -> bytes:
-    """A manifest list of these manifests, in this order; it may be empty."""
+    """Return a manifest list of these manifests, in this order; it may be empty."""
     return write_avro(MANIFEST_LIST_SCHEMA, map(_to_record, metas))
 
 
 def read_manifest_list(data: bytes, subject: str) -> list[ManifestFileMeta]:
-    """The manifests that a list names, in file order. subject: its path, for messages."""
+    """Return the manifests that a list names, in file order. subject: its path, for messages."""
     columns = read_avro(data, MANIFEST_LIST_SCHEMA, subject)
     values = [columns[name] if name in columns else read_stats(columns, name) for name in _NAMES]
     return list(map(ManifestFileMeta, *values))

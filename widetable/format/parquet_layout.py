@@ -1,4 +1,4 @@
-"""How a data file's columns lie in Parquet: names, order, field ids, encodings and statistics. Pure functions.
+"""The layout of a data file's columns in Parquet: names, order, field ids, encodings and statistics. Pure functions.
 
 On disk: field ids never change (Paimon `SpecialFields`, `ParquetSchemaConverter`; grammar in `data_file_writer`).
 
@@ -32,21 +32,21 @@ from widetable.schema.table_schema import (
 from widetable.schema.types import DataField, DataType, arrow_type
 
 FIELD_ID: Final = b"PARQUET:field_id"
-# Of the footer: how much memory the rows of the largest row group take when they are decoded, in bytes. Ours alone.
+# Our own note in the footer: the memory of the decoded rows of the largest row group, in bytes.
 GROUP_BYTES: Final = "widetable.group-bytes"
-# A row group is filled up to so much Arrow memory (of many columns `row_group_bytes`), or so many rows.
+# A row group is filled up to so much Arrow memory (`row_group_bytes` for many columns), or so many rows.
 ROW_GROUP_BYTES: Final = 16 << 20
 ROW_GROUP_ROWS: Final = 128 << 10
 # A file that has so many column chunks is closed: its footer takes about a kilobyte of memory for each, in whoever
 # writes or reads it.
 MOST_COLUMN_CHUNKS: Final = 1 << 14
 PAGE_BYTES: Final = 1 << 20
-# Of level 0: see `page_bytes`.
+# For level 0: see `page_bytes`.
 _LEVEL0_PAGE_BYTES: Final = 64 << 10
 _WIDE_LEVEL0_PAGE_BYTES: Final = 32 << 10
 # A table with so many columns is wide: its rows are thousands of small buffers.
 WIDE_COLUMNS: Final = 1 << 10
-# What a column should have in a row group, if the budget allows it: a chunk of less costs more than its values.
+# The least size of a column in a row group, if the budget allows it: a smaller chunk costs more than its values.
 _CHUNK_BYTES: Final = 8 << 10
 _GROUPS_PER_BUDGET: Final = 16
 
@@ -55,8 +55,8 @@ _SYSTEM_IDS: Final = {SEQUENCE_NUMBER: 2147483646, VALUE_KIND: 2147483645}
 _NESTED_BASE_ID: Final = 536870911
 _NESTED_IDS_PER_FIELD: Final = 1024
 
-# A string column gets a dictionary when a sample of so many rows looks like at most so many distinct values per row:
-# up to there, texts of 6 to 40 bytes take less to encode with one, no more to decode, and a third less disk at least.
+# A string column gets a dictionary when a sample of so many rows suggests at most so many distinct values per row: up
+# to that limit, texts of 6 to 40 bytes are encoded faster, decoded as fast, and take at least a third less disk space.
 _SAMPLE_ROWS: Final = 2048
 _DISTINCT_PER_ROW: Final = 1 / 8
 
@@ -65,11 +65,10 @@ _MAX_STATISTICS_COLUMNS: Final = 200
 
 
 def file_schema(schema: TableSchema, names: Iterable[str], *, key_columns: bool) -> pa.Schema:
-    """The Arrow schema of a file, with field ids. names: the table columns in it, in the table's order.
+    """Return the Arrow schema of a file, with field ids. names: the table columns in it, in the table's order.
 
-    System columns come behind the keys, as Paimon orders them; which table columns are in it is
-    the caller's choice, the key among them. A `_KEY_` column repeats a key column with an id of
-    its own.
+    System columns come behind the keys, as in Paimon; the caller chooses the table columns, which
+    include the key. A `_KEY_` column repeats a key column with an id of its own.
     """
     keys = [schema.field(name) for name in schema.trimmed_primary_key] if key_columns else []
     fields = [_with_id(_field(f), SYSTEM_FIELD_ID + f.id, KEY_PREFIX + f.name) for f in keys]
@@ -79,7 +78,7 @@ def file_schema(schema: TableSchema, names: Iterable[str], *, key_columns: bool)
 
 
 def row_group_bytes(columns: int, budget_bytes: int) -> int:
-    """How much Arrow memory fills a row group of so many columns. budget_bytes: of who writes it.
+    """Return how much Arrow memory fills a row group of so many columns. budget_bytes: of the writer.
 
         columns   budget 256 MiB     512 MiB
         13        16 MiB             16 MiB
@@ -87,15 +86,15 @@ def row_group_bytes(columns: int, budget_bytes: int) -> int:
         5,000     16 MiB             32 MiB      39 MiB are more than a sixteenth of the budget
 
     A compaction that emits changes holds about six row groups at once: two that it reads and looks up, their copies,
-    one that waits in the writer of the data file, and one that waits in the writer of the changelog file.
+    one that is pending in the writer of the data file, and one in the writer of the changelog file.
 
-    Windows of a merge do not count: many of them fill one group.
+    Windows of a merge are small: many of them fill one group.
     """
     return max(ROW_GROUP_BYTES, min(columns * _CHUNK_BYTES, budget_bytes // _GROUPS_PER_BUDGET))
 
 
 def page_bytes(table_columns: int, *, is_level0: bool) -> int:
-    """How many bytes a page has before it is compressed. A reader holds one decoded page of each column of each file.
+    """Return the bytes of a page before it is compressed. A reader holds one decoded page of each column of each file.
 
     Level-0 files have small pages, because a merge opens many of them at once. That makes them a twentieth larger, but
     they are soon replaced. A wide table has smaller pages still, because its merges hold more columns. Other tables do
@@ -107,9 +106,9 @@ def page_bytes(table_columns: int, *, is_level0: bool) -> int:
 
 
 def dictionary_columns(group: pa.Table) -> list[str]:
-    """String columns of few distinct values, judged by rows spread over the first row group.
+    """Return string columns with few distinct values, estimated from rows spread over the first row group.
 
-    Judged once per file, by its first row group; the rows behind it may be otherwise. Texts inside
+    The estimate is made once per file, by its first row group; later rows may differ. Texts inside
     of other values get no dictionary.
     """
     if group.num_rows < 2:
@@ -121,23 +120,22 @@ def dictionary_columns(group: pa.Table) -> list[str]:
 
 
 def _has_few_values(sample: pa.ChunkedArray, rows: int) -> bool:
-    """Whether a sample has no more distinct values than one of a column whose dictionary just pays.
+    """Whether a sample has no more distinct values than that of a column whose dictionary just pays.
 
-    The sample cannot show how many values there are, but how many it would show of a column at
-    the limit: of 131,072 rows the limit is 16,384 values, of which 2,048 random rows show about
-    1,925. So the column gets a dictionary with 1,925 distinct values in its sample, and none
-    with more.
+    The sample does not show how many values a column has, but how many it would show at
+    the limit is known: for 131,072 rows the limit is 16,384 values, of which 2,048 random rows show
+    about 1,925. So a column gets a dictionary with up to 1,925 distinct values in its sample.
     """
-    known = len(sample) - sample.null_count
-    if not known:
+    valid = len(sample) - sample.null_count
+    if not valid:
         return True
-    distinct = rows * known / len(sample) * _DISTINCT_PER_ROW
-    seen = distinct * -math.expm1(-known / distinct)
+    distinct = rows * valid / len(sample) * _DISTINCT_PER_ROW
+    seen = distinct * -math.expm1(-valid / distinct)
     return bool(pc.count_distinct(sample).as_py() <= seen)
 
 
 def statistics_columns(schema: pa.Schema, key: Sequence[str]) -> bool | list[str]:
-    """Columns with minima and maxima per row group: all, or in a wide file those of the key. True: all.
+    """Return the columns with minima and maxima per row group: all, or in a wide file those of the key. True: all.
 
     int96 has none: no reader may order it by its bytes.
     """
@@ -160,7 +158,7 @@ def _with_id(field: pa.Field, field_id: int, name: str) -> pa.Field:
 
 
 def _type(kind: DataType, field_id: int, depth: int) -> pa.DataType:
-    """The Arrow type of `kind` with ids on nested fields; field_id: of the column or ROW field that it is in."""
+    """Return the Arrow type of `kind` with ids on nested fields. field_id: of the enclosing column or ROW field."""
     above = _NESTED_IDS_PER_FIELD * field_id + depth + 1
     if kind.root == "ROW":
         return pa.struct([_field(f) for f in kind.fields])

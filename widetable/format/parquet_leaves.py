@@ -1,7 +1,7 @@
-"""The leaf columns of a Parquet file: those that have values.
+"""The leaf columns of a Parquet file, which have the values.
 
-Not by pyarrow's ParquetSchema: it and the metadata that it is asked of hold each other, so that a footer, of 30 MiB in
-a wide table, stays after its file is closed until Python happens to look for cycles. Pure. Raises nothing.
+pyarrow's ParquetSchema is not used: it and its metadata refer to each other, so that a footer, of 30 MiB in
+a wide table, stays in memory after its file is closed until Python collects cycles. Pure. Raises nothing.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import pyarrow.parquet as pq
 
 
 class StoredLeaf(NamedTuple):
-    """path: names joined by dots, and a name may have dots itself. physical_type: such as INT64."""
+    """A leaf column. path: names joined by dots; a name may contain dots itself. physical_type: such as INT64."""
 
     path: str
     physical_type: str
 
 
 def stored_leaves(metadata: pq.FileMetaData) -> tuple[StoredLeaf, ...]:
-    """In file order, as the first row group says; none of a file without rows, of which nobody reads any."""
+    """Return the leaves in file order, from the first row group; none for a file without rows, which has no values."""
     if not metadata.num_row_groups:
         return ()
     chunks = map(metadata.row_group(0).column, range(metadata.num_columns))

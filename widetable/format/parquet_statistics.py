@@ -1,8 +1,8 @@
-"""Key ranges of a Parquet file's row groups: which groups a reader of some keys can skip.
+"""Key ranges of a Parquet file's row groups, by which a reader of some keys skips groups.
 
-A file of one row group has the range that its meta says; only of several the statistics in the footer are asked, as
-pyarrow ends the process over statistics that are damaged. Values are plain (`plain_value`). A bound is
-None where nobody says (no statistics, as for int96, or another type than the table's). No I/O; damage raises
+A file of one row group has the range of its meta; the statistics in the footer are used only with several groups, as
+pyarrow ends the process when statistics are damaged. Values are plain (`plain_value`). A bound is
+None where it is unknown (no statistics, as for int96, or another type than the table's). No I/O; damage raises
 DamagedError, ValueError or LookupError.
 """
 
@@ -24,11 +24,11 @@ from widetable.schema.types import DataField, DataType, arrow_type
 def row_group_key_ranges(
     parquet: pq.ParquetFile, file: FileToOpen, keys: Sequence[DataField]
 ) -> list[KeyRange]:
-    """One range per row group, in file order. keys: the trimmed key of the current schema.
+    """Return one range per row group, in file order. keys: the trimmed key of the current schema.
 
-    Each key column is bounded by itself, not the key as a whole: with two key columns the range
-    is a box, which also holds keys that the group cannot have. Nothing but the footer in memory
-    is asked.
+    Each key column is bounded on its own, not the key as a whole: with two key columns the range
+    is a box, which also contains keys that the group cannot have. Only the footer in memory is
+    read.
     """
     metadata = parquet.metadata
     if metadata.num_row_groups == 1:
@@ -48,10 +48,10 @@ def row_group_key_ranges(
 
 
 def _leaf(parquet: pq.ParquetFile, key: DataField, file_schema: TableSchema) -> int | None:
-    """The Parquet column whose statistics bound the key column; None where they might not.
+    """Return the Parquet column whose statistics bound the key column; None where they might not.
 
     The type in the file must be the column's own: a bound of another type, such as an INT in a
-    column that is BIGINT by now, would be compared as what it is not.
+    column that is BIGINT now, would be compared wrongly.
     """
     stored = file_column(key, file_schema)
     if stored is None or not is_bounded(key, file_schema):
@@ -73,7 +73,7 @@ def _bounds(chunk: pq.ColumnChunkMetaData, kind: DataType) -> tuple[PlainValue, 
 
 
 def _plain(raw: Any, kind: DataType) -> PlainValue:
-    """Raw values are those of the Arrow type's unit, as `_leaf` has made sure."""
+    """Return a plain value. Raw values have the unit of the Arrow type, as `_leaf` checks."""
     is_wide = kind.root == "DECIMAL" and isinstance(raw, bytes)
     value: PlainValue = int.from_bytes(raw, "big", signed=True) if is_wide else raw
     return value

@@ -1,4 +1,4 @@
-"""Values from the texts that they are printed as: the inverse of `printed_value` for all types that are not nested.
+"""Parse texts to values: the inverse of `printed_value` for all types that are not nested.
 
     BOOLEAN                  true, false, 1, 0, in any case
     integers                 decimal digits, a minus before them
@@ -8,14 +8,14 @@
     BINARY, VARBINARY        hex digits, two a byte
     DATE                     2024-02-29; a year may have up to nine digits and a sign
     TIME                     10:30, 10:30:00, 10:30:00.123
-    TIMESTAMP                2024-02-29 10:30:00.123456789, also with T, or with less of the clock; no time zone
-    TIMESTAMP_LTZ            the same with its time zone: Z, +00:00, -05:30
+    TIMESTAMP                2024-02-29 10:30:00.123456789, also with T, or without seconds or clock; no time zone
+    TIMESTAMP_LTZ            a TIMESTAMP with its time zone: Z, +00:00, -05:30
 
 Nothing is cut off: digits of the second that the type does not hold must be zeros, a number too large is refused.
-Blanks around what is no text or bytes do not count.
+Blanks around values are ignored, except for texts and bytes.
 
-In: a column of texts, and the type; out: the type's Arrow column, null where the text is. Raises InvalidError with the
-first text that is no value of the type.
+In: a column of texts, and the type; out: the type's Arrow column, null where the text is null. Raises InvalidError with
+the first text that is no value of the type.
 
     DECIMAL(5, 2)      "1.50", " 2 "  1.50, 2.00;  "1.000"  1.00;  "1.005", "1e3"  refused
     TIMESTAMP(3)       "2024-02-29 10:30"  2024-02-29 10:30:00.000
@@ -58,7 +58,7 @@ _ZONED: Final = rf"\A{_DAY}[ T]{_CLOCK}{_ZONE}\z"
 
 
 def parsed_texts(texts: pa.Array, kind: DataType) -> pa.Array:
-    """A column of the type, which is not nested."""
+    """Return a column of the type, which is not nested."""
     rule = _RULES[kind.root]
     given = texts if rule.keeps_blanks else pc.ascii_trim_whitespace(texts)
     try:
@@ -74,11 +74,11 @@ def parsed_texts(texts: pa.Array, kind: DataType) -> pa.Array:
 
 
 def first_refused(values: Any, take: Callable[[Any], object]) -> int:
-    """The place of the first value that `take` raises ValueError, InvalidError or an ArrowException for, of values that
-    it raises one for. values: an Arrow column or a list.
+    """Return the position of the first value for which `take` raises ValueError, InvalidError or an ArrowException;
+    there must be one. values: an Arrow column or a list.
 
-    By halves, as `take` tells only that a part has such a value; no more values are taken again than
-    there are. Whatever lies before `low` is taken, and the first refused one lies before `high`.
+    The search is binary, because `take` only shows that a part has such a value; it passes each value
+    again once at most. All values before `low` are accepted, and the first refused one is before `high`.
     """
     low, high = 0, len(values)
     while high - low > 1:
@@ -111,13 +111,15 @@ def _integers(texts: pa.Array, kind: DataType) -> pa.Array:
 def _floats(texts: pa.Array, kind: DataType) -> pa.Array:
     values = texts.cast(arrow_type(kind))
     if not pc.all(pc.is_finite(values), min_count=0).as_py():
-        # What is too large for the type becomes infinite.
+        # A number too large for the type becomes infinite.
         _check(texts.filter(pc.invert(pc.is_finite(values))), _NOT_FINITE)
     return values
 
 
 def _decimals(texts: pa.Array, kind: DataType) -> pa.Array:
-    """By Arrow where there are no more digits than the type has: with more, or an exponent, its cast wraps around."""
+    """Parse decimals. Arrow casts texts with no more digits than the type; with more, or an exponent, its cast would
+    wrap around.
+    """
     _check(texts, _NUMBER)
     digits, scale = kind.precision or 0, kind.scale or 0
     plain = rf"\A[+-]?[0-9]{{0,{digits - scale}}}(\.[0-9]{{0,{scale}}})?\z"
@@ -128,7 +130,7 @@ def _decimals(texts: pa.Array, kind: DataType) -> pa.Array:
 
 
 def _exact(text: str, digits: int, scale: int) -> Decimal:
-    """A number of the form _NUMBER that has no more digits, zeros at its ends aside."""
+    """Return a number of the form _NUMBER; raise ValueError for too many digits, not counting zeros at its ends."""
     context = Context(
         prec=max(len(text), 1), Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[InvalidOperation]
     )
@@ -136,8 +138,8 @@ def _exact(text: str, digits: int, scale: int) -> Decimal:
         value = context.normalize(Decimal(text, context))
     except InvalidOperation as cause:
         raise ValueError(text) from cause
-    _, held, exponent = value.as_tuple()
-    if value and (int(exponent) < -scale or len(held) + int(exponent) > digits - scale):
+    _, figures, exponent = value.as_tuple()
+    if value and (int(exponent) < -scale or len(figures) + int(exponent) > digits - scale):
         raise ValueError(text)
     return value
 
@@ -173,22 +175,22 @@ def _timestamps(texts: pa.Array, kind: DataType) -> pa.Array:
     least, most = divmod(-(2**63), _PER_SECOND[unit]), divmod(2**63 - 1, _PER_SECOND[unit])
     parts.check((seconds > least[0]) | ((seconds == least[0]) & (fraction >= least[1])))
     parts.check((seconds < most[0]) | ((seconds == most[0]) & (fraction <= most[1])))
-    # May pass below the smallest number, and comes back.
+    # The product may wrap around below the smallest number, and the sum wraps back.
     return parts.column(seconds * _PER_SECOND[unit] + fraction, pa.int64(), kind)
 
 
 class _Parts:
-    """Texts cut into numbers by the named groups of a pattern: int64, 0 where a text is null or has no such part.
+    """Texts split into numbers by the named groups of a pattern: int64, 0 where a text is null or lacks the part.
 
-    Null texts keep a place, with zeros, in all columns, so that numbers can be computed without
-    a mask; `check` passes over them, and `column` makes them null again.
+    Null texts have zeros in all columns, so that numbers can be computed without a mask; `check`
+    skips them, and `column` makes them null again.
     """
 
     def __init__(self, texts: pa.Array, pattern: str) -> None:
-        found = pc.extract_regex(texts, pattern)
+        groups = pc.extract_regex(texts, pattern)
         self._valid = np.asarray(texts.is_valid())
-        self._groups = {field.name: found.field(at) for at, field in enumerate(found.type)}
-        self.check(np.asarray(found.is_valid()))
+        self._groups = {field.name: groups.field(at) for at, field in enumerate(groups.type)}
+        self.check(np.asarray(groups.is_valid()))
 
     def check(self, holds: _Flags) -> None:
         if not (holds | ~self._valid).all():
@@ -205,13 +207,13 @@ class _Parts:
         return numbers
 
     def days(self) -> _Ints:
-        """Since 1970-01-01."""
+        """Return days since 1970-01-01."""
         days, is_day = days_of(self._number("year"), self._number("month"), self._number("day"))
         self.check(is_day)
         return np.where(self._valid, days, 0)
 
     def clock(self, unit: str) -> tuple[_Ints, _Ints]:
-        """The second of the day, and the units after it."""
+        """Return the second of the day, and the fraction in units."""
         hours, minutes = self._number("hour", 23), self._number("minute", 59)
         seconds = (hours * 60 + minutes) * 60 + self._number("second", 59)
         self._groups["fraction"] = pc.utf8_rpad(self._groups["fraction"], 9, "0")
@@ -220,7 +222,7 @@ class _Parts:
         return seconds, fraction
 
     def ahead(self) -> _Ints:
-        """Seconds that the time zone is ahead of UTC."""
+        """Return the seconds by which the time zone is ahead of UTC."""
         if "sign" not in self._groups:
             return np.zeros(len(self._valid), np.int64)
         seconds = (self._number("zone_hour", 23) * 60 + self._number("zone_minute", 59)) * 60
@@ -236,7 +238,9 @@ class _Parts:
 
 @dataclass(frozen=True)
 class _TextRule:
-    """form: what the texts look like, in words. keeps_blanks: around the value, which belong to it."""
+    """How texts of a type are parsed. form: their form, in words. keeps_blanks: blanks around the value belong to
+    it.
+    """
 
     values: Callable[[pa.Array, DataType], pa.Array]
     form: str

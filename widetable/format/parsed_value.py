@@ -1,13 +1,13 @@
-"""Columns from values as JSON has them: the inverse of `printed_value`.
+"""Convert JSON values to columns: the inverse of `printed_value`.
 
-    numbers, true, false, text       what `parsed_text` makes of the text; BOOLEAN is true or false or their text,
+    numbers, true, false, text       `parsed_text` parses the text; BOOLEAN is true or false or their text,
                                      CHAR, VARCHAR, BINARY, VARBINARY, DATE and times are texts only
     ARRAY                            a list
     MAP, MULTISET                    a list of [key, value]; no key is null
-    ROW                              an object; a field that it lacks is null
+    ROW                              an object; a missing field is null
     null                             null
 
-In: for each row a value as `json.loads` gives it, but numbers as `JsonNumber`, the text that they have there; out: the
+In: for each row a value from `json.loads`, with numbers as `JsonNumber`, their text in JSON; out: the
 type's Arrow column. Raises InvalidError for a value that the type does not have.
 """
 
@@ -26,7 +26,7 @@ from widetable.schema.types import DataType, arrow_type
 
 
 class JsonNumber(str):
-    """A number, as it is written."""
+    """The text of a number in JSON."""
 
     __slots__ = ()
 
@@ -36,17 +36,17 @@ _NUMERIC: Final = frozenset(("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "D
 
 
 def parsed(values: Sequence[Any], kind: DataType) -> pa.Array:
-    """A column of the type."""
+    """Return a column of the type."""
     return _NESTED.get(kind.root, _plain)(values, kind)
 
 
 def null_mask(values: Sequence[Any]) -> pa.Array:
-    """Of each value, whether it is None."""
+    """Return whether each value is None."""
     return pa.array([value is None for value in values], pa.bool_())
 
 
 def list_offsets(values: Sequence[Any]) -> pa.Array:
-    """Where the items of each value begin among those of all, and the end; those of None are none."""
+    """Return where the items of each value begin among all items, and the end; None has no items."""
     lengths = (0 if value is None else len(value) for value in values)
     return pa.array([0, *accumulate(lengths)], pa.int32())
 
@@ -79,7 +79,7 @@ def _maps(values: Sequence[Any], kind: DataType) -> pa.Array:
     pairs = list(chain.from_iterable(filter(None, values)))
     for pair in pairs:
         if type(pair) is not list or len(pair) != 2 or pair[0] is None:
-            raise _refused(pair, kind, "[key, value], of which the key is not null")
+            raise _refused(pair, kind, "[key, value] with a key that is not null")
     key, value = kind.entry
     return pa.MapArray.from_arrays(
         list_offsets(values),
@@ -93,9 +93,9 @@ def _maps(values: Sequence[Any], kind: DataType) -> pa.Array:
 def _rows(values: Sequence[Any], kind: DataType) -> pa.Array:
     _check(values, kind, dict, "an object")
     names = [field.name for field in kind.fields]
-    known = frozenset(names)
+    field_names = frozenset(names)
     for value in values:
-        if value is not None and not known.issuperset(value):
+        if value is not None and not field_names.issuperset(value):
             raise _refused(value, kind, f"an object of {', '.join(names)}")
     rows = [value or {} for value in values]
     parts = [parsed([row.get(f.name) for row in rows], f.type) for f in kind.fields]

@@ -1,19 +1,19 @@
-"""The text of partition values in directory names.
+"""Format partition values as the texts of directory names.
 
 Source: Paimon `InternalRowPartitionComputer`, `PartitionPathUtils`; format.md section 1. In: the BinaryRow of a
 manifest entry; out: (column, text) pairs for `paths.TablePaths.bucket_dir`, which escapes them. No I/O.
 
     null, or only blanks            option partition.default-name
     BOOLEAN, integers, DECIMAL      true, -5, 1.50
-    CHAR, VARCHAR                   as it is
+    CHAR, VARCHAR                   the text itself
     DATE                            days since 1970-01-01; 2024-02-29 with partition.legacy-name=false
     TIMESTAMP, TIMESTAMP_LTZ        2024-02-29T10:30, seconds and fraction only where not zero; +12024-.. after 9999;
                                     2024-02-29 10:30:00.000 with partition.legacy-name=false (not for TIMESTAMP_LTZ)
     TIME                            milliseconds of the day (only with partition.legacy-name=true)
 
 Bytes of a text that are no UTF-8 become U+FFFD, as in Java. Raises UnsupportedError for the other types, whose text
-depends on the Java version or the session's time zone, and for years that have no four digits where the text is one of
-partition.legacy-name=false: Java cuts them off.
+depends on the Java version or the session's time zone, and, with partition.legacy-name=false, for years that do not
+have four digits: Java cuts them off.
 
     TIMESTAMP(3)    2024-02-29T10:30           2024-02-29 10:30:00.000       legacy, not legacy
                     2024-02-29T10:30:00.123    2024-02-29 10:30:00.123
@@ -48,9 +48,9 @@ _INTEGERS: Final = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 
 
 def partition_texts(partition: bytes, schema: TableSchema) -> tuple[tuple[str, str], ...]:
-    """(column, directory text) of every partition column, in partition key order; not escaped.
+    """Return (column, directory text) for every partition column, in partition key order; not escaped.
 
-    partition: BinaryRow with its arity in front, as `_PARTITION` of a manifest entry.
+    partition: BinaryRow with its arity, as `_PARTITION` of a manifest entry.
     """
     if not schema.partition_keys:
         return ()
@@ -69,13 +69,13 @@ def partition_texts(partition: bytes, schema: TableSchema) -> tuple[tuple[str, s
 
 @once_per_object
 def readable(schema: TableSchema) -> TableSchema:
-    """The same with partition texts of today's form, whatever the table's directories are called like."""
+    """Return the schema with partition texts of the newer form, whatever the form of the table's directories."""
     return replace(schema, options={**schema.options, opt.PARTITION_LEGACY_NAME.key: "false"})
 
 
 def shown_texts(partition: bytes, schema: TableSchema) -> tuple[tuple[str, str], ...]:
-    """(column, text) as people read it: a date as `2026-11-27`, also where its directory is named by a number. What has
-    no such text is shown as its directory.
+    """Return (column, text) in readable form: a date as `2026-11-27`, even where its directory is named by a number.
+    Values without such a text have the text of their directory.
     """
     try:
         return partition_texts(partition, readable(schema))
@@ -84,7 +84,7 @@ def shown_texts(partition: bytes, schema: TableSchema) -> tuple[tuple[str, str],
 
 
 def check_partition_types(schema: TableSchema) -> None:
-    """Refuse a partition column whose values have no text, before there is one."""
+    """Refuse a partition column whose type has no text, before any value is written."""
     for name in schema.partition_keys:
         _writer(schema.field(name), legacy=schema.typed_options.get(opt.PARTITION_LEGACY_NAME))
 
@@ -141,7 +141,7 @@ def _four_digits(year: int, kind: DataType) -> str:
 
 
 def _split(value: int, kind: DataType) -> tuple[int, int, int]:
-    """The day, the second of it, and the nanoseconds after that. Java keeps 32 bits of the day."""
+    """Return the day, the second of the day, and the nanoseconds after it. Java keeps 32 bits of the day."""
     nanos = value * _NANOS_PER[timestamp_unit(kind.precision or 0)]
     seconds, fraction = divmod(nanos, 1_000_000_000)
     day, second = divmod(seconds, _DAY_SECONDS)
@@ -149,7 +149,7 @@ def _split(value: int, kind: DataType) -> tuple[int, int, int]:
 
 
 def _local_date_time(value: int, kind: DataType) -> str:
-    """As Java's LocalDateTime prints: the fraction in groups of three digits, zero seconds left out."""
+    """Print like Java's LocalDateTime: the fraction in groups of three digits, zero seconds left out."""
     day, second, fraction = _split(value, kind)
     year, month, day_of_month = civil(day)
     text = f"{signed_year(year)}-{month:02d}-{day_of_month:02d}T{second // 3600:02d}:{second // 60 % 60:02d}"
@@ -163,7 +163,7 @@ def _local_date_time(value: int, kind: DataType) -> str:
 
 
 def _sql_timestamp(value: int, kind: DataType) -> str:
-    """As a cast to STRING prints: at least as many digits of the second as the type declares."""
+    """Print like a cast to STRING: at least as many digits of the second as the type declares."""
     day, second, fraction = _split(value, kind)
     digits = f"{fraction:09d}"
     while len(digits) > (kind.precision or 0) and digits.endswith("0"):

@@ -1,17 +1,17 @@
-"""Plain values: what a field of a BinaryRow holds, as Python values that hold every bit pattern; and their one order.
+"""Plain values: Python values for the fields of a BinaryRow, which can represent every bit pattern; and their order.
 
     BOOLEAN                              bool
     TINYINT to BIGINT                    int
     DATE, TIME, TIMESTAMP                int: days, milliseconds, the Arrow unit of the type (types.arrow_type)
     DECIMAL                              int, unscaled
     FLOAT, DOUBLE                        float
-    CHAR, VARCHAR, BINARY, VARBINARY     bytes; of texts the UTF-8, or whatever another client put there
+    CHAR, VARCHAR, BINARY, VARBINARY     bytes; UTF-8 for texts, or other bytes that another client wrote
     null                                 None
 
-Neither `date` nor `str` nor `Decimal`: a day may lie after the year 9999 and a text need not be UTF-8, and no key may
+`date`, `str` and `Decimal` are not used: a day may be after the year 9999 and a text need not be UTF-8, and no key may
 make a file unreadable. The order is that of files and manifests: null first, numbers by value, floats in Java's total
-order, bytes unsigned. `kernels.key_lanes` has the same order for columns. Raises InvalidError for a value that a column
-of the type cannot hold; else nothing.
+order, bytes unsigned. `kernels.key_lanes` has this order for columns. Raises InvalidError for a value that a column
+of the type cannot hold, and nothing else.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ TEXTS: Final = ("CHAR", "VARCHAR")
 
 
 def row_order(types: Sequence[DataType]) -> RowOrder:
-    """What rows of these types sort by: tuples that Python compares.
+    """Return a sort key for rows of these types: it makes tuples that Python can compare.
 
-    Of rows (INT, DOUBLE), sorted by it: (None, 1.0), (1, None), (1, -0.0), (1, 0.0), (1, nan).
-    Python's own order of floats would put -0.0 and 0.0 together, and have no place for NaN.
+    Rows (INT, DOUBLE) in this order: (None, 1.0), (1, None), (1, -0.0), (1, 0.0), (1, nan).
+    In Python's own order of floats -0.0 and 0.0 are equal, and NaN has no place.
     """
     keys = tuple(map(value_order, types))
     return lambda row: tuple(key(value) for key, value in zip(keys, row, strict=True))
 
 
 def value_order(kind: DataType) -> Callable[[PlainValue], tuple[Any, ...]]:
-    """The same for one value: () for null, before all others."""
+    """Return a sort key for values of this type: () for null, before all others."""
     return _float_key if kind.root in FLOATS else _key
 
 
@@ -58,9 +58,9 @@ def _float_key(value: Any) -> tuple[Any, ...]:
 
 
 def plain_column(values: Sequence[PlainValue], kind: DataType) -> pa.Array:
-    """The values as a column of the type.
+    """Return the values as a column of the type.
 
-    Through the type's storage, as Arrow would refuse a far date or a text that is no UTF-8.
+    The column is made from the type's storage, as Arrow would refuse a far date or a text that is no UTF-8.
     Raises InvalidError for values that the type cannot hold.
     """
     target = arrow_type(kind)

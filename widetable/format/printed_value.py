@@ -1,19 +1,19 @@
-"""How a value is printed: on the command line, in findings of audits, in messages. One rule, for every bit pattern.
+"""Print values: on the command line, in findings of audits, in messages. One rule, for every bit pattern.
 
-    BOOLEAN, integers                  as JSON has them
+    BOOLEAN, integers                  JSON values
     FLOAT, DOUBLE                      a number; NaN, Infinity and -Infinity as text
     DECIMAL                            text with all its digits: -1.50
     CHAR, VARCHAR                      text; bytes that are no UTF-8 become U+FFFD, as in partition directories
     BINARY, VARBINARY                  hex digits
     DATE                               2024-02-29; after 9999 with a sign, before 0 with a minus: +12024-02-29
     TIME                               10:30:00, and the fraction in 3, 6 or 9 digits where there is one
-    TIMESTAMP                          2024-02-29 10:30:00, likewise
-    TIMESTAMP_LTZ                      the same with +00:00 behind
+    TIMESTAMP                          2024-02-29 10:30:00, with a fraction like TIME
+    TIMESTAMP_LTZ                      a TIMESTAMP followed by +00:00
     ARRAY, MAP, ROW                    a list, a list of [key, value], an object
     null                               null
 
-In: Arrow columns of the table's types. Out: values that JSON has. Python's own date, datetime and str do not hold what
-columns hold, so no value goes through them. Raises nothing.
+In: Arrow columns of the table's types. Out: values for JSON. Python's own date, datetime and str do not hold all values
+of columns, so they are not used. Raises nothing.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ _DAY_SECONDS: Final = 86_400
 
 
 def printed_rows(rows: pa.RecordBatch | pa.Table) -> Iterator[dict[str, Any]]:
-    """Column to value, row by row."""
+    """Yield each row as a dictionary from column to value."""
     names = rows.schema.names
     columns = [printed(column) for column in rows.columns]
     return (dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True))
 
 
 def printed(column: pa.Array | pa.ChunkedArray) -> list[Any]:
-    """The values of a column."""
+    """Return the printed values of a column."""
     if isinstance(column, pa.ChunkedArray):
         return [value for chunk in column.chunks for value in printed(chunk)]
-    rule = next((rule for test, rule in _RULES if test(column.type)), _as_they_are)
+    rule = next((rule for test, rule in _RULES if test(column.type)), _plain_values)
     return rule(column)
 
 
-def _as_they_are(column: pa.Array) -> list[Any]:
+def _plain_values(column: pa.Array) -> list[Any]:
     return list(column.to_pylist())
 
 
@@ -113,7 +113,7 @@ def _clock(second: int, fraction: int, per_second: int) -> str:
 
 
 def _lists(column: pa.Array) -> list[Any]:
-    return _cut(column, lambda start, length: printed(column.values.slice(start, length)))
+    return _split_lists(column, lambda start, length: printed(column.values.slice(start, length)))
 
 
 def _maps(column: pa.Array) -> list[Any]:
@@ -121,15 +121,15 @@ def _maps(column: pa.Array) -> list[Any]:
         keys, values = (part.slice(start, length) for part in (column.keys, column.items))
         return [list(pair) for pair in zip(printed(keys), printed(values), strict=True)]
 
-    return _cut(column, pairs)
+    return _split_lists(column, pairs)
 
 
-def _cut(column: pa.Array, elements: Callable[[int, int], Sequence[Any]]) -> list[Any]:
-    """The elements of all lists, cut into lists. elements: those from a start on, so many."""
+def _split_lists(column: pa.Array, elements: Callable[[int, int], Sequence[Any]]) -> list[Any]:
+    """Split the elements of all lists into lists. elements: returns so many elements from a start on."""
     offsets = column.offsets.to_pylist()
-    found = elements(offsets[0], offsets[-1] - offsets[0])
+    printed_elements = elements(offsets[0], offsets[-1] - offsets[0])
     return [
-        list(found[start - offsets[0] : end - offsets[0]]) if is_valid else None
+        list(printed_elements[start - offsets[0] : end - offsets[0]]) if is_valid else None
         for is_valid, (start, end) in zip(
             column.is_valid().to_pylist(), pairwise(offsets), strict=True
         )

@@ -1,7 +1,7 @@
-"""Row batches: their Arrow schema (sequence number, row kind, then table columns), and how rows come into a schema.
+"""Row batches: their Arrow schema (sequence number, row kind, then table columns), and conversion of rows to a schema.
 
-A row batch is what files, merges and writers hand to one another (ARCHITECTURE.md). Columns have
-the current table schema's names and Arrow types, in schema order; key columns are always there,
+Files, merges and writers exchange row batches (ARCHITECTURE.md). Columns have
+the current table schema's names and Arrow types, in schema order; key columns are always present,
 others may be absent (absent = null).
 """
 
@@ -20,14 +20,14 @@ SYSTEM_FIELDS: Final = (
     pa.field(VALUE_KIND, pa.int8(), nullable=False),
 )
 
-# To sort a name costs as much as to look at so many.
+# Sorting a name costs as much as scanning so many.
 _FEW: Final = 8
 
 
 def in_schema_order(schema: TableSchema, columns: Iterable[str]) -> tuple[str, ...]:
-    """The columns in the table's order, each once. Raises NotFoundError for a name that it lacks.
+    """Return the columns in the table's order, each once. Raises NotFoundError for a name that it lacks.
 
-    A few columns of many are sorted; all of them are not walked through.
+    A few columns of many are sorted, without scanning all names.
     """
     wanted = set(columns)
     if len(wanted) * _FEW < len(schema.fields):
@@ -42,19 +42,19 @@ def in_schema_order(schema: TableSchema, columns: Iterable[str]) -> tuple[str, .
 
 
 def row_batch_schema(schema: TableSchema, columns: Iterable[str]) -> pa.Schema:
-    """The schema of a row batch with these table columns, whatever their order."""
+    """Return the schema of a row batch with these table columns, given in any order."""
     fields = schema.arrow_schema(in_schema_order(schema, columns))
     return pa.schema([*SYSTEM_FIELDS, *fields])
 
 
 def column_or_nulls(rows: pa.RecordBatch | pa.Table, field: pa.Field) -> pa.Array | pa.ChunkedArray:
-    """The column of this name; nulls of its type when the rows have none."""
+    """Return the column of this name; nulls of its type when the rows have none."""
     index = rows.schema.get_field_index(field.name)
     return rows.column(index) if index >= 0 else nulls(rows.num_rows, field.type)
 
 
 def project(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The rows with exactly these columns; one that they have not is null."""
+    """Return the rows with exactly these columns; a missing one is null."""
     if rows.schema == schema:
         return rows
     if not len(schema):
@@ -63,5 +63,7 @@ def project(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def without_columns(rows: int) -> pa.RecordBatch:
-    """So many rows: a batch that is made of no columns has none, one that is made of a struct keeps them."""
+    """Return a batch of so many rows without columns. It is made from a struct array, because a batch that is made from
+    no columns has no rows.
+    """
     return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))

@@ -1,18 +1,17 @@
-"""How much memory the decoded rows of a Parquet row group take, read from its footer before any of it is decoded.
+"""Bound the memory of the decoded rows of a Parquet row group, by its footer, before any of it is decoded.
 
-In: the metadata of a file and the leaves that will be read. Out: a bound where one is known, or the columns that
-hide their size: nulls take no room in a file, and texts behind a dictionary or a common prefix little, for each is
-stored once and decoded as often as it is used. No text is longer than all that its column stores; our own files note
-what their row groups take. Pure. Raises nothing.
+In: the metadata of a file and the leaves that will be read. Out: a bound where the footer gives one, or the columns
+that hide their size: nulls take no space in a file, and texts with a dictionary or a common prefix take little, because
+each is stored once and decoded as often as it is used. No text is longer than all bytes of its column; the footers of
+our own files record the size of their row groups. Pure. Raises nothing.
 
-1,000 rows of a BIGINT and of a text of 100 bytes that is always the same, in 9,343 and 358
-bytes:
+1,000 rows of a BIGINT and of a constant text of 100 bytes, in 9,343 and 358 bytes:
 
     enough_bytes 1 GiB    372,000 bytes, nothing hidden: 9,000 + 5,000 + 358 * 1,000
     enough_bytes 1 KiB    14,000 bytes, and the text is hidden: its rows may take 0 to 358 bytes each
 
-The bound is coarse on purpose: no text is longer than all that the column stores. Where even
-that stays below what the caller can take, nothing has to be probed.
+The bound is coarse on purpose: no text is longer than all bytes of the column. Where even
+that bound is below the caller's limit, nothing has to be probed.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ import pyarrow.parquet as pq
 from widetable.format.parquet_layout import GROUP_BYTES
 from widetable.format.parquet_leaves import StoredLeaf
 
-# In Arrow, with validity; of a text what stands beside its bytes.
+# Bytes of a value in Arrow, with validity; for a text without its bytes.
 _VALUE_BYTES: Final = {
     "BOOLEAN": 1,
     "INT32": 5,
@@ -43,7 +42,9 @@ _DIGITS: Final = 19
 
 
 class Leaf(NamedTuple):
-    """number: of the leaf column. column: the top-level one that it is of. is_text: of any length."""
+    """A leaf column. number: in the file. column: the top-level column that contains it. is_text: of variable
+    length.
+    """
 
     number: int
     column: str
@@ -52,45 +53,45 @@ class Leaf(NamedTuple):
 
 
 class GroupBytes(NamedTuple):
-    """Of all rows of a row group when they are decoded, but for the columns that hide how much they take."""
+    """The bytes of the decoded rows of a row group, without those of the columns that hide their size."""
 
     bytes: int
     hidden: tuple[str, ...]
 
 
 def leaves_of(leaves: Iterable[StoredLeaf], columns: Collection[str]) -> tuple[Leaf, ...]:
-    """The leaves in these top-level columns.
+    """Return the leaves in these top-level columns.
 
-    columns: names of top-level columns; a leaf is given to the shortest of them that its path
+    columns: names of top-level columns; a leaf belongs to the shortest of them that its path
     begins with. Structs, lists and maps have several leaves.
     """
-    found = []
+    chosen = []
     for number, leaf in enumerate(leaves):
         paths = accumulate(leaf.path.split("."), "{}.{}".format)  # a name may have dots
         column = next((path for path in paths if path in columns), None)
         if column is not None:
             kind = leaf.physical_type
-            found.append(Leaf(number, column, _VALUE_BYTES[kind], kind == "BYTE_ARRAY"))
-    return tuple(found)
+            chosen.append(Leaf(number, column, _VALUE_BYTES[kind], kind == "BYTE_ARRAY"))
+    return tuple(chosen)
 
 
 def group_bytes(
     metadata: pq.FileMetaData, group: int, leaves: Sequence[Leaf], enough_bytes: int
 ) -> GroupBytes:
-    """Of one row group, as far as these leaves are read. enough_bytes: nothing that stays below is hidden.
+    """Return the bytes of these leaves in one row group. enough_bytes: below this bound no column counts as hidden.
 
     The note of our own files is the size of the largest group with all its columns, so it
-    bounds any other. hidden: columns whose first rows should be looked at, each once; their
+    bounds any other. hidden: columns whose first rows should be probed, each once; their
     texts are not in `bytes`.
     """
     noted = _noted_bytes(metadata)
     if noted is not None and noted <= enough_bytes:
         return GroupBytes(noted, ())
-    found = metadata.row_group(group)
+    row_group = metadata.row_group(group)
     shown = hidden = 0
     hiding = []
     for leaf in leaves:
-        chunk = found.column(leaf.number)
+        chunk = row_group.column(leaf.number)
         shown += leaf.value_bytes * chunk.num_values
         if leaf.is_text and (chunk.has_dictionary_page or _PREFIXED in chunk.encodings):
             hiding.append(leaf.column)
@@ -104,6 +105,6 @@ def group_bytes(
 
 
 def _noted_bytes(metadata: pq.FileMetaData) -> int | None:
-    """A note of another form is no note: other clients may copy metadata that they do not know."""
+    """Return the size in our note; None for other forms, because other clients may copy unknown metadata."""
     noted = (metadata.metadata or {}).get(_GROUP_BYTES, b"")
     return int(noted) if noted.isdigit() and len(noted) < _DIGITS else None

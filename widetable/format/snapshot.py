@@ -37,19 +37,19 @@ _NO_WATERMARK: Final = -(2**63)
 
 @dataclass(frozen=True, kw_only=True)
 class Snapshot:
-    """One version of a table: live files are the entries of the base, then the delta list.
+    """One version of a table: its live files are the entries of the base list, then the delta list.
 
     sizes: bytes of the list files; counts: rows in files (a compaction's delta may be negative);
     times: epoch millis.
     properties: string to string, empty when the file has none. extra: JSON keys unknown to this
     version.
 
-    The delta alone is what this commit changed; readers of changes without a changelog need only that.
-    commit_user, commit_identifier: whose commit it was, by which one that comes again is known
+    The delta has the changes of this commit; readers of changes without a changelog need only that.
+    commit_user, commit_identifier: they identify the commit, so that a repeated one is recognised
     (docs/decisions/0015). Names of lists are without a directory. watermark: epoch millis,
     None also for the Long.MIN_VALUE of writers that have none.
-    commit_kind: APPEND adds files, COMPACT replaces some by others that say the same, OVERWRITE
-    replaces what is there, ANALYZE changes no file.
+    commit_kind: APPEND adds files, COMPACT replaces files by others with the same rows, OVERWRITE
+    replaces existing rows, ANALYZE changes no file.
     """
 
     id: int
@@ -80,7 +80,7 @@ class Snapshot:
 
     @property
     def list_bytes(self) -> dict[str, int | None]:
-        """Its manifest lists, base, delta and changelog: name to recorded size."""
+        """The manifest lists (base, delta and changelog), by name, with their recorded sizes."""
         lists = {
             self.base_manifest_list: self.base_manifest_list_size,
             self.delta_manifest_list: self.delta_manifest_list_size,
@@ -90,14 +90,14 @@ class Snapshot:
         return lists
 
     def _repr_html_(self) -> str:
-        """As notebooks show it: the keys of its file that have a value, ids as they are."""
+        """Return HTML for notebooks: the keys of the snapshot file that have a value, numbers without separators."""
         body = _snapshot_body(self)
         facts = {key: str(value) for key, value in body.items() if value is not None}
         facts["timeMillis"] = _time_text(self.time_millis)
         return html_facts(f"Snapshot {self.id}", facts)
 
     def to_json(self) -> str:
-        """The text of a snapshot file; optional keys without a value are left out, as in Paimon."""
+        """Return the text of a snapshot file; optional keys without a value are left out, as in Paimon."""
         return _dump(_snapshot_body(self))
 
 
@@ -105,10 +105,10 @@ class Snapshot:
 class Tag:
     """A snapshot that is kept by name.
 
-    create_time: (year, month, day, hour, minute, second, nanos), local to who made the tag, in no zone.
-    created_millis: the same instant since 1970 UTC; None in tags of other clients. All are None without
+    create_time: (year, month, day, hour, minute, second, nanos), local time of the creator, without a zone.
+    created_millis: this instant since 1970 UTC; None in tags of other clients. All are None without
     a time to live.
-    The snapshot is written whole, so the tag outlives the snapshot's own file.
+    The tag contains the whole snapshot, so it outlives the snapshot's own file.
     """
 
     snapshot: Snapshot
@@ -118,8 +118,8 @@ class Tag:
 
     @staticmethod
     def of(snapshot: Snapshot, retained_millis: int | None, now_millis: int) -> Tag:
-        """A tag that is made now: local as other clients write and compare it, and as an instant. retained_millis: None
-        for ever.
+        """Return a tag with the current time: local time, which other clients write and compare, and the instant.
+        retained_millis: None for ever.
         """
         if retained_millis is None:
             return Tag(snapshot=snapshot)
@@ -135,7 +135,7 @@ class Tag:
 
     @property
     def created_at(self) -> datetime | None:
-        """Local; None: not known, or no time that a calendar has. Java leaves out what is zero at the end of a time."""
+        """The local creation time; None: unknown or invalid. Java leaves out trailing zeros of a time."""
         if self.create_time is None:
             return None
         year, month, day, hour, minute, second, nanos = (*self.create_time, *[0] * 7)[:7]
@@ -146,7 +146,7 @@ class Tag:
 
     @property
     def ends_at(self) -> datetime | None:
-        """When its time is over, local; None: never, or at no time that a calendar has."""
+        """The local time when the tag expires; None: never, or an invalid time."""
         created_at = self.created_at
         if created_at is None or self.time_retained_seconds is None:
             return None
@@ -157,22 +157,22 @@ class Tag:
 
     @property
     def ends_millis(self) -> int | None:
-        """The instant at which its time is over, since 1970 UTC; None: never, or not known by the tag alone."""
+        """The instant when the tag expires, since 1970 UTC; None: never, or not recorded in the tag."""
         if self.created_millis is None or self.time_retained_seconds is None:
             return None
         millis = self.created_millis + self.time_retained_seconds * 1000
         return int(millis) if millis < 2**63 else None
 
     def is_over(self, now_millis: int) -> bool:
-        """Whether its time is over: by the instant that it notes, the same on every machine. A tag of another client
-        notes none: that is compared with this machine's local time, as other clients do.
+        """Whether the tag has expired: by its recorded instant, which is equal on every machine. A tag of another
+        client has none: it is compared with this machine's local time, as other clients do.
         """
         if self.created_millis is not None:
             return self.ends_millis is not None and self.ends_millis < now_millis
         return self.ends_at is not None and self.ends_at < datetime.fromtimestamp(now_millis / 1000)
 
     def to_json(self) -> str:
-        """The text of a tag file: the snapshot's keys, then the tag's."""
+        """Return the text of a tag file: the snapshot's keys, then the tag's."""
         body = _snapshot_body(self.snapshot)
         if self.create_time is not None:
             body["tagCreateTime"] = list(self.create_time)
@@ -198,7 +198,7 @@ def _integer(value: Any) -> int:
 
 
 def _watermark(value: Any) -> int | None:
-    """Flink's jobs write Java's smallest long where no event time is known."""
+    """Read a watermark. Flink's jobs write Java's smallest long where no event time is known."""
     millis = _integer(value)
     return None if millis == _NO_WATERMARK else millis
 
@@ -242,7 +242,7 @@ _KEYS: Final[tuple[tuple[str, str, Callable[[Any], Any], bool], ...]] = (
     ("operation", "operation", _text, False),
 )
 _KNOWN: Final = frozenset(key for key, *_ in _KEYS)
-# Ours, which other clients skip: `tagCreateTime` is in no zone.
+# Our own key, which other clients ignore, because `tagCreateTime` has no zone.
 _TAG_CREATED_MILLIS: Final = "widetable.tag-created-millis"
 _TAG_KEYS: Final = frozenset({"tagCreateTime", "tagTimeRetained", _TAG_CREATED_MILLIS})
 
@@ -278,7 +278,7 @@ def _snapshot_body(snapshot: Snapshot) -> dict[str, Any]:
     return body | dict(snapshot.extra)
 
 
-def _snapshot_from_body(body: dict[str, Any], subject: str, known: frozenset[str]) -> Snapshot:
+def _snapshot_from_body(body: dict[str, Any], subject: str, known_keys: frozenset[str]) -> Snapshot:
     values: dict[str, Any] = {}
     for key, attribute, reader, required in _KEYS:
         value = body.get(key)
@@ -299,7 +299,7 @@ def _snapshot_from_body(body: dict[str, Any], subject: str, known: frozenset[str
         )
     if values["commit_kind"] not in COMMIT_KINDS:
         raise _damaged(subject, f"the commit kind {values['commit_kind']!r}")
-    extra = {key: value for key, value in body.items() if key not in known}
+    extra = {key: value for key, value in body.items() if key not in known_keys}
     return Snapshot(**values, extra=extra)
 
 
@@ -317,5 +317,5 @@ def _dump(body: dict[str, Any]) -> str:
     return json.dumps(body, indent=2, ensure_ascii=False)
 
 
-def _damaged(subject: str, found: str) -> DamagedError:
-    return damaged_bytes(subject, found, "a Paimon snapshot file")
+def _damaged(subject: str, finding: str) -> DamagedError:
+    return damaged_bytes(subject, finding, "a Paimon snapshot file")

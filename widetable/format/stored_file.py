@@ -1,8 +1,8 @@
-"""What a data file is to its reader, whatever its format: columns of the file's own names and Arrow types, in groups of
-rows that can be read each by itself (Parquet's row groups, ORC's stripes, an Avro file as a whole).
+"""The interface of a data file for its reader, whatever its format: columns with the file's own names and Arrow types,
+in groups of rows that can be read separately (Parquet's row groups, ORC's stripes, a whole Avro file).
 
-Openers and the methods raise DamagedError and UnsupportedError naming the file, and what pyarrow and decoders raise
-(`decoding_errors` maps it).
+Openers and the methods raise DamagedError and UnsupportedError naming the file, and the errors of pyarrow and decoders
+(`decoding_errors` maps them).
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from widetable.schema.types import DataField
 
 @dataclass(frozen=True)
 class FileToOpen:
-    """source: of the size that `meta` says. wanted: columns of the table. schema: the one that the file was written
-    with.
+    """A file to open. source: of the size in `meta`. wanted: columns of the table. schema: the one that the file was
+    written with.
     The opener may keep the source, and moves its position; it never closes it.
     """
 
@@ -40,7 +40,7 @@ class FileToOpen:
     schema: TableSchema
 
     def check_rows(self, rows: int) -> None:
-        """Raises DamagedError where the file counts others than its meta."""
+        """Raise DamagedError where the file has another number of rows than its meta."""
         if rows != self.meta.row_count:
             raise damaged_file(
                 self.path,
@@ -49,12 +49,14 @@ class FileToOpen:
             )
 
     def check_names(self, names: Sequence[str]) -> None:
-        """A file may lack columns, so one whose name has a wrong bit would be taken for one that it does not have."""
-        known = self.schema.by_name
+        """Raise DamagedError for duplicate or unknown column names. A file may lack columns, so a column with a wrong
+        bit in its name would be treated as missing.
+        """
+        columns = self.schema.by_name
         twice = next((name for name, count in Counter(names).items() if count > 1), None)
         if twice is not None:
             raise self.damaged(f"the column {twice!r} twice", "each column once")
-        foreign = [name for name in names if name not in known and not name.startswith("_")]
+        foreign = [name for name in names if name not in columns and not name.startswith("_")]
         if foreign:
             raise self.damaged(
                 f"the column {foreign[0]!r}, which schema {self.schema.id} does not have",
@@ -62,7 +64,7 @@ class FileToOpen:
             )
 
     def key_range(self, keys: Sequence[DataField]) -> KeyRange:
-        """What holds the keys of all rows, as the meta says. keys: the trimmed key of the current schema."""
+        """Return the bounds of the keys of all rows, from the meta. keys: the trimmed key of the current schema."""
         if not all(is_bounded(key, self.schema) for key in keys):
             unknown = (None,) * len(keys)
             return KeyRange(self.meta.row_count, unknown, unknown)
@@ -71,22 +73,22 @@ class FileToOpen:
         maxima = decode_row(stats.max_values, types, f"_KEY_STATS of {self.path}")
         return KeyRange(self.meta.row_count, minima, maxima)
 
-    def damaged(self, found: str, expected: str) -> DamagedError:
-        """The error for this file."""
-        return damaged_file(self.path, found, expected)
+    def damaged(self, finding: str, expected: str) -> DamagedError:
+        """Return the error for this file."""
+        return damaged_file(self.path, finding, expected)
 
 
 class StoredFile(Protocol):
-    """An open file. Not for several threads at once."""
+    """An open file, which is not thread-safe."""
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns that `batches` can give, system columns among them, with the Arrow types that it gives."""
+        """The columns that `batches` can read, including system columns, with the Arrow types of the batches."""
         ...
 
     @property
     def seal(self) -> Seal:
-        """What is known of the part that says where everything is."""
+        """The state of the file's footer."""
         ...
 
     @property
@@ -95,21 +97,21 @@ class StoredFile(Protocol):
         ...
 
     def expect(self, groups: Iterable[int], names: Sequence[str]) -> None:
-        """What will be read next, in this order: far files are fetched in few requests then."""
+        """Announce the next reads, in this order, so that remote files are fetched in few requests."""
         ...
 
     def batches(
         self, group: int, names: Sequence[str], budget: RowBudget, *, use_threads: bool
     ) -> Iterator[pa.RecordBatch]:
-        """All rows of a group in file order; the columns of these names at least. budget: what rows were wide so far,
-        and how many bytes a batch has at most, about. use_threads: ORC and Avro decode in the caller's thread.
+        """Yield all rows of a group in file order, with at least these columns. budget: the width of rows so far, and
+        the approximate limit of a batch in bytes. use_threads: ORC and Avro decode in the caller's thread anyway.
         """
         ...
 
     def key_ranges(self, keys: Sequence[DataField]) -> list[KeyRange]:
-        """One per group: what holds the keys of all its rows. keys: the trimmed key of the current schema."""
+        """Return the bounds of the keys of each group. keys: the trimmed key of the current schema."""
         ...
 
     def close(self) -> None:
-        """Let go of what is held besides the source."""
+        """Release all resources except the source."""
         ...

@@ -1,12 +1,12 @@
-"""Thrift's compact protocol, read only: the structure of a Parquet footer, with where its numbers stand.
+"""Parse Thrift's compact protocol: the structure of a Parquet footer, with the positions of its numbers.
 
     struct   = (field)* 00                field = (delta << 4 | type) value, or type, zigzag number, value
     list     = (size << 4 | type) item*, with F for a size that follows as a varint
-    number   = zigzag varint; a byte and a double as they are;  binary = varint length, bytes
+    number   = zigzag varint; a byte and a double unencoded;  binary = varint length, bytes
     booleans = in the type of a field (1 true, 2 false), a byte in a list
 
 Source: Apache Thrift, "Thrift Compact protocol encoding". In: bytes; out: structs as dictionaries from field number to
-value, lists, and numbers with their position; binaries, doubles and booleans as None: nobody asks for them. Raises
+value, lists, and numbers with their position; binaries, doubles and booleans, which are not needed, as None. Raises
 ValueError for bytes that end too early or have an unknown type.
 
     15 0e  18 02 41 42  00     ->    {1: Number(position=1, value=7), 2: None}
@@ -26,14 +26,14 @@ _LONG_LIST: Final = 15
 
 
 class Number(NamedTuple):
-    """position: of its first byte."""
+    """A number. position: of its first byte."""
 
     position: int
     value: int
 
 
 def read_struct(data: bytes) -> Struct:
-    """The struct that the bytes begin with."""
+    """Parse the struct at the beginning of the bytes."""
     try:
         return _struct(data, 0)[0]
     except IndexError as cause:
@@ -41,7 +41,7 @@ def read_struct(data: bytes) -> Struct:
 
 
 def _struct(data: bytes, at: int) -> tuple[Struct, int]:
-    found: Struct = {}
+    fields: Struct = {}
     number = 0
     while data[at] != _STOP:
         delta, kind = divmod(data[at], 16)
@@ -51,8 +51,8 @@ def _struct(data: bytes, at: int) -> tuple[Struct, int]:
         else:
             raw, at = varint(data, at)
             number = zigzag(raw)
-        found[number], at = (None, at) if kind in (_TRUE, _FALSE) else _value(data, at, kind)
-    return found, at + 1
+        fields[number], at = (None, at) if kind in (_TRUE, _FALSE) else _value(data, at, kind)
+    return fields, at + 1
 
 
 def _value(data: bytes, at: int, kind: int) -> tuple[Any, int]:
@@ -79,11 +79,11 @@ def _list(data: bytes, at: int) -> tuple[list[Any], int]:
     at += 1
     if size == _LONG_LIST:
         size, at = varint(data, at)
-    found = []
+    items = []
     for _ in range(size):
         value, at = _value(data, at, kind)
-        found.append(value)
-    return found, at
+        items.append(value)
+    return items, at
 
 
 def _map(data: bytes, at: int) -> tuple[None, int]:

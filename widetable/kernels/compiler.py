@@ -39,7 +39,7 @@ _log = logging.getLogger("widetable")
 class Compiler(SharedByThreads):
     """All compiled functions of a process.
 
-    _keeps: whether kernels are still cached. _has_said: whether the one warning
+    _caches: whether kernels are still cached. _has_warned: whether the one warning
     was given. A forked child gets a new lock, and keeps the compiled functions.
     """
 
@@ -49,8 +49,8 @@ class Compiler(SharedByThreads):
     def __init__(self) -> None:
         super().__init__()
         self._dispatchers: WeakSet[Dispatcher] = WeakSet()
-        self._keeps = True
-        self._has_said = False
+        self._caches = True
+        self._has_warned = False
         self._directory = ""
 
     def compile(self, function: Callable[..., Any]) -> Dispatcher:
@@ -58,11 +58,11 @@ class Compiler(SharedByThreads):
         import numba
 
         with self._lock:
-            made = numba.njit(**_OPTIONS)(function)
-            if self._keeps:
-                self._keep(made)
-            self._dispatchers.add(made)
-        return made
+            dispatcher = numba.njit(**_OPTIONS)(function)
+            if self._caches:
+                self._enable_cache(dispatcher)
+            self._dispatchers.add(dispatcher)
+        return dispatcher
 
     @property
     def dispatchers(self) -> list[Dispatcher]:
@@ -77,9 +77,9 @@ class Compiler(SharedByThreads):
         with self._lock:
             if not isinstance(refused._cache, NullCache):  # another thread was first
                 self._directory = str(refused._cache.cache_path)
-            self._keeps = False
-            for made in self._dispatchers:
-                made._cache = NullCache()
+            self._caches = False
+            for dispatcher in self._dispatchers:
+                dispatcher._cache = NullCache()
             return self._directory
 
     def blame_cache(self, directory: str, refusal: Exception) -> None:
@@ -88,9 +88,9 @@ class Compiler(SharedByThreads):
         if not isinstance(refusal, OSError):
             why = f"delete {directory}, which holds a damaged one ({refusal!r})"
         with self._lock:
-            self._say(why)
+            self._warn_once(why)
 
-    def _keep(self, made: Dispatcher) -> None:
+    def _enable_cache(self, dispatcher: Dispatcher) -> None:
         """Enable the cache. numba's setting is changed for this call only, under the lock: numba reads it
         when caching is enabled.
         """
@@ -99,21 +99,21 @@ class Compiler(SharedByThreads):
         config: Any = numba.config
         chosen = config.CACHE_DIR
         if is_read_only(chosen):
-            made._cache = read_only_cache(made.py_func)
+            dispatcher._cache = read_only_cache(dispatcher.py_func)
             return
         try:
-            made.enable_caching()
+            dispatcher.enable_caching()
         except RuntimeError:  # there is no directory that it could write to
             config.CACHE_DIR = _own_directory()
             try:
-                made.enable_caching()
+                dispatcher.enable_caching()
             except RuntimeError as refusal:
-                self._say(str(refusal))
+                self._warn_once(str(refusal))
         finally:
             config.CACHE_DIR = chosen
 
-    def _say(self, why: str) -> None:
-        if not self._has_said:
+    def _warn_once(self, why: str) -> None:
+        if not self._has_warned:
             warn(
                 _log,
                 WarningCode.KERNELS_COMPILED_ANEW,
@@ -121,7 +121,7 @@ class Compiler(SharedByThreads):
                 "Set NUMBA_CACHE_DIR to a directory that it may write to",
                 why,
             )
-        self._has_said, self._keeps = True, False
+        self._has_warned, self._caches = True, False
 
 
 def _own_directory() -> str:

@@ -54,10 +54,12 @@ def aggregate_normal_form(
         # Every element counts, so nothing is dropped; finding that out would be expensive.
         if column.function == "collect" and not column.get(DISTINCT):
             continue
-        alone = _alone(schema, row_batch, steps)
+        single = _single_records(schema, row_batch, steps)
         if column.function == "merge_map_with_keytime":
-            alone = replace(alone, composes=True)  # an entry without a value removes what is older
-        values = function.values(alone, column, row_batch.column(at))
+            single = replace(
+                single, composes=True
+            )  # an entry without a value removes what is older
+        values = function.values(single, column, row_batch.column(at))
         row_batch = row_batch.set_column(
             at, row_batch.schema.field(at), one_or_other(steps == ADD, values, row_batch.column(at))
         )
@@ -100,7 +102,9 @@ def _irreversible(column: AggregateColumn, kind: int, key: str) -> InvalidError:
     )
 
 
-def _alone(schema: TableSchema, row_batch: pa.RecordBatch, steps: npt.NDArray[np.int8]) -> Fold:
+def _single_records(
+    schema: TableSchema, row_batch: pa.RecordBatch, steps: npt.NDArray[np.int8]
+) -> Fold:
     """Return a fold in which each record is a key of its own."""
     count = row_batch.num_rows
     places = np.arange(count + 1)

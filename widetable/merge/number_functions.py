@@ -71,12 +71,12 @@ class Arithmetic:
         if pa.types.is_decimal(values.type):
             computed = self.decimals(fold, column, values)
         elif pa.types.is_floating(values.type):
-            computed = self._of_floats(fold, values)
+            computed = self._float_results(fold, values)
         else:
-            computed = self._of_integers(fold, column, values)
+            computed = self._integer_results(fold, column, values)
         return fold.computed(column.name, computed, or_last=not column.field.type.nullable)
 
-    def _of_floats(self, fold: Fold, values: pa.Array) -> pa.Array:
+    def _float_results(self, fold: Fold, values: pa.Array) -> pa.Array:
         kind = np.dtype(values.type.to_pandas_dtype())
         results = np.zeros(len(fold.keys), kind)
         valid = np.zeros(len(fold.keys), np.bool_)
@@ -84,7 +84,7 @@ class Arithmetic:
         self.floats(fold.starts, fold.floor, fold.steps, valid_of(values), records, results, valid)
         return pa.array(results, values.type, mask=~valid)
 
-    def _of_integers(self, fold: Fold, column: AggregateColumn, values: pa.Array) -> pa.Array:
+    def _integer_results(self, fold: Fold, column: AggregateColumn, values: pa.Array) -> pa.Array:
         """Compute in 64 bits, for all widths, and check the bounds of the column's type at every step."""
         kind = np.dtype(values.type.to_pandas_dtype())
         bounds = int(np.iinfo(kind).min), int(np.iinfo(kind).max)
@@ -116,7 +116,7 @@ def sum_decimals(fold: Fold, column: AggregateColumn, values: pa.Array) -> pa.Ar
     )
     if passed >= 0 and digits <= _LONG_DIGITS:
         raise unmergeable(fold, column, passed, "a sum that does not fit")
-    return _of_words(results, valid, values.type)
+    return _decimals_from_words(results, valid, values.type)
 
 
 def multiply_decimals(fold: Fold, column: AggregateColumn, values: pa.Array) -> pa.Array:
@@ -132,26 +132,28 @@ def multiply_decimals(fold: Fold, column: AggregateColumn, values: pa.Array) -> 
                 continue
             value = records[record]
             if steps[record] != RETRACT:
-                total = value if total is None else _fitting(Fraction(total * value, scale), most)
+                total = value if total is None else _rounded(Fraction(total * value, scale), most)
             elif total is not None:
-                if not _ends(total, value):
+                if not _is_finite(total, value):
                     finding = "a division by zero, or a quotient without an end"
                     raise unmergeable(fold, column, record, finding)
-                total = _fitting(Fraction(total * scale, value), most)
+                total = _rounded(Fraction(total * scale, value), most)
         results.append(total)
     # Two's complement in 128 bits, low word first: Arrow's layout.
     words = [(0 if r is None else r) & (2**128 - 1) for r in results]
     pairs = np.array([(w & (2**64 - 1), w >> 64) for w in words], np.uint64).reshape(-1)
-    return _of_words(pairs, np.array([r is not None for r in results], np.bool_), values.type)
+    return _decimals_from_words(
+        pairs, np.array([r is not None for r in results], np.bool_), values.type
+    )
 
 
-def _fitting(exact: Fraction, most: int) -> int | None:
+def _rounded(exact: Fraction, most: int) -> int | None:
     """Round half up, away from zero; return None for too many digits."""
     size = (2 * abs(exact.numerator) + exact.denominator) // (2 * exact.denominator)
     return None if size >= most else (size if exact >= 0 else -size)
 
 
-def _ends(dividend: int, divisor: int) -> bool:
+def _is_finite(dividend: int, divisor: int) -> bool:
     """Whether the quotient has finitely many decimal digits."""
     if divisor == 0:
         return False
@@ -168,7 +170,7 @@ def _unscaled(values: pa.Array) -> list[int]:
     return [(high << 64 | low) - ((high >> 63) << 128) for low, high in words]
 
 
-def _of_words(
+def _decimals_from_words(
     words: npt.NDArray[np.uint64], valid: npt.NDArray[np.bool_], kind: pa.DataType
 ) -> pa.Array:
     """Return decimals from pairs of words, low word first; null where not valid."""

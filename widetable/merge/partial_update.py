@@ -134,7 +134,7 @@ class PartialUpdate(MergeEngine):
         if schema.sequence_fields:
             return PartialMerge.NEVER
         filled = columns_of_groups(schema).values()
-        if filled and (has_deletes or not all(map(_is_free, filled))):
+        if filled and (has_deletes or not all(map(_merges_freely, filled))):
             return PartialMerge.WITH_BASE
         return PartialMerge.WITH_BASE if has_deletes and _removing(schema) else PartialMerge.ALWAYS
 
@@ -157,7 +157,7 @@ def _refuse_empty_deletes(schema: TableSchema, row_batch: pa.RecordBatch) -> Non
         raise ineffective_delete("merge-engine partial-update", key, expected, sequences)
 
 
-def _is_free(column: AggregateColumn) -> bool:
+def _merges_freely(column: AggregateColumn) -> bool:
     """Whether adds may be merged in any grouping, late ones among them."""
     free = (Grouping.ANY, Grouping.ADDS, Grouping.LAST)
     return AGGREGATES[column.function].grouping(column) in free

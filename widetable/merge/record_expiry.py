@@ -124,10 +124,10 @@ def check_record_expiry(schema: TableSchema) -> None:
             action="Name another column.",
         )
     if expires_records(schema):
-        _check_rows_may_go(schema)
+        _check_rows_may_expire(schema)
 
 
-def _check_rows_may_go(schema: TableSchema) -> None:
+def _check_rows_may_expire(schema: TableSchema) -> None:
     """Refuse record expiry in a derived table: its rows follow those of others, and a row that
     expired on its own would come back. Refuse it where no compaction merges: no compaction sees
     all records of a key then.

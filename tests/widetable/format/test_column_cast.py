@@ -185,7 +185,7 @@ def test_fields_without_ids_of_their_own_are_read_while_they_stay() -> None:
     wider = row_of((0, "a", "INT"), (0, "b", "BIGINT"))
     assert cast(values, old, wider).to_pylist() == values.to_pylist()
     for new in (row_of((0, "b", "INT"), (0, "a", "INT")), row_of((0, "a", "INT"))):
-        with pytest.raises(UnsupportedError, match=r"column 'v' of f: .*ids are there twice"):
+        with pytest.raises(UnsupportedError, match=r"column 'v' of f: .*duplicate ids"):
             cast(values, old, new)
 
 

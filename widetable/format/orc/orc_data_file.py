@@ -1,20 +1,20 @@
 """An ORC data file as a stored file (stored_file.py): a group is a stripe.
 
-Source: Paimon `OrcTypeUtil`, `FieldWriterFactory`, `OrcTimestampColumnVector`; ORC specification v1. What differs from
-how Arrow reads ORC:
+Source: Paimon `OrcTypeUtil`, `FieldWriterFactory`, `OrcTimestampColumnVector`; ORC specification v1. Differences from
+Arrow's way of reading ORC:
 
-    CHAR(n)       ORC fills texts with spaces to n characters; Paimon takes spaces at the end off again. Arrow takes n
-                  bytes for n characters, so it is told that these are texts without a length.
+    CHAR(n)       ORC fills texts with spaces to n characters; Paimon removes spaces at the end. Arrow confuses n
+                  bytes with n characters, so it is shown texts without a length.
     times         Arrow has nanoseconds only, which end in the years 1677 and 2262. Where the statistics do not rule out
-                  that a column has others, Arrow reads its seconds as integers, and the nanoseconds are decoded here
-                  (not within ROW, ARRAY, MAP: there Arrow refuses them).
+                  that a column has other times, Arrow reads its seconds as integers, and the nanoseconds are decoded
+                  here (not within ROW, ARRAY, MAP: there Arrow refuses such times).
     LOCAL ZONE    Paimon's Java by default stores an instant whose wall clock, in the writer's zone, is the value
-                  (`orc.timestamp-ltz.legacy.type`). The zone stands in the stripe if the file has a TIMESTAMP too;
-                  else it is that of the process, as for Java. What ORC's C++ wrote is an instant as it stands.
-    names         Arrow takes dots in names for paths, so it sees numbers.
+                  (`orc.timestamp-ltz.legacy.type`). The stripe has the zone if the file has a TIMESTAMP, too;
+                  otherwise it is that of the process, as in Java. ORC's C++ writes the instant itself.
+    names         Arrow interprets dots in names as paths, so it is shown numbers.
 
-A stripe is decoded as a whole (the columns asked for). Statistics are asked for times only: keys of a stripe are bound
-by those of the file. Raises as `stored_file` says.
+A stripe is decoded as a whole (the requested columns). Only statistics of times are used: the bounds of a stripe's keys
+are those of the file. Raises the errors of `stored_file`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from widetable.schema.options import ORC_LEGACY_INSTANTS
 from widetable.schema.types import DataField
 from widetable.storage.remote.ranged_input import PositionedInput
 
-# What ORC's C++ says where it has no file for the writer's zone.
+# The text of ORC's C++ when it has no file for the writer's zone.
 _NO_ZONE: Final = "Time zone file"
 _MICRO_DIGITS: Final = 6
 _TIMES: Final = (orc_tail.TIMESTAMP, orc_tail.INSTANT)
@@ -48,11 +48,11 @@ _NANOS_HOLD: Final = (1 << 63) // 1_000_000 - 86_400_000
 
 
 class OrcDataFile:
-    """A StoredFile; reads the tail when it is made.
+    """A StoredFile in the ORC format; it reads the tail when it is created.
 
-    What happens to a stripe, in this order, and why: `check_streams` before Arrow, which would
+    The steps for a stripe, in this order: `check_streams` before Arrow, which could
     end the process; Arrow's decoding; then columns of far times from seconds and nanoseconds,
-    and last what `orc_values` mends. Memory: one decoded stripe, of the columns asked for;
+    and last the conversions of `orc_values`. Memory: one decoded stripe, of the requested columns;
     pieces are slices of it.
     """
 
@@ -71,22 +71,22 @@ class OrcDataFile:
         }
         self._columns: Final = dict(zip(root.names, root.children, strict=True))
         self._arrow_names: Final = {name: str(i) for i, name in enumerate(root.names)}
-        # Decided by the whole file, not by stripe, for the schema says one type for all of it.
+        # Decided for the whole file, not by stripe, because the schema has one type for all stripes.
         self._far: Final = self._far_columns()
         kinds.update((self._columns[name], orc_tail.LONG) for name in self._far)
         tail = self._tail.retyped(kinds)
         self._orc = orc.ORCFile(pa.PythonFile(_Retailed(file.source, self._tail.end, tail), "r"))
-        found = [field.type for field in self._orc.schema]
+        arrow_types = [field.type for field in self._orc.schema]
         self.schema: Final = pa.schema(
             [
                 (name, self._far.get(name, arrow))
-                for name, arrow in zip(root.names, found, strict=True)
+                for name, arrow in zip(root.names, arrow_types, strict=True)
             ]
         )
         self.group_rows: Final = tuple(stripe.rows for stripe in self._tail.stripes)
 
     def expect(self, groups: Iterable[int], names: Sequence[str]) -> None:
-        """Stripes are read whole, one after the other."""
+        """Do nothing: stripes are read whole, one after the other."""
 
     def batches(
         self, group: int, names: Sequence[str], budget: RowBudget, *, use_threads: bool
@@ -94,29 +94,29 @@ class OrcDataFile:
         stripe = self._tail.stripes[group]
         if not stripe.rows:
             return
-        asked = [self._arrow_names[name] for name in names]
+        arrow_names = [self._arrow_names[name] for name in names]
         footer = self._tail.stripe_footer(self._bytes, stripe)
         types = [index for name in names for index in _walk(self._tail, self._columns[name])]
         check_streams(self._tail, footer, self._bytes, types, stripe.rows)
         try:
-            rows = self._orc.read_stripe(group, columns=asked)
+            rows = self._orc.read_stripe(group, columns=arrow_names)
         except MemoryError:
             raise
         except pa.ArrowException as cause:
             if _NO_ZONE in str(cause):
                 raise unknown_zone(footer.zone or "", self._file.path) from cause
-            # No thread is asked for, so what Arrow does not know is the bytes' fault too.
+            # No thread is used, so Arrow's unknown errors are caused by the bytes, too.
             raise ValueError(str(cause)) from cause
         zone = self._zone(footer, types)
         arrays = []
-        for name, arrow_name in zip(names, asked, strict=True):
+        for name, arrow_name in zip(names, arrow_names, strict=True):
             mending = Mending(self._tail.types, self._columns[name], zone, name, self._file.path)
             array = rows.column(rows.schema.get_field_index(arrow_name))
             if name in self._far:
                 array = self._far_times(footer, array, mending)
             arrays.append(mended_values(array, mending))
         batch = pa.RecordBatch.from_arrays(arrays, names=list(names))
-        # The batch holds what it needs; anything else would stay as long as the caller keeps
+        # Only the batch is needed; other references would keep memory as long as the caller keeps
         # the iterator.
         del rows, arrays
         yield from pieces(batch, budget.budget_bytes, budget.rows)
@@ -126,7 +126,7 @@ class OrcDataFile:
         return [KeyRange(rows, whole.minima, whole.maxima) for rows in self.group_rows]
 
     def close(self) -> None:
-        """Nothing is held but the source."""
+        """Do nothing: the source is its owner's."""
 
     def _bytes(self, at: int, count: int) -> bytes:
         source = self._file.source
@@ -134,13 +134,13 @@ class OrcDataFile:
         return bytes(source.read(count))
 
     def _far_columns(self) -> dict[str, pa.DataType]:
-        """Columns of times that nanoseconds may not hold, and what they are read as.
+        """Return columns of times that may exceed nanoseconds, with the types to read them as.
 
-        Only top-level columns: within nested ones Arrow reads nanoseconds, and refuses far
+        Only top-level columns count: within nested ones Arrow reads nanoseconds, and refuses far
         times by itself. The unit is microseconds unless the schema has more digits, as
         microseconds reach 290,000 years.
         """
-        tail, found = self._tail, {}
+        tail, far = self._tail, {}
         for name, index in self._columns.items():
             kind, times = tail.types[index].kind, tail.times[index]
             is_held = times is not None and all(abs(time) < _NANOS_HOLD for time in times)
@@ -148,8 +148,8 @@ class OrcDataFile:
                 stored = self._file.schema.by_name.get(name)
                 digits = 0 if stored is None else stored.type.precision or 0
                 zone = "UTC" if kind == orc_tail.INSTANT else None
-                found[name] = pa.timestamp("ns" if digits > _MICRO_DIGITS else "us", zone)
-        return found
+                far[name] = pa.timestamp("ns" if digits > _MICRO_DIGITS else "us", zone)
+        return far
 
     def _far_times(self, footer: StripeFooter, seconds: pa.Array, mending: Mending) -> pa.Array:
         if footer.encodings[mending.index][0] != DIRECT_V2:
@@ -161,7 +161,7 @@ class OrcDataFile:
         return far_times(seconds, nanos, footer.zone, self._far[mending.column], mending)
 
     def _zone(self, footer: StripeFooter, types: Sequence[int]) -> str | None:
-        """The zone in which wall clocks are values; None where instants are values."""
+        """Return the zone whose wall clock gives the values; None where instants are values."""
         has_instants = any(self._tail.types[index].kind == orc_tail.INSTANT for index in types)
         is_legacy = self._file.schema.typed_options.get(ORC_LEGACY_INSTANTS)
         if not (has_instants and is_legacy and self._tail.is_java):
@@ -176,25 +176,25 @@ def _walk(tail: OrcTail, index: int) -> Iterator[int]:
 
 
 class _Retailed(PositionedInput):
-    """A file whose tail is another one.
+    """A file with a replaced tail.
 
     Arrow reads it like any file: positions before `end` are those of the source, behind it
-    stands the other tail. One position for all, so not for several threads.
+    comes the other tail. All readers share one position, so it is not thread-safe.
     """
 
     def __init__(self, source: pa.NativeFile, end: int, tail: bytes) -> None:
-        """end: where the tail begins."""
+        """Replace the tail. end: where the tail begins."""
         super().__init__(end + len(tail))
         self._source, self._end, self._tail = source, end, tail
 
     def read(self, size: int = -1) -> bytes:
         last = self._size if size < 0 else min(self._size, self._at + size)
-        found = b""
+        data = b""
         if self._at < min(last, self._end):
             self._source.seek(self._at)
-            found = bytes(self._source.read(min(last, self._end) - self._at))
+            data = bytes(self._source.read(min(last, self._end) - self._at))
         if last > self._end:
             start = max(self._at - self._end, 0)
-            found += self._tail[start : last - self._end]
-        self._at += len(found)
-        return found
+            data += self._tail[start : last - self._end]
+        self._at += len(data)
+        return data

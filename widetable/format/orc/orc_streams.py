@@ -1,18 +1,18 @@
-"""What a stripe says of its texts and lists, held against itself before Arrow sees it: Arrow ends the process where a
-length is negative or beyond all memory, or where a dictionary has no such entry, and ORC has no checksums.
+"""Check the lengths of a stripe's texts and lists before Arrow reads it: Arrow ends the process where a
+length is negative or exceeds the memory, or where a dictionary lacks an entry, and ORC has no checksums.
 
-Raises ValueError. Runs of ORC before version 2 (Hive 0.11) are not looked at.
+Raises ValueError. Runs of ORC before version 2 (Hive 0.11) are not checked.
 
-    encoding        LENGTH            DATA                        held against
+    encoding        LENGTH            DATA                        checks
     DIRECT_V2       of each value     not read                    lengths >= 0, in sum below 2 GiB
     DICTIONARY_V2   of each entry     the entry of each value     also: a length for each entry,
-                                                                  values that name an entry
+                                                                  an existing entry for each value
 
-A column has as many values as the stripe has rows, what is in lists and maps as many as their lengths say, and a
+A column has as many values as the stripe has rows, a child of lists and maps as many as the sum of their lengths, and a
 dictionary no more entries than that: a few bytes that claim more numbers are damage, and cost nothing.
 
-Arrow's string and list offsets have 32 bits, hence 2 GiB. This costs a decoding of lengths and
-entries, which Arrow does again, and a read of these streams, but none of the texts.
+Arrow's string and list offsets have 32 bits, hence 2 GiB. The check decodes lengths and
+entries, which Arrow does again, and reads these streams, but not the texts.
 """
 
 from __future__ import annotations
@@ -34,10 +34,11 @@ _MOST: Final = (1 << 31) - 1
 def check_streams(
     tail: OrcTail, footer: StripeFooter, read: Read, types: Sequence[int], rows: int
 ) -> None:
-    """types: those that are going to be read, each before its children. rows: of the stripe.
+    """Raise ValueError for invalid lengths. types: those that will be read, each before its children. rows: of the
+    stripe.
 
     Types without lengths (numbers, times, structs) have no such stream and pass. footer: of the
-    stripe. read: (position, count), of the file.
+    stripe. read: reads (position, count) of the file.
     """
     most = dict.fromkeys(types, rows)
     for index in types:
@@ -65,10 +66,10 @@ def check_streams(
 def numbers_of(
     tail: OrcTail, footer: StripeFooter, read: Read, stream: tuple[int, int], most: int
 ) -> Numbers:
-    """The unsigned numbers of a stream, `most` of them at most; none where there is no such stream."""
+    """Return the unsigned numbers of a stream, at most `most`; none where there is no such stream."""
     place = footer.streams.get(stream)
     data = b"" if place is None else tail.stream(read, place)
-    found = unsigned_runs(frozen(np.frombuffer(data, np.uint8)), most)
-    if found is None:
+    numbers = unsigned_runs(frozen(np.frombuffer(data, np.uint8)), most)
+    if numbers is None:
         raise ValueError(f"a stream of the column {stream[0]} that is no runs of {most} numbers")
-    return found
+    return numbers

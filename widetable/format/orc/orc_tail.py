@@ -1,4 +1,4 @@
-"""The tail of an ORC file: read before Arrow sees it, checked, and written anew with types that Arrow reads right.
+"""The tail of an ORC file: read and checked before Arrow sees it, and rewritten with types that Arrow reads correctly.
 
     file        = "ORC" stripe* metadata footer postscript size     size: one byte, of the postscript
     stripe      = index data stripe-footer
@@ -11,18 +11,18 @@
                     2 entries)*, 3 the writer's time zone
     metadata, footer and stripe-footer are chunks of the codec: 3 bytes (length << 1 | is plain), bytes
 
-Source: ORC specification v1. A wrong bit in the types ends the process in Arrow, and ORC has no checksums: so the tree
-of types is held against its rules here. Raises ValueError for a tail that is not so, UnsupportedError for codecs.
+Source: ORC specification v1. A wrong bit in the types makes Arrow end the process, and ORC has no checksums: so the
+rules of the tree of types are checked here. Raises ValueError for an invalid tail, UnsupportedError for codecs.
 
-What is shown to Arrow instead of the file, which stays as it is (`OrcTail.retyped`):
+Arrow is shown this file instead of the original, which does not change (`OrcTail.retyped`):
 
     the file    stripes | metadata footer postscript size
     shown       stripes | footer' postscript' size            footer': other types and names, the same stripes
                         ^ end
 
-The new footer is written in chunks that say "plain", so no codec has to compress. Metadata,
-which has statistics of stripes, is left out: Arrow needs none to read rows, and none that is
-damaged is asked.
+The new footer is written in chunks marked "plain", so nothing is compressed. Metadata,
+which has statistics of stripes, is left out: Arrow needs none to read rows, and damaged metadata
+does no harm then.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Read: TypeAlias = Callable[[int, int], bytes]
 BOOLEAN, BYTE, SHORT, INT, LONG, FLOAT, DOUBLE, STRING, BINARY, TIMESTAMP = range(10)
 LIST, MAP, STRUCT, UNION, DECIMAL, DATE, VARCHAR, CHAR, INSTANT = range(10, 19)
 _CHILDREN: Final = {LIST: 1, MAP: 2}
-# Footers of many columns are megabytes; what claims more is no footer.
+# The size of the first read, which holds the postscript.
 _TAIL_BYTES: Final = 1 << 14
 _MOST_DIGITS: Final = 38
 _MOST_NESTED: Final = 64
@@ -54,8 +54,8 @@ _MAGIC: Final = b"ORC"
 class OrcType:
     """A column, or a part of one. children: indices of types.
 
-    Index 0 is the row itself. names: of the fields of a STRUCT, else none. precision, scale: of
-    a DECIMAL, else 0.
+    Index 0 is the row itself. names: of the fields of a STRUCT, otherwise empty. precision, scale: of
+    a DECIMAL, otherwise 0.
     """
 
     kind: int
@@ -67,7 +67,7 @@ class OrcType:
 
 @dataclass(frozen=True)
 class Stripe:
-    """begin, footer: where these begin; footer_bytes: how long that is."""
+    """A stripe. begin, footer: positions of the stripe and its footer; footer_bytes: the footer's length."""
 
     rows: int
     begin: int
@@ -77,11 +77,11 @@ class Stripe:
 
 @dataclass(frozen=True)
 class StripeFooter:
-    """zone: the writer's. streams: by (type, kind) where they lie and how long they are. encodings: by type, with the
-    entries of its dictionary.
+    """The footer of a stripe. zone: the writer's. streams: (position, length) by (type, kind). encodings: by type, with
+    the number of entries of its dictionary.
 
-    A stream of (type, DATA) and the like is named by two numbers of the specification; one that
-    a column does not need is not there: without nulls there is no PRESENT stream.
+    The kind of a stream, such as DATA, is a number of the specification; a stream that
+    a column does not need is missing: without nulls there is no PRESENT stream.
     """
 
     zone: str | None
@@ -91,13 +91,13 @@ class StripeFooter:
 
 @dataclass(frozen=True)
 class OrcTail:
-    """end: where the metadata begins. times: for each type the least and greatest millisecond; None where nobody says.
+    """A tail. end: where the metadata begins. times: for each type the least and greatest millisecond; None if unknown.
 
     is_java: written by ORC's Java.
 
-    footer, postscript: as they were, for `retyped` to keep what it does not change. codec: 0
-    for none. block_bytes: what a chunk is at most without its codec. A value; it reads nothing
-    by itself.
+    footer, postscript: the original messages, from which `retyped` copies what it does not change.
+    codec: 0 for none. block_bytes: the largest plain size of a chunk. A tail is a value; it reads
+    nothing by itself.
     """
 
     end: int
@@ -112,10 +112,10 @@ class OrcTail:
     is_java: bool
 
     def retyped(self, kinds: Mapping[int, int]) -> bytes:
-        """A tail for the same stripes in which some types have another kind, and columns are called 0, 1, 2, ...
+        """Return a tail for these stripes in which some types have another kind, and columns are called 0, 1, 2, ...
 
-        kinds: by index of a type. The answer stands where `end` is, so all positions of stripes
-        stay right. Statistics and metadata are not in it.
+        kinds: by index of a type. The new tail begins at `end`, so all positions of stripes
+        stay valid. It has no statistics and metadata.
         """
         types = [
             replace(kind, kind=kinds.get(index, kind.kind)) for index, kind in enumerate(self.types)
@@ -131,30 +131,30 @@ class OrcTail:
         return footer + postscript + bytes([len(postscript)])
 
     def stripe_footer(self, read: Read, stripe: Stripe) -> StripeFooter:
-        """What a stripe says of itself.
+        """Read the footer of a stripe.
 
-        One read. Raises ValueError for streams that reach into the footer, or another number of
+        One read. Raises ValueError for streams that overlap the footer, or another number of
         encodings than types.
         """
         data = read(stripe.footer, stripe.footer_bytes)
-        found = Message(plain_chunks(data, self.codec, self.block_bytes))
-        zones = found.parts(3)
+        footer = Message(plain_chunks(data, self.codec, self.block_bytes))
+        zones = footer.parts(3)
         at, streams = stripe.begin, {}
-        for part in found.parts(1):
+        for part in footer.parts(1):
             stream = Message(part)
             size = stream.number(3)
             streams[stream.number(2), stream.number(1)] = (at, size)
             at += size
         if at > stripe.footer:
             raise ValueError(f"streams that end behind their stripe at {stripe.footer}")
-        parts = [Message(part) for part in found.parts(2)]
+        parts = [Message(part) for part in footer.parts(2)]
         encodings = tuple((part.number(1), part.number(2)) for part in parts)
         if len(encodings) != len(self.types):
             raise ValueError(f"{len(encodings)} encodings of {len(self.types)} types")
         return StripeFooter(zones[-1].decode() if zones else None, streams, encodings)
 
     def stream(self, read: Read, place: tuple[int, int]) -> bytes:
-        """The bytes of a stream without their codec."""
+        """Return the decompressed bytes of a stream."""
         return plain_chunks(read(*place), self.codec, self.block_bytes)
 
     def _chunks(self, data: bytes) -> bytes:
@@ -168,10 +168,10 @@ class OrcTail:
 
 
 def read_tail(read: Read, size: int, subject: str) -> OrcTail:
-    """The tail of a file of so many bytes. read: (position, count). subject: the file's path, for messages.
+    """Read the tail of a file of `size` bytes. read: reads (position, count). subject: the file's path, for messages.
 
     Two reads: the last 16 KiB, which hold the postscript, as its size is one byte, and the footer.
-    Checked before Arrow sees the file: sizes against the file, the tree of types, stripes against
+    These checks precede Arrow: sizes against the file, the tree of types, stripes against
     the end of the data, and their rows against the total.
     """
     count = min(size, _TAIL_BYTES)
@@ -201,8 +201,8 @@ def read_tail(read: Read, size: int, subject: str) -> OrcTail:
     rows = footer.number(6)
     if sum(stripe.rows for stripe in stripes) != rows:
         raise ValueError(f"{rows} rows, and others in the stripes")
-    found = [_times(part) for part in footer.parts(7)]
-    times = tuple(found) if len(found) == len(types) else (None,) * len(types)
+    times_of_types = [_times(part) for part in footer.parts(7)]
+    times = tuple(times_of_types) if len(times_of_types) == len(types) else (None,) * len(types)
     is_java = footer.number(9) == 0
     return OrcTail(
         end, codec, block_bytes, footer, postscript, types, stripes, rows, times, is_java
@@ -210,13 +210,13 @@ def read_tail(read: Read, size: int, subject: str) -> OrcTail:
 
 
 def _type(data: bytes) -> OrcType:
-    found = Message(data)
+    fields = Message(data)
     return OrcType(
-        found.number(1),
-        tuple(found.numbers(2)),
-        tuple(name.decode() for name in found.parts(3)),
-        found.number(5),
-        found.number(6),
+        fields.number(1),
+        tuple(fields.numbers(2)),
+        tuple(name.decode() for name in fields.parts(3)),
+        fields.number(5),
+        fields.number(6),
     )
 
 
@@ -231,7 +231,7 @@ def _type_message(kind: OrcType) -> bytes:
 
 
 def _check_tree(types: Sequence[OrcType]) -> None:
-    """Types stand in the order of a walk: each before its children, these before its next sibling."""
+    """Raise unless types are in depth-first order: each before its children, these before its next sibling."""
     if not types or types[0].kind != STRUCT:
         raise ValueError("no row in the tree of types")
     if _after(types, 0, 0) != len(types):
@@ -239,10 +239,10 @@ def _check_tree(types: Sequence[OrcType]) -> None:
 
 
 def _after(types: Sequence[OrcType], index: int, depth: int) -> int:
-    """The index behind a type and all that is in it.
+    """Return the index behind a type and all its parts.
 
-    Depth-first order is what ORC demands, so a child's index is known beforehand; a cycle or a
-    shared child fails there. Each type is visited once.
+    ORC requires depth-first order, so each child's index is determined; a cycle or a
+    shared child fails this test. Each type is visited once.
     """
     kind = types[index]
     expected = len(kind.names) if kind.kind == STRUCT else _CHILDREN.get(kind.kind, 0)
@@ -263,22 +263,22 @@ def _after(types: Sequence[OrcType], index: int, depth: int) -> int:
 
 
 def _stripe(data: bytes, end: int) -> Stripe:
-    found = Message(data)
-    footer = found.number(1) + found.number(2) + found.number(3)
-    if footer + found.number(4) > end:
+    fields = Message(data)
+    footer = fields.number(1) + fields.number(2) + fields.number(3)
+    if footer + fields.number(4) > end:
         raise ValueError(f"a stripe that ends behind {end}")
-    return Stripe(found.number(5), found.number(1), footer, found.number(4))
+    return Stripe(fields.number(5), fields.number(1), footer, fields.number(4))
 
 
 def _times(data: bytes) -> tuple[int, int] | None:
-    """Least and greatest millisecond, from the statistics of one type. Fields 3 and 4 (UTC) count
-    where they are, else 1 and 2 (by a clock of the writer's). No value at all: (0, 0), which every
-    unit holds. None: nobody says, so anything may be there.
+    """Return the least and greatest millisecond, from the statistics of one type. Fields 3 and 4 (UTC) count
+    if they exist, otherwise 1 and 2 (by the writer's clock). A column without values has (0, 0), which every
+    unit holds. None: unknown, so any time is possible.
     """
-    found = Message(data)
-    if found.number(1, 1) == 0:
+    fields = Message(data)
+    if fields.number(1, 1) == 0:
         return 0, 0
-    parts = found.parts(9)
+    parts = fields.parts(9)
     if not parts:
         return None
     times = Message(parts[-1])
@@ -292,10 +292,10 @@ def _times(data: bytes) -> tuple[int, int] | None:
 
 
 def plain_chunks(data: bytes, codec: int, block_bytes: int) -> bytes:
-    """What a footer is without its codec.
+    """Decompress the chunks of a footer or a stream.
 
-    Each chunk gives block_bytes at most, so what is made is bounded by the number of chunks and
-    not by what the bytes claim. Raises ValueError for chunks that end too early or do not
+    Each chunk gives at most block_bytes, so the number of chunks bounds the output, and not the
+    sizes that the bytes claim. Raises ValueError for chunks that end too early or do not
     decompress.
     """
     if not codec:

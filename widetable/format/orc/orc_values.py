@@ -1,10 +1,10 @@
-"""ORC values that Arrow does not give as Paimon means them, mended: texts of CHAR, times far away, wall clocks.
+"""Correct ORC values that Arrow reads in another way than Paimon: texts of CHAR, far times, wall clocks.
 
-In: arrays as Arrow reads them, and the ORC types that they are of (orc_data_file.py says what is wrong with them).
-Out: arrays of the same types, and of times far away. Pure, but for the zone of the process. Raises UnsupportedError for
-times that no unit holds, ValueError for values that are not whole.
+In: arrays from Arrow, and their ORC types (orc_data_file.py lists the differences).
+Out: arrays of the same types, and far times. Pure, except for the zone of the process. Raises UnsupportedError for
+times that no unit holds, ValueError for incomplete values.
 
-How ORC stores a fraction of a second, and what `far_times` makes of it:
+How ORC stores a fraction of a second, and the result of `far_times`:
 
     stored          47 = 5 << 3 | 7      10 = 1 << 3 | 2      40 = 5 << 3 | 0
     nanoseconds     5 * 10**8            1 * 10**3            5
@@ -32,9 +32,8 @@ _ORC_EPOCH: Final = 1_420_070_400
 
 @dataclass(frozen=True)
 class Mending:
-    """types, index: the ORC type of the values. zone: in which wall clocks are values: "" for that of the process, None
-    for instants. column, path: for messages.
-    One is made per column and stripe; `of` goes down to its parts.
+    """How to correct a column of a stripe. types, index: the ORC type of the values. zone: its wall clock gives the
+    values: "" for the zone of the process, None for instants. column, path: for messages. `of` serves the parts.
     """
 
     types: Sequence[OrcType]
@@ -48,16 +47,16 @@ class Mending:
         return self.types[self.index].kind
 
     def of(self, child: int) -> Mending:
-        """For a child."""
+        """Return the corrections of a child."""
         return replace(self, index=self.types[self.index].children[child])
 
 
 def mended_values(array: pa.Array, mending: Mending) -> pa.Array:
-    """The same type of array.
+    """Return corrected values in an array of the same type.
 
-    Arrays that need nothing come back as they are. Of lists and maps the offsets and nulls are
-    kept, and only the values below are replaced, all of them: those below nulls and outside of a
-    slice too.
+    Arrays that need no correction are returned as they are. Lists and maps keep their offsets and
+    nulls; all values below them are replaced, including those below nulls and outside of a
+    slice.
     """
     kind = mending.kind
     if kind == CHAR:
@@ -66,17 +65,17 @@ def mended_values(array: pa.Array, mending: Mending) -> pa.Array:
         return _wall_clock(array, mending)
     if kind not in (STRUCT, LIST, MAP):
         return array
-    found = array.type
+    arrow = array.type
     children = [
         mended_values(part, mending.of(child)) for child, part in enumerate(_children(array))
     ]
     if kind == STRUCT:
-        return pa.StructArray.from_arrays(children, fields=list(found), mask=array.is_null())
+        return pa.StructArray.from_arrays(children, fields=list(arrow), mask=array.is_null())
     if kind == MAP:
-        entries = [found.key_field, found.item_field]
+        entries = [arrow.key_field, arrow.item_field]
         children = [pa.StructArray.from_arrays(children, fields=entries)]
     return pa.Array.from_buffers(
-        found, len(array), array.buffers()[:2], offset=array.offset, children=children
+        arrow, len(array), array.buffers()[:2], offset=array.offset, children=children
     )
 
 
@@ -93,15 +92,15 @@ def far_times(
     target: pa.DataType,
     mending: Mending,
 ) -> pa.Array:
-    """Times in microseconds or nanoseconds of what ORC stores of them: seconds since 2015 began in the writer's zone,
-    and nanoseconds of the values that are not null, each with the zeros at its end cut off and counted in three bits.
+    """Return times in microseconds or nanoseconds. ORC stores seconds since 2015 began in the writer's zone, and
+    nanoseconds of the values that are not null, each with its trailing zeros cut off and counted in three bits.
 
-    seconds: of the column read as LONG, null where the value is. The steps:
+    seconds: of the column read as LONG, null where the value is null. The steps:
 
         + 2015-01-01                    seconds since 1970, in the writer's clock for TIMESTAMP
-        TIMESTAMP                       less the zone's offset at 2015, plus that at the moment: wall clock again
+        TIMESTAMP                       less the zone's offset at 2015, plus that at the time: the wall clock
         before 1970 with milliseconds   less one second, as Java rounded the other way
-        * units + fraction              checked by dividing again: what wrapped around is refused
+        * units + fraction              checked by division: an overflow is refused
 
     Raises UnsupportedError for a fraction or time that the unit does not hold.
     """
@@ -117,12 +116,12 @@ def far_times(
         since = since - zone_offsets(np.array([_ORC_EPOCH]), zone, subject)
         since = since + zone_offsets(since, zone, subject)
     parts = (nanos >> 3) * np.where(nanos & 7, 10 ** ((nanos & 7) + 1), 1)
-    # Java cuts seconds before 1970 towards it, where there are milliseconds.
+    # Java rounds seconds before 1970 towards 1970, where there are milliseconds.
     since = since - ((since < 0) & (parts > 999_999))
     per_second = {"us": 10**6, "ns": 10**9}[target.unit]
     fractions, lost = np.divmod(parts, 10**9 // per_second)
     values = since * per_second + fractions
-    # What is too much has wrapped around.
+    # A value that is too large has wrapped around.
     if np.any(lost) or np.any((values - fractions) // per_second != since):
         raise times_beyond(mending.column, mending.path, "64 bits do not hold it")
     every = np.zeros(len(seconds), np.int64)
@@ -131,15 +130,15 @@ def far_times(
 
 
 def _with_values(array: pa.Array, kind: pa.DataType, values: npt.NDArray[np.int64]) -> pa.Array:
-    """The array's nulls with other values. values: one per row, anything where it is null."""
+    """Return an array with these values and the nulls of `array`. values: one per row, ignored at nulls."""
     buffers = [bitmap(validity(array)), pa.py_buffer(np.ascontiguousarray(values))]
     return pa.Array.from_buffers(kind, len(array), buffers)
 
 
 def _wall_clock(array: pa.Array, mending: Mending) -> pa.Array:
-    """What clocks in the zone show at these instants.
+    """Return the wall clock of the zone at these instants.
 
-    Of a summer day in Berlin 08:00 UTC becomes 10:00, which is then called UTC: the value that
+    On a summer day in Berlin 08:00 UTC becomes 10:00, which is then labelled UTC: the value that
     Paimon's Java wrote. The values are shifted, the type stays.
     """
     if mending.zone == "UTC":

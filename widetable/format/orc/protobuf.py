@@ -1,4 +1,4 @@
-"""Protocol buffers, as far as the tail of an ORC file needs them: the fields of a message, and messages from fields.
+"""The part of Protocol Buffers that the tail of an ORC file needs: parse and encode the fields of a message.
 
     message  = (tag value)*            tag = varint (number << 3 | wire type)
     value    = varint                  wire type 0
@@ -6,7 +6,7 @@
              | varint length, bytes    2
              | 4 bytes                 5
 
-Source: the encoding as Protocol Buffers document it. Values of types 1, 2 and 5 are bytes, of type 0 unsigned integers.
+Source: "Encoding" of Protocol Buffers. Values of types 1, 2 and 5 are bytes, of type 0 unsigned integers.
 Pure. Raises ValueError for bytes that are no message.
 
     [(1, 300), (3, b"ab")]   <->   08 ac 02  1a 02 61 62
@@ -26,7 +26,7 @@ _WORD: Final = (1 << 64) - 1
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:
-    """(value, position behind it)"""
+    """Return (value, position behind it)."""
     value = shift = 0
     while at < len(data) and shift < 70:
         byte = data[at]
@@ -39,7 +39,7 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def message_fields(data: bytes) -> Fields:
-    """(number, value) in the order of the bytes."""
+    """Return (number, value) of each field, in the order of the bytes."""
     fields: Fields = []
     at = 0
     while at < len(data):
@@ -61,7 +61,7 @@ def message_fields(data: bytes) -> Fields:
 
 
 def message(fields: Iterable[tuple[int, int | bytes]]) -> bytes:
-    """The bytes of a message of numbers and bytes."""
+    """Encode a message of numbers and bytes."""
     out = bytearray()
     for number, value in fields:
         if isinstance(value, int):
@@ -72,7 +72,7 @@ def message(fields: Iterable[tuple[int, int | bytes]]) -> bytes:
 
 
 def encoded(value: int) -> bytes:
-    """A number as a varint."""
+    """Encode a number as a varint."""
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
@@ -82,27 +82,27 @@ def encoded(value: int) -> bytes:
 
 
 def zigzag(value: int) -> int:
-    """The signed number that a varint of type sint64 means."""
+    """Return the signed number of a varint of type sint64."""
     return (value >> 1) ^ -(value & 1)
 
 
 class Message:
-    """A parsed message, asked field by field; a field of the wrong wire type is a ValueError.
+    """A parsed message; reading a field of the wrong wire type raises ValueError.
 
-    Of a field that comes several times the last counts, as the encoding says. Each question
-    walks over all fields: messages are short, or asked once.
+    If a field is repeated the last value counts, as the encoding requires. Each call
+    searches all fields: messages are short, or read once.
     """
 
     def __init__(self, data: bytes) -> None:
         self.fields: Final = message_fields(data)
 
     def number(self, number: int, default: int = 0) -> int:
-        """The last value of a field."""
-        found = self.optional(number)
-        return default if found is None else found
+        """Return the last value of a field, or the default."""
+        value = self.optional(number)
+        return default if value is None else value
 
     def optional(self, number: int) -> int | None:
-        """The same; None where the field is not there."""
+        """Return the last value of a field; None where the field is missing."""
         values = [value for key, value in self.fields if key == number]
         if not values:
             return None
@@ -111,24 +111,24 @@ class Message:
         return values[-1]
 
     def parts(self, number: int) -> list[bytes]:
-        """All values of a field of bytes."""
+        """Return all values of a field of bytes."""
         values = [value for key, value in self.fields if key == number]
-        found = [value for value in values if isinstance(value, bytes)]
-        if len(found) != len(values):
+        parts = [value for value in values if isinstance(value, bytes)]
+        if len(parts) != len(values):
             raise ValueError(f"a number in the field {number}, not bytes")
-        return found
+        return parts
 
     def numbers(self, number: int) -> list[int]:
-        """All values of a repeated number, packed or not."""
-        found = []
+        """Return all values of a repeated number, packed or not."""
+        numbers = []
         for key, value in self.fields:
             if key != number:
                 continue
             if isinstance(value, int):
-                found.append(value)
+                numbers.append(value)
                 continue
             at = 0
             while at < len(value):
                 item, at = varint(value, at)
-                found.append(item)
-        return found
+                numbers.append(item)
+        return numbers

@@ -348,7 +348,7 @@ def test_fields_whose_ids_another_client_gave_twice_stay(catalog: wt.Catalog) ->
     for each in schema["fields"][1]["type"]["fields"]:
         each["id"] = 0
     path.write_text(json.dumps(schema))
-    with pytest.raises(wt.UnsupportedError, match=r"column 'v'.*ids are there twice"):
+    with pytest.raises(wt.UnsupportedError, match=r"column 'v'.*duplicate ids"):
         catalog.alter_table("db.t", rename_columns={"v.a": "c"})
     assert texts(catalog, rename_columns={"l.element.a": "c"})["l"].startswith("ARRAY<ROW<`c`")
 
