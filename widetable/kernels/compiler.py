@@ -117,7 +117,7 @@ class Compiler(SharedByThreads):
             warn(
                 _log,
                 WarningCode.KERNELS_COMPILED_ANEW,
-                "kernels are compiled by each process anew, which takes it up to half a minute: %s. "
+                "each process compiles the kernels again, which takes up to half a minute: %s. "
                 "Set NUMBA_CACHE_DIR to a directory that it may write to",
                 why,
             )

@@ -8,7 +8,7 @@
 Source: "LZ4 Block Format Description". Kernels raise nothing: -1 means that the bytes are no block.
 
     22 a b 02 00 10 !        token 22: two literals, a match of 2 + 4; offset 2; token 10: one literal, the end
-    abababab!                the match copies "ab", and then what it has just written
+    abababab!                the match copies "ab", and then the bytes that it has just written
 """
 
 from __future__ import annotations

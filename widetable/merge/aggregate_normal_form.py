@@ -56,9 +56,8 @@ def aggregate_normal_form(
             continue
         single = _single_records(schema, row_batch, steps)
         if column.function == "merge_map_with_keytime":
-            single = replace(
-                single, composes=True
-            )  # an entry without a value removes what is older
+            # An entry without a value removes older entries.
+            single = replace(single, composes=True)
         values = function.values(single, column, row_batch.column(at))
         row_batch = row_batch.set_column(
             at, row_batch.schema.field(at), one_or_other(steps == ADD, values, row_batch.column(at))

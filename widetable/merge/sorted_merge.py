@@ -17,7 +17,7 @@ The functions, and their callers:
     collapse             layers, one row per key in each      writers
 
 Pure: row batches in, row batches out. Raises what the engine raises, DamagedError for a run that is not in key order.
-All but `collapse` are lazy: what they raise comes while their result is iterated.
+All but `collapse` are lazy: they raise errors while their result is iterated.
 """
 
 from __future__ import annotations
