@@ -79,7 +79,7 @@ def buffer_view(
 
 
 def frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Make the array read-only and return it: all arguments of kernels are, so that kernels are compiled once."""
+    """Make the array read-only and return it. All arguments of kernels are read-only, so that these compile once."""
     array.flags.writeable = False
     return array
 

@@ -62,7 +62,7 @@ class Steps(NamedTuple):
 
 
 class Nodes(NamedTuple):
-    """Node i: kind, width in bytes, and its children, children[first[i] : first[i + 1]] (indices of nodes)."""
+    """The nodes. Node i has a kind, a width in bytes, and the children children[first[i] : first[i + 1]] (indices)."""
 
     kinds: Numbers
     widths: Numbers

@@ -77,7 +77,7 @@ class Layout(enum.Enum):
 
 
 class BinaryRows(NamedTuple):
-    """n rows: row i is data[offsets[i] : offsets[i + 1]]; `data` is uint8, `offsets` int64 of
+    """Encoded rows, n of them: row i is data[offsets[i] : offsets[i + 1]]; `data` is uint8, `offsets` int64 of
     length n + 1 in bytes.
     """
 

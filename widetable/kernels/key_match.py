@@ -32,7 +32,7 @@ Ordered: TypeAlias = npt.NDArray[Any]
 
 
 class RowsOutOfOrder(ValueError):
-    """Rows that must be sorted are not: the file is damaged."""
+    """Raised for rows that must be sorted and are not: the file is damaged."""
 
 
 def match_keys(

@@ -58,7 +58,7 @@ class PatchChoice:
 
     @derived_value
     def patch(self) -> tuple[Rows, Rows]:
-        """(rows of the rest, their positions in the result)."""
+        """The rows of the rest, and their positions in the result."""
         target = np.flatnonzero(self.positions >= self.large_rows)
         return self.positions[target] - self.large_rows, target
 

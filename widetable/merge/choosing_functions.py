@@ -34,7 +34,7 @@ class ChoosingFunction:
     retracts: bool = False
 
     def counts_again(self, column: AggregateColumn) -> bool:
-        """Choosing among equal records twice gives an equal value."""
+        """Return False: a record that is applied twice leads to the same choice."""
         return False
 
     def grouping(self, column: AggregateColumn) -> Grouping:

@@ -81,12 +81,14 @@ class ElementFunction:
     group: Grouping
 
     def counts_again(self, column: AggregateColumn) -> bool:
-        """Elements that are unique by a key or by their value do not count twice."""
+        """Whether repeated elements count: those that are unique by a key or by their value do not."""
         is_list = column.function in ("collect", "nested_update")
         return is_list and not column.get(DISTINCT) and not column.get(NESTED_KEY)
 
     def grouping(self, column: AggregateColumn) -> Grouping:
-        """A full list accepts no more rows, so its value depends on all older records."""
+        """Return NEVER for a limited list: a full list accepts no more rows, so its value depends on all older
+        records.
+        """
         return Grouping.NEVER if is_limited(column) else self.group
 
     def aggregate(self, fold: Fold, column: AggregateColumn) -> Computed:

@@ -17,7 +17,7 @@ from widetable.schema.table_schema import TableSchema
 
 
 class EveryRecord(Deduplicate):
-    """Each layer has one record of a key, so the inherited plan has nothing to choose."""
+    """The engine. Each layer has one record of a key, so the inherited plan has nothing to choose."""
 
     def boundaries(self, window: Window) -> npt.NDArray[np.bool_] | None:
         apart = np.ones(len(window.order), np.bool_)

@@ -36,7 +36,8 @@ Rows: TypeAlias = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Fold:
-    """keys int64[c]: their numbers in the window; rows int64[m]; starts int64[c + 1]; floor int64[c]; steps int8[m].
+    """Some keys with their records. keys int64[c]: their numbers in the window; rows int64[m]; starts int64[c + 1];
+    floor int64[c]; steps int8[m].
 
     window: has the values. floor: a record, -1 for none. All arrays are by record or by key of
     the fold, so `starts` does not count in the window. composes: the records are those of a

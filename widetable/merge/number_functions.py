@@ -57,11 +57,11 @@ class Arithmetic:
     retracts: bool = True
 
     def counts_again(self, column: AggregateColumn) -> bool:
-        """Each record changes the number, also when it is applied twice."""
+        """Return True: each record changes the number, also when it is applied twice."""
         return True
 
     def grouping(self, column: AggregateColumn) -> Grouping:
-        """Sums of integers are equal in any order, unless an intermediate sum exceeds the type."""
+        """Return ANY for sums of integers, which are equal in any order unless an intermediate sum exceeds the type."""
         root, digits = column.field.type.root, column.field.type.precision or 0
         is_exact = root not in ("FLOAT", "DOUBLE") and digits <= _LONG_DIGITS
         return Grouping.NEVER if self.is_product or not is_exact else Grouping.ANY

@@ -144,7 +144,7 @@ class PartialUpdate(MergeEngine):
         return is_ordered and not schema.typed_options.get(opt.IGNORE_DELETE)
 
     def counts_newest_full_row(self, schema: TableSchema) -> bool:
-        """Only functions would count an older full row twice; columns that are replaced are not affected."""
+        """Whether functions fill columns: only they would count an older full row twice, replaced columns would not."""
         producer = schema.typed_options.get(opt.CHANGELOG_PRODUCER)
         return bool(producer == "lookup" and columns_of_groups(schema))
 

@@ -36,7 +36,7 @@ class ListAgg:
     retracts = False
 
     def counts_again(self, column: AggregateColumn) -> bool:
-        """A distinct text is listed once."""
+        """Whether repeated texts are listed again: not with `distinct`."""
         return not column.get(DISTINCT)
 
     def grouping(self, column: AggregateColumn) -> Grouping:

@@ -107,7 +107,8 @@ def _layout(holders: tuple[int, ...], offsets: npt.NDArray[np.int64]) -> _Layout
 
 @dataclass(frozen=True)
 class Window:
-    """pieces: row batches. order int64[m]: row numbers by key, `sequence.field`s, arrival, retraction before add.
+    """The rows of a key range. pieces: row batches. order int64[m]: row numbers by key, `sequence.field`s, arrival,
+    retraction before add.
 
     starts int64[g + 1]: where each key's rows start in `order`.
     kinds int8[n], sequence_numbers int64[n]: by row number.
@@ -124,17 +125,17 @@ class Window:
 
     @derived_value
     def offsets(self) -> npt.NDArray[np.int64]:
-        """int64[k + 1]: the row number at which each piece starts, and n."""
+        """The row number at which each piece starts, and n: int64[k + 1]."""
         return np.cumsum([0, *(piece.num_rows for piece in self.pieces)], dtype=np.int64)
 
     @derived_value
     def first_rows(self) -> npt.NDArray[np.int64]:
-        """int64[g]: the first row of each key."""
+        """The first row of each key: int64[g]."""
         return self.order[self.starts[:-1]]
 
     @derived_value
     def last_rows(self) -> npt.NDArray[np.int64]:
-        """int64[g]: the last row of each key."""
+        """The last row of each key: int64[g]."""
         return self.order[self.starts[1:] - 1]
 
     @derived_value
@@ -185,7 +186,7 @@ class Window:
 
     @derived_value
     def piece_of_row(self) -> npt.NDArray[np.int32]:
-        """int32[n + 1]: the piece that each row is in; the last item, of row -1, is behind all pieces."""
+        """The piece that each row is in: int32[n + 1]; the last item, of row -1, is behind all pieces."""
         pieces = np.arange(len(self.offsets), dtype=np.int32)
         return np.repeat(pieces, np.append(np.diff(self.offsets), 1))
 
