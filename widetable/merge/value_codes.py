@@ -5,8 +5,7 @@ that compares many values with many others compares integers. Pure; raises nothi
 
     b  ·  a  b                      2 0 1 2           plain: in their order, null first
     0.0  -0.0  NaN  ·  NaN          2 1 3 0 3
-    [1 2]  ·  []  [2 1]  [1 2]      0 1 2 3 0         lists, maps: by first occurrence; rows: in the order of their
-    fields
+    [1 2]  ·  []  [2 1]  [1 2]      0 1 2 3 0         lists, maps: by first occurrence; rows: by their fields
 
 Codes of two calls are not comparable.
 """
