@@ -223,7 +223,9 @@ def _check_columns(names: Iterable[str], owned: frozenset[str]) -> None:
         )
 
 
-def _written(table: OpenTable, source: RowSource, row_kind: str, head: HeadState) -> list[CommitMessage]:
+def _written(
+    table: OpenTable, source: RowSource, row_kind: str, head: HeadState
+) -> list[CommitMessage]:
     """Write the files of the rows; none without rows. If the writer fails, it removes its files itself."""
     if source.columns is None:
         return []
