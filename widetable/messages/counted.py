@@ -1,4 +1,4 @@
-"""Texts of a number and the things that it counts, in the singular or the plural. Pure; raises nothing.
+"""Writes a number and the noun that it counts, in the singular or the plural. Pure; raises nothing.
 
 counted(1, "row")                                         1 row
 counted(2, "level-0 file")                                2 level-0 files
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 
 def counted(count: int, noun: str, plural: str | None = None, form: str = "") -> str:
-    """Write a number and its noun. noun: the singular, with the verb if one follows. plural: by default the noun and
-    an s. form: the format of the number, as `format` takes it.
+    """Write a number and its noun. noun: the singular, with the verb if one follows. plural: the noun
+    and an s by default. form: the format of the number, as `format` takes it.
     """
     return f"{count:{form}} {noun if count == 1 else plural or f'{noun}s'}"

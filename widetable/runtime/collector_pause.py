@@ -1,15 +1,16 @@
-"""Python's cyclic garbage collector, stopped while many objects are made that hold no cycles: a manifest's entries, the
+"""Pauses Python's cyclic garbage collector while many objects without cycles are made: the entries of a manifest, the
 columns of a wide table.
 
-Every few hundred of them start a round over objects that are all alive: of 100,000 entries a quarter of the time, of
-5,000 columns three quarters. Whoever found the collector running starts it again, so that with several threads inside
-it runs too early rather than never, and also where the application stopped it meanwhile. A process may fork meanwhile,
-even from a signal handler inside: nothing is waited for, and the child's collector runs.
+Every few hundred new objects start a collection over objects that are all alive. Collections take a quarter of the time
+for 100,000 entries, and three quarters for 5,000 columns. The thread that stopped the collector starts it again. With
+several threads inside, the collector therefore runs too early rather than never; it also runs if the application
+stopped it meanwhile. A process may fork inside, even from a signal handler: no lock is taken, and the child's collector
+runs.
 
     thread A   finds it running, stops it  . . . . . . . . . . starts it
-    thread B            finds it stopped, changes nothing . . . . . . . goes on, collected again
+    thread B            finds it stopped, changes nothing . . . . . . . continues, with collections
 
-So B loses some of the gain, but nobody leaves the collector stopped.
+So B loses some of the gain, but no thread leaves the collector stopped.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from widetable.runtime.forked_child import SharedByThreads
 
 
 class _Pauses(SharedByThreads):
-    """threads: that have stopped the collector. No lock: a signal handler may come in between."""
+    """The threads that have stopped the collector. There is no lock, because a signal handler may interrupt."""
 
     def __init__(self) -> None:
         self.threads: set[int] = set()
@@ -41,7 +42,7 @@ _PAUSES: Final = _Pauses()
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """No round of the collector begins inside, except one that another thread asks for."""
+    """Start no collection while the block runs, unless another thread starts the collector."""
     if not gc.isenabled():
         yield
         return

@@ -1,21 +1,22 @@
-"""What the threads of a process share, and what becomes of it when the process forks: the one rule for both.
+"""State that the threads of a process share, and how it survives a fork. This module holds the rule for both.
 
-Only the thread that forks lives on in the child. A lock that another one held at that moment stays taken there for
-ever, and a queue has nobody who serves it. So
+Only the thread that forks exists in the child. A lock that another thread held at the fork stays locked there for
+ever, and no thread serves a queue. Therefore:
 
-    is ours                         made anew in the child, with what it protects: nobody knows how far a change had
-                                    come. Nothing is waited for. `SharedByThreads`
-    is a library's, and            held over the fork, which waits until others have left it:
-    cannot be made anew             numba's compiler, and sections of ours inside `UNFORKABLE`
+    our own locks and queues        are created again in the child, with the data that they protect, because that data
+                                    may be half changed. The fork waits for nothing: `SharedByThreads`
+    locks of libraries, which       are held across the fork, which waits until other threads have released them:
+    cannot be created again         numba's compiler, and our own sections inside `UNFORKABLE`
 
-What is to be done right before a fork, when nobody is in such a section, goes into `BEFORE_FORK`. It raises nothing.
+Callables that must run right before a fork, when no thread is in such a section, belong to `BEFORE_FORK`. They must not
+raise.
 
     thread that forks    _before: close the gate, take numba's locks, BEFORE_FORK
                              fork
-    parent               _in_parent: give the locks back, open the gate
-    child                _in_child: a new gate, give the locks back, make all SharedByThreads anew
+    parent               _in_parent: release the locks, open the gate
+    child                _in_child: a new gate, release the locks, reset all SharedByThreads
 
-Processes that start anew (spawn) have none of this to fear: they share nothing.
+Spawned processes need none of this: they share nothing.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ from weakref import WeakSet
 
 
 class SharedByThreads:
-    """The base of what threads share.
+    """The base class of state that threads share.
 
-    A subclass makes its locks, and what they protect, in `_start_anew` alone, and calls
-    `super().__init__()`, which calls that. In the child it runs in the one thread that is there, and
-    takes no lock. Objects are known by weak references, which keep none alive.
+    A subclass creates its locks, and the data that they protect, in `_start_anew` only, and calls
+    `super().__init__()`, which calls `_start_anew`. In a forked child `_start_anew` runs in the only
+    thread, and takes no lock. The registry of these objects holds weak references.
     """
 
     def __init__(self) -> None:
@@ -44,24 +45,24 @@ class SharedByThreads:
         _shared.add(self)
 
     def _start_anew(self) -> None:
-        """Make the locks, and what they protect. Called at the beginning, and in every forked child."""
+        """Create the locks and the data that they protect. Called by `__init__` and in every forked child."""
         raise NotImplementedError
 
 
 class ForkGate(AbstractContextManager["ForkGate"]):
-    """Sections in the middle of which the process must not be forked. Any number of threads may be inside, each as
-    often as it likes.
+    """Sections in the middle of which the process must not be forked. Any number of threads may be inside, and a thread
+    may enter repeatedly.
 
-    From `close` on, threads come in that are inside already, and no others: those that always come again would keep a
-    fork waiting for ever. It is not waited for the thread that forks: it may do so in there, in a signal handler.
+    After `close`, only threads that are inside may enter again. Others wait: threads that keep coming would delay the
+    fork for ever. `close` does not wait for the calling thread, which may be inside and fork from a signal handler.
 
         thread A            thread B, forks
         enters, works
                             close: A is inside, waits
-        enters once more    (may: its work would never end else)
+        enters once more    (allowed: its work would never end otherwise)
         C wants in, waits
-        leaves, leaves      goes on with `_changed` held: nobody comes in any more, fork, reopen
-                            C comes in
+        leaves, leaves      continues with `_changed` locked: no thread can enter; fork, reopen
+                            C enters
     """
 
     def __init__(self) -> None:
@@ -79,42 +80,44 @@ class ForkGate(AbstractContextManager["ForkGate"]):
     def __exit__(self, *_: object) -> None:
         me = threading.get_ident()
         with self._changed:
-            depth = self._depths.pop(me, 0) - 1  # none: it forked in there, and this is the child
+            depth = (
+                self._depths.pop(me, 0) - 1
+            )  # 0: the thread forked inside, and this is the child
             if depth > 0:
                 self._depths[me] = depth
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Let nobody in, and wait until no other thread is inside. The condition stays held until `reopen`."""
+        """Admit no new thread, and wait until no other thread is inside. The condition stays locked until `reopen`."""
         self._changed.acquire()
         self._closing += 1
         while self._depths.keys() - {threading.get_ident()}:
             self._changed.wait()
 
     def reopen(self) -> None:
-        """In the process that forked."""
+        """Admit threads again. Called in the process that forked."""
         self._closing -= 1
         self._changed.notify_all()
         self._changed.release()
 
     def reset(self) -> None:
-        """In the child."""
+        """Create the gate again, open and empty. Called by `__init__` and in the child."""
         self._changed = threading.Condition(threading.RLock())
         self._depths: dict[int, int] = {}  # by thread
-        self._closing = 0  # how many want to fork; two threads may at once
+        self._closing = 0  # the number of threads that want to fork; it may be two
 
 
 UNFORKABLE: Final = ForkGate()
-# Called with the gate closed and numba's locks taken: they must need neither, and not wait for threads that do.
+# Called with the gate closed and numba's locks taken: they must need neither, nor wait for threads that need them.
 BEFORE_FORK: Final[list[Callable[[], None]]] = []
 _shared: Final[WeakSet[SharedByThreads]] = WeakSet()
-# Numba's locks between `_before` and what follows the fork, in both processes.
+# Holds numba's locks from `_before` until `_in_parent` and `_in_child`.
 _held: Final = ExitStack()
 
 
 def _before() -> None:
-    # Python reports what is raised in here, and forks all the same.
-    UNFORKABLE.close()  # first: who compiles in there takes numba's locks
+    # Python reports an error that is raised in here, and forks all the same.
+    UNFORKABLE.close()  # first: a thread that compiles inside takes numba's locks
     for lock in _locks_of_numba():
         _held.enter_context(lock)
     for prepare in BEFORE_FORK:
@@ -127,7 +130,7 @@ def _in_parent() -> None:
 
 
 def _in_child() -> None:
-    # The gate first: what is made anew below may enter it.
+    # The gate is first, because the objects that are reset below may enter it.
     UNFORKABLE.reset()
     _held.close()
     for each in list(_shared):
@@ -135,17 +138,18 @@ def _in_child() -> None:
 
 
 def _locks_of_numba() -> list[AbstractContextManager[Any]]:
-    """In the order in which it takes them: while it compiles, and while it calls LLVM.
+    """Return the locks of numba's compiler and of LLVM, in the order in which numba takes them.
 
-    Found in `sys.modules`, so that a fork imports nothing; neither is a public name of numba's, and
-    a version that has them no more is forked without.
+    They are looked up in `sys.modules`, so that a fork imports nothing. Neither is a public name of numba; a version
+    without them is forked without them.
     """
     compiler = sys.modules.get("numba.core.compiler_lock")
     llvm = getattr(sys.modules.get("llvmlite.binding.ffi"), "lib", None)
-    found = getattr(compiler, "global_compiler_lock", None), getattr(llvm, "_lock", None)
-    return [lock for lock in found if lock is not None]
+    locks = getattr(compiler, "global_compiler_lock", None), getattr(llvm, "_lock", None)
+    return [lock for lock in locks if lock is not None]
 
 
-# After logging and concurrent.futures, so that it is called before theirs: whom it waits for may need their locks.
+# Registered after logging and concurrent.futures, and so called before their handlers: the threads that `_before` waits
+# for may need their locks.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)

@@ -1,12 +1,12 @@
 """A moment that a caller gives: epoch milliseconds, a datetime, or an ISO text.
 
-    1764237600000                    epoch milliseconds; as a text of digits, too
-    "2026-11-27"                     its midnight
-    "2026-11-27T10:00"               with T or a blank, with seconds and their fractions, or without
-    "2026-11-27 10:00:00 UTC"        as this project shows times; also Z, +01:00, +0100
+    1764237600000                    epoch milliseconds; a text of digits has the same meaning
+    "2026-11-27"                     midnight at the start of the day
+    "2026-11-27T10:00"               with T or a blank; seconds and their fractions are optional
+    "2026-11-27 10:00:00 UTC"        the form in which this project shows times; also Z, +01:00, +0100
 
-A text or a datetime without a zone is local time. Rounded down to the millisecond, before 1970 too. A number is taken
-for milliseconds whatever its size: seconds would be a moment of January 1970. Raises InvalidError.
+A text or a datetime without a zone is local time. Times are rounded down to the millisecond, before 1970 too. A number
+means milliseconds whatever its size: seconds would give a moment in January 1970. Raises InvalidError.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ISO: Final = re.compile(
 
 
 def epoch_millis(value: Any, name: str) -> int:
-    """Epoch milliseconds of a moment in any of these forms."""
+    """Return the epoch milliseconds of a moment in any of these forms."""
     try:
         if isinstance(value, str):
             plain = text(value, name).strip()
@@ -36,9 +36,9 @@ def epoch_millis(value: Any, name: str) -> int:
                 return whole_number(int(plain), name)
             return _millis(_parsed(plain))
         if isinstance(value, datetime):
-            # A pandas.Timestamp is a datetime whose arithmetic is its own, and pandas.NaT says that it is one.
+            # A pandas.Timestamp is a datetime with arithmetic of its own, and pandas.NaT is an instance of datetime.
             return _millis(datetime.combine(value.date(), value.time(), value.tzinfo))
-    except (ValueError, OverflowError, OSError):  # beyond the calendar, or no time at all
+    except (ValueError, OverflowError, OSError):  # outside of the calendar, or not a time
         raise refused(value, name, _EXPECTED) from None
     return whole_number(value, name)
 
@@ -48,7 +48,7 @@ def _millis(moment: datetime) -> int:
 
 
 def _parsed(iso: str) -> datetime:
-    """Raises ValueError for another form, and for a day or an hour that is none."""
+    """Parse an ISO text. Raises ValueError for another form, and for a day or an hour that does not exist."""
     match = _ISO.fullmatch(iso)
     if match is None:
         raise ValueError(iso)

@@ -1,20 +1,21 @@
-"""Threads that work for a caller: pieces of work one after the other in the background, or many at once.
+"""Threads that work for a caller: tasks one after the other in the background, or many items at once.
 
-Not by `concurrent.futures`, which takes nothing more once the main thread has ended: a compaction that is under way
-then would lose its threads, and with them the changelog. A thread here starts with work and ends when none is left; the
-process waits for it before it ends. Where no thread can be started, now that the process ends or because the system has
-no more, the work is done in the caller. An error comes back to who asks for the result.
+They do not use `concurrent.futures`, which accepts no work once the main thread has ended: a running compaction would
+lose its threads, and with them the changelog. A thread here starts when there is work and ends when none is left; the
+process waits for it before it ends. Where no thread can be started, because the process ends or the system has no more
+threads, the caller does the work. An error is raised to the caller that asks for the result.
 
-    WorkerThread    one task after the other, in the order of `submit`; who submits goes on
-    in_threads      many items at once, the caller among those who work; who calls gets the results
+    WorkerThread    one task after the other, in the order of `submit`; the caller continues meanwhile
+    in_threads      many items at once, the caller being one of the workers; the caller gets the results
 
-Neither is bounded: what is handed over waits in memory. Locks here are plain ones, so who keeps a WorkerThread over a
-fork makes it anew in the child (`forked_child`).
+Neither is bounded: submitted work waits in memory. The locks here are plain ones, so the owner of a WorkerThread must
+create it again in a forked child (`forked_child`).
 """
 
 from __future__ import annotations
 
-# Nothing of it is used. Arrow imports pandas late, which imports this, which fails once the main thread has ended.
+# This import is not used here. Arrow imports pandas late, and pandas imports this module, which fails once the main
+# thread has ended.
 import concurrent.futures.thread  # noqa: F401
 import logging
 import sys
@@ -29,13 +30,13 @@ R = TypeVar("R")
 
 
 class Task(Generic[R]):
-    """A piece of work, to be done once. Any thread may wait for it, before and after; all get the same result."""
+    """A piece of work that is done once. Any thread may wait for it at any time; all get the same result."""
 
     def __init__(self, work: Callable[[], R]) -> None:
-        # Let go of when it begins: what it holds (rows, files) lives no longer than the work.
+        # Released when the work begins, so that its rows and files live no longer than the work.
         self._work: Callable[[], R] | None = work
         self._done = threading.Event()
-        # One result, or none with an error. A list, as None may be a result.
+        # One result, or no result and an error. It is a list because None may be a result.
         self._results: list[R] = []
         self._error: BaseException | None = None
 
@@ -44,18 +45,20 @@ class Task(Generic[R]):
         return self._done.is_set()
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Until it is done, with or without an error, or the time is over; whether it is done."""
+        """Wait until the task is done, with or without an error, or the time is over. Return whether it is done."""
         return self._done.wait(seconds)
 
     def result(self) -> R:
-        """Waits for it; raises its error, the same object each time. Never ends for a task that nobody runs."""
+        """Wait for the task and return its result. Raises its error, the same object each time. A task that no thread
+        runs blocks for ever.
+        """
         self._done.wait()
         if self._error is not None:
             raise self._error
         return self._results[0]
 
     def run(self) -> None:
-        """Do the work; its error is kept for `result`. BaseException too: a waiting thread must wake up in any case."""
+        """Do the work and store its error for `result`: any BaseException, as waiting threads must always wake up."""
         work, self._work = self._work, None
         assert work is not None
         try:
@@ -67,11 +70,12 @@ class Task(Generic[R]):
 
 
 class WorkerThread:
-    """Does one task after the other. begin: called in a thread before its first task, to no end that a task needs: what
-    it raises is logged, and the tasks are done all the same. Not called where a caller does the work itself.
+    """Does one task after the other.
 
-    _is_running: somebody is at `_run` and looks at the tasks once more before it goes. It changes under
-    the lock only, together with the look at an empty queue, so no task falls between.
+    begin: called in a new thread before its first task. The tasks must not depend on it: its errors are logged, and the
+    tasks are done all the same. It is not called where a caller does the work itself.
+    _is_running: a thread is in `_run` and will check the queue once more before it ends. It changes only under the
+    lock, together with the check that the queue is empty, so that no task is missed.
     """
 
     def __init__(self, name: str, begin: Callable[[], None] | None = None) -> None:
@@ -82,8 +86,8 @@ class WorkerThread:
         self._is_running = False
 
     def submit(self, task: Task[Any]) -> None:
-        """Do it after all that was handed over before. Returns at once, unless no thread can be started: then the
-        caller does this one, and what others hand over meanwhile.
+        """Queue a task behind those that were submitted before. Returns at once, unless no thread can be started: then
+        the caller does this task, and those that others submit meanwhile.
         """
         with self._lock:
             self._tasks.append(task)
@@ -98,11 +102,13 @@ class WorkerThread:
             if self._begin is not None:
                 self._begin()
         except BaseException:  # noqa: BLE001
-            _log.debug("%s goes on without what it begins with", self._name, exc_info=True)
+            _log.debug(
+                "%s: the preparation failed; the tasks run without it", self._name, exc_info=True
+            )
         self._run()
 
     def _run(self) -> None:
-        """Until no task is left. In one thread at a time, which sees that as `submit` does: under the lock."""
+        """Do tasks until none is left. Only one thread at a time is here; `_is_running` ensures it."""
         while True:
             with self._lock:
                 if not self._tasks:
@@ -115,11 +121,10 @@ class WorkerThread:
 def in_threads(
     work: Callable[[T], R], items: Sequence[T], threads: int, name: str = "worker"
 ) -> list[R]:
-    """The results of the work on each item, in order, done by the caller and threads - 1 others. After an error nothing
-    new is begun; of several the one of the first item is raised.
+    """Return the results of the work on each item, in order. The caller and threads - 1 other threads do the work.
 
-    Returns when all threads have ended, after an error as well. It is the plain loop where one
-    thread is enough.
+    After an error no new item is begun; of several errors that of the first item is raised.
+    Returns when all threads have ended, after an error as well. A plain loop runs where one thread is enough.
     """
     if min(threads, len(items)) <= 1:
         return list(map(work, items))
@@ -129,7 +134,7 @@ def in_threads(
     errors: dict[int, BaseException] = {}
 
     def serve() -> None:
-        # Work that was begun when another failed goes on to its end; its result is dropped.
+        # Work that is running when another item fails is completed; its result is dropped.
         while not errors:
             try:
                 number, item = left.popleft()
@@ -151,7 +156,7 @@ def in_threads(
 
 
 def _started(target: Callable[[], None], name: str) -> threading.Thread | None:
-    """A thread that does it; None where none can be started. No daemon: the process waits for it."""
+    """Start a thread; None where none can be started. It is not a daemon, so the process waits for it."""
     if sys.is_finalizing():
         return None
     thread = threading.Thread(target=target, name=name, daemon=False)
