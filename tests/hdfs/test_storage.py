@@ -209,7 +209,7 @@ def test_names_that_hdfs_cannot_have_are_refused(
         lambda path: file_io.replace(path, b"1"),
     ]
     for ask in asks:
-        with pytest.raises(InvalidError, match="a path that HDFS cannot have"):
+        with pytest.raises(InvalidError, match="a path that HDFS does not support"):
             ask(f"{place}/{name}")
     assert file_io.list(place) == []
 

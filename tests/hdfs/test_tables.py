@@ -89,7 +89,7 @@ def test_a_copy_is_a_table_of_its_own(place: str) -> None:
 def test_a_tag_whose_name_hdfs_cannot_have_is_refused(place: str) -> None:
     table = create(place)
     table.write({"k": [1], "a": [7], "a_at": [1]})
-    with pytest.raises(wt.InvalidError, match="a path that HDFS cannot have"):
+    with pytest.raises(wt.InvalidError, match="a path that HDFS does not support"):
         table.create_tag("2026-01-01T00:00")
     assert table.tags() == {}
 

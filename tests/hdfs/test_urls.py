@@ -71,7 +71,7 @@ def test_what_is_none(url: str) -> None:
         (
             'RPCError("a.b.PathIsNotEmptyDirectoryException", "`/a is non empty\': no\\n\\tat")',
             InvalidError,
-            "a file, or entries",
+            "a file, or a directory with entries",
         ),
         (
             'RPCError("a.AccessControlException", "/f (is not a directory)\\n\\tat")',

@@ -97,7 +97,7 @@ def test_what_is_not_there(given: Given) -> None:
                 ask(missing)
     with pytest.raises(NotFoundError, match="missing"):
         file_io.link(path, f"{given.url}/other")
-    with pytest.raises(InvalidError, match="another place"):
+    with pytest.raises(InvalidError, match="a path on another storage"):
         file_io.read("s3://elsewhere/x")
     assert file_io.exists(f"{given.url}/dir/there/below")
 

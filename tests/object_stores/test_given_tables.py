@@ -207,7 +207,7 @@ def test_tables_are_copied_by_it(s3: Given, tmp_path: Path) -> None:
     assert catalog.table("db.u").scan().count() == 1
     other = wt.Catalog(f"{s3.url}/other", file_io=s3.filesystem)
     assert other.table("db.v").lookup([1], columns=["a"]).to_pylist() == [{"a": 7}]
-    with pytest.raises(InvalidError, match="on the file system that was given"):
+    with pytest.raises(InvalidError, match="on the file system in file_io"):
         catalog.copy_table("db.t", "db.w", target_warehouse=tmp_path)
 
 

@@ -247,7 +247,7 @@ def test_what_an_engine_was_given_twice_in_two_cases_is_one_value_or_refused() -
     assert options is not None
     assert options.of_store("s3") == {"region": "a"}
     contradiction, _ = split_storage_options({"S3.Region": "a", "s3.region": "b"})
-    with pytest.raises(wt.InvalidError, match=r"another value than that of 'S3.Region'"):
+    with pytest.raises(wt.InvalidError, match=r"a value that differs from that of 'S3.Region'"):
         checked_storage_options(contradiction)
 
 

@@ -40,7 +40,7 @@ from widetable.lsm.parquet_rows import ParquetRows
 from widetable.lsm.scan_history import SCAN_HISTORY
 from widetable.messages.warning_code import WarningCode, warn
 from widetable.schema import options as opt
-from widetable.storage.kept_inputs import is_far
+from widetable.storage.kept_inputs import is_remote
 from widetable.write.cache_writer import CacheWriter
 from widetable.write.table_state import TableState
 
@@ -93,7 +93,7 @@ class RowsOpener:
             has_cache=False,
             can_build=can_build,
             scanned_micros=SCAN_HISTORY.micros(path),
-            is_remote=is_far(path),
+            is_remote=is_remote(path),
         )
         if (
             caches is not None

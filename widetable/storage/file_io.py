@@ -1,21 +1,21 @@
-"""The storage that a table lives on: a small protocol, given to the table, so that it can be
-replaced and made to fail in tests.
+"""The storage of a table: a small protocol that is passed to the table, so that it can be replaced, and made to fail
+in tests.
 
-All paths are text with "/" between names. Parent directories are made as needed. Every method raises NotFoundError when
-the path is not there (where that matters), InvalidError for text that can be no path (too long, a NUL, a lone
-surrogate), and StorageError when the storage refuses (disk full, permission, lost device). Not there is only what the
-storage says is not there: a look that failed says nothing.
+All paths are text with "/" between names. Parent directories are created as needed. Every method raises NotFoundError
+when the path does not exist (where that matters), InvalidError for text that cannot be a path (too long, a NUL, a lone
+surrogate), and StorageError when the storage refuses (disk full, permission, lost device). A path counts as missing
+only if the storage says so; a failed request does not show that it is missing.
 
-What the methods are for, by the life of a file:
+The methods, by the kind of file that they serve:
 
     data files       open_output, sync, then named by a manifest     names are new: nobody looks for them before
-    manifests        write_new                                       likewise
-    snapshots        publish                                         of several who want one name one gets True
-    hints, leases    replace, replace_if                             may be stale or torn: whoever reads them checks
-    copies           link                                            no bytes are read where the storage can do without
+    manifests        write_new                                       names are new
+    snapshots        publish                                         of several callers for one name one gets True
+    hints, leases    replace, replace_if                             may be stale or torn: readers check them
+    copies           link                                            reads no bytes where the storage can avoid it
 
-Threads may call all methods together. A storage of a user's own has each of them
-(`given_storage` checks that), is picklable where tasks run in other processes, and need not be a
+Threads may call all methods concurrently. A storage that a user implements must have all methods
+(`given_storage` checks that), must be picklable if tasks run in other processes, and need not be a
 class of this package.
 """
 
@@ -33,8 +33,8 @@ import pyarrow as pa
 class FileStatus:
     """One entry of a directory. name: without the directory; size_bytes: 0 for directories.
 
-    modified_millis: when the bytes were written, epoch. named_millis: when the file last got or lost a name, was
-    changed or written: a name that `link` made is no older than that, however old its bytes are.
+    modified_millis: when the bytes were written, epoch. named_millis: when the file was last written or changed, or
+    gained or lost a name, epoch. A name that `link` made is not older than that, however old its bytes are.
     """
 
     name: str
@@ -45,50 +45,50 @@ class FileStatus:
 
 
 class FileIO(Protocol):
-    """What a table asks of its storage."""
+    """The operations that a table needs of its storage."""
 
     def read(self, path: str) -> bytes:
-        """All bytes of a file."""
+        """Return all bytes of a file."""
         ...
 
     def open_input(self, path: str) -> pa.NativeFile:
-        """A seekable file for Parquet and Arrow readers (memory mapped where the storage can)."""
+        """Open a seekable file for Parquet and Arrow readers (memory mapped where the storage can)."""
         ...
 
     def open_output(self, path: str) -> pa.NativeFile:
-        """A new file to write; it must not exist. The bytes are durable only after `sync`."""
+        """Open a new file for writing; it must not exist. The bytes are durable only after `sync`."""
         ...
 
     def write_new(self, path: str, data: bytes) -> None:
-        """A small new file (manifest), durable when the call returns."""
+        """Write a small new file (manifest), durable when the call returns."""
         ...
 
     def publish(self, path: str, data: bytes) -> bool:
-        """Make `path` appear whole, durable and only if nobody has it: False when it exists. The
-        commit point of a table.
+        """Create `path` atomically and durably if it does not exist; return False if it exists. This is
+        the commit point of a table.
         """
         ...
 
     def replace(self, path: str, data: bytes, *, durable: bool = True) -> None:
-        """Make `path` hold `data` whole, whatever it held: after a crash it holds the one or the other.
+        """Replace the content of `path` atomically: after a crash it has the old bytes or the new ones.
 
-        durable: force it to the storage. Not for what is written with every commit and missed by nobody (hints,
-        leases): after the machine crashed it may be torn, and whoever reads it passes that over.
+        durable: force the bytes to the storage. Files that each commit writes and that may get lost (hints, leases) are
+        not durable: after a crash of the machine they may be torn, and readers ignore them then.
         """
         ...
 
-    def replace_if(self, path: str, held: bytes, data: bytes) -> bool:
-        """Make `path` hold `data` if it holds `held`; False when it holds something else, or is not there. An object
-        store does it in one step: of several who find the same, one gets True. A disk looks, removes and publishes,
-        and two at the same moment may both get True: not for what must be safe.
+    def replace_if(self, path: str, expected: bytes, data: bytes) -> bool:
+        """Replace the content of `path` by `data` if it is `expected`; return False if it is not, or if there is no
+        file. An object store does it in one step: of several callers with the same `expected` one gets True. A disk
+        reads, removes and publishes: two callers at the same moment may both get True. Do not rely on it for safety.
         """
         ...
 
     def link(self, source: str, target: str, *, replace: bool = False) -> bool:
-        """Make `target` another name of the bytes of `source`, durable when the call returns; it takes no room where
-        the storage can do so. False when `target` exists, which with `replace` goes in the same instant.
+        """Make `target` another name of the bytes of `source`, durable when the call returns. It takes no space where
+        the storage supports that. Return False if `target` exists; with `replace`, `target` is replaced atomically.
 
-        Raises NotFoundError when the source is not there.
+        Raises NotFoundError when the source does not exist.
         """
         ...
 
@@ -97,49 +97,50 @@ class FileIO(Protocol):
         ...
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file; False only where the storage says so. Where the storage has directories they
-        count, too.
+        """Return whether a file exists; False only if the storage says so. A directory counts as well, where the
+        storage has directories.
         """
         ...
 
     def size(self, path: str) -> int:
-        """Of a file, in bytes."""
+        """Return the size of a file in bytes."""
         ...
 
     def list(self, path: str) -> list[FileStatus]:
-        """Entries of a directory by name, not recursive; empty when the directory is not there."""
+        """List the entries of a directory, ordered by name, not recursively; empty if the directory does not exist."""
         ...
 
     def delete(self, path: str) -> bool:
-        """Remove a file; False when it was not there."""
+        """Remove a file; return False if it did not exist."""
         ...
 
     def delete_all(self, paths: Iterable[str]) -> Sequence[str]:
-        """Remove files, in any order: those that were there, or all, where the storage does not say which were."""
+        """Remove files, in any order. Return those that existed, or all if the storage does not say which existed."""
         ...
 
     def delete_dir(self, path: str) -> bool:
-        """Remove a directory and all below; False when it was not there. A link to one goes with what it names."""
+        """Remove a directory and all below; return False if it did not exist. A link is removed with its directory."""
         ...
 
     def delete_empty_dir(self, path: str) -> bool:
-        """Remove a directory that has no entries; False when it has some, or was not there."""
+        """Remove a directory without entries; return False if it has entries, or did not exist."""
         ...
 
     def moves_dirs(self) -> bool:
-        """Whether `move_dir` is served."""
+        """Return whether the storage supports `move_dir`."""
         ...
 
     def move_dir(self, source: str, target: str) -> bool:
-        """Give a directory with all below it another name on the same storage, in one step, durable when the call
-        returns. False when `target` is there, unless as a directory without entries.
+        """Rename a directory with all below it on the same storage, in one step, durable when the call returns. Return
+        False if `target` exists, unless it is a directory without entries.
         """
         ...
 
     def turn(self, path: str) -> AbstractContextManager[bool]:
-        """Wait for the turn at an empty file, which is made when it is not there, and have it while the block runs:
-        among all who ask on this machine, first come, first served. It is a courtesy on which nothing may rely: False
-        where the storage has no such thing, and when somebody keeps the turn for so long that it must stand still.
-        Raises nothing.
+        """Hold the fair advisory lock of an empty file while the block runs. The file is created if it does not exist.
+        The threads and processes of this machine get the lock in the order in which they ask for it.
+
+        Yield whether the lock was acquired. Nothing may rely on it: it is False where the storage has no locks, and
+        where a holder keeps the lock for so long that it is probably stuck. Raises nothing.
         """
         ...

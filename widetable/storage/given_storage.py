@@ -1,6 +1,7 @@
-"""The arguments `file_io` and `storage_options` of the public face: where what a path names lies.
+"""The public arguments `file_io` and `storage_options`, which choose the storage of a path.
 
-Raises InvalidError for what is no storage, UnsupportedError for file systems that hold no tables (`served_filesystem`).
+Raises InvalidError for a value that is not a storage, UnsupportedError for file systems that cannot store tables
+(`served_filesystem`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from widetable.storage.remote.served_filesystem import ServedFilesystem, place_o
 from widetable.storage.remote.storage_options import StorageOptions, checked_storage_options
 
 _METHODS: Final = tuple(name for name in vars(FileIO) if not name.startswith("_"))
-# A disk, whoever asks it.
+# File systems of a local disk, by module and class.
 _LOCAL: Final = frozenset(
     {("pyarrow._fs", "LocalFileSystem"), ("fsspec.implementations.local", "LocalFileSystem")}
 )
@@ -27,17 +28,18 @@ _LOCAL: Final = frozenset(
 
 @dataclass(frozen=True)
 class GivenStorage:
-    """At most one of them; none: what a path names, by the environment's options."""
+    """The storage that the user chose; at most one attribute is set. None is set if the path and the environment's
+    options decide.
+    """
 
     file_io: FileIO | None = None
     served: ServedFilesystem | None = None
     options: StorageOptions | None = None
 
     def at(self, where: str | os.PathLike[str], *, fsync: bool = True) -> tuple[FileIO, str]:
-        """As `locate`. fsync: of a storage that nobody gave.
+        """Return the storage of a path, and the path on it, as `locate` does. fsync: for a storage that is created.
 
-        (the storage, the path on it). A FileIO of the user's own serves every path; what the
-        path is called is still read as `locate` reads it.
+        A FileIO that the user passed serves every path; the path is still parsed as `locate` parses it.
         """
         if self.served is not None:
             root, bucket, path = place_on(self.served, where)
@@ -48,23 +50,22 @@ class GivenStorage:
 
     @property
     def is_given(self) -> bool:
-        """A storage, and not options only."""
+        """Whether the user passed a storage, and not only options."""
         return self.file_io is not None or self.served is not None
 
 
 def given_storage(file_io: Any, storage_options: Any) -> GivenStorage:
-    """Both, checked.
+    """Check both arguments. If both are None, the path decides.
 
-    A file system of a local disk, whoever made it, becomes LocalFileIO, which publishes by
-    links. None and None: what the path names.
+    A file system of a local disk, by whichever library, becomes LocalFileIO, which publishes by links.
     """
     options = checked_storage_options(storage_options)
     if file_io is not None and options is not None:
         raise InvalidError(
             "storage_options",
-            found="it with file_io",
-            expected="one of them: options are for the storage that the path names",
-            action="Leave one out.",
+            found="both storage_options and file_io",
+            expected="only one of them: storage_options are for the storage that the path names",
+            action="Leave one of them out.",
         )
     if file_io is None:
         return GivenStorage(options=options)
@@ -75,8 +76,8 @@ def given_storage(file_io: Any, storage_options: Any) -> GivenStorage:
 
 
 def _checked_file_io(value: Any) -> FileIO:
-    """By the methods that it has, as a user's class need not be derived from FileIO. Stores of
-    obstore are refused by name: they look as if they could serve.
+    """Check a FileIO by its methods, as a user's class need not be derived from FileIO. Stores of obstore, which look
+    usable, are refused by name.
     """
     if type(value).__module__.partition(".")[0] == "obstore":
         raise UnsupportedError(

@@ -1,13 +1,13 @@
-"""Files that lookups read again and again, kept in memory where reading one is a request to an object store.
+"""A cache in memory of files that lookups read repeatedly, for files of which each read is a request to a remote store.
 
-Files of a table have random names that are never used again, so what is kept cannot be stale; and where one URL is of
-two stores, by two endpoints, a file that both have is a copy. It may be gone in the store by now. For lookups only:
-what asks whether a file is there, or whole, must ask the store. Large files are read in ranges each time: a lookup
-cache soon has them (lsm/lookup_cost.py). The files read longest ago leave first. Thread-safe.
-Raises what opening the file raises.
+Files of a table have random names that are never reused, so a cached file cannot be stale. If one URL names two stores,
+by two endpoints, a file that both have is a copy. The store may have deleted a cached file. The cache is for lookups
+only: code that checks whether a file exists, or is complete, must ask the store. Large files are read in ranges each
+time: a lookup cache soon contains them (lsm/lookup_cost.py). The least recently read files are dropped first.
+Thread-safe. Raises what opening the file raises.
 
 Bounds: files up to 8 MiB, 64 MiB of them in a process. Two threads that miss the same file may
-both fetch it; one is kept.
+both fetch it; one copy is cached.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ _LARGE_BYTES: Final = 8 << 20
 
 
 class Inputs(Protocol):
-    """Of a FileIO: what readers of data files need."""
+    """The part of a FileIO that readers of data files need."""
 
     def open_input(self, path: str) -> pa.NativeFile:
-        """A seekable file."""
+        """Open a seekable file."""
         ...
 
 
-def is_far(path: str) -> bool:
-    """Whether reading is a request to a store: a URL."""
+def is_remote(path: str) -> bool:
+    """Return whether each read of the file is a request to a remote store: the path is a URL."""
     return "://" in path
 
 
 class KeptFiles(SharedByThreads):
-    """Of this process, by URL."""
+    """The cached files of this process, by URL."""
 
     def _start_anew(self) -> None:
         self._lock = threading.Lock()
@@ -47,10 +47,10 @@ class KeptFiles(SharedByThreads):
 
     def get(self, path: str) -> pa.Buffer | None:
         with self._lock:
-            found = self._files.get(path)
-            if found is not None:
+            data = self._files.get(path)
+            if data is not None:
                 self._files.move_to_end(path)
-            return found
+            return data
 
     def keep(self, path: str, data: pa.Buffer) -> None:
         with self._lock:
@@ -65,17 +65,16 @@ KEPT_FILES: Final = KeptFiles()
 
 
 class KeptInputs:
-    """An Inputs of another one.
+    """Opens small remote files through the cache, and all other files directly.
 
-    For far files that are small; all others are opened as ever. What it opens is read from
-    memory, and seekable.
+    A cached file is read from memory, and is seekable.
     """
 
     def __init__(self, inputs: Inputs) -> None:
         self._inputs = inputs
 
     def open_input(self, path: str) -> pa.NativeFile:
-        if not is_far(path):
+        if not is_remote(path):
             return self._inputs.open_input(path)
         data = KEPT_FILES.get(path)
         if data is None:

@@ -1,7 +1,7 @@
-"""Deletes a file that nobody names and nobody will, of a write or a commit that has failed.
+"""Deletes a file of a failed write or commit, which no snapshot names now or later.
 
-That error is the one to be raised, so nothing of this package is raised here: a file that cannot be deleted is named in
-the log and left to `remove_orphan_files`.
+The caller raises the error of the write or commit, so this module raises no error of this package. A file that cannot
+be deleted is named in the log, and left to `remove_orphan_files`.
 """
 
 from __future__ import annotations
@@ -16,12 +16,11 @@ _log = logging.getLogger("widetable")
 
 
 def delete_leftover(file_io: FileIO, path: str) -> None:
-    """Only when it is certain that no commit named the file: never after one whose outcome is not known.
+    """Delete a file. Call this only if certainly no commit names the file: the commit was refused, or never began.
 
-    Certain is what was refused, or never got as far as a commit. After a publish whose answer
-    got lost the snapshot may be there, and name the file.
+    After a publish whose answer was lost, the snapshot may exist and name the file.
     """
     try:
         file_io.delete(path)
     except WidetableError as refusal:
-        warn(_log, WarningCode.FILE_LEFT, "left to remove_orphan_files: %s", refusal)
+        warn(_log, WarningCode.FILE_LEFT, "a file is left to remove_orphan_files: %s", refusal)

@@ -2,15 +2,15 @@
 when the target exists.
 
 POSIX rename is not exclusive, link is (format.md section 11). Temporary names are `.<random>.tmp`: no reader takes one
-for a snapshot, and the cleaning of orphans knows them.
+for a snapshot, and the cleaning of orphans recognises them.
 
-What is left if the process dies on its way through `publish`:
+What remains if the process dies during `publish`:
 
     temporary file written          a `.tmp` file: an orphan, removed when it is old enough
-    linked, temporary name there    the file has both names; the snapshot is there, whole
-    linked, directory not forced    the same; after a loss of power it may be gone, and nobody was told that it is there
+    linked, temporary name left     the file has both names; the snapshot is complete
+    linked, directory not synced    the file has both names; a power failure may remove it, and no caller was told of it
 
-Renames write over, so they serve `replace`: whoever reads has the old bytes or the new ones.
+A rename overwrites its target, so it serves `replace`: readers see the old bytes or the new ones.
 """
 
 from __future__ import annotations
@@ -32,16 +32,19 @@ from widetable.storage.lock_queue import turn
 from widetable.storage.remote.replace_in_steps import put, replace_in_steps
 
 T = TypeVar("T")
-# What says that there is no such file; every other error says nothing of it.
+# Errors that say that the file does not exist; other errors do not tell.
 _ABSENT: Final = (FileNotFoundError, NotADirectoryError)
 _NO_LINK: Final = (errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP)
-# How often a file is made again whose directory went away before it was there, and a directory removed again that
-# got one meanwhile.
+# The number of tries to create a file whose directory is removed meanwhile, and to remove a directory in which files
+# are created meanwhile.
 _TRIES: Final = 10
 
 
 class LocalFileIO:
-    """fsync: force files and directory entries to the disk before they are published (option `widetable.fsync`)."""
+    """A FileIO on a local disk.
+
+    fsync: force files and directory entries to the disk before they are published (option `widetable.fsync`).
+    """
 
     def __init__(self, *, fsync: bool = True) -> None:
         self._fsync = fsync
@@ -51,15 +54,15 @@ class LocalFileIO:
             return file.read()
 
     def open_input(self, path: str) -> pa.NativeFile:
-        """Mapped: bytes are read when they are touched, and a file that is unlinked meanwhile
-        stays readable.
+        """Map the file into memory: bytes are read when they are accessed, and a file that is unlinked meanwhile stays
+        readable.
         """
         with _mapped_errors(path):
             return pa.memory_map(path)
 
     def open_output(self, path: str) -> pa.NativeFile:
-        """Looked for before, as Arrow would write over it: names are random, so nobody makes one
-        in between.
+        """Check first that the file does not exist, because Arrow would overwrite it. Names are random, so no other
+        process creates it between the check and the open.
         """
         with _mapped_errors(path):
             if _is_there(path):
@@ -86,11 +89,11 @@ class LocalFileIO:
             if durable:
                 self._sync_dir(path)
 
-    def replace_if(self, path: str, held: bytes, data: bytes) -> bool:
-        return replace_in_steps(self, path, held, data)
+    def replace_if(self, path: str, expected: bytes, data: bytes) -> bool:
+        return replace_in_steps(self, path, expected, data)
 
     def link(self, source: str, target: str, *, replace: bool = False) -> bool:
-        """Where the system refuses it (a file of another user, too many names), the bytes are copied."""
+        """Make a hard link. The bytes are copied if the system refuses one (a file of another user, too many names)."""
         try:
             with _mapped_errors(source):
                 return self._link(source, target, replace=replace)
@@ -101,7 +104,7 @@ class LocalFileIO:
         return put(self, target, self.read(source), replace=replace)
 
     def _link(self, source: str, target: str, *, replace: bool) -> bool:
-        # A link is never made over another; a rename is. So with `replace` the bytes get a
+        # A link cannot overwrite its target, but a rename can. So with `replace` the bytes get a
         # temporary name first.
         name = _temporary(target) if replace else target
         try:
@@ -112,7 +115,7 @@ class LocalFileIO:
             try:
                 os.replace(name, target)
             finally:
-                _unlink(name)  # a rename leaves it when the target is the same file already
+                _unlink(name)  # a rename leaves it if the target is already the same file
         self._sync_dir(target)
         return True
 
@@ -152,7 +155,7 @@ class LocalFileIO:
         return [path for path in paths if self.delete(path)]
 
     def delete_dir(self, path: str) -> bool:
-        """The link goes last: until then the directory can be found and removed again by it."""
+        """Remove the directory and then a link to it: until then another try can find the directory by the link."""
         with _mapped_errors(path):
             was_there = _removed_tree(os.path.realpath(path))
             if os.path.islink(path):
@@ -174,9 +177,7 @@ class LocalFileIO:
         return True
 
     def move_dir(self, source: str, target: str) -> bool:
-        """Both parents are forced: after a loss of power it must not be gone from the one and
-        not in the other.
-        """
+        """Rename the directory and sync both parents: after a power failure one of them must still have the entry."""
         with _mapped_errors(source):
             if _is_there(target) and not os.path.isdir(target):
                 return False
@@ -197,20 +198,20 @@ class LocalFileIO:
         with os.scandir(path) as entries:
             for entry in entries:
                 try:
-                    found = entry.stat()
+                    status = entry.stat()
                 except _ABSENT:
-                    continue  # a temporary file that went away between the listing and the look
+                    continue  # a temporary file that was removed between the listing and the stat
                 yield FileStatus(
                     entry.name,
-                    stat.S_ISDIR(found.st_mode),
-                    found.st_size,
-                    int(found.st_mtime * 1000),
-                    int(found.st_ctime * 1000),
+                    stat.S_ISDIR(status.st_mode),
+                    status.st_size,
+                    int(status.st_mtime * 1000),
+                    int(status.st_ctime * 1000),
                 )
 
     @contextlib.contextmanager
     def _written(self, path: str, data: bytes, *, durable: bool = True) -> Iterator[str]:
-        """A temporary file beside `path` with all of the data; its name is gone afterwards."""
+        """Yield the name of a temporary file beside `path` that has all of the data; remove the name afterwards."""
         temporary = _temporary(path)
         self._in_its_directory(temporary, lambda: self._write(temporary, data, durable=durable))
         try:
@@ -219,7 +220,7 @@ class LocalFileIO:
             _unlink(temporary)
 
     def _write(self, path: str, data: bytes, *, durable: bool = True) -> None:
-        """All of a new file, or nothing: what has no room should take none."""
+        """Write a new file completely, or remove it: a file for which there is no space should take none."""
         with open(path, "xb") as file:
             try:
                 file.write(data)
@@ -231,8 +232,8 @@ class LocalFileIO:
                 raise
 
     def _in_its_directory(self, path: str, make: Callable[[], T], source: str = "") -> T:
-        """What makes a file, with its directory there: maintenance may remove an empty one at any moment. source: of
-        what there is made of another; where that is not there nothing is made for it.
+        """Call `make`, which creates a file, and create its directory as needed: maintenance may remove an empty one at
+        any moment. source: the file from which `make` creates it; if it does not exist no directory is created.
         """
         for _ in range(_TRIES):
             try:
@@ -246,7 +247,7 @@ class LocalFileIO:
         return make()
 
     def _make_directory(self, path: str) -> None:
-        """With those above it, each forced into its parent."""
+        """Create a directory and those above it, and sync the parent of each."""
         if os.path.isdir(path):
             return
         self._make_directory(os.path.dirname(path))
@@ -259,18 +260,18 @@ class LocalFileIO:
             self._sync_dir(path)
 
     def _sync_dir(self, path: str) -> None:
-        """The directory that holds `path`."""
+        """Sync the directory that contains `path`."""
         if self._fsync:
             _force(os.path.dirname(path))
 
 
 def _temporary(path: str) -> str:
-    """Short, so that the longest name that the system takes can be published."""
+    """Return a new temporary name. It is short, so that the longest name that the system accepts can be published."""
     return f"{os.path.dirname(path)}/.{uuid.uuid4().hex}.tmp"
 
 
 def _force(path: str) -> None:
-    """A file or directory, to the disk."""
+    """Force a file or directory to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -284,7 +285,7 @@ def _unlink(path: str) -> None:
 
 
 def _removed_tree(path: str) -> bool:
-    """False when it is not there."""
+    """Remove a directory and all below; return False if it did not exist."""
     for _ in range(_TRIES):
         try:
             shutil.rmtree(path)
@@ -292,7 +293,7 @@ def _removed_tree(path: str) -> bool:
         except _ABSENT:
             if not _is_there(path):
                 return False
-        except OSError as cause:  # somebody makes files there at the same time
+        except OSError as cause:  # another process creates files there at the same time
             if cause.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise
     shutil.rmtree(path)
@@ -300,8 +301,8 @@ def _removed_tree(path: str) -> bool:
 
 
 def _is_there(path: str) -> bool:
-    """Not `os.path.exists`, which says False of a directory that may not be read, or a lost
-    device: that would be taken for a file that has expired.
+    """Return whether the path exists. `os.path.exists` is False for an unreadable directory and a lost device as well,
+    which would look like a file that has expired.
     """
     try:
         os.stat(path)
@@ -311,8 +312,8 @@ def _is_there(path: str) -> bool:
 
 
 def _was_absent(path: str, cause: OSError) -> bool:
-    """Whether it could not be removed because it is not there. A disk that is mounted read-only says the same of what
-    is there and what is not: it does not look.
+    """Return whether a removal failed because the path does not exist. A disk that is mounted read-only raises the same
+    error for existing and for missing paths, so the path is looked up there.
     """
     if cause.errno != errno.EROFS:
         return isinstance(cause, _ABSENT)
@@ -325,7 +326,7 @@ def _was_absent(path: str, cause: OSError) -> bool:
 
 @contextlib.contextmanager
 def _mapped_errors(path: str) -> Iterator[None]:
-    """Turn the errors of the operating system, Python and Arrow into ours, naming the path."""
+    """Translate errors of the operating system, Python and Arrow into those of this package, which name the path."""
     try:
         yield
     except _ABSENT as cause:
@@ -352,15 +353,15 @@ def _refused(path: str, cause: Exception) -> StorageError:
     return StorageError(
         path,
         found=f"{reason} (errno {getattr(cause, 'errno', None)})",
-        expected="a storage that takes the operation",
-        action="Make room or mend the storage, then retry; nothing was committed.",
+        expected="a storage that accepts the operation",
+        action="Free space or repair the storage, then retry; nothing was committed.",
     )
 
 
 def _no_path(path: str, reason: str) -> InvalidError:
     return InvalidError(
         repr(path),
-        found=f"a path that the storage cannot have: {reason}",
-        expected="names of at most 255 bytes, without NUL, that are text",
+        found=f"a path that the storage does not support: {reason}",
+        expected="names of at most 255 bytes, without NUL, that are valid text",
         action="Use another name.",
     )

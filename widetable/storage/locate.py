@@ -1,14 +1,14 @@
-"""Which FileIO serves a path or URL.
+"""Chooses the FileIO of a path or URL.
 
-A storage that cannot publish exclusively, or that this version does not serve, is refused by name.
+A storage that cannot publish exclusively, or that this version does not support, is refused by name.
 
-    s3://b//w/          ObjectStoreFileIO    s3://b/w             empty parts go
-    S3://b/w            the same             s3://b/w             the scheme in small letters
+    s3://b//w/          ObjectStoreFileIO    s3://b/w             empty parts are removed
+    S3://b/w            ObjectStoreFileIO    s3://b/w             the scheme in lower case
     file:///tmp/a%20b/  LocalFileIO          /tmp/a b             decoded
     warehouse           LocalFileIO          /current/directory/warehouse
-    oss://b/w           UnsupportedError     with the reason where one is known
+    oss://b/w           UnsupportedError     with the reason if it is known
 
-Makes no request: whether something is there is found out by who uses the storage.
+Makes no request: the caller finds out whether the path exists.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from widetable.storage.remote.hdfs_client import root_of
 from widetable.storage.remote.object_store import ObjectStoreFileIO
 from widetable.storage.remote.storage_options import StorageOptions
 
-_WHY_NOT: Final = {"oss": ", whose puts know no If-None-Match"}
+_WHY_NOT: Final = {"oss": ", whose puts do not support If-None-Match"}
 _SCHEME: Final = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:")
 
 
 def locate(
     where: str | os.PathLike[str], *, fsync: bool = True, options: StorageOptions | None = None
 ) -> tuple[FileIO, str]:
-    """The storage of a path or URL, and the path on it without a trailing slash. options: of an object store; None: as
-    the environment says. Raises UnsupportedError for other schemes, InvalidError for what is none of both,
-    NotFoundError for a relative one in a working directory that has gone.
+    """Return the storage of a path or URL, and the path on it without a trailing slash. options: those of an object
+    store; None: those of the environment. Raises UnsupportedError for other schemes, InvalidError for a value that is
+    neither a path nor a URL, NotFoundError for a relative path in a working directory that was removed.
     """
     scheme, root, path = _place(where)
     if scheme == HDFS:
@@ -49,12 +49,12 @@ def locate(
 
 
 def path_at(where: str | os.PathLike[str]) -> str:
-    """The path that `locate` reads in it, for a storage that somebody else has made. Raises as `locate`."""
+    """Return the path that `locate` would return, for a storage that the caller already has. Raises as `locate`."""
     return _place(where)[2]
 
 
 def _place(where: str | os.PathLike[str]) -> tuple[str, str, str]:
-    """(scheme, root, path), the first two empty for a disk."""
+    """Return (scheme, root, path); scheme and root are empty for a disk."""
     url = checked(where, "path")
     scheme, separator, _ = url.partition("://")
     scheme = scheme.lower() if separator else ""
@@ -67,28 +67,29 @@ def _place(where: str | os.PathLike[str]) -> tuple[str, str, str]:
 
 
 def locate_beside(
-    known: FileIO, where: str | os.PathLike[str], *, fsync: bool = True
+    neighbour: FileIO, where: str | os.PathLike[str], *, fsync: bool = True
 ) -> tuple[FileIO, str]:
-    """As `locate`, from a table on the storage `known`: what lies in the same bucket, by whichever of its schemes, is
-    asked by the same options, or by the same file system that was given.
+    """Do what `locate` does, for a table beside one on the storage `neighbour`. A path in the same bucket, by whichever
+    of its schemes, is accessed with the same options, or with the same file system.
 
-    In another bucket the environment says who asks: options were given for the bucket that they
-    were given with.
+    A path in another bucket is accessed with the options of the environment, because the options of a storage are
+    meant for its own bucket.
     """
     url = checked(where, "path")
-    same = known.beside(url) if isinstance(known, (FsspecFileIO, ObjectStoreFileIO)) else None
+    has_bucket = isinstance(neighbour, (FsspecFileIO, ObjectStoreFileIO))
+    same = neighbour.beside(url) if has_bucket else None
     return locate(url, fsync=fsync) if same is None else same
 
 
 def local_path(where: str | os.PathLike[str]) -> str:
-    """The whole path of a file or directory on a disk of this machine, which may be given as a file: URL. Raises as
-    `locate`, and UnsupportedError for what lies elsewhere.
+    """Return the absolute path of a file or directory on a local disk, from a path or a file: URL. Raises as `locate`,
+    and UnsupportedError for a path elsewhere.
     """
     path = url = checked(where, "path")
     if _SCHEME.match(url):
         try:
             parts = urlsplit(url)
-        except ValueError as cause:  # brackets that are no IPv6 address
+        except ValueError as cause:  # brackets that do not contain an IPv6 address
             raise refused(url, "path", f"a path or file: URL ({cause})") from cause
         if parts.scheme.lower() != "file" or parts.netloc not in ("", "localhost"):
             raise UnsupportedError(
@@ -96,7 +97,7 @@ def local_path(where: str | os.PathLike[str]) -> str:
                 found=f"the storage {parts.scheme!r}{_WHY_NOT.get(parts.scheme.lower(), '')}",
                 expected=f"a local path or a file: URL; a table may be in a bucket or on HDFS "
                 f"({', '.join((*SCHEMES, HDFS))})",
-                action="Use a place that is served.",
+                action="Use a storage that is supported.",
             )
         path = checked(unquote(parts.path), "path")
     try:
@@ -104,7 +105,7 @@ def local_path(where: str | os.PathLike[str]) -> str:
     except FileNotFoundError as cause:
         raise NotFoundError(
             f"path {url!r}",
-            found="a working directory that has gone",
-            expected="one that it is relative to",
-            action="Go to a directory that is there, or give a whole path.",
+            found="a working directory that was removed",
+            expected="a working directory that exists, for a relative path",
+            action="Change to a directory that exists, or pass an absolute path.",
         ) from cause

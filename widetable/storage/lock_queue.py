@@ -1,25 +1,25 @@
-"""Turns at a file among the threads and processes of one machine: first come, first served.
+"""A fair advisory lock among the threads and processes of one machine: first come, first served.
 
-A turn is an exclusive `flock`. Linux lets those that wait have it in the order in which they came, and gives it back
-when a process ends, however it ends. A thread waits for it in the kernel, so that the caller can stop waiting: one that
-is stopped with the turn in its hands must not stop all others. Nothing may rely on a turn: who has seen nobody get it
-for too long goes on without one, and does not wait for that file again until somebody has got it: whoever noted that,
-or the thread, which waits on.
+The lock is an exclusive `flock` of a file. Linux grants it in the order of the requests, and releases it when the
+process ends, however it ends. A separate thread waits for it in the kernel, so that the caller can stop waiting: a
+holder that is stopped must not stop all others. Nothing may rely on the lock. A caller that has seen no grant for too
+long continues without it, and this process does not wait for that file again until the lock is granted: to another
+holder, which sets the file's time, or to the thread, which still waits.
 
-In: the path of an empty file, made when it is not there; its time of modification says when somebody last got the turn.
-Out: whether the turn is ours. Raises nothing: False at once where the directory is not there, or the storage has no
+In: the path of an empty file, created if it does not exist; its modification time is the time of the last grant.
+Out: whether the lock was acquired. Raises nothing: False at once if the directory does not exist, or the storage has no
 locks.
 
     caller                                          waiting thread
-    asks without waiting: somebody has it
+    tries without waiting: another holder has it
     starts the thread                               waits in the kernel (flock)
-    nobody got it for the time of its patience:
-    notes the file in _KEPT, goes on without        gets it in the end: the caller has given up, so it is
-                                                    given back at once, and the file is taken from _KEPT
+    sees no grant within its patience:
+    enters the file in _STUCK, continues            gets the lock at last: the caller has given up, so the thread
+    without the lock                                releases it at once, and removes the file from _STUCK
 
-Who of both has the descriptor is decided under `_state`: the thread answers there, the caller
-gives up there. So either the caller hears that it has the turn and gives it back itself, or the
-thread does.
+`_state` decides whether the caller or the thread owns the descriptor: the thread answers under it,
+and the caller gives up under it. So either the caller learns that it has the lock and releases it
+itself, or the thread releases it.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ from widetable.errors import StorageError
 from widetable.runtime.forked_child import SharedByThreads
 from widetable.storage.temporary_directory import temporary_directory
 
-# What is done in a turn takes milliseconds, a compaction seconds: who keeps one for so long may stand still.
+# Work under the lock takes milliseconds, a compaction seconds: a holder that takes longer may be stuck.
 PATIENCE_SECONDS: Final = 20.0
-# Files whose turn somebody keeps for longer than this process would wait, with the time at which it was got.
-_KEPT: Final[dict[str, int]] = {}
+# Files whose lock was held for longer than this process waits, with the time of the last grant.
+_STUCK: Final[dict[str, int]] = {}
 
 
 @contextlib.contextmanager
 def turn(path: str, patience_seconds: float = PATIENCE_SECONDS) -> Iterator[bool]:
-    """Whether it is our turn while the block runs. Not to be asked for again inside of the block.
+    """Hold the lock of a file while the block runs, and yield whether it was acquired. It is not reentrant.
 
-    patience_seconds: for how long it waits while nobody gets it; while others do, it waits on.
-    An interrupt while it waits gives the turn up. Within one process two threads are as two
-    processes: each opens the file for itself.
+    patience_seconds: how long to wait without a grant to any waiter; each grant starts the time again.
+    An interrupt during the wait gives up the request. Two threads of one process compete as two
+    processes do: each opens the file itself.
     """
     lock = _Lock.on(path)
     if lock is None:
@@ -69,13 +69,13 @@ def turn(path: str, patience_seconds: float = PATIENCE_SECONDS) -> Iterator[bool
 
 
 def turn_of_name(name: str) -> AbstractContextManager[bool]:
-    """At a name on a storage that has no such files: at one of this user's temporary files, for the same name.
+    """Hold the lock of a name on a storage without file locks: a temporary file of this user stands for the name.
 
-    Another user's processes have files of their own, and so do other machines: they do not take
-    turns with these. Where there are no temporary files there are no turns.
+    Processes of other users and of other machines have other temporary files, so they do not
+    compete for the same lock. Without a temporary directory there is no lock, and the block gets False.
     """
     try:
-        root = temporary_directory("for turns")
+        root = temporary_directory("for lock files")
     except StorageError:
         return contextlib.nullcontext(False)
     folder = os.path.join(root, f"widetable-turns-{os.getuid()}")
@@ -85,13 +85,13 @@ def turn_of_name(name: str) -> AbstractContextManager[bool]:
 
 
 class _Lock(SharedByThreads):
-    """Of one who asks. The waiting thread has the descriptor for itself when the caller gave up. A forked child closes
-    it: the lock would live there for longer than the process that has it.
+    """The lock of one caller. The waiting thread owns the descriptor once the caller has given up. A forked child
+    closes it, because its copy would keep the lock after the holder has ended.
     """
 
     def __init__(self, path: str, descriptor: int) -> None:
         self._path = path
-        # First: `_start_anew`, which is called next, closes what is open.
+        # Set first, because `_start_anew`, which is called next, closes an open descriptor.
         self._descriptor: int | None = None
         super().__init__()
         self._descriptor = descriptor
@@ -104,51 +104,51 @@ class _Lock(SharedByThreads):
 
     @classmethod
     def on(cls, path: str) -> _Lock | None:
-        # Another user's may only be read, which is enough for a lock on a local disk.
+        # A file of another user may be readable only, which is enough for a lock on a local disk.
         for flags in (os.O_RDWR | os.O_CREAT, os.O_RDONLY):
             with contextlib.suppress(OSError, ValueError):
                 return cls(path, os.open(path, flags | os.O_CLOEXEC, 0o666))
         return None
 
     def take(self) -> bool:
-        """At once, or not."""
+        """Acquire the lock without waiting; return whether it was free."""
         return self._locked(fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def wait(self, seconds: float) -> bool:
-        """Whether it becomes ours while others get it, each within that time. Where no thread can be started nobody
-        waits.
+        """Wait for the lock and return whether it was acquired. Give up when no waiter gets it within `seconds`, or no
+        thread can be started.
         """
-        # The queue moves as long as the time of the file does: each who gets the turn sets it
+        # The queue advances as long as the time of the file changes: each new holder sets it
         # (`note`).
-        got_at = self._got_at()
-        if _KEPT.get(self._path) == got_at or not self._start():
+        granted_at = self._granted_at()
+        if _STUCK.get(self._path) == granted_at or not self._start():
             return False
         while not self._answered.wait(seconds):
-            before, got_at = got_at, self._got_at()
+            before, granted_at = granted_at, self._granted_at()
             with self._state:
-                if got_at == before and not self._answered.is_set():
-                    _KEPT[self._path] = got_at
+                if granted_at == before and not self._answered.is_set():
+                    _STUCK[self._path] = granted_at
                     return False
         return self._is_ours
 
     def note(self) -> None:
-        """That somebody has got the turn now."""
-        _KEPT.pop(self._path, None)
+        """Record that the lock was granted now."""
+        _STUCK.pop(self._path, None)
         with contextlib.suppress(OSError):  # another user's file
             if self._descriptor is not None:
                 os.utime(self._descriptor)
 
-    def _got_at(self) -> int:
-        """When somebody last did."""
+    def _granted_at(self) -> int:
+        """Return the time of the last grant, in nanoseconds since the epoch; 0 if it is not known."""
         with contextlib.suppress(OSError):
             if self._descriptor is not None:
                 return os.fstat(self._descriptor).st_mtime_ns
         return 0
 
     def _start(self) -> bool:
-        """The waiting thread."""
+        """Start the waiting thread; return False if no thread can be started."""
         thread = threading.Thread(target=self._wait, name="widetable-turn", daemon=True)
-        self._is_waiting = True  # before: an interrupt may come when it has started
+        self._is_waiting = True  # set before: an interrupt may arrive once the thread has started
         try:
             thread.start()
         except RuntimeError:
@@ -157,9 +157,7 @@ class _Lock(SharedByThreads):
         return True
 
     def give_up(self) -> None:
-        """Without the turn: the descriptor is closed here, or by the thread that still waits
-        with it.
-        """
+        """Stop waiting. The descriptor is closed here, or by the thread that still waits with it."""
         with self._state:
             self._is_given_up = True
             if self._is_waiting and not self._answered.is_set():
@@ -167,7 +165,7 @@ class _Lock(SharedByThreads):
         self.give_back()
 
     def give_back(self) -> None:
-        # By name: a child that was forked meanwhile may have the same lock open.
+        # Unlocked explicitly: a child that was forked meanwhile may have the same lock open.
         self._locked(fcntl.LOCK_UN)
         self._close()
 
@@ -186,13 +184,13 @@ class _Lock(SharedByThreads):
             os.close(descriptor)
 
     def _wait(self) -> None:
-        """The thread. It ends when it has the lock, however long that takes; a daemon, so no
-        process waits for it.
+        """Run in the thread until the lock is granted, however long that takes. It is a daemon, so no process waits for
+        it.
         """
         is_ours = self._locked(fcntl.LOCK_EX)
         with self._state:
             if is_ours:
-                _KEPT.pop(self._path, None)
+                _STUCK.pop(self._path, None)
             self._is_ours = is_ours and not self._is_given_up
             self._answered.set()
             if not self._is_given_up:

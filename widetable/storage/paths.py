@@ -1,13 +1,12 @@
-"""Every directory and file name of a table, built here and nowhere else.
+"""Builds every directory and file name of a table. No other module builds one.
 
 Source: Paimon `FileStorePathFactory`, `SnapshotManager`, `PartitionPathUtils`; format.md section 1.
-Names come from options,
-schemas and manifests, so each is checked: none may leave the table's directory (law 10).
+Names come from options, schemas and manifests, so each is checked: none may leave the table's directory (law 10).
 Raises InvalidError for a name that is too long, DamagedError for one with a path separator or of dots only.
 
-Two kinds of names go in. What a user gives now is checked by `check_name`: InvalidError, and stricter than
-file systems are. What is read from files of the table is checked by `_plain`: it may have been written by
-another client with looser rules, so only what could lead out of the directory is refused, as damage.
+There are two kinds of names. `check_name` checks a name that a user passes: it raises InvalidError, and is stricter
+than file systems are. `_plain` checks a name that is read from a file of the table: another client with looser rules
+may have written it, so only a name that could lead out of the directory is refused, as damage.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ from widetable.runtime.derived_value import derived_value
 from widetable.storage.escaped_text import escape
 
 _NOT_IN_NAMES: Final = frozenset("/\\")
-# Not in names of databases and tables: they mean something in Paimon's own names.
+# Forbidden in names of databases and tables, because they have a meaning in Paimon's own names.
 _NOT_IN_TABLE_NAMES: Final = frozenset("$@:.")
 DATABASE_SUFFIX: Final = ".db"
-# The database of what a warehouse says of itself.
+# The database of the tables that describe the warehouse.
 META_DATABASE: Final = "__meta"
-# As numbers are written in names: `snapshot-01` is not that of snapshot 1, but somebody else's.
+# The form of numbers in names: `snapshot-01` is not the file of snapshot 1, and belongs to some other program.
 _NUMBER: Final = "(0|[1-9][0-9]*)"
 _SNAPSHOT: Final = re.compile(rf"snapshot-{_NUMBER}\Z")
 _SCHEMA: Final = re.compile(rf"schema-{_NUMBER}\Z")
@@ -38,12 +37,12 @@ _CHANGELOG: Final = re.compile(rf"changelog-{_NUMBER}\Z")
 _RETIRED: Final = re.compile(rf"widetable-retired-snapshot-{_NUMBER}(?:-[0-9a-f]+)?\Z")
 _REVISION: Final = re.compile(rf"widetable-revision-{_NUMBER}(-active)?\Z")
 _LOOKUP_PIN: Final = re.compile(rf"widetable-lookup-pin-(.+)-{_NUMBER}\Z")
-# Instead of its number in the name of its directory.
+# The name of the bucket POSTPONED in its directory, in place of a number.
 _POSTPONED: Final = "postpone"
 _BUCKET: Final = rf"bucket-({_NUMBER[1:-1]}|{_POSTPONED})"
 _BUCKET_DIR: Final = re.compile(rf"^{_BUCKET}$")
 _DATA_FILE: Final = re.compile(rf"^((?:/[^/]+=[^/]*)*)/{_BUCKET}/[^/]+$")
-# The number of the bucket of rows that wait for one: readers and compactions pass over it.
+# The number of the bucket of rows that have no bucket yet: readers and compactions skip it.
 POSTPONED: Final = -2
 _CONTENT: Final = re.compile(
     r"-([0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12})-0$"
@@ -54,19 +53,19 @@ MAIN_BRANCH: Final = "main"
 BRANCHES: Final = "branch"
 BRANCH_PREFIX: Final = "branch-"
 _BRANCH_DIR: Final = re.compile(rf"^(.+)/{BRANCHES}/{BRANCH_PREFIX}([^/]+)$")
-# Between the names of a table and of its branch.
+# Separates the name of a table from that of its branch.
 _BRANCH_OF: Final = "$branch_"
 LATEST: Final = "LATEST"
-# What file systems take for one file or directory.
+# The longest name of one file or directory on file systems.
 LONGEST_NAME_BYTES: Final = 255
-# What other clients put around a name while they write the file: `.<name>.<uuid>.tmp`, and `.<..>.crc` beside it.
+# What other clients add to a name while they write the file: `.<name>.<uuid>.tmp`, and `.<..>.crc` beside it.
 TEMPORARY_BYTES: Final = 48
 EARLIEST: Final = "EARLIEST"
 
 
 def check_name(value: Any, what: str, around_bytes: int = 0) -> str:
-    """A name that a user gives, to be part of a file's or directory's. around_bytes: of what is put around it. Raises
-    InvalidError.
+    """Check a name that a user passes and that becomes a part of a file or directory name. around_bytes: the length of
+    the other parts. Raises InvalidError.
     """
     name = text(value, what)
     longest = LONGEST_NAME_BYTES - around_bytes
@@ -81,83 +80,83 @@ def check_name(value: Any, what: str, around_bytes: int = 0) -> str:
 
 
 def new_file_name(prefix: str, suffix: str = "") -> str:
-    """A name that nobody has used: prefix, random uuid, suffix."""
+    """Return a new unique name: prefix, random uuid, suffix."""
     return f"{prefix}-{uuid.uuid4()}-0{suffix}"
 
 
 def content_name(prefix: str, data: bytes) -> str:
-    """A name like `new_file_name`, whose uuid (version 8) is a digest of the bytes that the file will have.
+    """Return a name as `new_file_name` does, whose uuid (version 8) is a digest of the bytes of the file.
 
-    They must hold something random, as Avro files do: equal bytes would have equal names.
+    The bytes must contain something random, as Avro files do: equal bytes would have equal names.
     """
     return f"{prefix}-{_digest_uuid(data)}-0"
 
 
 def is_named_after(path: str, data: bytes) -> bool:
-    """False for a file named by `content_name` after other bytes; True for other names, which say nothing."""
+    """Return False if `content_name` named the file after other bytes. Other names give True: they tell nothing."""
     match = _CONTENT.search(path)
     return match is None or match[1] == str(_digest_uuid(data))
 
 
 def _digest_uuid(data: bytes) -> uuid.UUID:
-    """122 bits of SHA-256 in the form that RFC 9562 leaves to applications."""
+    """Return 122 bits of SHA-256 in the form that RFC 9562 leaves to applications."""
     bits = int.from_bytes(hashlib.sha256(data).digest()[:16], "big")
     bits = bits & ~(0xF << 76) | (8 << 76)
     return uuid.UUID(int=bits & ~(3 << 62) | (2 << 62))
 
 
 def snapshot_id(name: str) -> int | None:
-    """The id in the name of a snapshot file, None for other names."""
+    """Return the id in the name of a snapshot file, None for other names."""
     match = _SNAPSHOT.match(name)
     return int(match[1]) if match else None
 
 
 def schema_id(name: str) -> int | None:
-    """The id in the name of a schema file, None for other names."""
+    """Return the id in the name of a schema file, None for other names."""
     match = _SCHEMA.match(name)
     return int(match[1]) if match else None
 
 
 def changelog_id(name: str) -> int | None:
-    """The id in the name of an expired snapshot in `changelog_dir`, None for other names."""
+    """Return the id in the name of an expired snapshot in `changelog_dir`, None for other names."""
     match = _CHANGELOG.match(name)
     return int(match[1]) if match else None
 
 
 def tag_name(name: str) -> str | None:
-    """The tag in the name of a file in `tag_dir`, None for other names."""
+    """Return the tag in the name of a file in `tag_dir`, None for other names."""
     return _named(name, TAG_PREFIX)
 
 
 def is_bucket(name: str) -> bool:
-    """Whether a directory of a bucket is named like that."""
+    """Return whether this is the name of a bucket's directory."""
     return _BUCKET_DIR.match(name) is not None
 
 
 def retired_snapshot_id(name: str) -> int | None:
-    """The id in the name of a `retired_snapshot`, None for other names."""
+    """Return the id in the name of a `retired_snapshot`, None for other names."""
     match = _RETIRED.match(name)
     return int(match[1]) if match else None
 
 
 def lookup_pin_of(name: str) -> tuple[str, int] | None:
-    """(series, batch id) in the name of a `lookup_pin`, None for other names."""
+    """Return (series, batch id) in the name of a `lookup_pin`, None for other names."""
     match = _LOOKUP_PIN.match(name)
     return (match[1], int(match[2])) if match else None
 
 
 def branch_name(name: str) -> str | None:
-    """The branch in the name of a directory in `branch_dir`, None for other names."""
+    """Return the branch in the name of a directory in `branch_dir`, None for other names."""
     return _named(name, BRANCH_PREFIX)
 
 
 def consumer_name(name: str) -> str | None:
-    """The consumer in the name of a file in `consumer_dir`, None for other names."""
+    """Return the consumer in the name of a file in `consumer_dir`, None for other names."""
     return _named(name, CONSUMER_PREFIX)
 
 
 def _named(name: str, prefix: str) -> str | None:
-    """What stands behind it; None for what could not be asked for by that name, and so was put there by nobody."""
+    """Return the part after the prefix; None for a part that `check_name` refuses, which no user can have created."""
     if not name.startswith(prefix):
         return None
     try:
@@ -167,15 +166,17 @@ def _named(name: str, prefix: str) -> str | None:
 
 
 def check_branch(value: Any) -> str:
-    """The name of a branch other than main, by Paimon's rules for new ones. Raises InvalidError."""
+    """Check the name of a branch other than main, by Paimon's rules for new branches. Raises InvalidError."""
     name = check_name(value, "branch", len(BRANCH_PREFIX))
     if name == MAIN_BRANCH or name.isdigit() or "$" in name:
-        raise refused(value, "branch", f"a name that is no number, not {MAIN_BRANCH!r}, without $")
+        raise refused(
+            value, "branch", f"a name that is not a number, not {MAIN_BRANCH!r}, without $"
+        )
     return name
 
 
 class _FixedPath:
-    """An attribute of `TablePaths`: what has one name in every table. shared: by all of its branches."""
+    """An attribute of `TablePaths`: a path that has one name in every table. shared: all branches share the path."""
 
     def __init__(self, below: str, *, shared: bool = False) -> None:
         self._below, self._shared = below, shared
@@ -186,13 +187,13 @@ class _FixedPath:
 
 @dataclass(frozen=True)
 class TablePaths:
-    """Paths of the table at `root`, or of the branch whose directory is `root`:
+    """The paths of the table at `root`, or of the branch whose directory is `root`:
 
         <table>/{schema,snapshot,tag,changelog,consumer,service}                        of main
         <table>/branch/branch-<name>/{schema,snapshot,tag,changelog,consumer,service}   of a branch
         <table>/{manifest,index,statistics,..,bucket-*}                                 shared by all
 
-    What a branch has of its own starts with `root`, what is shared with `shared_root`: the table's directory.
+    Paths that a branch does not share begin with `root`, shared ones with `shared_root`: the table's directory.
     """
 
     root: str
@@ -209,23 +210,23 @@ class TablePaths:
     index_dir = _FixedPath("index", shared=True)
     statistics_dir = _FixedPath("statistics", shared=True)
     branch_dir = _FixedPath(BRANCHES, shared=True)
-    # Leases and notes of running services; other clients leave our names alone.
+    # Leases and notes of running services; other clients ignore our names.
     service_dir = _FixedPath("service")
-    # Which life of a branch this is (ours, as all that follow).
+    # The mark that tells a branch from an earlier one of the same name (not in Paimon, as all that follow).
     branch_mark = _FixedPath("service/widetable-branch")
     # The compaction lease.
     lease = _FixedPath("service/widetable-compaction-lease")
-    # The lease on compacting older levels behind commits.
+    # The lease on compacting older levels after commits.
     old_levels_lease = _FixedPath("service/widetable-old-levels-lease")
-    # The lease on a partition that gets other buckets, which compactions leave alone.
+    # The lease on a partition that is rescaled; compactions skip it.
     rescale_lease = _FixedPath("service/widetable-rescale-lease")
-    # The lease on keeping a table that holds a join.
+    # The lease on updating a table that holds a join.
     join_lease = _FixedPath("service/widetable-join-lease")
     # The mark of a table that has had a snapshot.
     had_snapshots = _FixedPath("service/widetable-had-snapshots")
-    # What the last expired snapshot of ours remembered.
+    # The last commits of each commit user, from the last snapshot that we expired.
     last_commits = _FixedPath("service/widetable-last-commits")
-    # Empty files at which commits of a machine wait for each other, and writes for who makes their changelog.
+    # Empty lock files (`FileIO.turn`): of the commits of a machine, and of the writes that wait for their changelog.
     commit_turn = _FixedPath("service/widetable-commit-turn")
     compaction_turn = _FixedPath("service/widetable-compaction-turn")
 
@@ -236,7 +237,7 @@ class TablePaths:
 
     @property
     def branch(self) -> str:
-        """The branch's name: `main` for the table itself."""
+        """The name of the branch: `main` for the table itself."""
         match = _BRANCH_DIR.match(self.root)
         return match[2] if match else MAIN_BRANCH
 
@@ -247,7 +248,7 @@ class TablePaths:
         return f"{self.snapshot_dir}/snapshot-{snapshot_id}"
 
     def manifest(self, name: str) -> str:
-        """Manifests, manifest lists and index manifests."""
+        """Return the path of a manifest, manifest list or index manifest."""
         return f"{self.manifest_dir}/{self._plain(name)}"
 
     def index(self, name: str) -> str:
@@ -260,7 +261,7 @@ class TablePaths:
         return f"{self.tag_dir}/{TAG_PREFIX}{self._plain(name)}"
 
     def of_branch(self, name: str) -> TablePaths:
-        """Of another branch of the same table, or of main."""
+        """Return the paths of another branch of the same table, or of main."""
         if name == MAIN_BRANCH:
             return TablePaths(self.shared_root)
         return TablePaths(f"{self.branch_dir}/{BRANCH_PREFIX}{self._plain(name)}")
@@ -269,33 +270,33 @@ class TablePaths:
         return f"{self.consumer_dir}/{CONSUMER_PREFIX}{self._plain(consumer_id)}"
 
     def read_lease(self, name: str) -> str:
-        """A lease of a reader (ours)."""
+        """Return the path of a reader's lease (not in Paimon)."""
         return f"{self.service_dir}/widetable-read-lease-{self._plain(name)}"
 
     def lookup_pin(self, series: str, batch_id: int) -> str:
-        """The pin of a micro-batch of a lookup join (ours). series: which query, and which join of it."""
+        """Return the path of the pin of a micro-batch of a lookup join (not in Paimon). series: the query and join."""
         return f"{self.service_dir}/widetable-lookup-pin-{self._plain(series)}-{batch_id}"
 
     def job_file(self, name: str) -> str:
-        """One of a job that writes into the table, as `job_names` names it (ours)."""
+        """Return the path of a file of a job that writes into the table, named by `job_names` (not in Paimon)."""
         return f"{self.service_dir}/{name}"
 
     def retired_snapshot(self, snapshot_id: int, by: str = "") -> str:
-        """The note of a snapshot that expiry works from (ours). by: which expiry made it."""
+        """Return the path of the note of a snapshot that expires (not in Paimon). by: the expiry that wrote it."""
         name = f"widetable-retired-snapshot-{snapshot_id}" + (f"-{by}" if by else "")
         return f"{self.service_dir}/{self._plain(name)}"
 
     def compaction_wanted(self, name: str) -> str:
-        """A note that somebody waits for a changelog (ours)."""
+        """Return the path of a note that a reader or writer waits for a changelog (not in Paimon)."""
         return f"{self.service_dir}/widetable-compaction-wanted-{self._plain(name)}"
 
     def partition_prefix(self, column: str) -> str:
-        """How the directories of a partition column's values begin."""
+        """Return the beginning of the directory names of a partition column."""
         return f"{escape(column)}="
 
     def bucket_dir(self, partition: Sequence[tuple[str, str]], bucket: int) -> str:
-        """partition: (column, directory text) in partition key order, not yet escaped; empty for
-        unpartitioned tables.
+        """Return the directory of a bucket. partition: (column, directory text) in partition key order, not yet
+        escaped; empty for unpartitioned tables.
         """
         parts = [partition_directory(name, text) for name, text in partition]
         name = _POSTPONED if bucket == POSTPONED else str(bucket)
@@ -305,7 +306,7 @@ class TablePaths:
         return f"{self.bucket_dir(partition, bucket)}/{self._plain(name)}"
 
     def place_of(self, path: str) -> str | None:
-        """Where a path of `data_file` lies, in words: `bucket 3`, `bucket 3 of dt=1`; None for other paths."""
+        """Describe the bucket of a `data_file` path: `bucket 3`, `bucket 3 of dt=1`; None for other paths."""
         root = self.shared_root
         match = _DATA_FILE.match(path.removeprefix(root)) if path.startswith(root) else None
         if match is None:
@@ -318,13 +319,13 @@ class TablePaths:
                 self.root,
                 found=f"the file name {name!r}",
                 expected="a plain file name inside the table's directory",
-                action="Do not use this table before you know who wrote that name.",
+                action="Find out which program wrote that name before you use this table.",
             )
         return name
 
 
 def partition_directory(column: str, text: str) -> str:
-    """The name of the directory of a value. Raises InvalidError for one that is too long."""
+    """Return the name of the directory of a value. Raises InvalidError for a name that is too long."""
     name = f"{escape(column)}={escape(text)}"
     size = len(name.encode(errors="replace"))
     if size > LONGEST_NAME_BYTES:
@@ -332,39 +333,39 @@ def partition_directory(column: str, text: str) -> str:
             f"partition column {column[:60]!r}",
             found=f"a value whose directory would have a name of {size} bytes: {name[:60]}..",
             expected=f"at most {LONGEST_NAME_BYTES} bytes, the column's name and escapes included",
-            action="Partition by a shorter text, or by a column of a shorter name.",
+            action="Partition by a shorter text, or by a column with a shorter name.",
         )
     return name
 
 
 def database_dir(warehouse: str, database: str) -> str:
-    """The directory of a database's tables."""
+    """Return the directory of a database."""
     return f"{warehouse}/{database}{DATABASE_SUFFIX}"
 
 
 def revision_dir(warehouse: str) -> str:
-    """Of what a warehouse says of revisions and of its services (ours)."""
+    """Return the directory of a warehouse's notes of revisions and services (not in Paimon)."""
     return f"{database_dir(warehouse, META_DATABASE)}/service"
 
 
 def revision_note(warehouse: str, number: int, *, is_active: bool = False) -> str:
-    """The note of a revision, or that it has ended."""
+    """Return the path of the note of a revision, or, with `is_active`, of the note that the revision has ended."""
     return f"{revision_dir(warehouse)}/widetable-revision-{number}{'-active' * is_active}"
 
 
 def leading_lease(warehouse: str) -> str:
-    """Who leads the services of a warehouse (ours)."""
+    """Return the path of the lease of the process that leads the services of a warehouse (not in Paimon)."""
     return f"{revision_dir(warehouse)}/widetable-meta-lease"
 
 
 def revision_of(name: str) -> tuple[int, bool] | None:
-    """(number, whether it says that it has ended) in the name of a `revision_note`, None for other names."""
+    """Return (number, whether the note says that it has ended) of the name of a `revision_note`, None for others."""
     match = _REVISION.match(name)
     return (int(match[1]), match[2] is not None) if match else None
 
 
 def table_name(root: str) -> tuple[str, str] | None:
-    """(warehouse, `db.name`) of a table's directory; None for one that lies in no warehouse."""
+    """Return (warehouse, `db.name`) of a table's directory; None if it is not in a warehouse."""
     database_path, _, table = root.rpartition("/")
     warehouse, _, database = database_path.rpartition("/")
     if not (warehouse and database.endswith(DATABASE_SUFFIX) and table):
@@ -373,14 +374,14 @@ def table_name(root: str) -> tuple[str, str] | None:
 
 
 def branch_root(warehouse: str, name: Any, what: str) -> str:
-    """The directory of the table `db.name`, or of its branch: `db.name$branch_<branch>`, as Paimon names it."""
+    """Return the directory of the table `db.name`, or of its branch: `db.name$branch_<branch>`, as in Paimon."""
     table, of, branch = text(name, what).partition(_BRANCH_OF)
     root = table_root(warehouse, table, what)
     return TablePaths(root).of_branch(check_branch(branch)).root if of else root
 
 
 def table_root(warehouse: str, name: Any, what: str) -> str:
-    """The directory of the table `db.name`. what: the name is of, for the InvalidError of one that is none."""
+    """Return the directory of the table `db.name`. what: the argument's name, for the InvalidError."""
     database, dot, table = text(name, what).partition(".")
     if not dot:
         raise refused(name, what, "db.table: two names joined by a dot")
@@ -389,7 +390,7 @@ def table_root(warehouse: str, name: Any, what: str) -> str:
 
 
 def checked_part(value: Any, what: str, around_bytes: int = 0) -> str:
-    """The name of a database or of a table in it."""
+    """Check the name of a database, or of a table in a database."""
     name = check_name(value, what, around_bytes)
     if _NOT_IN_TABLE_NAMES.intersection(name):
         raise refused(value, what, "a name without $ @ : and dots")

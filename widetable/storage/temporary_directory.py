@@ -1,7 +1,7 @@
-"""The directory for temporary files, which a host may lack: a container with a read-only root file system.
+"""The directory for temporary files. A host may have none, such as a container with a read-only root file system.
 
-`tempfile.gettempdir` looks for one when it is first asked and raises a bare FileNotFoundError, and
-so do the functions of `tempfile` that are given no `dir`. Who needs one asks here.
+`tempfile.gettempdir`, and the functions of `tempfile` that are called without `dir`, then raise a bare
+FileNotFoundError. Code that needs the directory calls this module instead.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from widetable.errors import StorageError
 
 
 def temporary_directory(purpose: str) -> str:
-    """Its path. purpose: what it is for, for the message. Raises StorageError where no directory can be written."""
+    """Return its path. purpose: completes "a directory .." in the message. Raises StorageError if none is writable."""
     try:
         return tempfile.gettempdir()
     except OSError as cause:

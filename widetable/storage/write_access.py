@@ -1,4 +1,4 @@
-"""Says why a read writes, where the storage refuses that: who reads a table may not expect to need write access."""
+"""Explains why a read needs write access, if the storage refuses it: a user who only reads may not expect that."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from widetable.errors import StorageError
 
 @contextlib.contextmanager
 def needs_write_access(reason: str) -> Iterator[None]:
-    """While the block writes. reason: what is kept in the table, and for what: "a consumer's progress, which ..".
+    """Replace a StorageError of the block by one that says why the block writes.
 
-    Raises StorageError that says so in place of the one that the block raises.
+    reason: what is stored in the table, and for what: "a consumer's progress, which ..".
     """
     try:
         yield
@@ -21,5 +21,5 @@ def needs_write_access(reason: str) -> Iterator[None]:
             cause.subject,
             found=cause.found,
             expected=f"write access to the table, which keeps {reason}",
-            action="Give this reader write access, make room or mend the storage, then retry; nothing was committed.",
+            action="Give this reader write access, free space or repair the storage, then retry.",
         ) from cause

@@ -235,7 +235,7 @@ def test_a_listing_says_nothing_wrong_of_what_it_cannot_look_at(
 @pytest.mark.parametrize("ask", ASKS)
 @pytest.mark.parametrize("name", ["a\0b", "\ud800", "x" * 256, "ä" * 128])
 def test_what_can_be_no_path_is_reported_as_such(tmp_path: Path, ask: str, name: str) -> None:
-    with pytest.raises(InvalidError, match="a path that the storage cannot have"):
+    with pytest.raises(InvalidError, match="a path that the storage does not support"):
         ASKS[ask](LocalFileIO(), f"{tmp_path}/{name}")
 
 

@@ -187,7 +187,7 @@ def test_descriptors_are_closed_whatever_happened(path: str) -> None:
         with turn(path, PATIENCE_SECONDS):
             pass
     with held_elsewhere(path):
-        local_turn._KEPT.pop(path, None)
+        local_turn._STUCK.pop(path, None)
         with turn(path, 0.01):
             pass
     until(lambda: len(os.listdir("/proc/self/fd")) <= before)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from widetable.storage.remote.redacted_errors import said_without_secrets
+from widetable.storage.remote.redacted_errors import redacted_message
 
 SECRET = "my+secret/word"
 
@@ -43,7 +43,7 @@ def test_neither_the_text_nor_a_traceback_has_a_secret(error: Exception) -> None
     outer = RuntimeError("outer")
     outer.__cause__, error.__context__ = error, users
     for cause in (error, outer, outer):  # twice: what was hidden may be part of another chain
-        said = said_without_secrets(cause, [SECRET])
+        said = redacted_message(cause, [SECRET])
         shown = said + repr(cause) + "".join(traceback.format_exception(outer))
         assert "secret" not in shown.lower()
     assert users.args == ("user", 7)
@@ -60,11 +60,11 @@ def _written(char: str) -> tuple[str, ...]:
 def test_a_secret_is_hidden_whichever_of_its_characters_are_encoded(data: st.DataObject) -> None:
     secret = data.draw(st.text("ab+/=&<>\"' %2;#ü€", min_size=4))
     written = "".join(data.draw(st.sampled_from(_written(char))) for char in secret)
-    assert said_without_secrets(ValueError(f"[{written}]"), [secret]) == "[***]"
+    assert redacted_message(ValueError(f"[{written}]"), [secret]) == "[***]"
 
 
 def test_long_secrets_are_hidden_and_what_is_nearly_one_is_not() -> None:
     key = "%25" * 1000 + "+"
     near = key[:-1] + "-"
-    assert said_without_secrets(ValueError(near), [key]) == near[:300]
-    assert said_without_secrets(ValueError(quote(key)), [key]) == "***"
+    assert redacted_message(ValueError(near), [key]) == near[:300]
+    assert redacted_message(ValueError(quote(key)), [key]) == "***"

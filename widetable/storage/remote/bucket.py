@@ -1,10 +1,10 @@
-"""Which bucket a URL is of, and how obstore opens it.
+"""Finds the bucket of a URL, and opens it with obstore.
 
-    s3://bucket/key  s3a://bucket/key                                      S3, and what speaks its protocol
+    s3://bucket/key  s3a://bucket/key                                      S3, and stores with its protocol
     gs://bucket/key                                                        Google Cloud Storage
     abfs[s]://container@account.dfs.core.windows.net/key  wasb[s]://..     Azure Blob
 
-A name that could hold credentials (`s3://key:secret@bucket`) is refused, and not said again. Raises InvalidError.
+A name that could contain credentials (`s3://key:secret@bucket`) is refused, and not repeated. Raises InvalidError.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _AZURE_NAME: Final = re.compile(
     r"([A-Za-z0-9$][A-Za-z0-9-]*)@([a-z0-9]+)\.(?:blob|dfs)\.([a-z0-9.-]+)"
 )
 _AZURE: Final = "core.windows.net"
-# What is put on condition is tried again by us, who must know whether the first try was carried out.
+# Conditional puts are retried by us, because we must know whether the first try was carried out.
 _NO_RETRIES: Final = {"max_retries": 0, "retry_timeout": timedelta(seconds=180)}
 
 
 @dataclass(frozen=True)
 class StoreBucket:
-    """root: its URL, and the beginning of each path. account, host: on Azure. The same by whichever scheme is equal."""
+    """A bucket. root: its URL, with which each path begins. account, host: on Azure. Equality ignores the scheme."""
 
     root: str = field(compare=False)
     store: str
@@ -49,14 +49,14 @@ class StoreBucket:
 
 
 def bucket_of(url: str) -> tuple[StoreBucket, str]:
-    """Of a URL of one of SCHEMES, and the path: the URL itself, as Paimon has it, where nothing is encoded.
+    """Return the bucket of a URL with one of SCHEMES, and the path: the URL itself, not encoded, as in Paimon.
 
         s3://b//w/                                 bucket b on s3; s3://b/w
-        S3://b/w                                   the same: the scheme in small letters
+        S3://b/w                                   bucket b on s3; the scheme in lower case
         abfss://c@acc.dfs.core.windows.net/w       container c of the account acc on core.windows.net
-        abfss://c@Acc.dfs.core.Windows.net/w       the same, as hosts have no case
+        abfss://c@Acc.dfs.core.Windows.net/w       the same container, as hosts are case-insensitive
 
-    The scheme is a part of the root: paths below s3://b and s3a://b are two, of one bucket.
+    The scheme is a part of the root: paths below s3://b and s3a://b differ, but name the same bucket.
     """
     scheme, _, rest = url.partition("://")
     authority, _, key = rest.partition("/")
@@ -70,7 +70,7 @@ def bucket_of(url: str) -> tuple[StoreBucket, str]:
     else:
         bucket = StoreBucket(root, store, authority) if _NAME.fullmatch(authority) else None
     if bucket is None or {".", ".."} & {*names}:
-        shown = repr(url) if "@" not in url else f"one that begins with {scheme}://, and has an @"
+        shown = repr(url) if "@" not in url else f"a {scheme}:// URL with an @"
         raise InvalidError(
             "path",
             found=shown,
@@ -82,91 +82,91 @@ def bucket_of(url: str) -> tuple[StoreBucket, str]:
 
 
 def with_plain_host(authority: str) -> str:
-    """Of a URL: the host in small letters, where it has one besides the bucket. Names of buckets stay as they are."""
+    """Return a URL's authority with its host, if it has one besides the bucket, in lower case. The bucket is kept."""
     bucket, at, host = authority.partition("@")
     return f"{bucket}{at}{host.lower()}"
 
 
 def open_store(module: Any, bucket: StoreBucket, options: StorageOptions, *, retries: bool) -> Any:
-    """A store of `obstore.store`. What no option says is said by the environment, as the store's own tools take it.
+    """Open a store of `obstore.store`. Options that are not set come from the environment, as in the store's own tools.
 
-    module: obstore.store. retries: the store tries again by itself. Makes no request. Plain http
-    is allowed where the endpoint says so, as a choice of the user's.
+    module: obstore.store. retries: the store retries by itself. Makes no request. Plain http is allowed if the endpoint
+    says http: the user chose it.
     """
-    given = options.of_store(bucket.store, bucket.account)
+    values = options.of_store(bucket.store, bucket.account)
     more: dict[str, Any] = {} if retries else {"retry_config": dict(_NO_RETRIES)}
-    config = _CONFIGS[bucket.store](bucket, given)
+    config = _CONFIGS[bucket.store](bucket, values)
     if str(config.get("endpoint") or config.get("base_url")).startswith("http:"):
         more["client_options"] = {"allow_http": True}
     if bucket.store == S3:
-        if "access-key" in given:
-            more["credential_provider"] = _s3_credentials(given)
+        if "access-key" in values:
+            more["credential_provider"] = _s3_credentials(values)
         return module.S3Store(bucket.name, config=config, **more)
     if bucket.store == GCS:
         return module.GCSStore(bucket.name, config=config, **more)
     return module.AzureStore(bucket.name, config=config, **more)
 
 
-def _s3_credentials(given: dict[str, str]) -> Callable[[], dict[str, Any]]:
-    """All of them: a session token of the environment is of another key."""
-    found = {
-        "access_key_id": given["access-key"],
-        "secret_access_key": given["secret-key"],
-        "token": given.get("session.token"),
+def _s3_credentials(values: dict[str, str]) -> Callable[[], dict[str, Any]]:
+    """Return complete credentials, as a session token of the environment belongs to another key."""
+    credentials = {
+        "access_key_id": values["access-key"],
+        "secret_access_key": values["secret-key"],
+        "token": values.get("session.token"),
         "expires_at": None,
     }
-    return lambda: found
+    return lambda: credentials
 
 
-def _s3(bucket: StoreBucket, given: dict[str, str]) -> dict[str, Any]:
-    """Keys are not here but in `_s3_credentials`. Without an endpoint it is Amazon's. Paths have
-    the bucket by default, as servers of one's own take them; `path.style.access` false puts
-    it in front of the host: http://b.store:9000.
+def _s3(bucket: StoreBucket, values: dict[str, str]) -> dict[str, Any]:
+    """Return the configuration of S3, without keys (`_s3_credentials`). The default endpoint is Amazon's. The
+    bucket is in the path by default, as self-hosted servers expect it; with `path.style.access` false
+    it is in front of the host: http://b.store:9000.
     """
-    found: dict[str, Any] = {}
-    region = given.get("region", given.get("endpoint.region"))
+    config: dict[str, Any] = {}
+    region = values.get("region", values.get("endpoint.region"))
     if region is not None:
-        found["region"] = region
-    plain = given.get("connection.ssl.enabled", "true").lower() == "false"
-    endpoint = _address(given.get("endpoint"), "http" if plain else "https")
-    is_virtual = given.get("path.style.access", "true").lower() == "false"
+        config["region"] = region
+    plain = values.get("connection.ssl.enabled", "true").lower() == "false"
+    endpoint = _address(values.get("endpoint"), "http" if plain else "https")
+    is_virtual = values.get("path.style.access", "true").lower() == "false"
     if is_virtual:
-        found["virtual_hosted_style_request"] = "true"
+        config["virtual_hosted_style_request"] = "true"
     if endpoint is not None:
         scheme, _, host = endpoint.partition("://")
-        found["endpoint"] = f"{scheme}://{bucket.name}.{host}" if is_virtual else endpoint
-    return found
+        config["endpoint"] = f"{scheme}://{bucket.name}.{host}" if is_virtual else endpoint
+    return config
 
 
-def _gcs(bucket: StoreBucket, given: dict[str, str]) -> dict[str, Any]:
-    found = {
-        "service_account": given.get("auth.service.account.json.keyfile"),
-        "base_url": _address(given.get("storage.root.url"), "https"),
+def _gcs(bucket: StoreBucket, values: dict[str, str]) -> dict[str, Any]:
+    config = {
+        "service_account": values.get("auth.service.account.json.keyfile"),
+        "base_url": _address(values.get("storage.root.url"), "https"),
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in config.items() if value is not None}
 
 
-def _azure(bucket: StoreBucket, given: dict[str, str]) -> dict[str, Any]:
-    """An account outside of the public cloud (`*.blob.core.chinacloudapi.cn`) is asked at the
-    host of its URL. What is not given is left to the environment.
+def _azure(bucket: StoreBucket, values: dict[str, str]) -> dict[str, Any]:
+    """Return the configuration of Azure. The endpoint of an account outside of the public cloud
+    (`*.blob.core.chinacloudapi.cn`) is the host of its URL. Options that are not set come from the environment.
     """
-    endpoint = given.get("endpoint")
+    endpoint = values.get("endpoint")
     if endpoint is None and bucket.host != _AZURE:
         endpoint = f"{bucket.account}.blob.{bucket.host}"
-    found = {
+    config = {
         "account_name": bucket.account,
-        "account_key": given.get("account.key"),
-        "sas_key": given.get("sas.fixed.token", "").removeprefix("?") or None,
-        "client_id": given.get("account.oauth2.client.id"),
-        "client_secret": given.get("account.oauth2.client.secret"),
+        "account_key": values.get("account.key"),
+        "sas_key": values.get("sas.fixed.token", "").removeprefix("?") or None,
+        "client_id": values.get("account.oauth2.client.id"),
+        "client_secret": values.get("account.oauth2.client.secret"),
         "endpoint": _address(endpoint, "https"),
     }
-    authority = given.get("account.oauth2.client.endpoint")
+    authority = values.get("account.oauth2.client.endpoint")
     if authority is not None:  # https://login.microsoftonline.com/<tenant>/oauth2/token
         scheme, _, rest = authority.partition("://")
         host, tenant, *_ = [*rest.split("/"), ""]
-        found |= {"authority_host": f"{scheme}://{host}", "tenant_id": tenant}
-    return {name: value for name, value in found.items() if value is not None}
+        config |= {"authority_host": f"{scheme}://{host}", "tenant_id": tenant}
+    return {name: value for name, value in config.items() if value is not None}
 
 
 _CONFIGS: Final[dict[str, Callable[[StoreBucket, dict[str, str]], dict[str, Any]]]] = {
@@ -176,8 +176,8 @@ _CONFIGS: Final[dict[str, Callable[[StoreBucket, dict[str, str]], dict[str, Any]
 }
 
 
-def _address(given: str | None, scheme: str) -> str | None:
-    """Without a slash at the end; with `scheme` where it names none."""
-    if given is None:
+def _address(address: str | None, scheme: str) -> str | None:
+    """Return an address without a final slash, and with `scheme` if it has none."""
+    if address is None:
         return None
-    return (given if "://" in given else f"{scheme}://{given}").rstrip("/")
+    return (address if "://" in address else f"{scheme}://{address}").rstrip("/")

@@ -1,10 +1,10 @@
-"""What stores of keys refuse, whichever client asks them: keys that are not there or taken, moves of directories, and
-conditions that are passed over.
+"""The common part of object stores, whichever client is used: their errors for missing and existing keys, the moves of
+directories that they do not support, and the probe for conditional puts.
 
-    probe       two puts of one new key, both on the condition that nobody has it: of a store that can hold a table the
-                second is refused. Once per process, before the first write
+    probe       two puts of one new key, both on the condition that the key does not exist. A store that can hold a
+                table refuses the second one. The probe runs once per process, before the first write
 
-Raises UnsupportedError; the other errors are made here and raised by who asks.
+Raises UnsupportedError; the other errors are created here and raised by the callers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from widetable.storage.lock_queue import turn_of_name
 
 
 def no_object(path: str) -> NotFoundError:
-    """Nobody has the key."""
+    """Create the error for a key that does not exist."""
     return NotFoundError(
         path,
         found="no such object",
@@ -28,13 +28,13 @@ def no_object(path: str) -> NotFoundError:
 
 
 def taken_key(path: str) -> InvalidError:
-    """Somebody has it."""
-    return InvalidError(path, found="an object", expected="none yet", action="Use a new name.")
+    """Create the error for a key that exists."""
+    return InvalidError(path, found="an object", expected="no object yet", action="Use a new name.")
 
 
 class FlatKeys:
-    """The part of a FileIO that all stores of keys have alike: an object that was closed is durable, and there are no
-    directories. _root: the URL of the bucket.
+    """The part of a FileIO that all object stores share: a closed object is durable, and there are no directories.
+    _root: the URL of the bucket.
     """
 
     _root: str
@@ -43,7 +43,7 @@ class FlatKeys:
         return f"{type(self).__name__}({self._root!r})"
 
     def sync(self, path: str) -> None:
-        """What was closed is durable."""
+        """Do nothing: a closed object is durable."""
 
     def delete_empty_dir(self, path: str) -> bool:
         return False
@@ -54,7 +54,7 @@ class FlatKeys:
     def move_dir(self, source: str, target: str) -> bool:
         raise UnsupportedError(
             target,
-            found="an object store, where no directory gets another name",
+            found="an object store, which cannot rename directories",
             expected="a storage with directories",
             action="Copy the table to a local disk, or write its rows to a new table.",
         )
@@ -69,19 +69,21 @@ def check_exclusive(
     put_new: Callable[[str, bytes], bool],
     delete: Callable[[str], object],
 ) -> None:
-    """Some stores, and clients, pass the condition over, and write over what is there. beside: a path in a directory
-    that may be written. put_new: on the condition; whether it held.
+    """Check that the store honours conditional puts: some stores and clients ignore the condition and overwrite.
+
+    beside: a path in a writable directory. put_new: puts on the condition that the key does not exist, and returns
+    whether it held. Raises UnsupportedError.
     """
     path = f"{beside.rpartition('/')[0]}/.{uuid.uuid4().hex}.tmp"
     try:
-        # A first put that is refused counts as well: nobody can have had a random name.
+        # A refused first put fails the probe as well: a random name cannot exist.
         is_exclusive = put_new(path, b"one") and not put_new(path, b"two")
     finally:
         delete(path)
     if not is_exclusive:
         raise UnsupportedError(
             root,
-            found="a store that put an object where there was one, though asked not to (If-None-Match)",
-            expected="a store that honours conditional puts: without them commits get lost",
+            found="a store that overwrote an object although the put was conditional (If-None-Match)",
+            expected="a store that honours conditional puts: without them commits are lost",
             action="Use a store that does, such as S3 itself, or a local disk.",
         )

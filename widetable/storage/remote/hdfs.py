@@ -1,28 +1,28 @@
-"""FileIO on HDFS, by hdfs-native: the NameNode decides who has a name.
+"""FileIO on HDFS, by hdfs-native: the NameNode decides which writer gets a name.
 
-A path is the whole URL, `hdfs://<NameNode or nameservice>/...`; what the URL leaves open (the addresses behind a
-nameservice, security) stands in the files of HADOOP_CONF_DIR, as for Hadoop's own tools. A commit is a rename that does
-not write over: a complete, forced temporary file gets the name of the snapshot, if nobody has it.
+A path is the whole URL, `hdfs://<NameNode or nameservice>/...`; the files of HADOOP_CONF_DIR supply the rest (the
+addresses behind a nameservice, security), as for Hadoop's own tools. A commit is a rename that does not overwrite: a
+complete, synced temporary file gets the name of the snapshot if that name is free.
 
-    renames                 one step in the NameNode, of files and of directories. Where an answer got lost the
-                            temporary name tells: only this rename takes it away
+    renames                 one step in the NameNode, for files and directories. If an answer was lost, the temporary
+                            name tells the outcome: only this rename removes it
     links                   copies
-    what a lease replaces   looked at, removed, published, as on a disk: no condition can be put
-    turns                   of the processes of this machine, at a file among the temporary ones
+    replacing a lease       reads, removes and publishes, as on a disk: HDFS has no conditional replacement
+    locks (`turn`)          among the processes of this machine, on a temporary file
 
-Forced (`hsync`) is what the DataNodes have written to their disks. Erasure-coded directories cannot do it, and are
-refused by the client.
+Synced (`hsync`) means that the DataNodes have written the bytes to their disks. Erasure-coded directories do not
+support it, and the client refuses them.
 
-Source: format.md section 11. Raises as `file_io` says, UnsupportedError where hdfs-native is not installed.
+Source: format.md section 11. Raises as `file_io` says, UnsupportedError if hdfs-native is not installed.
 
-Who renamed it, in `_renamed`, when the answer to a rename is an error or none:
+How `_renamed` finds the outcome when a rename is answered by an error, or not at all:
 
-    the temporary file can be deleted      it was not renamed, nor will be, by a call that comes late either
-        and the answer is that the         somebody else was first, whatever became of it: False
-        name is taken, or it is taken
-        and it is not                      the error is raised
+    the temporary file can be deleted      it was not renamed, nor will be, by a late call either
+        and the name exists, or the        another writer was first, whatever became of its file: False
+        error says that it exists
+        and the name does not exist        the error is raised
     it is gone, and the name has our bytes     the rename was carried out: True
-    it is gone, and the name has not           the directory went away: the error is raised
+    it is gone, and the name has other bytes   the directory was removed: the error is raised
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ from widetable.storage.leftover import delete_leftover
 from widetable.storage.lock_queue import turn_of_name
 from widetable.storage.remote.hdfs_client import hdfs_client, root_of
 from widetable.storage.remote.ranged_input import file_of_size
-from widetable.storage.remote.remote_output import FarOutput
+from widetable.storage.remote.remote_output import RemoteOutput
 from widetable.storage.remote.replace_in_steps import holds, replace_in_steps
 
 T = TypeVar("T")
 
-# Parquet writes in small pieces.
+# Collects the small pieces that Parquet writes.
 _BUFFER_BYTES: Final = 1 << 20
 _COPY_BYTES: Final = 8 << 20
 
 
 class HdfsFileIO:
-    """Of one NameNode or nameservice. root: such as `hdfs://nameservice1`. fsync: force bytes to the DataNodes' disks
-    before they are published (option `widetable.fsync`). Picklable.
+    """A FileIO on one NameNode or nameservice. root: such as `hdfs://nameservice1`. fsync: force bytes to the disks of
+    DataNodes before they are published (option `widetable.fsync`). Picklable.
     """
 
     def __init__(self, root: str, *, fsync: bool = True) -> None:
@@ -71,16 +71,16 @@ class HdfsFileIO:
 
     def read(self, path: str) -> bytes:
         with self._or_gone(path):
-            return self._asked(path, lambda hdfs, key: _whole(hdfs.read(key)))
+            return self._call(path, lambda hdfs, key: _whole(hdfs.read(key)))
 
     def open_input(self, path: str) -> pa.NativeFile:
-        source = self._asked(path, lambda hdfs, key: hdfs.read(key))
+        source = self._call(path, lambda hdfs, key: hdfs.read(key))
         size = len(source)
 
         def range_of(start: int, end: int) -> bytes:
             with self._or_gone(path):
-                found: bytes = self._asked(path, lambda *_: source.read_range(start, end - start))
-            return found
+                data: bytes = self._call(path, lambda *_: source.read_range(start, end - start))
+            return data
 
         return file_of_size(size, range_of)
 
@@ -89,7 +89,9 @@ class HdfsFileIO:
 
     def write_new(self, path: str, data: bytes) -> None:
         if not self.publish(path, data):
-            raise InvalidError(path, found="a file", expected="none yet", action="Use a new name.")
+            raise InvalidError(
+                path, found="a file", expected="no file yet", action="Use a new name."
+            )
 
     def publish(self, path: str, data: bytes) -> bool:
         temporary = self._written(path, data)
@@ -100,14 +102,14 @@ class HdfsFileIO:
         with self._removed_after_errors(temporary):
             self._put_in_place(temporary, path, path)
 
-    def replace_if(self, path: str, held: bytes, data: bytes) -> bool:
-        return replace_in_steps(self, path, held, data)
+    def replace_if(self, path: str, expected: bytes, data: bytes) -> bool:
+        return replace_in_steps(self, path, expected, data)
 
     def link(self, source: str, target: str, *, replace: bool = False) -> bool:
         temporary = self._temporary(target)
         with self._removed_after_errors(temporary):
-            # Through this process: HDFS has no copy of its own. Closed, and by that forced,
-            # before it gets its name.
+            # The bytes pass through this process: HDFS has no copy operation. The copy is closed,
+            # and thereby synced, before it gets its name.
             with self.open_input(source) as opened, self._created(temporary, target) as copy:
                 while piece := opened.read(_COPY_BYTES):
                     copy.write(piece)
@@ -117,97 +119,95 @@ class HdfsFileIO:
         return self._renamed(temporary, target, None)
 
     def sync(self, path: str) -> None:
-        """What was closed is on the disks."""
+        """Do nothing: a closed file is on the disks."""
 
     def exists(self, path: str) -> bool:
-        return self._found(path) is not None
+        return self._info(path) is not None
 
     def size(self, path: str) -> int:
-        return int(self._asked(path, lambda hdfs, key: hdfs.get_file_info(key)).length)
+        return int(self._call(path, lambda hdfs, key: hdfs.get_file_info(key)).length)
 
     def list(self, path: str) -> list[FileStatus]:
         try:
-            found = self._asked(path, lambda hdfs, key: list(hdfs.list_status(key)))
+            statuses = self._call(path, lambda hdfs, key: list(hdfs.list_status(key)))
         except NotFoundError:
             return []
         key = self._client.key(path)
         entries = [
             FileStatus(
-                one.path.rpartition("/")[2],
-                one.isdir,
-                one.length,
-                one.modification_time,
-                one.modification_time,
+                status.path.rpartition("/")[2],
+                status.isdir,
+                status.length,
+                status.modification_time,
+                status.modification_time,
             )
-            for one in found
-            if one.path != key  # of a file HDFS lists the file
+            for status in statuses
+            if status.path != key  # the listing of a file contains the file itself
         ]
         return sorted(entries, key=lambda entry: entry.name)
 
     def delete(self, path: str) -> bool:
-        found = self._found(path)
-        if found is None:
+        info = self._info(path)
+        if info is None:
             return False
-        if found.isdir:  # HDFS would remove an empty one
+        if info.isdir:  # HDFS would remove an empty directory
             raise StorageError(
                 path,
                 found="a directory",
                 expected="a file",
-                action="Move the directory away; no table has one there.",
+                action="Move the directory away; no table has a directory there.",
             )
-        return bool(self._asked(path, lambda hdfs, key: hdfs.delete(key)))
+        return bool(self._call(path, lambda hdfs, key: hdfs.delete(key)))
 
     def delete_all(self, paths: Iterable[str]) -> Sequence[str]:
         return [path for path in paths if self.delete(path)]
 
     def delete_dir(self, path: str) -> bool:
-        found = self._found(path)
-        is_dir = found is not None and found.isdir
-        return is_dir and bool(
-            self._asked(path, lambda hdfs, key: hdfs.delete(key, recursive=True))
-        )
+        info = self._info(path)
+        is_dir = info is not None and info.isdir
+        return is_dir and bool(self._call(path, lambda hdfs, key: hdfs.delete(key, recursive=True)))
 
     def delete_empty_dir(self, path: str) -> bool:
         try:
-            found = self._found(path)
-            is_dir = found is not None and found.isdir
-            return is_dir and bool(self._asked(path, lambda hdfs, key: hdfs.delete(key)))
-        except InvalidError:  # it has entries
+            info = self._info(path)
+            is_dir = info is not None and info.isdir
+            return is_dir and bool(self._call(path, lambda hdfs, key: hdfs.delete(key)))
+        except InvalidError:  # the directory has entries
             return False
 
     def moves_dirs(self) -> bool:
         return True
 
     def move_dir(self, source: str, target: str) -> bool:
-        there = self._found(target)
-        if there is not None and not there.isdir:
+        info = self._info(target)
+        if info is not None and not info.isdir:
             return False
         parent = target.rpartition("/")[0]
-        self._asked(parent, lambda hdfs, key: hdfs.mkdirs(key, create_parent=True))
+        self._call(parent, lambda hdfs, key: hdfs.mkdirs(key, create_parent=True))
         try:
             self._put_in_place(source, target, source)
-        except InvalidError:  # it has entries
+        except InvalidError:  # the target has entries
             return False
         return True
 
     def turn(self, path: str) -> AbstractContextManager[bool]:
         return turn_of_name(path)
 
-    def _found(self, path: str) -> Any | None:
-        """What the NameNode says of a file or directory; None: it is not there."""
+    def _info(self, path: str) -> Any | None:
+        """Return the NameNode's entry of a file or directory; None if it does not exist."""
         try:
-            return self._asked(path, lambda hdfs, key: hdfs.get_file_info(key))
+            return self._call(path, lambda hdfs, key: hdfs.get_file_info(key))
         except NotFoundError:
             return None
 
-    def _asked(self, path: str, ask: Callable[[Any, str], T], told: str = "") -> T:
-        """told: the path that errors name; by default the same."""
+    def _call(self, path: str, request: Callable[[Any, str], T], shown: str = "") -> T:
+        """Call the client with the key of a path. shown: the path that errors name; `path` by default."""
         hdfs, key = self._client.hdfs, self._client.key(path)
-        return self._client.answered(told or path, lambda: ask(hdfs, key))
+        return self._client.answered(shown or path, lambda: request(hdfs, key))
 
     @contextlib.contextmanager
     def _or_gone(self, path: str) -> Iterator[None]:
-        """A file that is deleted while it is read is not there: its DataNodes say something else of it."""
+        """Raise NotFoundError for a file that is deleted while it is read: its DataNodes raise another error."""
         try:
             yield
         except StorageError:
@@ -223,19 +223,19 @@ class HdfsFileIO:
             raise
 
     def _temporary(self, path: str) -> str:
-        """A new name beside it. Raises InvalidError for a path that can be none."""
+        """Return a new name in the directory of `path`. Raises InvalidError for text that cannot be a path."""
         self._client.key(path)
         return f"{path.rpartition('/')[0]}/.{uuid.uuid4().hex}.tmp"
 
-    def _created(self, path: str, told: str, *, durable: bool = True) -> io.BufferedWriter:
+    def _created(self, path: str, shown: str, *, durable: bool = True) -> io.BufferedWriter:
         options = self._client.new_file
-        writer = self._asked(path, lambda hdfs, key: hdfs.create(key, options), told)
-        forced = writer.hsync if self._fsync and durable else None
-        output = FarOutput(writer, lambda ask: self._client.answered(told, ask), forced)
+        writer = self._call(path, lambda hdfs, key: hdfs.create(key, options), shown)
+        sync = writer.hsync if self._fsync and durable else None
+        output = RemoteOutput(writer, lambda request: self._client.answered(shown, request), sync)
         return io.BufferedWriter(output, _BUFFER_BYTES)
 
     def _written(self, path: str, data: bytes, *, durable: bool = True) -> str:
-        """A temporary file beside it that holds the data; its name."""
+        """Write the data to a temporary file in the directory of `path`; return its name."""
         temporary = self._temporary(path)
         with (
             self._removed_after_errors(temporary),
@@ -244,24 +244,24 @@ class HdfsFileIO:
             output.write(data)
         return temporary
 
-    def _put_in_place(self, source: str, target: str, told: str) -> None:
-        """Give it another name, whatever file or empty directory has it. told: the path that errors name."""
+    def _put_in_place(self, source: str, target: str, shown: str) -> None:
+        """Rename `source`, and replace a file or an empty directory at `target`. shown: the path that errors name."""
         to = self._client.key(target)
-        self._asked(source, lambda hdfs, key: hdfs.rename(key, to, overwrite=True), told)
+        self._call(source, lambda hdfs, key: hdfs.rename(key, to, overwrite=True), shown)
 
     def _renamed(self, temporary: str, path: str, data: bytes | None) -> bool:
-        """Give it another name if nobody has that; False: somebody has, and the temporary file is gone. data: its
-        bytes; None: they are not compared.
+        """Rename a temporary file if `path` does not exist; otherwise delete it and return False. data: its bytes;
+        None: they are not compared.
         """
         to = self._client.key(path)
         try:
-            self._asked(temporary, lambda hdfs, key: hdfs.rename(key, to), path)
+            self._call(temporary, lambda hdfs, key: hdfs.rename(key, to), path)
         except WidetableError as refusal:
             if self.delete(temporary):  # in one step: it was not renamed, and will not be
                 if isinstance(refusal, InvalidError) or self.exists(path):
                     return False
                 raise
-            # An answer got lost. Or the directory is gone, with all that was in it.
+            # Either an answer was lost, or the directory was removed with all that was in it.
             if not (self.exists(path) if data is None else holds(self, path, data)):
                 raise
         return True
@@ -269,5 +269,5 @@ class HdfsFileIO:
 
 def _whole(source: Any) -> bytes:
     size = len(source)
-    found: bytes = source.read_range(0, size) if size else b""
-    return found
+    data: bytes = source.read_range(0, size) if size else b""
+    return data

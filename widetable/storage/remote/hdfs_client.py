@@ -1,11 +1,11 @@
-"""hdfs-native's side of HDFS: one client for all tables of a NameNode, its errors as ours, and an end of its patience.
+"""The client of HDFS (hdfs-native): one for all tables of a NameNode, with translated errors and a timeout.
 
-In: a URL. Out: the client, which is made when it is first used. hdfs-native waits for ever for a server that takes a
-call and says nothing, and lets no interrupt through meanwhile: so each call is made in a thread, which is left behind
-when its time is over. Raises StorageError, UnsupportedError where hdfs-native is not installed, InvalidError for what
-is no URL or path of HDFS.
+In: a URL. Out: the client, which is created at its first use. hdfs-native waits for ever for a server that accepts a
+call and does not answer, and blocks interrupts meanwhile. So each call runs in a thread, which is abandoned after the
+timeout. Raises StorageError, UnsupportedError if hdfs-native is not installed, InvalidError for text that is not a URL
+or path of HDFS.
 
-    RPCError("org..PathIsNotEmptyDirectoryException", ..)      InvalidError: it is there
+    RPCError("org..PathIsNotEmptyDirectoryException", ..)      InvalidError: the target exists
     FileNotFoundError, or "is not a directory"                 NotFoundError
     RPCError("org..SafeModeException", "Cannot ..", ..)        StorageError, "SafeModeException: Cannot ..": wait
     no answer for two minutes                                  StorageError
@@ -28,10 +28,10 @@ from widetable.storage.remote.store_client import check_not_forked
 T = TypeVar("T")
 
 SCHEME: Final = "hdfs"
-# Of a call. The client itself takes three minutes to find out that nobody listens.
+# The timeout of a call. The client itself takes three minutes to find out that no server listens.
 _PATIENCE_SECONDS: Final = 120.0
 _LONGEST_NAME_BYTES: Final = 255
-# A host and port, or a nameservice; nothing: the default of Hadoop's configuration.
+# A host and port, or a nameservice; empty: the default of Hadoop's configuration.
 _AUTHORITY: Final = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?|")
 _LONGEST_REASON: Final = 300
 # RPCError("org.apache.hadoop.fs.PathIsNotEmptyDirectoryException", "`/a is non empty': ...\n\tat ...")
@@ -49,12 +49,12 @@ _ACTIONS: Final = {
 
 
 def root_of(url: str) -> tuple[str, str]:
-    """`hdfs://<authority>`, and the whole path: the URL without empty parts and a slash at its end."""
+    """Return the root `hdfs://<authority>`, and the path: the URL without empty parts and a final slash."""
     _, _, rest = url.partition("://")
     authority, _, key = rest.partition("/")
     names = [name for name in key.split("/") if name]
     if not _AUTHORITY.fullmatch(authority) or {".", ".."} & {*names}:
-        shown = repr(url) if "@" not in authority else "one with an @ before its path"
+        shown = repr(url) if "@" not in authority else "a URL with an @ before its path"
         raise InvalidError(
             "path",
             found=shown,
@@ -66,10 +66,10 @@ def root_of(url: str) -> tuple[str, str]:
 
 
 class HdfsClient:
-    """Threads may share it.
+    """The client of one NameNode or nameservice. Thread-safe.
 
-    new_file: options for `create`, which refuses what is there and makes directories. The client
-    itself is made at the first call, so that a process may fork before it.
+    new_file: the options of `create`, which refuses an existing file and creates directories. The
+    client itself is created at the first call, so that a process may fork before it.
     """
 
     def __init__(self, root: str) -> None:
@@ -80,30 +80,29 @@ class HdfsClient:
 
     @property
     def hdfs(self) -> Any:
-        """Raises StorageError in a child that was forked after the first use, where it would wait for ever."""
+        """The client. Raises StorageError in a child that was forked after the first use, where calls never return."""
         check_not_forked(self._root, "HDFS")
         if self._client is None:
             self._client = self._module.Client(self._root)
         return self._client
 
     def key(self, path: str) -> str:
-        """The path within HDFS. Raises InvalidError for what can be none."""
+        """Return the path within HDFS. Raises InvalidError for text that cannot be a path."""
         key = path_below(self._root, path) or "/"
         if key != "/" and not all(map(_is_name, key[1:].split("/"))):
             raise InvalidError(
                 repr(path),
-                found="a path that HDFS cannot have",
-                expected=f"names of 1 to {_LONGEST_NAME_BYTES} bytes, without ':' and NUL, that are text and not '..'",
+                found="a path that HDFS does not support",
+                expected=f"names of 1 to {_LONGEST_NAME_BYTES} bytes of valid text, without ':' and NUL, and not '..'",
                 action="Use another name.",
             )
         return key
 
     def answered(self, path: str, ask: Callable[[], T]) -> T:
-        """What the client says to it, in time. path: that errors name.
+        """Return the client's answer to a call, or raise StorageError after the timeout. path: the path in errors.
 
-        A call that is left behind may still be carried out. So whoever cannot live with that
-        finds out by a call of its own (`hdfs._renamed`). Interrupts come through, as only the
-        thread waits in the client.
+        An abandoned call may still be carried out; callers for which that matters check it by
+        another call (`hdfs._renamed`). Interrupts arrive, as only the thread waits in the client.
         """
         task = Task(ask)
         threading.Thread(target=task.run, name="widetable-hdfs", daemon=True).start()
@@ -115,7 +114,7 @@ class HdfsClient:
 
 @contextlib.contextmanager
 def mapped_errors(path: str) -> Iterator[None]:
-    """Turn the errors of hdfs-native into ours, naming the path. What is there already is an InvalidError."""
+    """Translate errors of hdfs-native into those of this package, which name the path. InvalidError: it exists."""
     try:
         yield
     except FileNotFoundError as cause:
@@ -127,7 +126,7 @@ def mapped_errors(path: str) -> Iterator[None]:
     except (OSError, RuntimeError, ValueError, TypeError) as cause:
         raise _of_java(path, str(cause)) from cause
     except BaseException as cause:
-        if type(cause).__name__ != "PanicException":  # Rust's, no Exception of Python
+        if type(cause).__name__ != "PanicException":  # Rust's panic is no Exception in Python
             raise
         raise _refused(path, str(cause), _ACTION) from cause
 
@@ -136,18 +135,18 @@ _CLIENTS: Final[dict[str, HdfsClient]] = {}
 
 
 def hdfs_client(root: str) -> HdfsClient:
-    """The one of this process."""
+    """Return the client of a root, one per process."""
     if root not in _CLIENTS:
         _CLIENTS[root] = HdfsClient(root)
     return _CLIENTS[root]
 
 
 def _of_java(path: str, text: str) -> InvalidError | NotFoundError | StorageError:
-    """By what the servers say, which comes with a stack of Java, or with all that is known of a DataNode."""
-    said = _OF_JAVA.search(text)
-    kind = said[1].rpartition(".")[2] if said else ""
-    own = None if said else _OF_THE_CLIENT.match(text)
-    message = re.split(r"\\n|\n", said[2] if said else own[1] if own else text)[0]
+    """Translate an error by the servers' message, which has a Java stack trace or a description of DataNodes behind."""
+    remote = _OF_JAVA.search(text)
+    kind = remote[1].rpartition(".")[2] if remote else ""
+    own = None if remote else _OF_THE_CLIENT.match(text)
+    message = re.split(r"\\n|\n", remote[2] if remote else own[1] if own else text)[0]
     if kind in _IS_THERE or message.startswith(_NOT_EMPTY):
         return _is_there(path)
     if message.endswith(_BELOW_A_FILE):
@@ -157,7 +156,7 @@ def _of_java(path: str, text: str) -> InvalidError | NotFoundError | StorageErro
 
 
 def _is_name(name: str) -> bool:
-    """Whether a file or directory can have it."""
+    """Return whether HDFS accepts a name of a file or directory."""
     try:
         size = len(name.encode())
     except UnicodeEncodeError:
@@ -177,15 +176,18 @@ def _absent(path: str) -> NotFoundError:
 
 def _is_there(path: str) -> InvalidError:
     return InvalidError(
-        path, found="a file, or entries", expected="none yet", action="Use a new name."
+        path,
+        found="a file, or a directory with entries",
+        expected="no file yet",
+        action="Use a new name.",
     )
 
 
 def _refused(path: str, reason: str, action: str) -> StorageError:
     return StorageError(
         path,
-        found=" ".join(reason.split())[:_LONGEST_REASON] or "no word why",
-        expected="a file system that takes the operation",
+        found=" ".join(reason.split())[:_LONGEST_REASON] or "an error without a message",
+        expected="a file system that accepts the operation",
         action=action,
     )
 

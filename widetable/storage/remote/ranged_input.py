@@ -1,19 +1,19 @@
-"""An object as a file that is read: the tail first, where Parquet has its footer, then what is asked for.
+"""An object as a file for reading: the tail first, where Parquet stores its footer, then the requested ranges.
 
     ┌──────────────────────────────┬────────┐
-    │ ranges, each with read-ahead │ tail   │   the first request: it also tells the size; of a small object it is all
+    │ ranges, each with read-ahead │ tail   │   the first request: it also tells the size; a small object is all tail
     └──────────────────────────────┴────────┘
 
-What a reader announces (`RangedFile.expect`) comes in larger ranges, several at once (read_ahead). Of all else one
-range is kept, as readers go front to back; it is as long as what is asked for, and not less than `_AHEAD_BYTES`. Raises
-what these functions raise.
+Ranges that a reader announces (`RangedFile.expect`) are fetched in larger parts, several at once (read_ahead). Of all
+others the last one is cached, as readers read from front to back; a range has the requested length, and at least
+`_AHEAD_BYTES`. Raises what the fetching functions raise.
 
-An object of 5,120,000 bytes, nothing announced; what is asked for and which requests that makes:
+An object of 5,120,000 bytes, with nothing announced; the reads and their requests:
 
-    opened                          the last 1,048,576
-    10 bytes at 0, 10 more          0 .. 1,048,576; the second is at hand
+    open                            the last 1,048,576
+    10 bytes at 0, 10 more          0 .. 1,048,576; the second read makes no request
     2,000,000 at 2,000,000          2,000,000 .. 4,000,000
-    the last 5                      at hand
+    the last 5                      no request
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _AHEAD_BYTES: Final = 1 << 20
 
 
 class PositionedInput(io.RawIOBase):
-    """A file that is read from one position on, for one thread. A subclass has `read`."""
+    """A seekable file for one thread, which knows its position. A subclass defines `read`."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -53,32 +53,36 @@ class PositionedInput(io.RawIOBase):
 
 
 class RangedInput(PositionedInput):
-    """tail: of at most so many bytes, and the size of all. range_of: the bytes from start to before end."""
+    """A file that is fetched in ranges.
+
+    tail: returns the last bytes, at most the given number, and the size of the object. range_of: returns the bytes from
+    start to before end.
+    """
 
     def __init__(self, tail: Callable[[int], tuple[bytes, int]], range_of: RangeOf) -> None:
-        # First: where the tail fails it is closed with this.
+        # Set first: if fetching the tail fails, closing this file closes it.
         self.ahead: Final = ReadAhead(range_of)
-        found, size = tail(_TAIL_BYTES)
+        last_bytes, size = tail(_TAIL_BYTES)
         super().__init__(size)
-        self._tail, self._range_of = memoryview(found), range_of
+        self._tail, self._range_of = memoryview(last_bytes), range_of
         self.tail_start: Final = self._size - len(self._tail)
         self._range, self._range_start = memoryview(b""), 0
 
     def size(self) -> int:
-        """Of the object, in bytes."""
+        """Return the size of the object in bytes."""
         return self._size
 
     def read(self, size: int | None = -1) -> bytes:
         left = max(0, self._size - self._at)
-        wanted = left if size is None or size < 0 else min(size, left)
-        found = bytes(self._bytes(self._at, wanted)) if wanted else b""
-        self._at += len(found)
-        return found
+        count = left if size is None or size < 0 else min(size, left)
+        data = bytes(self._bytes(self._at, count)) if count else b""
+        self._at += len(data)
+        return data
 
     def readinto(self, buffer: Any) -> int:
-        found = self.read(len(buffer))
-        buffer[: len(found)] = found
-        return len(found)
+        data = self.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
 
     def close(self) -> None:
         self.ahead.close()
@@ -87,11 +91,11 @@ class RangedInput(PositionedInput):
     def _bytes(self, start: int, size: int) -> memoryview:
         if start >= self.tail_start:
             return self._tail[start - self.tail_start :][:size]
-        # What was announced is not kept here as well: it is read once, and the range at hand
-        # serves the rest.
-        found = self.ahead.read(start, start + size)
-        if found is not None:
-            return memoryview(found)
+        # Announced bytes are read once and not cached here; the cached range serves all other
+        # reads.
+        announced = self.ahead.read(start, start + size)
+        if announced is not None:
+            return memoryview(announced)
         at = start - self._range_start
         if not 0 <= at <= len(self._range) - size:
             end = min(self._size, start + max(size, _AHEAD_BYTES))
@@ -101,23 +105,23 @@ class RangedInput(PositionedInput):
 
 
 class RangedFile(pa.PythonFile):  # type: ignore[misc]
-    """A RangedInput for Arrow, which asks for one range after the other."""
+    """A RangedInput for Arrow, which reads one range after the other."""
 
     def __init__(self, source: RangedInput, mode: str = "r") -> None:
-        super().__init__()  # Arrow took both when the object was made
+        super().__init__()  # Arrow took both arguments when the object was created
         self._source = source
 
     def expect(self, ranges: Sequence[Range]) -> None:
-        """These will be read soon, each once. What is not in the file is passed over: who reads it sees that; and what
-        is at hand.
+        """Announce ranges that will be read soon, each once. Ranges outside of the file are ignored (reading them
+        fails), and so are those in the tail.
         """
         size, tail_start = self._source.size(), self._source.tail_start
-        wanted = [each for each in ranges if 0 <= each.start < each.end <= size]
-        self._source.ahead.expect([each for each in wanted if each.start < tail_start])
+        inside = [each for each in ranges if 0 <= each.start < each.end <= size]
+        self._source.ahead.expect([each for each in inside if each.start < tail_start])
 
 
 def file_of_size(size: int, range_of: RangeOf) -> RangedFile:
-    """One whose size is known before anything of it is asked for."""
+    """Open a file whose size is known before the first request."""
 
     def tail(most: int) -> tuple[bytes, int]:
         start = max(0, size - most)

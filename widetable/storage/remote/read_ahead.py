@@ -1,22 +1,22 @@
-"""What of a far file is fetched before it is asked for: the ranges that a reader has announced, several at once.
+"""Read-ahead of a remote file: fetches the ranges that a reader has announced before it reads them, several at once.
 
     announced       ▓▓▓▓ ▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓      ▓▓▓      column chunks of a row group
     parts           [       ][      ][  ]      [ ]      joined over small gaps, cut to `PART_BYTES`
-    read            ──►                                 the parts of what is asked for, and after them as many as memory
-                                                        allows, in requests side by side
+    read            ──►                                 fetches the parts of the range, and as many parts after them as
+                                                        memory allows, in concurrent requests
 
-A part is let go when as many of its announced bytes have been read, in whatever order; what is asked for a second time,
-or was never announced, is a request of its own. Memory: what is asked for, which the reader takes whole anyhow, and of
-all files of a process `_MOST_BYTES` more. Raises what fetching raises.
+A part is released when as many bytes have been read as were announced, in any order. A range that is read again, or was
+never announced, is a separate request. Memory: the range, which the reader loads as a whole anyway, and `_MOST_BYTES`
+more for all files of a process. Raises what fetching raises.
 
-By `parts_of`, with gaps up to 3 and parts up to 8 bytes:
+`parts_of`, with gaps up to 3 and parts up to 8 bytes:
 
     ranges      0:4  6:16  40:43
     joined      0:16       40:43
     parts       0:8 (6 announced)   8:16 (8)   40:43 (3)
 
-The numbers are announced bytes: bytes of gaps are fetched and never asked for, and a part is
-done without them.
+The numbers are announced bytes: bytes of gaps are fetched but never read, and a part is
+complete without them.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from typing import Final, NamedTuple
 from widetable.runtime.forked_child import SharedByThreads
 from widetable.runtime.worker_thread import in_threads
 
-# A gap of so many bytes costs less than another request: about what a connection brings in the time of one (0055).
+# A gap of so many bytes costs less than another request: about what a connection transfers in that time (0055).
 _GAP_BYTES: Final = 1 << 20
 PART_BYTES: Final = 4 << 20
 _REQUESTS_AT_ONCE: Final = 8
-# Of parts that nobody has asked for yet: of one file, and of all files of this process.
+# Limits of the parts that were fetched ahead: of one file, and of all files of this process.
 _MOST_OF_A_FILE: Final = 16 << 20
 _MOST_BYTES: Final = 128 << 20
 
@@ -50,9 +50,9 @@ class Range(NamedTuple):
 
 
 @dataclass
-class _FarPart:
-    """unread: of its announced bytes; when there are none left it is gone. data: None until it is fetched. is_taken: it
-    has its room.
+class _RemotePart:
+    """A part of an announced file. unread: announced bytes that were not read; the part is released at 0. data: None
+    until it is fetched. is_taken: its memory is reserved.
     """
 
     start: int
@@ -67,7 +67,7 @@ class _FarPart:
 
 
 class Room(SharedByThreads):
-    """Memory for parts that nobody has asked for yet."""
+    """The memory budget of parts that are fetched ahead."""
 
     def __init__(self, most_bytes: int) -> None:
         self.most_bytes = most_bytes
@@ -78,7 +78,7 @@ class Room(SharedByThreads):
         self.taken_bytes = 0
 
     def take(self, count: int) -> bool:
-        """Whether there is so much; it is taken then."""
+        """Reserve memory, and return True, if the budget allows it."""
         with self._lock:
             fits = self.taken_bytes + count <= self.most_bytes
             self.taken_bytes += count if fits else 0
@@ -86,17 +86,17 @@ class Room(SharedByThreads):
 
     def give_back(self, count: int) -> None:
         with self._lock:
-            self.taken_bytes = max(0, self.taken_bytes - count)  # 0: taken before a fork
+            self.taken_bytes = max(0, self.taken_bytes - count)  # 0: reserved before a fork
 
 
 ROOM: Final = Room(_MOST_BYTES)
 
 
 def parts_of(ranges: Sequence[Range], gap_bytes: int, most_bytes: int) -> list[tuple[Range, int]]:
-    """(what is fetched at once, bytes of the ranges in it), by position. Ranges overlap in damaged footers only.
+    """Return (range of a part, announced bytes in it), by position. Ranges overlap only in damaged footers.
 
-    Parts are cut within what was joined, so a part may begin in the middle of a range; its
-    number are the bytes of all ranges that lie in it, counted twice where they overlap.
+    Joined ranges are cut into parts, so a part may begin in the middle of a range. Its number counts
+    the bytes of all ranges in it, twice where they overlap.
     """
     spans: list[Range] = []
     for start, end in sorted(ranges):
@@ -109,90 +109,85 @@ def parts_of(ranges: Sequence[Range], gap_bytes: int, most_bytes: int) -> list[t
         for start, end in spans
         for at in range(start, end, most_bytes)
     ]
-    wanted, starts = [0] * len(parts), [part.start for part in parts]
+    announced, starts = [0] * len(parts), [part.start for part in parts]
     for each in ranges:
         first, last = bisect_right(starts, each.start) - 1, bisect_left(starts, each.end)
         for number in range(first, last):
-            wanted[number] += _shared(parts[number], each)
-    return list(zip(parts, wanted, strict=True))
+            announced[number] += _shared(parts[number], each)
+    return list(zip(parts, announced, strict=True))
 
 
 class ReadAhead:
-    """Of one open file; one thread at a time. fetch: the bytes of a range.
+    """The read-ahead of one open file; for one thread at a time. fetch: returns the bytes of a range.
 
-    A part: announced; taken (it has its room) and fetched ahead, or fetched as it is asked for;
-    gone. Parts that are fetched ahead stay until they are read, the file is closed, or another
-    announcement comes.
+    A part is announced; then fetched ahead, with reserved memory, or fetched when it is read; then
+    released. A part that was fetched ahead is kept until it is read, the file is closed, or other
+    ranges are announced.
     """
 
     def __init__(self, fetch: RangeOf, room: Room = ROOM) -> None:
         self._fetch = fetch
         self._room = room
-        self._parts: list[_FarPart] = []
+        self._parts: list[_RemotePart] = []
         self._taken_bytes = 0
 
     def expect(self, ranges: Sequence[Range]) -> None:
-        """These will be read, each once and mostly in this order; what was announced before is let go."""
+        """Announce ranges that will be read, each once and mostly in this order. Release those announced before."""
         self.close()
         parts = parts_of(ranges, _GAP_BYTES, PART_BYTES)
-        self._parts = [_FarPart(*part, unread) for part, unread in parts]
+        self._parts = [_RemotePart(*part, unread) for part, unread in parts]
 
     def close(self) -> None:
-        """Let go of all that is held."""
+        """Release all parts and their memory."""
         self._parts = []
         self._room.give_back(self._taken_bytes)
         self._taken_bytes = 0
 
     def read(self, start: int, end: int) -> bytes | None:
-        """The bytes, as far as parts have all of them; else None.
+        """Return the bytes if the parts contain all of them; otherwise None.
 
-        None: nothing announced covers it, or a part came shorter than it is. The caller asks for
-        the range itself then, and finds out what is wrong with the file, if anything.
+        None: the range was not announced, or a fetched part was too short. The caller then requests
+        the range itself, and so finds out what is wrong with the file, if anything.
         """
         first = max(0, bisect_right(self._parts, start, key=_start) - 1)
         behind = bisect_left(self._parts, end, key=_start)
-        asked = self._parts[first:behind]
-        if not _cover(asked, start, end):
+        parts = self._parts[first:behind]
+        if not _cover(parts, start, end):
             return None
-        # One round of requests brings what is missing and, beside it, what comes next. When
-        # nothing is missing nothing is fetched: the window moves on in steps of what it held,
-        # not by single parts.
-        missing = [part for part in asked if part.data is None]
+        # One round of requests fetches the missing parts and the next ones. Nothing is fetched if
+        # no part is missing: so the window advances in steps of several parts, not by single ones.
+        missing = [part for part in parts if part.data is None]
         if missing:
             self._fetch_parts([*missing, *self._next_ones(behind)])
         if any(part.data is None for part in missing):
             return None
-        found = b"".join(_within(part, start, end) for part in asked)
-        for part in asked:
-            # By bytes of the part, whether they were announced or lie in a gap: a reader that
-            # takes gaps, too, lets go early, and makes a request of its own for what it asks for
-            # then.
+        data = b"".join(_within(part, start, end) for part in parts)
+        for part in parts:
+            # Bytes of gaps count as well: a reader that also reads gaps releases the part early,
+            # and makes separate requests for the rest.
             part.unread -= _shared(Range(part.start, part.end), Range(start, end))
             if part.unread <= 0:
-                self._let_go(part)
-        return found
+                self._release(part)
+        return data
 
-    def _fetch_parts(self, chosen: Sequence[_FarPart]) -> None:
+    def _fetch_parts(self, chosen: Sequence[_RemotePart]) -> None:
         fetched = in_threads(
             lambda part: self._fetch(part.start, part.end), chosen, _REQUESTS_AT_ONCE, "read"
         )
         for part, data in zip(chosen, fetched, strict=True):
-            if (
-                len(data) == part.size
-            ):  # else the file has become another, which who asks for it alone finds out
+            # Another length means that the file has changed; the caller's own request reveals that.
+            if len(data) == part.size:
                 part.data = memoryview(data)
 
-    def _next_ones(self, first: int) -> list[_FarPart]:
-        """Those from there on that there is room for.
-
-        In order, up to the first one that finds no room: a part behind it would be fetched
-        before it is its turn.
+    def _next_ones(self, first: int) -> list[_RemotePart]:
+        """Return the next parts that can be fetched ahead, in order, up to the first one without memory for it: the
+        parts after that are read later.
         """
         chosen = []
         for part in islice(self._parts, first, None):
             if part.data is not None or part.unread <= 0:
                 continue
-            if not part.is_taken:  # it is, where fetching failed
+            if not part.is_taken:  # it is taken if a fetch has failed
                 is_fit = self._taken_bytes + part.size <= _MOST_OF_A_FILE
                 if not is_fit or not self._room.take(part.size):
                     break
@@ -201,19 +196,19 @@ class ReadAhead:
             chosen.append(part)
         return chosen
 
-    def _let_go(self, part: _FarPart) -> None:
+    def _release(self, part: _RemotePart) -> None:
         part.data = None
         if part.is_taken:
             self._taken_bytes -= part.size
             self._room.give_back(part.size)
 
 
-def _start(part: _FarPart) -> int:
+def _start(part: _RemotePart) -> int:
     return part.start
 
 
-def _cover(parts: Sequence[_FarPart], start: int, end: int) -> bool:
-    """Whether parts in order, which do not overlap, are there and have all bytes."""
+def _cover(parts: Sequence[_RemotePart], start: int, end: int) -> bool:
+    """Return whether parts, in order and without overlap, are not yet released and cover all bytes."""
     at = start
     for part in parts:
         if part.start > at or part.unread <= 0:
@@ -226,6 +221,6 @@ def _shared(one: Range, other: Range) -> int:
     return max(0, min(one.end, other.end) - max(one.start, other.start))
 
 
-def _within(part: _FarPart, start: int, end: int) -> memoryview:
+def _within(part: _RemotePart, start: int, end: int) -> memoryview:
     assert part.data is not None, "fetched before"
     return part.data[max(start - part.start, 0) : end - part.start]

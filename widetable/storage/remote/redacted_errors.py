@@ -1,13 +1,13 @@
-"""What the client of a store says in an error: short, and without credentials.
+"""Shortens the error messages of storage clients, and removes credentials from them.
 
-Values that an error must not show are those that the user gave and those of the environment, each character as it
-stands or as URLs, XML and HTML write it: who encodes a text chooses which of them. Parameters of URLs and users in them
-go too, as signatures stand there.
+The values that an error must not show are the user's options and the credentials of the environment. Each character is
+matched as it is and as URLs, XML and HTML encode it, because the program that encodes a text chooses the form. The
+parameters and the users of URLs are removed as well, as they may contain signatures.
 
-    said    Generic S3 error: 403: <Error><Code>AccessDenied</Code><Message>no</Message></Error>
-    told    Generic S3 error: 403: AccessDenied no
-    said    see https://u:p@host/x?sig=1 now
-    told    see https://host/x now
+    message     Generic S3 error: 403: <Error><Code>AccessDenied</Code><Message>no</Message></Error>
+    redacted    Generic S3 error: 403: AccessDenied no
+    message     see https://u:p@host/x?sig=1 now
+    redacted    see https://host/x now
 """
 
 from __future__ import annotations
@@ -21,22 +21,21 @@ from urllib.parse import quote_plus
 
 _LONGEST_REASON: Final = 300
 _SHORTEST_SECRET: Final = 4
-# Of the environment: what may be credentials of a store.
+# Environment variables that may contain credentials of a store.
 _SECRET_VARIABLE: Final = re.compile(
     r"(AWS|AZURE|GOOGLE|GCP|GCS)_.*(KEY|SECRET|TOKEN|SAS|PASSWORD)"
 )
 
 
-def said_without_secrets(cause: BaseException, secrets: Iterable[str]) -> str:
-    """From then on the error says no more itself, nor do those that led to it: they are in tracebacks, too.
+def redacted_message(cause: BaseException, secrets: Iterable[str]) -> str:
+    """Return the short message without credentials. Redact the error and its causes too, as tracebacks show them.
 
-    Values shorter than four characters are no secrets: they would stand in any text. The chain
-    is followed from the error to what caused it, each once, as chains may close.
+    Values shorter than four characters are not treated as secrets: they occur in any text. The chain is followed from
+    the error to its causes; each error is visited once, as chains may have cycles.
     """
     hidden = [*secrets, *_secrets_of_environment()]
     text = _short(_without(_text(cause), hidden))
-    # An OSError's errno decides how it is understood further up, so its arguments stay pairs
-    # (`_hide`).
+    # Callers interpret an OSError by its errno, so its arguments stay a pair (`_hide`).
     if not isinstance(cause, OSError) or cause.errno is None:
         cause.args = (text,)
     link: BaseException | None = cause
@@ -49,10 +48,9 @@ def said_without_secrets(cause: BaseException, secrets: Iterable[str]) -> str:
 
 
 def _hide(error: BaseException, secrets: Sequence[str]) -> None:
-    """Those that hold none are left alone: the first of a chain are the user's.
+    """Remove secrets from an error. An error without secrets is not changed: the first of a chain are the user's.
 
-    Both what it says of itself and its arguments are looked at: tracebacks, logs and pickles
-    show the one or the other.
+    Both the text and the arguments are checked: tracebacks, logs and pickles show one or the other.
     """
     shown = f"{_text(error)} {error.args!r}"
     if _without(shown, secrets) == shown:
@@ -63,28 +61,28 @@ def _hide(error: BaseException, secrets: Sequence[str]) -> None:
     else:
         error.args = (_without(_text(error), secrets),)
     shown = f"{_text(error)} {error.args!r}"
-    if _without(shown, secrets) != shown:  # it says what an attribute has, such as the answer
+    if _without(shown, secrets) != shown:  # the text shows an attribute, such as the response
         error.__dict__.clear()
 
 
 def _text(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception:  # of one that was hidden before, and says what it no longer has  # noqa: BLE001
+    except Exception:  # an error that was redacted before may lack what its text needs  # noqa: BLE001
         return type(error).__name__
 
 
 def _without(text: str, secrets: Iterable[str]) -> str:
     for secret in secrets:
         if len(secret) >= _SHORTEST_SECRET:
-            pattern = "".join(map(_written, secret))
+            pattern = "".join(map(_encoded_forms, secret))
             text = re.sub(pattern, "***", text, flags=re.IGNORECASE)  # %2b is %2B
     return text
 
 
-def _written(char: str) -> str:
-    """A pattern of all that may stand for a character in what a store or a proxy says; the longest first, as no rest
-    should stay: &amp; before &.
+def _encoded_forms(char: str) -> str:
+    """Return a pattern of all encodings of a character in messages of stores and proxies. The longest come first, so
+    that no rest remains: &amp; before &.
     """
     encoded = "".join(f"%{byte:02X}" for byte in char.encode(errors="surrogatepass"))
     numbers = f"&#0*{ord(char)};|&#x0*{ord(char):x};"
@@ -93,12 +91,12 @@ def _written(char: str) -> str:
 
 
 def _short(text: str) -> str:
-    """Without what is said for programs."""
+    """Shorten a message: remove debug output, XML tags, and the users and parameters of URLs."""
     text = text.partition("\n\nDebug source")[0]
     head, sign, body = text.partition("<")
     if sign:
-        said = re.findall(r"<(?:Code|Message)>([^<]*)", sign + body)
-        text = f"{head} {' '.join(said)}"
+        messages = re.findall(r"<(?:Code|Message)>([^<]*)", sign + body)
+        text = f"{head} {' '.join(messages)}"
     text = re.sub(r"//[^/\s]*@", "//", text)
     text = re.sub(r"\?\S*", "", text)
     return " ".join(text.split())

@@ -1,12 +1,12 @@
-"""Methods of a FileIO made of its others. `replace_if` of a storage that puts nothing on a condition on what is there:
-a look, a removal, a publish.
+"""Methods of a FileIO that are built from its other methods. On a storage without conditional replacement, `replace_if`
+reads, removes and publishes.
 
-Raises what these raise.
+Raises what these methods raise.
 
-    one       reads held    deletes    publishes: True
-    another   reads held                                 deletes the new one    publishes: True
+    one       reads expected    deletes    publishes: True
+    another   reads expected                               deletes the new one    publishes: True
 
-Dying between removal and publish leaves nothing there, which for a lease is one that nobody has.
+If the process dies between removal and publish, no file is left, which for a lease means that it is free.
 """
 
 from __future__ import annotations
@@ -15,16 +15,18 @@ from widetable.errors import NotFoundError
 from widetable.storage.file_io import FileIO
 
 
-def replace_in_steps(file_io: FileIO, path: str, held: bytes, data: bytes) -> bool:
-    """Of two at the same moment both may get True."""
-    if not holds(file_io, path, held):
+def replace_in_steps(file_io: FileIO, path: str, expected: bytes, data: bytes) -> bool:
+    """Replace the content of a file if it is `expected`. Two callers at the same moment may both get True."""
+    if not holds(file_io, path, expected):
         return False
-    file_io.delete(path)  # or another has, meanwhile: of those who publish then, one can
+    file_io.delete(
+        path
+    )  # or another caller deleted it meanwhile: only one of them can publish then
     return file_io.publish(path, data)
 
 
 def put(file_io: FileIO, path: str, data: bytes, *, replace: bool) -> bool:
-    """Whether it was put: with `replace` in any case, else if nobody has the name."""
+    """Write a file and return True; without `replace` only if the file does not exist."""
     if not replace:
         return file_io.publish(path, data)
     file_io.replace(path, data)
@@ -32,7 +34,7 @@ def put(file_io: FileIO, path: str, data: bytes, *, replace: bool) -> bool:
 
 
 def holds(file_io: FileIO, path: str, data: bytes) -> bool:
-    """Whether there is a file with these bytes."""
+    """Return whether a file exists and has these bytes."""
     try:
         return file_io.read(path) == data
     except NotFoundError:

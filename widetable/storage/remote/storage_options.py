@@ -1,15 +1,15 @@
-"""Options of object stores: where a store is and who asks it, by the names that Paimon has for them.
+"""Options of object stores: addresses and credentials, with the names that Paimon uses.
 
-    s3.endpoint      s3.access-key    s3.secret-key             also s3a. and fs.s3a. in front, as in Hadoop's files
+    s3.endpoint      s3.access-key    s3.secret-key             also with the prefix s3a. or fs.s3a., as in Hadoop
     gs.auth.service.account.json.keyfile                        also fs.gs.
     azure.account.key[.<account>.blob.core.windows.net]         also fs.azure. and fs.wasb.
 
-A dot and a hyphen in a name are the same, as `access-key` and `access.key` are in Paimon. A key that is none of these
-is refused by name, with the nearest one; those of other stores than the one that is asked are passed over, so that one
-set of options serves all. Every value counts as a secret: it is in no error and no repr.
+A dot and a hyphen in a name are equivalent, as `access-key` and `access.key` are in Paimon. Any other key is refused,
+and the error names the nearest one. Options of other stores than the used one are ignored, so that one set of options
+serves all stores. Every value is treated as a secret: no error and no repr shows it.
 
-Options that nobody gave stand in a file, if the environment variable `WIDETABLE_STORAGE_OPTIONS` names one: a JSON
-object of them. Raises InvalidError.
+If the caller passes no options, they are read from the file that the environment variable `WIDETABLE_STORAGE_OPTIONS`
+names, if it is set: a JSON object of options. Raises InvalidError.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _PREFIXES: Final = {
     GCS: ("gs.", "fs.gs."),
     AZURE: ("azure.", "fs.azure.", "fs.wasb."),
 }
-# As they are told to users. Those of Azure that are an account's may name it behind them.
+# The names in messages to users. Azure's options of an account may end with the account.
 _NAMES: Final = {
     S3: (
         "endpoint",
@@ -62,7 +62,7 @@ KNOWN: Final = tuple(f"{_PREFIXES[store][0]}{name}" for store in _NAMES for name
 
 
 class StorageOptions:
-    """Options as they were given, each checked. Picklable, with the values: tasks elsewhere need them."""
+    """Checked options, as the user wrote them. Picklable, with the values: tasks elsewhere need them."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
         self._given = dict(sorted(given.items()))
@@ -80,62 +80,66 @@ class StorageOptions:
         return hash(tuple(self._given.items()))
 
     def to_dict(self) -> dict[str, str]:
-        """As they were given."""
+        """Return the options as the user wrote them."""
         return dict(self._given)
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What no text may hold that comes from a store: credentials, not addresses."""
+        """The values that no text from a store may contain: credentials, but not addresses."""
         return tuple(v for key, v in self._given.items() if _parsed(key)[1] not in _NO_SECRETS)
 
     def of_store(self, store: str, account: str = "") -> dict[str, str]:
-        """Those of S3, GCS or AZURE, by the names that are told to users. account: whose they are, on Azure;
-        what names it goes before what names none.
+        """Return the options of S3, GCS or AZURE by their names in messages. account: the account on Azure; options
+        that name it take precedence over those that name no account.
 
             azure.account.key.acc.blob.core.windows.net = 1     fs.azure.account.key = 2
             account acc                                         account.key 1
             another                                             account.key 2
         """
-        given = [(*_parsed(key), value) for key, value in self._given.items()]
+        parsed = [(*_parsed(key), value) for key, value in self._given.items()]
         return {
             name: value
-            for asked in ("", account.lower())
-            for of, name, whose, value in given
-            if (of, whose) == (store, asked)
+            for owner in ("", account.lower())
+            for of, name, whose, value in parsed
+            if (of, whose) == (store, owner)
         }
 
 
 def checked_storage_options(value: Any) -> StorageOptions | None:
-    """The argument `storage_options`: a dict of texts."""
+    """Check the argument `storage_options`: a dict of texts."""
     if value is None or isinstance(value, StorageOptions):
         return value
     return _checked(value, ARGUMENT)
 
 
 def options_of_the_file() -> StorageOptions:
-    """Those for which nobody gave others: of the file that the environment names; none where it names none."""
+    """Read the options from the file that the environment names; return empty options if it names no file."""
     path = os.environ.get(FILE_VARIABLE)
     if not path:
         return StorageOptions({})
     subject = f"{path} ({FILE_VARIABLE})"
     try:
         with open(path, encoding="utf-8") as file:
-            found = json.load(file)
-    except (OSError, ValueError, RecursionError) as cause:  # whose text may hold what stands there
+            values = json.load(file)
+    except (
+        OSError,
+        ValueError,
+        RecursionError,
+    ) as cause:  # its text may contain secrets of the file
         raise InvalidError(
             subject,
             found=f"no JSON object ({type(cause).__name__})",
             expected='a file such as {"s3.endpoint": "https://store.example"}',
             action=f"Correct the file, or unset {FILE_VARIABLE}.",
         ) from None
-    return _checked(found, subject)
+    return _checked(values, subject)
 
 
 def split_storage_options(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """(options of stores, all others), of options that an engine was given in one set. A key that begins as those of
-    stores do is one of them, known or not, in whatever case it is.
+    """Split the options of an engine into (options of stores, all others). A key with the prefix of a store, in
+    upper or lower case, is an option of a store, whether the rest is valid or not.
 
-    Nothing is checked here, and each key stays as it was given: two that differ in case only may have two values, which
+    Nothing is checked here, and keys are not changed: two keys that differ in case only may have two values, which
     `checked_storage_options` refuses.
     """
     prefixes = tuple(prefix for each in _PREFIXES.values() for prefix in each)
@@ -144,12 +148,12 @@ def split_storage_options(options: Mapping[str, str]) -> tuple[dict[str, str], d
     return ours, others
 
 
-def _checked(given: Any, subject: str) -> StorageOptions:
-    if not isinstance(given, Mapping):
-        raise _refused(subject, f"a value of type {type(given).__name__}", "a dict of texts")
-    found: dict[str, str] = {}
+def _checked(values: Any, subject: str) -> StorageOptions:
+    if not isinstance(values, Mapping):
+        raise _refused(subject, f"a value of type {type(values).__name__}", "a dict of texts")
+    options: dict[str, str] = {}
     names: dict[tuple[str, str, str], str] = {}
-    for key, value in given.items():
+    for key, value in values.items():
         if not isinstance(key, str):
             raise _refused(f"key of {subject}", f"a value of type {type(key).__name__}", "a text")
         name = f"{subject} {text(key, f'key of {subject}')!r}"
@@ -157,32 +161,33 @@ def _checked(given: Any, subject: str) -> StorageOptions:
         if not parsed[0]:
             near = get_close_matches(key.lower(), KNOWN, 1, 0.0)[0]
             raise _refused(
-                name, "a key that no store takes", f"such as {near!r}, or one of {KNOWN}"
+                name, "a key that no store accepts", f"a key such as {near!r}, or one of {KNOWN}"
             )
         other = names.setdefault(parsed, key)
-        if other != key and given[other] != value:
-            raise _refused(name, f"another value than that of {other!r}", "one of both")
-        found[key] = _checked_value(name, value, parsed[1])
+        if other != key and values[other] != value:
+            raise _refused(name, f"a value that differs from that of {other!r}", "only one of them")
+        options[key] = _checked_value(name, value, parsed[1])
     _check_pairs(subject, names)
-    return StorageOptions(found)
+    return StorageOptions(options)
 
 
-def _check_pairs(subject: str, given: Mapping[tuple[str, str, str], str]) -> None:
-    """Credentials in halves would be made up from the environment."""
-    for store, name, whose in given:
+def _check_pairs(subject: str, keys: Mapping[tuple[str, str, str], str]) -> None:
+    """Check that credentials are complete: a missing half would come from the environment."""
+    for store, name, whose in keys:
         for one, other in _PAIRS:
-            if name == one and (store, other, whose) not in given:
-                key = given[store, name, whose]
-                expected = f"with it {_PREFIXES[store][0]}{other}"
-                raise _refused(f"{subject} {key!r}", "it without its other half", expected)
+            if name == one and (store, other, whose) not in keys:
+                key, missing = keys[store, name, whose], f"{_PREFIXES[store][0]}{other}"
+                raise _refused(
+                    f"{subject} {key!r}", f"no {missing}", f"both: it requires {missing}"
+                )
 
 
 def _checked_value(name: str, value: Any, option: str) -> str:
-    """Without a word of the value."""
+    """Check the value of an option. Errors do not show it."""
     if not isinstance(value, str):
         raise _refused(name, f"a value of type {type(value).__name__}", "a text")
     if not value or has_control_characters(value) or not _is_unicode(value):
-        raise _refused(name, "a text that is empty or has characters that none has", "a plain text")
+        raise _refused(name, "an empty text, or one with invalid characters", "a plain text")
     choices = _CHOICES.get(option)
     if choices and value.lower() not in [choice.lower() for choice in choices]:
         raise _refused(name, "another value", f"one of {', '.join(choices)}")
@@ -199,7 +204,7 @@ _CHOICES: Final = {
     "auth.type": ("SERVICE_ACCOUNT_JSON_KEYFILE", "APPLICATION_DEFAULT"),
     "account.auth.type": ("SharedKey", "OAuth", "SAS"),
 }
-# The first is nothing without the second, of the same store and account.
+# The first option requires the second, for the same store and account.
 _PAIRS: Final = (
     ("access-key", "secret-key"),
     ("secret-key", "access-key"),
@@ -207,7 +212,7 @@ _PAIRS: Final = (
     ("account.oauth2.client.id", "account.oauth2.client.secret"),
     ("account.oauth2.client.secret", "account.oauth2.client.id"),
 )
-# No secrets: texts of clients show them. So they may hold no credentials.
+# Not secret: messages of clients show them. So they must not contain credentials.
 _ADDRESSES: Final = ("endpoint", "storage.root.url", "account.oauth2.client.endpoint")
 _NO_SECRETS: Final = (
     *_ADDRESSES,
@@ -226,10 +231,10 @@ def _is_unicode(value: str) -> bool:
 
 
 def _parsed(key: str) -> tuple[str, str, str]:
-    """(store, name as told to users, account or none); ("", "", "") for a key that no store takes.
+    """Return (store, name in messages, account or ""); ("", "", "") for a key that no store accepts.
 
-    Of `fs.s3a.access.key` s3, access-key and none; of
-    `azure.account.key.Acc.blob.core.windows.net` azure, account.key, acc.
+    `fs.s3a.access.key` gives s3, access-key and "";
+    `azure.account.key.Acc.blob.core.windows.net` gives azure, account.key and acc.
     """
     for store, prefixes in _PREFIXES.items():
         for prefix in prefixes:
@@ -245,5 +250,5 @@ def _parsed(key: str) -> tuple[str, str, str]:
     return "", "", ""
 
 
-def _refused(subject: str, found: str, expected: str) -> InvalidError:
-    return InvalidError(subject, found=found, expected=expected, action="Correct the option.")
+def _refused(subject: str, problem: str, expected: str) -> InvalidError:
+    return InvalidError(subject, found=problem, expected=expected, action="Correct the option.")

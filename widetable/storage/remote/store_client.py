@@ -1,11 +1,11 @@
-"""obstore's side of a bucket: the stores that ask it, and its errors as ours, without secrets.
+"""The client of a bucket (obstore), which translates errors into those of this package, without secrets.
 
-One client for all tables of a bucket that have the same options: its connections stay. Raises StorageError,
-UnsupportedError where obstore is not installed.
+All tables of a bucket with the same options share a client, so that connections stay open. Raises StorageError,
+UnsupportedError if obstore is not installed.
 
-Two stores of one bucket: `store` tries again by itself, for what may be done twice; `store_once`
-does not, for puts on condition. They are opened when they are used: a process that only makes
-the object may still fork.
+A client has two stores of its bucket: `store` retries by itself, for requests that may be repeated;
+`store_once` does not, for conditional puts. They are opened at their first use: a process that only
+creates the client may still fork.
 """
 
 from __future__ import annotations
@@ -22,15 +22,18 @@ import pyarrow as pa
 from widetable.errors import StorageError, UnsupportedError
 from widetable.storage.remote.bucket import StoreBucket, open_store
 from widetable.storage.remote.flat_keys import no_object, taken_key
-from widetable.storage.remote.redacted_errors import said_without_secrets
+from widetable.storage.remote.redacted_errors import redacted_message
 from widetable.storage.remote.storage_options import StorageOptions
 
-# Of an answer that a retry will not change: any 4xx but 408 (too slow) and 429 (too many requests).
+# The status of an answer that a retry does not change: any 4xx but 408 (too slow) and 429 (too many requests).
 _FINAL_STATUS: Final = re.compile(r"status code: 4(?!08|29)\d\d")
 
 
 class StoreClient:
-    """Its stores are opened when they are first used. is_exclusive: known to honour conditional puts."""
+    """The client of one bucket. Its stores are opened at their first use.
+
+    is_exclusive: the store has passed the probe for conditional puts.
+    """
 
     def __init__(self, bucket: StoreBucket, options: StorageOptions) -> None:
         self._bucket = bucket
@@ -42,14 +45,14 @@ class StoreClient:
 
     @property
     def store(self) -> Any:
-        """It tries again what failed. Raises StorageError in a child that was forked after the first use: obstore's
-        threads are gone there, and whoever waits for them waits for ever.
+        """The store that retries. Raises StorageError in a child that was forked after the first use: obstore's threads
+        do not exist there, and a call would never return.
         """
         return self._store(retries=True)
 
     @property
     def store_once(self) -> Any:
-        """It tries nothing again: who puts on condition must know which try has failed."""
+        """The store that does not retry: the caller of a conditional put must know which try has failed."""
         return self._store(retries=False)
 
     def _store(self, *, retries: bool) -> Any:
@@ -59,58 +62,58 @@ class StoreClient:
             self._stores[retries] = open_store(module, self._bucket, self._options, retries=retries)
         return self._stores[retries]
 
-    def _said(self, cause: Exception) -> str:
-        return said_without_secrets(cause, self._options.secrets)
+    def _redacted(self, cause: Exception) -> str:
+        return redacted_message(cause, self._options.secrets)
 
     def is_transient(self, refusal: StorageError) -> bool:
-        """Whether another try may get another answer."""
+        """Return whether another try may get another answer."""
         cause = refusal.__cause__
         return isinstance(cause, self._errors.GenericError) and not _FINAL_STATUS.search(str(cause))
 
     @contextlib.contextmanager
     def mapped_errors(self, path: str) -> Iterator[None]:
-        """Turn the errors of obstore and Python into ours, naming the path. A condition that does not hold is an
-        InvalidError.
+        """Translate errors of obstore and Python into those of this package, which name the path. InvalidError: a
+        condition did not hold.
         """
         errors = self._errors
         try:
             yield
         except (errors.NotFoundError, FileNotFoundError) as cause:
-            self._said(cause)
+            self._redacted(cause)
             raise no_object(path) from cause
         except (errors.AlreadyExistsError, errors.PreconditionError) as cause:
-            self._said(cause)
+            self._redacted(cause)
             raise taken_key(path) from cause
         except errors.NotSupportedError as cause:
             raise UnsupportedError(
                 path,
-                found=self._said(cause),
-                expected="a store that takes puts on the condition that nobody has the key",
+                found=self._redacted(cause),
+                expected="a store that supports puts on the condition that the key does not exist",
                 action="Use a store that does, such as S3 itself, or a local disk.",
             ) from cause
         except errors.InvalidPathError as cause:
             raise StorageError(
                 path,
-                found=self._said(cause),
+                found=self._redacted(cause),
                 expected="keys without empty, '.' and '..' parts and without control characters",
                 action="Delete or move that object with the store's own tools; no table has such names.",
             ) from cause
         except (errors.BaseError, OSError, pa.ArrowException) as cause:
             raise StorageError(
                 path,
-                found=self._said(cause),
-                expected="a store that takes the operation",
+                found=self._redacted(cause),
+                expected="a store that accepts the operation",
                 action="Check the store, its endpoint and credentials, then retry.",
             ) from cause
 
 
-# Which process has the client's threads.
+# The process that runs the threads of a kind of client.
 _USERS: Final[dict[str, int]] = {}
 _CLIENTS: Final[dict[tuple[str, StorageOptions], StoreClient]] = {}
 
 
 def store_client(bucket: StoreBucket, options: StorageOptions) -> StoreClient:
-    """The one of this process."""
+    """Return the client of a bucket and its options, one per process."""
     key = bucket.root, options
     if key not in _CLIENTS:
         _CLIENTS[key] = StoreClient(bucket, options)
@@ -118,17 +121,17 @@ def store_client(bucket: StoreBucket, options: StorageOptions) -> StoreClient:
 
 
 def check_not_forked(root: str, what: str) -> None:
-    """Called before each use of a client whose threads a forked child does not have. what: it is a client of.
+    """Refuse a client in a forked child, which lacks the client's threads. what: the kind of client.
 
-    The first process that asks is noted, per kind of client. A child that asks first, where its
-    parent never did, is that process.
+    Called before each use. The first process that uses a kind of client is recorded. A child whose parent never used
+    the client may be that process. Raises StorageError.
     """
     if _USERS.setdefault(what, os.getpid()) != os.getpid():
         raise StorageError(
             root,
-            found=f"a process that was forked from one that had used {what}",
-            expected="a process that was not, or that was forked before",
-            action="Start it anew (multiprocessing's 'spawn' or 'forkserver').",
+            found=f"a process that was forked from a process that had used {what}",
+            expected="a process that was spawned, or that was forked before the first use",
+            action="Start it as a new process (multiprocessing's 'spawn' or 'forkserver').",
         )
 
 
