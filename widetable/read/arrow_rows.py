@@ -1,7 +1,8 @@
-"""What rows that are read by batches can be turned into: frames of other libraries, Arrow's stream, some of them.
+"""Converts rows that are read batch by batch: into frames of other libraries, into Arrow's stream, or into a part of
+them.
 
-In: a schema, batches, and the same with a limit. Raises InvalidError for a wrong limit or connection, UnsupportedError
-where the library of another frame is missing, and what reading the batches raises.
+In: a schema, batches, and a limit. Raises InvalidError for a wrong limit or connection, UnsupportedError if the library
+of a frame is missing, and what reading the batches raises.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ from widetable.errors import UnsupportedError
 
 
 class ArrowRows(ABC):
-    """Rows, or changes, that are read when you ask for them.
+    """Rows, or changes, that are read on demand.
 
-    `Table.scan` and `Table.scan_changes` make them. Whatever takes Arrow's C stream takes them:
-    `pyarrow.table`, polars, DuckDB by the variable's name. An error on the way is theirs then, with ours in its
-    text. Iterating gives record batches.
+    `Table.scan` and `Table.scan_changes` create them. Every consumer of Arrow's C stream accepts them:
+    `pyarrow.table`, polars, DuckDB by the variable's name. It then raises its own error, which contains the
+    text of ours. Iterating gives record batches.
 
-    Nothing is read before a method asks for rows, and each asks anew: keep what `to_arrow` gives where rows are
-    wanted twice. Reading raises NotFoundError when what is read has expired, DamagedError when a file is
-    damaged, and InvalidError when records of a key cannot be merged.
+    Nothing is read before you call a method that reads rows, and each call reads again: keep the result of
+    `to_arrow` if you need rows twice. Reading raises NotFoundError when a snapshot has expired, DamagedError
+    when a file is damaged, and InvalidError when records of a key cannot be merged.
 
     Examples
     --------
@@ -48,7 +49,7 @@ class ArrowRows(ABC):
 
     @abstractmethod
     def limit(self, rows: int) -> ArrowRows:
-        """Make the same up to so many rows.
+        """Limit the number of rows.
 
         Parameters
         ----------
@@ -73,7 +74,7 @@ class ArrowRows(ABC):
         Yields
         ------
         pyarrow.RecordBatch
-            The rows. Each call reads anew.
+            The rows. Each call reads them again.
 
         Raises
         ------
@@ -88,7 +89,7 @@ class ArrowRows(ABC):
         Returns
         -------
         int
-            How many rows there are.
+            The number of rows.
 
         Raises
         ------
@@ -100,12 +101,12 @@ class ArrowRows(ABC):
         return self.to_batches()
 
     def head(self, rows: int = 5) -> pa.Table:
-        """Read the first rows; no more is read than they need.
+        """Read the first rows, and nothing beyond them.
 
         Parameters
         ----------
         rows : int, default 5
-            How many rows, at most.
+            The highest number of rows.
 
         Returns
         -------
@@ -157,7 +158,7 @@ class ArrowRows(ABC):
         return pa.RecordBatchReader.from_batches(self.arrow_schema, self.to_batches())
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Arrow's PyCapsule interface. Each call reads anew."""
+        """Return the stream of Arrow's PyCapsule interface. Each call reads the rows again."""
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def to_pandas(self, **how: Any) -> Any:
@@ -201,9 +202,9 @@ class ArrowRows(ABC):
         return _library("polars").from_arrow(self.to_arrow())
 
     def to_duckdb(self, connection: Any = None) -> Any:
-        """Make a relation of DuckDB that reads the rows whenever it is executed, in bounded memory.
+        """Create a relation of DuckDB that reads the rows whenever it is executed, in bounded memory.
 
-        Filters and columns that DuckDB chooses are not passed on: give them to the scan.
+        Filters and columns of DuckDB's query are not passed on: choose them in the scan.
 
         Parameters
         ----------
@@ -218,7 +219,7 @@ class ArrowRows(ABC):
         Raises
         ------
         InvalidError
-            `connection` is no connection of DuckDB.
+            `connection` is not a connection of DuckDB.
         UnsupportedError
             DuckDB is not installed, or the rows have no columns.
         """
@@ -229,14 +230,14 @@ class ArrowRows(ABC):
             raise UnsupportedError(
                 "to_duckdb",
                 found="a scan of no columns",
-                expected="at least one column, as DuckDB has no relation without",
+                expected="at least one column, because a relation of DuckDB needs one",
                 action="Choose a column, or use `count()`.",
             )
         return duckdb.from_arrow(self)
 
 
 def limited(batches: Iterable[pa.RecordBatch], rows: int | None) -> Iterator[pa.RecordBatch]:
-    """The first rows; None: all. No batch is asked for beyond them."""
+    """Yield batches up to a number of rows; None: all. No batch is read beyond them."""
     return iter(batches) if rows is None else _first(batches, rows)
 
 

@@ -1,15 +1,15 @@
-"""Which snapshots hold the changes from one barrier to another.
+"""Finds the snapshots with the changes from one barrier to another.
 
-    producer        where they are
+    producer        location of the changes
     none, input     in the commits whose label is after the first barrier, up to the second
     lookup          in the compactions after the position of the first barrier, up to that of the second
 
-The *position* of a barrier is the first snapshot where all above level 0 is the table as of it: complete up to it, with
-nothing of it at level 0 and nothing later above. A compaction that went on over a barrier at once leaves none: ours do
-so where they are behind (`barrier_cut.py`), those of other clients as they like. Once a snapshot is past a
-position all later ones are, so it is found by bisection. Source: rule R13 of docs/consistency.md. Raises NotFoundError
-for a barrier that is not complete or not exact, whose changes are not out, which has no position, or which has expired;
-InvalidError where the producer was altered in between.
+The *position* of a barrier is the first snapshot whose rows above level 0 are the table as of the barrier: complete up
+to it, with no record of it at level 0 and no later record above. A compaction that takes several barriers at once
+leaves the first ones without a position: ours do so if they are behind (`barrier_cut.py`), those of other clients at
+any time. All snapshots after one that is past a position are past it as well, so bisection finds it. Source: rule R13
+of docs/consistency.md. Raises NotFoundError for a barrier that is not complete or not exact, whose changes do not exist
+yet, which has no position, or which has expired; InvalidError if the producer was altered in between.
 
     snapshot   1,2 join   3 wa@10   4 wb@10   5 wa@20   6 compaction, cut 10   7 wb@20   8 wb@30
     frontier   0          0         10        10        10                     20        20
@@ -34,25 +34,26 @@ from widetable.schema import options as opt
 from widetable.write.table_state import TableState
 
 BY_COMPACTION: Final = "lookup"
-# Barriers in a message, and in how many of the newest snapshots they are looked for at first, then in times as many.
+# The number of barriers in a message; the number of newest snapshots that are searched for them first; and the factor
+# by which that number grows.
 _SHOWN: Final = 3
 _FIRST_LOOKS: Final = 16
 _MORE_LOOKS: Final = 8
 
 
 def is_past(state: BarrierState, barrier: int) -> bool:
-    """Whether a snapshot of that state is at the position of a barrier or behind it.
-    It stays so: the frontier does not go back, and files that come later have labels above it.
+    """Return whether a snapshot with that state is at the position of a barrier or after it.
+    Later snapshots are so as well: the frontier does not go back, and later files have labels above it.
     """
     return state.frontier >= barrier and (state.waiting is None or state.waiting > barrier)
 
 
 class BarrierChanges:
-    """Of one table, by the snapshots that `views` knows.
+    """The changes of one table between barriers, in the snapshots of `views`.
 
-    A look at one moment: what is committed or expires later is not seen
-    (`operations/handle/barrier_scan.behind_expiry` looks again). A call bisects over the snapshots;
-    `commits` and `available` look at each of a range.
+    The snapshots are those of one moment: later commits and expiry are not visible
+    (`operations/handle/barrier_scan.behind_expiry` reads again). A call bisects over the snapshots;
+    `commits` and `available` read each snapshot of a range.
     """
 
     def __init__(self, state: TableState, views: BarrierViews) -> None:
@@ -61,20 +62,20 @@ class BarrierChanges:
 
     @property
     def has_all(self) -> bool:
-        """Whether nothing has expired yet."""
+        """Whether no record has expired yet."""
         ids = self._views.ids
         return not ids or ids[0] == 1 or not self._views.state(ids[0]).highest
 
     @property
     def newest_id(self) -> int:
-        """Of the snapshots that are known; 0 without."""
+        """The newest snapshot of the views; 0 if there is none."""
         return self._views.ids[-1] if self._views.ids else 0
 
     def snapshot_ids(self, start: int, end: int) -> list[int]:
-        """Whose changes are those after the barrier `start` (0: all) up to `end`, in their order.
+        """Return the snapshots whose changes are those after the barrier `start` (0: all) up to `end`, in order.
 
-        Both are complete and exact barriers. Snapshots without changes may be among them, such
-        as those in which a writer joins.
+        Both barriers must be complete and exact. Some snapshots may have no changes, such as those
+        in which a writer joins.
         """
         self._views.check(end)
         if start:
@@ -88,13 +89,13 @@ class BarrierChanges:
         return ids
 
     def commits(self, start: int, end: int | None = None) -> list[int]:
-        """Whose records belong to barriers after `start` up to `end`, complete or not; None: to all after it. The
-        table's producer does not matter. Raises NotFoundError where some have expired.
+        """Return the snapshots whose records belong to barriers after `start` up to `end`, complete or not; `end` None:
+        to all barriers after `start`. The table's producer does not matter. Raises NotFoundError if some have expired.
         """
         ids, state = self._views.ids, self._views.state
         self._check_kept(start)
-        # No record before the first of these has a label above start; no record of `end` comes after the first
-        # snapshot that is complete up to it. In between come labels of all kinds, in any order.
+        # No record before the first of these has a label above start; no record of `end` follows the first snapshot
+        # that is complete up to it. The labels in between have any order.
         first, last = bisect_right(ids, start, key=lambda id: state(id).highest), len(ids)
         if end is not None:
             last = bisect_left(ids, end, key=lambda id: state(id).frontier) + 1
@@ -104,7 +105,7 @@ class BarrierChanges:
         ]
 
     def check_start(self, start: int) -> None:
-        """Raises NotFoundError where changes after a complete barrier cannot be read, or not all of them."""
+        """Check that all changes after a complete barrier can be read. Raises NotFoundError."""
         self._views.check(start)
         if self._producer == BY_COMPACTION:
             self.position(start)
@@ -112,42 +113,42 @@ class BarrierChanges:
             self._check_kept(start)
 
     def position(self, barrier: int) -> int:
-        """The first kept snapshot whose rows above level 0 are those as of the barrier.
+        """Return the first kept snapshot whose rows above level 0 are those as of the barrier.
 
-        Raises NotFoundError where none is past it yet, and where the first one that is has gone
-        on beyond it.
+        Raises NotFoundError if no snapshot is past the barrier yet, and if the first one that is
+        past it has also taken a later barrier.
         """
         ids = self._views.ids
         at = bisect_left(ids, True, key=lambda id: self._has_moved(id, barrier))
         if at == len(ids):
             raise NotFoundError(
                 f"changes up to barrier {barrier} of {self._state.paths.root}",
-                found="files of it at level 0, whose changes are not made yet",
-                expected="a compaction behind the commit that completes the barrier",
-                action="Compact the table, or wait for who maintains it.",
+                found="files of it at level 0, whose changes do not exist yet",
+                expected="a compaction after the commit that completes the barrier",
+                action="Compact the table, or wait for its maintainer.",
             )
         moved = self._views.state(ids[at]).moved
         if moved > barrier:
             raise NotFoundError(
                 f"changes up to barrier {barrier} of {self._state.paths.root}",
-                found=f"a compaction that went on to barrier {moved} at once",
-                expected=f"a barrier that changes stop at: {self._some()}",
+                found=f"a compaction that took all barriers up to {moved} at once",
+                expected=f"a barrier at which changes can stop: {self._some()}",
                 action="Choose one of these, or wait for the next.",
             )
         return ids[at]
 
     def available(self, after: int) -> Iterator[tuple[int, int]]:
-        """Spans (first, last) of barriers after one that changes can stop at, ascending, as they came.
+        """Yield spans (first, last) of the barriers after one at which changes can stop, ascending.
 
-        Whether one of them is exact is not asked here. With changes of appends all up to the
-        frontier will do: (10, 20) in the example above. With those of compactions a snapshot
-        gives the barriers from what has moved up to before what waits: snapshot 6 gives (10,
-        10). Two spans leave out the barriers between them, over which a compaction went at
-        once.
+        They are not checked for exactness. Changes of appends can stop at all barriers up to the
+        frontier: (10, 20) in the example above. Changes of compactions: each snapshot yields the
+        barriers from the last one that was moved up to the one before the first waiting file:
+        snapshot 6 yields (10, 10). The barriers between two spans were taken by a compaction that
+        took several at once.
         """
         interval = self._views.interval
         if self._producer != BY_COMPACTION:
-            # What comes after one that is before the oldest kept records may have expired.
+            # Changes after a barrier before the oldest kept records may have expired.
             first = max(after + interval, self._views.first_barrier)
             newest = self._views.newest().frontier
             if not self.has_all:
@@ -169,25 +170,25 @@ class BarrierChanges:
                 after = last
 
     def choices(self, after: int) -> Available:
-        """The same spans, and which of their barriers are exact."""
+        """Return the spans of `available`, and which of their barriers are exact."""
         spans = list(self.available(after))
         if self._views.exact.has_all:
             return Available(spans)
         return Available(spans, self._views.exact.between(after, self._views.newest().frontier))
 
     def first_needed(self, barrier: int) -> int:
-        """The first snapshot that must be kept for changes after a barrier to be there, as far as it still is.
+        """Return the first snapshot that must be kept for the changes after a barrier, among those that exist.
 
-        6 for barrier 10 in the example above with `lookup`, whose changes after 10 begin behind
-        that position; with changes of appends 4, the last snapshot that has no record of a
-        later barrier.
+        In the example above it is 6 for barrier 10 with `lookup`, whose changes after 10 begin after
+        that position. With changes of appends it is 4, the last snapshot without a record of a later
+        barrier.
         """
         ids = self._views.ids
         if self._producer == BY_COMPACTION:
             at = bisect_left(ids, True, key=lambda id: self._has_moved(id, barrier))
             return ids[min(at, len(ids) - 1)]
-        found = bisect_right(ids, barrier, key=lambda id: self._views.state(id).highest)
-        return ids[max(found - 1, 0)]
+        count = bisect_right(ids, barrier, key=lambda id: self._views.state(id).highest)
+        return ids[max(count - 1, 0)]
 
     @property
     def _producer(self) -> str:
@@ -197,12 +198,12 @@ class BarrierChanges:
         return is_past(self._views.state(id), barrier)
 
     def _check_kept(self, start: int) -> None:
-        """Refuse where commits after a barrier have expired."""
+        """Raise NotFoundError if commits after a barrier have expired."""
         if not self.has_all and self._views.state(self._views.ids[0]).highest > start:
             raise self._expired(start)
 
     def _before_all(self, start: int) -> int:
-        """The snapshot behind which all changes come: the first one if it has no records, else 0."""
+        """Return the snapshot that all changes follow: the first one if it has no records, otherwise 0."""
         if not self.has_all:
             raise self._expired(start)
         ids = self._views.ids
@@ -210,18 +211,18 @@ class BarrierChanges:
 
     def _expired(self, start: int) -> NotFoundError:
         first_id = self._views.ids[0]
-        found = f"snapshots before {first_id} that have expired"
+        reason = f"snapshots before {first_id} that have expired"
         if self._views.state(first_id).since == first_id:
-            found = f"snapshots before {first_id} in which the table was not under barriers"
+            reason = f"snapshots before {first_id} in which the table was not under barriers"
         return NotFoundError(
             f"changes after barrier {start} of {self._state.paths.root}",
-            found=found,
+            found=reason,
             expected=f"a later start: {self._some()}",
             action="Read the rows as of such a barrier with scan(barrier=..), then the changes from there.",
         )
 
     def _some(self) -> str:
-        """The newest ones; of further snapshots only as long as they are too few."""
+        """Return the newest barriers for a message; search older snapshots only as long as there are too few."""
         ids, looks = self._views.ids, _FIRST_LOOKS
         while True:
             is_all = looks >= len(ids)
@@ -239,6 +240,6 @@ class BarrierChanges:
             raise InvalidError(
                 "start and end",
                 found=f"barriers between which {opt.CHANGELOG_PRODUCER.key} was altered",
-                expected=f"a start behind the alteration to {self._producer!r}",
+                expected=f"a start after the alteration to {self._producer!r}",
                 action="Choose a later start.",
             )

@@ -1,35 +1,34 @@
-"""Which files hold the rows of a table as of a barrier: those of its base, and later ones that belong to it.
+"""Finds the files with the rows of a table as of a barrier: those of a base snapshot, and later files of the barrier.
 
     by snapshot   base      the newest kept snapshot that has no record of a later barrier
-                  extras    what appends after it added whose label is the barrier or an earlier one
-    by cut        base      the newest kept snapshot that has none above level 0
-                  hidden    files at level 0 there whose label is later
-                  extras    as above
+                  extras    files of later appends whose label is the barrier or an earlier one
+    by cut        base      the newest kept snapshot that has no record of a later barrier above level 0
+                  hidden    files at level 0 of the base whose label is later
+                  extras    files of later appends, as above
 
     snapshots    1 wa@10   2 wb@10   3 wa@20   4 wb@20          barrier 10: base 2      barrier 20: base 4
                  1 wa@10   2 wa@20   3 wb@10                    barrier 10: base 1 and the files of 3
                  ..        4 a compaction, cut at 10            barrier 10: base 4 without the file of 2
 
-Both give the same rows: a table's rows are what merging all records gives. But extras may count as earlier than the
-base: an append that was overtaken gets numbers above all live ones (0061), which a compaction may have made smaller
-since that base. So a base that is a snapshot by itself is taken first, other clients read it too; else what has fewer
-extras, which is the cut: it has none, as compactions take complete barriers only, unless another client has compacted.
-What is compared never goes back from snapshot to snapshot, so ends are found by bisection; but by a revision, so only
-the snapshots from the one on are looked at that took the table back last, up to the next such (0046). After the first
-snapshot that is complete up to the barrier nothing of it comes. Source: rules R14, R20 of docs/consistency.md.
-Raises NotFoundError for a barrier that is not complete, which says who is missing, for one that is not exact
-(`exact_barriers`), and for one that has expired;
-InvalidError for a table without barriers and a number that is none; what reading lists raises. Of a table that was put
-under barriers later its first complete barrier is the first that there is, and has all rows of before (0064).
+Both give the same rows, because a table's rows are the merge of all its records. But extras may be ordered before the
+base: an overtaken append gets numbers above all live ones (0061), which a compaction may have lowered since that base.
+So a base without extras is preferred; other clients can read it as a snapshot. Otherwise the view with fewer extras is
+used. A cut has none, because compactions take complete barriers only, unless another client has compacted. The compared
+values never decrease from snapshot to snapshot, so bisection finds the ends. Only a revision takes them back; so only
+the snapshots from the last revision that counts up to the next one are considered (0046). After the first snapshot that
+is complete up to the barrier, no record of it follows. Source: rules R14, R20 of docs/consistency.md.
+Raises NotFoundError for a barrier that is not complete (it names the missing writers), not exact (`exact_barriers`), or
+expired; InvalidError for a table without barriers and for an invalid number; what reading lists raises. In a table that
+was put under barriers later, the first complete barrier has all rows from before (0064).
 
 Compactions between base and end move rows of the base and of extras into other files. These are
 not read: an extra is the file that the append added, which the snapshot of the append still
-names. So a view needs all snapshots from `first_id` on; it does not hold them itself.
+names. So a view needs all snapshots from `first_id` on; it does not keep them from expiry.
 
-Cost: a bisection loads log2(n) snapshots; extras one list of manifests for each append of
-theirs, so a view is as dear as the barrier's writers are apart. That is what the cut is for:
-with one writer an hour behind, the newest snapshot without later records is an hour old, and a
-compaction that was cut at the barrier is not.
+Cost: a bisection loads log2(n) snapshots. Extras load one manifest list per append, so the cost of a
+view grows with the distance between the barrier's writers. The cut avoids that: if one writer is an
+hour behind, the newest snapshot without later records is an hour old, but a compaction that was cut
+at the barrier is not.
 """
 
 from __future__ import annotations
@@ -59,17 +58,19 @@ from widetable.schema.table_schema import TableSchema
 
 
 def waiting_for(writers: Iterable[str]) -> str:
-    """What a reader may do about writers that are missing."""
+    """Return the advice to a reader about missing writers."""
     is_widener = any(writer.startswith(WIDENER_OF) for writer in writers)
-    how = f" (who maintains the table runs those called {WIDENER_OF}..)" if is_widener else ""
-    return f"Wait for these writers{how}, let those that have ended leave"
+    how = f" (the table's maintainer runs those named {WIDENER_OF}..)" if is_widener else ""
+    return f"Wait for these writers{how}, remove those that have ended"
 
 
 @dataclass(frozen=True)
 class BarrierView:
-    """base: None where the first kept snapshot is that of a later barrier. end: the first snapshot that is complete up
-    to it. extras: entries of files, oldest first. first_id: it needs the snapshots from here on. hidden: files of the
-    base that are not read.
+    """The files with the rows as of a barrier.
+
+    base: None if the first kept snapshot is that of a later barrier. end: the first snapshot that is complete up to the
+    barrier. extras: entries of files, oldest first. first_id: the view needs the snapshots from here on. hidden: files
+    of the base that are not read.
     """
 
     barrier: int
@@ -81,21 +82,21 @@ class BarrierView:
 
     @property
     def snapshot_id(self) -> int | None:
-        """The snapshot that has just these rows; None where there is none."""
+        """The snapshot that has exactly these rows; None if there is none."""
         is_whole = not self.extras and not self.hidden
         return self.base.id if self.base is not None and is_whole else None
 
     def files(self, of_base: Sequence[ManifestEntry]) -> list[ManifestEntry]:
-        """What is read: of some live files of the base those that are, and all extras.
+        """Return the files to read: live files of the base without hidden ones, and all extras.
 
-        of_base: those that a plan has left of it. Extras are not pruned by its partitions and
-        buckets yet, so the plan asks for each bucket again.
+        of_base: the live files of the base that a plan has not pruned. Extras are not yet pruned by
+        partition and bucket, so the plan checks each bucket again.
         """
         return [*(e for e in of_base if e.identity not in self.hidden), *self.extras]
 
 
 class BarrierViews:
-    """Of one table. path: for messages."""
+    """The barrier views of one table. path: for messages."""
 
     def __init__(
         self,
@@ -106,15 +107,15 @@ class BarrierViews:
         path: str,
         visible: Callable[[int], int] = lambda newest: newest,
     ) -> None:
-        """ids: of the snapshots that are kept. visible: the last revision that counts, of that of the newest one.
+        """Read the snapshots. ids: the kept snapshots. visible: maps the newest revision to the last one that counts.
 
-        Reads snapshots at once: `self.ids` are those of one revision, each of which says, or
-        follows from one that says, how far the writers are; none from before the table was under
-        barriers. Raises NotFoundError for those that expire meanwhile.
+        `self.ids` are the snapshots of one revision, without those from before the table was under
+        barriers. Each of them states the frontiers of the writers, or follows one that does. Raises
+        NotFoundError for snapshots that expire meanwhile.
         """
         self.interval = interval_of(schema, path)
         self._level0 = level0
-        # Bisections of one moment look at the same snapshots: each halves the same range.
+        # Bisections at one moment load the same snapshots: each halves the same range.
         self._load_any = lru_cache(maxsize=256)(level0.load)
         self._live_files = live_files
         self._path = path
@@ -124,69 +125,69 @@ class BarrierViews:
         self.exact = ExactBarriers(self.ids, self.state, self._end, path, self.first_barrier)
 
     def newest(self) -> BarrierState:
-        """How far the table and its writers are."""
+        """Return the barriers of the table and its writers as of the newest snapshot."""
         return self.state(self.ids[-1]) if self.ids else BarrierState.new(self.interval)
 
     def view(self, barrier: int) -> BarrierView:
-        """Where the rows as of a barrier are.
+        """Return the view of a barrier.
 
-        by snapshot                      by cut                    taken
-        no extras                        not looked for            by snapshot: other clients can read it
-        some extras                      fewer extras              by cut
-        some extras                      as many, more, none       by snapshot
-        base has expired                 there is one              by cut
+        by snapshot                      by cut                         result
+        no extras                        not computed                   by snapshot: other clients can read it
+        some extras                      fewer extras                   by cut
+        some extras                      not fewer, or no cut           by snapshot
+        base has expired                 exists                         by cut
         """
         self.check(barrier)
         return self._up_to(barrier, self._end(barrier))
 
     def by_snapshot(self, barrier: int) -> BarrierView:
-        """By the newest kept snapshot without a record of a later barrier."""
+        """Return the view on the newest kept snapshot without a record of a later barrier."""
         return self._upon_base(barrier, self._end(barrier))
 
     def ahead(self, barrier: int, files: Sequence[ManifestEntry]) -> BarrierView:
-        """Where the rows as of a barrier are that the newest snapshot with these files is complete up to.
+        """Return the view of a barrier that the newest snapshot completes together with these files.
 
-        Not checked: the caller knows that. Of snapshots themselves such a barrier is not
-        complete yet: files are those that writers have staged, or none, where the rows are
-        wanted of all writers but one (a widener).
+        The caller ensures that; nothing is checked. The snapshots alone do not complete the barrier
+        yet: files are those that writers have staged, or none, to read the rows of all writers but
+        one (a widener).
         """
         view = self._up_to(barrier, self.ids[-1])
         return replace(view, extras=(*view.extras, *files))
 
     def by_cut(self, barrier: int) -> BarrierView | None:
-        """By the newest kept snapshot without one above level 0; None where there is none, or it is not known to which
-        barrier a file at level 0 belongs.
+        """Return the view on the newest kept snapshot without a later record above level 0. None if there is none, or
+        if the barrier of a file at level 0 is unknown.
 
-        A file whose commit has expired has a label that is only an upper bound. Up to the
-        barrier that is enough: it is read. Above it, it may belong to the barrier or not.
+        The label of a file whose commit has expired is only an upper bound. That is sufficient for a
+        label up to the barrier: the file is read. With a later label it may belong to the barrier or not.
         """
         return self._upon_cut(barrier, self._end(barrier))
 
     def floor_id(self, barrier: int) -> int | None:
-        """The first snapshot that reads need as of a barrier and later ones; None in a table without snapshots. It says
-        itself how far each writer is.
+        """Return the first snapshot that reads as of this barrier and later ones need; None in a table without
+        snapshots. That snapshot itself states the frontier of each writer.
         """
         if not self.ids:
             return None
-        found = bisect_right(self.ids, barrier, key=lambda id: self.state(id).highest)
-        floor_id = self.ids[max(found - 1, 0)]
+        count = bisect_right(self.ids, barrier, key=lambda id: self.state(id).highest)
+        floor_id = self.ids[max(count - 1, 0)]
         while floor_id > self.ids[0] and BARRIERS not in self._load(floor_id).properties:
             floor_id -= 1
         return floor_id
 
     def _up_to(self, barrier: int, end: int) -> BarrierView:
-        """What `view` says, of the snapshots up to one."""
+        """Return the view of a barrier on the snapshots up to `end`, as `view` chooses it."""
         try:
-            found = self._upon_base(barrier, end)
+            by_snapshot = self._upon_base(barrier, end)
         except NotFoundError:
             by_cut = self._upon_cut(barrier, end)
             if by_cut is None:
                 raise
             return by_cut
-        if not found.extras:
-            return found
+        if not by_snapshot.extras:
+            return by_snapshot
         by_cut = self._upon_cut(barrier, end)
-        return by_cut if by_cut and len(by_cut.extras) < len(found.extras) else found
+        return by_cut if by_cut and len(by_cut.extras) < len(by_snapshot.extras) else by_snapshot
 
     def _upon_base(self, barrier: int, end: int) -> BarrierView:
         base = self._base(barrier)
@@ -195,10 +196,10 @@ class BarrierViews:
         return BarrierView(barrier, base, self._load(end), extras, first_id)
 
     def _upon_cut(self, barrier: int, end: int) -> BarrierView | None:
-        found = bisect_right(self.ids, barrier, key=lambda id: self.state(id).moved)
-        if not found:
+        count = bisect_right(self.ids, barrier, key=lambda id: self.state(id).moved)
+        if not count:
             return None
-        base = self._load(self.ids[found - 1])
+        base = self._load(self.ids[count - 1])
         files = self._level0.at(base, self.interval).files
         later = {identity: file for identity, file in files.items() if file.label > barrier}
         if not all(file.is_known for file in later.values()):
@@ -207,8 +208,8 @@ class BarrierViews:
         return BarrierView(barrier, base, self._load(end), extras, base.id, frozenset(later))
 
     def _end(self, barrier: int) -> int:
-        """The first snapshot that is complete up to a barrier.
-        Raises IndexError for one that none is complete to: whoever asks has checked.
+        """Return the first snapshot that is complete up to a barrier.
+        Raises IndexError if there is none; the caller checks that before.
         """
         return self.ids[bisect_left(self.ids, barrier, key=lambda id: self.state(id).frontier)]
 
@@ -217,31 +218,31 @@ class BarrierViews:
         return tuple(entry for id in ids for entry in self._extras(id, barrier))
 
     def _base(self, barrier: int) -> Snapshot | None:
-        """The newest kept snapshot without a record of a later barrier; None where the table
-        begins with one.
+        """Return the newest kept snapshot without a record of a later barrier; None if the first snapshot of the table
+        has such a record.
         """
-        found = bisect_right(self.ids, barrier, key=lambda id: self.state(id).highest)
-        if found:
-            return self._load(self.ids[found - 1])
+        count = bisect_right(self.ids, barrier, key=lambda id: self.state(id).highest)
+        if count:
+            return self._load(self.ids[count - 1])
         if self.ids[0] == 1:
             return None
         raise NotFoundError(
             f"barrier {barrier} of {self._path}",
             found="a barrier that has expired",
             expected=f"{self._oldest()} or a later one",
-            action="Read a later barrier; snapshots that are kept longer keep older ones.",
+            action="Read a later barrier. Keep snapshots longer to keep older barriers.",
         )
 
     def _under_barriers(self, ids: range) -> range:
-        """Without the snapshots of before the table was put under barriers."""
+        """Return the ids without the snapshots from before the table was put under barriers."""
         since = self.state(ids[-1]).since if ids else 0
         return range(min(max(ids.start, since), ids.stop), ids.stop)
 
     def _unknown(self, ids: range) -> int:
-        """How many of the first snapshots are other clients', behind ones of ours that have expired.
+        """Return how many of the first snapshots were written by other clients after ours that have expired.
 
-        They say nothing of barriers, and what they follow on is gone. The newest one is never
-        counted: it is asked, and raises NotFoundError where nobody knows anything.
+        They do not state barriers, and the snapshots before them are gone. The newest one is never
+        counted: its state is loaded later, which raises NotFoundError if no snapshot states barriers.
         """
         for at, id in enumerate(ids[:-1]):
             with contextlib.suppress(NotFoundError):
@@ -250,12 +251,12 @@ class BarrierViews:
         return max(len(ids) - 1, 0)
 
     def _of_revision(self, ids: range, visible: Callable[[int], int]) -> range:
-        """The snapshots of the last revision that counts.
+        """Return the snapshots of the last revision that counts.
 
-            revision    0 0 0 4 4 4 7 7       7 counts: the last two       7 is noted and not active: those of 4
+            revision    0 0 0 4 4 4 7 7       7 counts: the last two       7 has a note and is not active: those of 4
 
-        A revision begins with the snapshot that takes the table back, and takes frontiers back
-        with it, so what bisections compare ascends within these alone.
+        A revision begins with the snapshot that takes the table, and its frontiers, back. So the
+        values that bisections compare ascend only within one revision.
         """
         newest = self.state(ids[-1]).revision if ids else 0
         if not newest:
@@ -265,13 +266,13 @@ class BarrierViews:
         return ids[bisect_left(ids, last, hi=end, key=lambda id: self.state(id).revision) : end]
 
     def _oldest(self) -> int:
-        """The first barrier that has a base."""
+        """Return the first barrier that has a base."""
         highest = self.state(self.ids[0]).highest
         return -(-highest // self.interval) * self.interval
 
     def _extras(self, id: int, barrier: int) -> Sequence[ManifestEntry]:
-        """What one snapshot adds of the barrier or earlier ones; nothing for compactions, which
-        have no label.
+        """Return the files of the barrier or earlier ones that one snapshot adds; none for compactions, which have no
+        label.
         """
         label = self.label(id)
         if label is None or label > barrier:
@@ -279,34 +280,34 @@ class BarrierViews:
         return [e for e in self._live_files.delta_entries(self._load(id)) if e.kind == ADD]
 
     def state(self, id: int) -> BarrierState:
-        """The barriers as of a kept snapshot."""
+        """Return the barriers as of a kept snapshot."""
         return state_at(self._load(id), self._load_any, self.interval)
 
     def label(self, id: int) -> int | None:
-        """The barrier of the records that a kept snapshot brought; None for none."""
+        """Return the barrier of the records that a kept snapshot added; None if it added none."""
         snapshot = self._load(id)
         if snapshot.commit_kind != COMMIT_KIND_APPEND:
             return None
         return label_of(snapshot, self._load_any, self.interval)
 
     def schema_id(self, id: int) -> int:
-        """Of a kept snapshot."""
+        """Return the schema id of a kept snapshot."""
         return self._load(id).schema_id
 
     def _load(self, id: int) -> Snapshot:
-        """One that is there, not one that is only remembered."""
-        found = self._load_any(id)
-        if found.id != id:
+        """Load a kept snapshot. `_load_any` may return the summary of an expired one, which is refused."""
+        snapshot = self._load_any(id)
+        if snapshot.id != id:
             raise NotFoundError(
                 f"snapshot {id} of {self._path}",
                 found="an expired snapshot",
-                expected="one that is kept",
+                expected="a snapshot that is kept",
                 action="Read again.",
             )
-        return found
+        return snapshot
 
     def check(self, barrier: int) -> None:
-        """Raises NotFoundError for a barrier that is not complete, or not exact."""
+        """Check a barrier. Raises NotFoundError if it is not complete, or not exact."""
         check_barrier(barrier, self.interval)
         state = self.newest()
         if barrier <= state.frontier:
@@ -318,7 +319,7 @@ class BarrierViews:
         missing = ", ".join(f"{w} (at {at})" for w, at in behind.items())
         up_to, earlier = f"up to {state.frontier}", f"{state.frontier} or an earlier barrier"
         if not state.frontier:
-            up_to, earlier = "up to none", "a barrier that all its writers have completed"
+            up_to, earlier = "up to no barrier", "a barrier that all its writers have completed"
         raise NotFoundError(
             f"barrier {barrier} of {self._path}",
             found=f"a table that is complete {up_to}; missing: {missing or 'any writer'}",
@@ -327,26 +328,26 @@ class BarrierViews:
         )
 
     def _check_first(self, barrier: int) -> None:
-        """Rows of before the table was put under barriers belong to its first complete one: of earlier ones nothing is
-        known.
+        """Refuse barriers before the table's first complete one, which has the rows from before the table was put under
+        barriers: nothing is known of earlier barriers.
         """
         if barrier < self.first_barrier:
             raise NotFoundError(
                 f"barrier {barrier} of {self._path}",
-                found="one of before the table was put under barriers and came to its first one",
+                found="a barrier before the first one that the table completed under barriers",
                 expected=f"{self.first_barrier} or a later one",
-                action="Read such a barrier, or a snapshot of before.",
+                action="Read such a barrier, or an earlier snapshot.",
             )
 
     def _check_revision(self, barrier: int) -> None:
-        """A revision keeps the rows as of the barrier that it went back to; those before are of
-        the time before it.
+        """Refuse barriers before the one to which the last revision took the table back: they belong to the snapshots
+        before the revision.
         """
         first = self.state(self.ids[0])
         if first.revision and barrier < first.frontier:
             raise NotFoundError(
                 f"barrier {barrier} of {self._path}",
-                found=f"one of before revision {first.revision}, in which the table went back",
+                found=f"a barrier before revision {first.revision}, which took the table back",
                 expected=f"{first.frontier} or a later one",
-                action="Read such a barrier; who reads changes starts anew with the rows as of one.",
+                action="Read such a barrier. A reader of changes must start again with the rows as of one.",
             )

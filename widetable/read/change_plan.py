@@ -1,25 +1,25 @@
-"""What one snapshot changed, and the rows that its changes follow on, as splits.
+"""Plans the changes of one snapshot, and the rows to which the changes after it apply, as splits.
 
 In: a snapshot, its lists, the changelog producer of the table's schema at that snapshot. Out: splits in the order of
 partition values, bucket and key; no two splits of a snapshot share a key.
 
     producer                  changes                                         rows that readers of changes have seen
-    none                      files that an APPEND adds, as they stand        all live files, merged
+    none                      files that an APPEND adds, not merged           all live files, merged
     input                     changelog files                                 all live files, merged
     lookup                    changelog files                                 live files of level 1 and above, merged
     full-compaction           changelog files                                 live files of the deepest level
 
-The changelog of `lookup` and `full-compaction` comes with the compaction that moves rows up, so rows that still wait
-at a lower level are yet to be emitted. An OVERWRITE emits no changes, as in Paimon. Source: Paimon
+The compaction that moves rows up emits the changelog of `lookup` and `full-compaction`, so rows at a lower level are
+not yet emitted. An OVERWRITE emits no changes, as in Paimon. Source: Paimon
 `DataTableStreamScan`, `ChangelogFollowUpScanner`, `DeltaFollowUpScanner`; semantics.md section 9. Raises
 UnsupportedError for files that this version cannot place, NotFoundError for an expired snapshot, DamagedError.
 
-A stream begins with the rows and goes on with the changes, and must miss and double none
-between the two:
+A stream begins with the rows and continues with the changes. No change may be missing or
+repeated between the two:
 
     snapshot 5, producer lookup      level 5: a=1      level 0: a=2, not compacted yet
-    rows that are given              a=1
-    changes of snapshot 6            -U a=1, +U a=2      its compaction; after the rows a=2 they would be wrong
+    rows of the stream               a=1
+    changes of snapshot 6            -U a=1, +U a=2      its compaction; they would be wrong after the row a=2
 """
 
 from __future__ import annotations
@@ -42,11 +42,12 @@ from widetable.schema.table_schema import TableSchema
 @dataclass(frozen=True)
 class ChangeSplit:
     """Files of one bucket whose keys overlap.
-    No other split of the snapshot has one of their keys, so splits may be read apart, and a
+    No other split of the snapshot has one of their keys, so splits may be read independently, and a
     stream may end a batch between two of them.
 
-    files: rows of one key come file by file, in this order. by_sequence: instead by `sequence.field` and sequence
-    number: the records of a commit, whose files only say when a writer's memory was full and how many tasks it had.
+    files: rows of one key are read file by file, in this order. by_sequence: rows of one key are ordered by
+    `sequence.field` and sequence number instead. This holds for the records of a commit, which are in different files
+    only because a writer's memory was full, or several tasks wrote.
     """
 
     snapshot_id: int
@@ -58,9 +59,8 @@ class ChangeSplit:
 def plan_changes(
     live_files: LiveFiles, snapshot: Snapshot, schema: TableSchema, producer: str
 ) -> tuple[ChangeSplit, ...]:
-    """The changes of one snapshot. schema: the one that rows are read with.
-    producer: of the snapshot's own schema, or `none` where the records of appends are asked
-    for.
+    """Plan the changes of one snapshot. schema: the schema of the rows that are read.
+    producer: that of the snapshot's own schema, or `none` to read the records of appends.
     """
     entries = _entries(live_files, snapshot, producer)
     # A compaction names its files in the order of events.
@@ -75,11 +75,11 @@ def plan_changes(
 def plan_rows(
     live_files: LiveFiles, snapshot: Snapshot, schema: TableSchema, producer: str
 ) -> tuple[Split, ...]:
-    """The rows at `snapshot` that the changes after it follow on. schema: the one that rows are read with.
-    producer: of the changes that come next.
+    """Plan the rows at `snapshot` to which the changes after it apply. schema: the schema of the rows that are read.
+    producer: that of the next changes.
 
-    One split for each section of a bucket, not for each bucket as in scans: a first read of a
-    large table is cut finer.
+    There is one split per section of a bucket, and not per bucket as in scans, so that the first read
+    of a large table is divided more finely.
     """
     return tuple(
         Split(snapshot.id, bucket, section.files, needs_merge(section.files))
@@ -89,7 +89,7 @@ def plan_rows(
 
 
 def _seen(files: Sequence[DataFileMeta], schema: TableSchema, producer: str) -> list[DataFileMeta]:
-    """The live files of a bucket whose rows readers of changes have seen."""
+    """Return the live files of a bucket whose rows readers of changes have seen."""
     if producer == "lookup":
         lowest = 1
     elif producer == "full-compaction":
@@ -102,7 +102,7 @@ def _seen(files: Sequence[DataFileMeta], schema: TableSchema, producer: str) -> 
 def _in_order(
     entries: Sequence[ManifestEntry], schema: TableSchema
 ) -> Iterator[tuple[BucketId, list[DataFileMeta]]]:
-    """The buckets in `bucket_order`, the files of each in the order of entries."""
+    """Yield the buckets in `bucket_order`, with their files in the order of entries."""
     members = placed(entries)
     for bucket in sorted(members, key=bucket_order(schema)):
         yield bucket, [entry.file for entry in members[bucket]]
@@ -121,7 +121,7 @@ def _entries(live_files: LiveFiles, snapshot: Snapshot, producer: str) -> Sequen
 def _overlapping(
     files: Sequence[DataFileMeta], schema: TableSchema
 ) -> list[tuple[DataFileMeta, ...]]:
-    """The files as groups that are disjoint in keys, by key; within a group they keep their order.
+    """Divide files into groups with disjoint keys, ordered by key; files of a group keep their order.
 
     f1 has the keys 1 to 4, f2 6 to 9, f3 3 to 5: the groups are (f1, f3) and (f2).
     """

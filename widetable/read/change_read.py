@@ -1,9 +1,9 @@
-"""Reading changes: the rows of a change split with their kinds, or the rows of a snapshot as inserts. Picklable.
+"""Reads changes: the rows of a change split with their kinds, or the rows of a snapshot as inserts. Picklable.
 
-Out: record batches of the columns asked for, in that order, and `_row_kind` (string: +I, -U, +U, -D) last; by key, rows
-of one key as their files order them, or in the order of the records where the split says so. A column that a file has
-not is null. Memory: a few batches per file of the split.
-Raises InvalidError for a table that has a column of that name, NotFoundError when the snapshot has expired meanwhile,
+Out: record batches of the requested columns, in that order, and `_row_kind` (string: +I, -U, +U, -D) last. Rows are
+ordered by key, and rows of one key by their files, or by sequence if the split says so. A column that a file lacks is
+null. Memory: a few batches per file of the split.
+Raises InvalidError for a table with a column of that name, NotFoundError when the snapshot has expired meanwhile,
 and what opening data files raises.
 """
 
@@ -31,17 +31,17 @@ from widetable.schema.row_kind import inserts, to_texts
 from widetable.schema.table_schema import ROW_KIND_COLUMN, VALUE_KIND, TableSchema
 from widetable.write.table_state import TableState
 
-# Sets of held columns whose layout is kept.
+# The number of cached layouts, one per set of columns that files hold.
 _LAYOUTS: Final = 16
 
 
 def change_schema(schema: TableSchema, columns: Sequence[str]) -> pa.Schema:
-    """The columns, and the row kind last."""
+    """Return the schema of the columns, with the row kind last."""
     if ROW_KIND_COLUMN in columns:
         raise InvalidError(
             f"column {ROW_KIND_COLUMN!r}",
-            found="a column of the table with the name that row kinds have",
-            expected="columns of other names",
+            found="a column of the table with the name of the row kind column",
+            expected="columns with other names",
             action="Leave it out of the columns to be read, or rename it.",
         )
     return schema.arrow_schema(columns).append(KIND_FIELD)
@@ -49,9 +49,7 @@ def change_schema(schema: TableSchema, columns: Sequence[str]) -> pa.Schema:
 
 @dataclass(frozen=True)
 class StreamRead:
-    """Reads one split: of changes, or of a snapshot's rows, each of which is an insert. Nothing is opened before
-    `to_batches`.
-    """
+    """Reads one split of changes, or of a snapshot's rows as inserts. Nothing is opened before `to_batches`."""
 
     table: TableState
     split: ChangeSplit | Split
@@ -59,28 +57,27 @@ class StreamRead:
 
     @property
     def snapshot_id(self) -> int:
-        """Whose changes or rows they are."""
+        """The snapshot with the changes or rows."""
         return self.split.snapshot_id
 
     def to_batches(self, *, use_threads: bool = False) -> Iterator[pa.RecordBatch]:
-        """The changes. use_threads: decode on several cores."""
+        """Yield the changes. use_threads: decode on several cores."""
         shape, split = _shape_of(self.table.schema, self.columns), self.split
         with files_of(self.table, split.snapshot_id, is_followed=True):
             if isinstance(split, ChangeSplit):
                 for batch in self._in_order(split, use_threads=use_threads):
                     yield shape.of(batch, batch.column(VALUE_KIND))
                 return
-            # A batch without columns would not keep its rows: the key comes along.
+            # A batch without columns would lose its number of rows, so the key is read.
             columns = self.columns or self.table.schema.trimmed_primary_key
             for batch in SplitRead(self.table, split, columns).to_batches(use_threads=use_threads):
                 yield shape.of(batch, inserts(batch.num_rows))
 
     def _in_order(self, split: ChangeSplit, *, use_threads: bool) -> Iterator[pa.RecordBatch]:
-        """Row batches, all files of the split interleaved by key.
+        """Return row batches with all files of the split interleaved by key.
 
-        One file is in order already. Of several, those of a commit are ordered by
-        `sequence.field`, which is read for that and goes again in `_shaped`; all share one
-        budget of memory.
+        One file is already in order. Several files of a commit are ordered by `sequence.field`,
+        which is read for that and removed by `_Shape`. All files share one memory budget.
         """
         files, schema = split.files, self.table.schema
         is_cut = len(files) > 1
@@ -103,29 +100,29 @@ class StreamRead:
 
 
 class _Shape:
-    """Brings batches into a schema of `change_schema`. That may have thousands of columns, of which files hold ten."""
+    """Converts batches to a schema of `change_schema`, which may have thousands of columns while files hold ten."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
-        # Once: each look into an Arrow schema makes new objects.
+        # Read once, because each access to an Arrow schema creates new objects.
         self._columns = [(field.name, field.type) for field in schema][:-1]
         # Files of one writer hold the same columns.
         self._layout = lru_cache(_LAYOUTS)(self._layout_of)
 
     def of(self, rows: pa.RecordBatch, kinds: pa.Array) -> pa.RecordBatch:
-        """Absent columns of one type are one array of nulls."""
+        """Convert a batch. Absent columns of one type share an array of nulls."""
         absent, order = self._layout(tuple(rows.schema.names))
         with collector_paused():
             arrays = [*rows.columns, *(nulls(rows.num_rows, type) for type in absent)]
             columns = [arrays[place] for place in order]
             return pa.RecordBatch.from_arrays([*columns, to_texts(kinds)], schema=self._schema)
 
-    def _layout_of(self, held: tuple[str, ...]) -> tuple[list[pa.DataType], list[int]]:
-        """The types of absent columns, and where each column of the schema is in the held ones and these."""
-        places = {name: place for place, name in enumerate(held)}
+    def _layout_of(self, names: tuple[str, ...]) -> tuple[list[pa.DataType], list[int]]:
+        """Return the types of absent columns, and each schema column's place among the batch's columns and these."""
+        places = {name: place for place, name in enumerate(names)}
         absent: dict[pa.DataType, int] = {}
         order = [
-            places[name] if name in places else absent.setdefault(type, len(held) + len(absent))
+            places[name] if name in places else absent.setdefault(type, len(names) + len(absent))
             for name, type in self._columns
         ]
         return list(absent), order

@@ -1,11 +1,11 @@
-"""The changes of a table's snapshots, looked up one snapshot at a time: for ranges and for streams.
+"""The changes of a table's snapshots, planned one snapshot at a time: for ranges and for streams.
 
-In: the table with the schema that rows are read with, fixed for the life of the source; columns are matched by field
+In: the table with the schema of the rows that are read, fixed for the life of the source; columns are matched by field
 id, so that files of older and newer schemas are read alike. Out: steps (stream_plan) and picklable readers of their
-splits. Which changes a snapshot emits follows from the changelog producer of the table's schema at that snapshot, so a
-change of that option changes nothing of what is past.
-Raises NotFoundError when a snapshot has expired or the table is gone, InvalidError when the table was dropped and made
-again, UnsupportedError when a column is not any more what it was at the start, and what reading lists raises.
+splits. The changelog producer in the table's schema at a snapshot decides which changes the snapshot emits, so a later
+change of that option does not affect the past.
+Raises NotFoundError when a snapshot has expired or the table was dropped, InvalidError when the table was dropped and
+created again, UnsupportedError when a column has changed since the start, and what reading lists raises.
 
     option at the snapshot      mode auto         delta             changelog
     none                        its appends       its appends       InvalidError
@@ -47,16 +47,16 @@ from widetable.schema.table_schema import TableSchema, file_column
 from widetable.schema.types import without_comments
 from widetable.write.table_state import TableState
 
-# Plans of snapshots that are kept: a batch is planned, counted and read, at different times.
-_KEPT_STEPS: Final = 256
-# Which changes: those of the producer, else of the appends; the records of the appends; those of the producer.
+# The number of cached plans of snapshots: a batch is planned, counted and read at different times.
+_CACHED_STEPS: Final = 256
+# The changes to read: those of the producer, or else of appends; the records of appends; those of the producer.
 MODES: Final = ("auto", "delta", "changelog")
 
 
 class ChangeSource:
-    """Not thread-safe: one reader owns it.
-    columns: that are read; arrow_schema: of the batches, `_row_kind` last; identity: of the
-    table, which offsets carry. It holds no files open, and no snapshot from expiry.
+    """The changes of one table, for one reader; not thread-safe.
+    columns: the columns that are read; arrow_schema: that of the batches, `_row_kind` last; identity: that of
+    the table, which offsets include. It keeps no file open, and no snapshot from expiry.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class ChangeSource:
         identity: str,
         mode: str = "auto",
     ) -> None:
-        """identity: of the table that `table` and the others are of. mode: one of MODES."""
+        """Create a source. identity: that of the table to which all arguments belong. mode: one of MODES."""
         self._mode: Final = mode
         schema = table.schema
         self.columns: Final = schema.chosen(columns)
@@ -79,48 +79,48 @@ class ChangeSource:
         self._live_files = live_files
         self._steps: OrderedDict[tuple[int, bool], Step] = OrderedDict()
         self._checked_schemas = {schema.id}
-        # The marks and the newest snapshot that were held against each other last.
+        # The marks and the newest snapshot of the last check.
         self._checked: tuple[tuple[tuple[int, str], ...], int | None] = ((), None)
 
     def kept(self) -> Kept:
-        """The snapshots that are there now."""
+        """Return the snapshots that exist now."""
         return Kept(self._snapshots.earliest_id(), self._snapshots.latest_id())
 
     def latest_id(self) -> int | None:
-        """The newest snapshot."""
+        """Return the id of the newest snapshot."""
         return self._snapshots.latest_id()
 
     def check_alive(self) -> None:
-        """Raises InvalidError when another table is there by now, NotFoundError when none is."""
+        """Check that the table still exists. Raises InvalidError if another one has its path, else NotFoundError."""
         check_identity(self.table.file_io, self.table.paths, self.identity)
 
     def check(self, offset: Offset, newest: int | None) -> None:
-        """Raises InvalidError for an offset that this table cannot have. newest: the newest snapshot.
+        """Check an offset. Raises InvalidError for one that this table cannot have. newest: the newest snapshot.
 
-        Called often: snapshots are read again only where the offset or the newest one has moved.
+        It is called often: snapshots are read again only if the offset or the newest one has changed.
         """
         try:
             self._check(offset, newest)
         except InvalidError:
-            self.check_alive()  # another table has other snapshots under the numbers that were read
+            self.check_alive()  # another table has other snapshots with these ids
             raise
 
     def _check(self, offset: Offset, newest: int | None) -> None:
         check_offset(offset, self.identity, newest, self.table.paths.root)
         key = (tuple(offset.marks.items()), newest)
         if key != self._checked:
-            found = {id: self.mark(id) for id in offset.marks}
-            there = {id: mark for id, mark in found.items() if mark is not None}
-            check_marks(offset, there, self.table.paths.root)
+            marks = {id: self.mark(id) for id in offset.marks}
+            kept_marks = {id: mark for id, mark in marks.items() if mark is not None}
+            check_marks(offset, kept_marks, self.table.paths.root)
             self._checked = key
 
     def mark(self, snapshot_id: int) -> str | None:
-        """Which snapshot has that number; None where none is kept."""
+        """Return the mark of a snapshot, which tells it from others with its id; None if it is not kept."""
         snapshot = if_there(self._snapshots.load, snapshot_id)
         return None if snapshot is None else mark_of(snapshot)
 
     def end(self, snapshot_id: int) -> Offset:
-        """The offset behind a snapshot; without what it says when it has expired."""
+        """Return the offset after a snapshot. If the snapshot has expired, the offset lacks its values."""
         behind = Offset(snapshot_id + 1, table=self.identity)
         snapshot = if_there(self._snapshots.load, snapshot_id)
         if snapshot is None:
@@ -133,10 +133,10 @@ class ChangeSource:
         )
 
     def first_at(self, time_millis: int) -> int | None:
-        """The first snapshot that is kept and was committed at that time or later; None when all are older.
+        """Return the first kept snapshot that was committed at that time or later; None if all are older.
 
-        The one behind the newest that is older: times of snapshots ascend (decision 0017).
-        Where none is older, the oldest that is left. Raises DamagedError where it may be a lost one.
+        It follows the newest older one, because times of snapshots ascend (decision 0017).
+        If none is older, it is the oldest kept one. Raises DamagedError if that snapshot may be lost.
         """
         first, last = self.kept()
         if first is None or last is None:
@@ -147,33 +147,33 @@ class ChangeSource:
         return older.id + 1 if older.id < last else None
 
     def step(self, snapshot_id: int, is_full: bool) -> Step:
-        """The rows (is_full) or the changes of a snapshot of this table. Kept for a while: planning looks more than
-        once.
+        """Return the rows (is_full) or the changes of a snapshot. Steps are cached, because planning needs them more
+        than once.
         """
         key = (snapshot_id, is_full)
         step = self._steps.get(key)
         if step is None:
-            step = self._steps[key] = self._look_up(snapshot_id, is_full)
-            if len(self._steps) > _KEPT_STEPS:
+            step = self._steps[key] = self._planned(snapshot_id, is_full)
+            if len(self._steps) > _CACHED_STEPS:
                 self._steps.popitem(last=False)
         return step
 
     def reads(self, piece: Piece) -> list[StreamRead]:
-        """Readers of some splits, in order."""
+        """Return readers of some splits, in order."""
         splits = piece.step.splits[piece.first : piece.end]
         return [StreamRead(self.table, split, self.columns) for split in splits]
 
     def batches(self, piece: Piece) -> Iterator[pa.RecordBatch]:
-        """The rows of some splits, in order."""
+        """Yield the rows of some splits, in order."""
         for read in self.reads(piece):
             yield from read.to_batches(use_threads=True)
 
-    def _look_up(self, snapshot_id: int, is_full: bool) -> Step:
-        """Plans one snapshot, and says why it is not there if it is not.
+    def _planned(self, snapshot_id: int, is_full: bool) -> Step:
+        """Plan one snapshot. If it does not exist, the error says why.
 
-        Whether it is still the same table is asked last, after an error too. Asked first, a
-        table that is dropped and made again in between would be planned as if it were the one
-        that the reader began with.
+        The identity of the table is checked last, after an error too. If it were checked first, a
+        table that is dropped and created again in between would be planned as if it were the one with
+        which the reader began.
         """
         try:
             snapshot = self._snapshots.load(snapshot_id)
@@ -186,7 +186,7 @@ class ChangeSource:
                 raise
             raise expired(self.table, snapshot_id) from cause
         finally:
-            self.check_alive()  # what was looked up before is of the table that is there now
+            self.check_alive()  # so the plan is that of the table that exists now
         target = None if is_full else snapshot.properties.get(WENT_BACK_TO)
         return Step(
             snapshot_id,
@@ -204,14 +204,14 @@ class ChangeSource:
         if self._mode == "changelog" and producer == "none":
             raise InvalidError(
                 "mode",
-                found=f"'changelog', and snapshot {snapshot.id} of a table without a changelog producer",
+                found=f"'changelog', but the table had no changelog producer at snapshot {snapshot.id}",
                 expected="snapshots with a changelog",
                 action="Choose another range, or the mode 'auto', 'delta' or 'diff'.",
             )
         return "none" if self._mode == "delta" else producer
 
     def _producer_after(self, snapshot: Snapshot) -> str:
-        """The producer of the changes that come next: an alter since the snapshot decides which rows they follow on."""
+        """Return the producer of the next changes: an alter since the snapshot decides to which rows they apply."""
         next_id = snapshot.id + 1
         last = self.latest_id()
         if last is not None and next_id <= last:
@@ -219,12 +219,11 @@ class ChangeSource:
         return self.table.schema.typed_options.get(opt.CHANGELOG_PRODUCER)
 
     def _check_columns(self, newer: TableSchema) -> None:
-        """Raises UnsupportedError when the table's columns have changed so that this reader must start anew.
+        """Raise UnsupportedError if the table's columns have changed so that this reader must start again.
 
-        newer: any schema of a snapshot. An older one is never refused: its files are read as
-        the columns are now. Of a later one the files cannot be read with a type that the column
-        has no more, and no null may be given for a NOT NULL column that was dropped. Columns
-        that were added are not this reader's.
+        newer: any schema of a snapshot. An older one is never refused: its files are read with the
+        present columns. Files of a later one cannot be read with the old type of a column, nor give
+        null for a NOT NULL column that was dropped. This reader ignores columns that were added.
         """
         if newer.id in self._checked_schemas:
             return
@@ -240,12 +239,12 @@ class ChangeSource:
                     f"column {name!r}",
                     found=f"the type {theirs.type}" if theirs else "no such column",
                     expected=f"the type {ours.type}, which it had when this reader started",
-                    action="Start the reader again: it goes on with the column as it is now.",
+                    action="Start the reader again: it continues with the column as it is now.",
                 )
         self._checked_schemas.add(newer.id)
 
 
 def _barrier(snapshot: Snapshot) -> int | None:
-    """Whatever a snapshot says; None for what is no number: the property may be another client's."""
+    """Return a snapshot's barrier; None if it is not a number: another client may have set the property."""
     text = snapshot.properties.get(BARRIER)
     return int(text) if text is not None and text.lstrip("-").isdigit() else None

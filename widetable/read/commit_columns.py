@@ -1,11 +1,11 @@
-"""What changes carry besides their row: their kind, and of which commit they are.
+"""The columns of changes besides their row: the row kind, and the commit.
 
     kind       _row_kind                                            +I, -U, +U, -D
     commit     _row_kind, _snapshot_id, _commit_time
     standard   _change_type, _commit_version, _commit_timestamp     insert, update_preimage, update_postimage, delete
 
-In: batches with `_row_kind` last, of one snapshot each. Out: the same with these columns last. Source of `standard`:
-Spark's change data columns. Raises InvalidError where the table has a column of such a name.
+In: batches with `_row_kind` last, of one snapshot each. Out: batches with these columns last. Source of `standard`:
+Spark's change data columns. Raises InvalidError if the table has a column with such a name.
 
     k  _row_kind        k  _change_type      _commit_version  _commit_timestamp
     1  -U          ->   1  update_preimage   7                1970-01-01 00:00:01
@@ -48,12 +48,12 @@ _TYPES: Final = {
 
 
 def names_of_form(form: str) -> tuple[str, ...]:
-    """The columns that come last."""
+    """Return the names of the columns that a form appends."""
     return tuple(field.name for field in _FIELDS[form])
 
 
 def schema_of_form(schema: pa.Schema, form: str) -> pa.Schema:
-    """schema: with `_row_kind` last."""
+    """Return the schema of changes in a form. schema: with `_row_kind` last."""
     columns = list(schema)[:-1]
     for field in _FIELDS[form]:
         if any(field.name == column.name for column in columns):
@@ -69,7 +69,7 @@ def schema_of_form(schema: pa.Schema, form: str) -> pa.Schema:
 def in_form(
     batch: pa.RecordBatch, form: str, snapshot_id: int, time_millis: Callable[[int], int]
 ) -> pa.RecordBatch:
-    """A batch of changes of one snapshot. time_millis: when a snapshot was committed."""
+    """Convert a batch of changes of one snapshot. time_millis: returns the commit time of a snapshot, epoch."""
     if form == KIND:
         return batch
     schema = schema_of_form(batch.schema, form)
@@ -91,6 +91,6 @@ def _standard_types(kinds: pa.Array) -> pa.Array:
 
 
 def commit_times(table: TableState) -> Callable[[int], int]:
-    """When snapshots were committed, epoch milliseconds; each is read once."""
+    """Return a function of the commit times of snapshots, in epoch milliseconds; each snapshot is read once."""
     store = SnapshotStore(table.file_io, table.paths)
     return cache(lambda snapshot_id: store.load(snapshot_id).time_millis)

@@ -1,15 +1,15 @@
-"""What a reader is shown of a file or snapshot that is not there: the table is another one by now, or is gone; it has
-expired; or the table is damaged. In this order, as numbers of snapshots are given again in another table.
+"""Finds why a file or snapshot is missing: the table was dropped or replaced; the snapshot has expired; or the table is
+damaged. They are checked in this order, because another table reuses the ids of snapshots.
 
-    the table was dropped and made again since it was opened  InvalidError, and NotFoundError where it was dropped
-    a file is missing, the snapshot that names it is there    DamagedError: nobody takes files of a kept snapshot
-    a file is missing, and the snapshot as well               NotFoundError: both have expired
+    the table was dropped and created again since it was opened  InvalidError, or NotFoundError if it was only dropped
+    a file is missing, but the snapshot that names it exists     DamagedError: no one removes files of a kept snapshot
+    a file is missing, and the snapshot as well                  NotFoundError: both have expired
 
-In: the errors of reading. Raises nothing else by itself but StorageError, and DamagedError for metadata.
+In: the errors of reading. It raises no other errors itself but StorageError, and DamagedError for metadata.
 
-Only asked when something is missing, so that reads cost nothing more. Expiry takes snapshot
-files first and then their data files (decision 0009), so where it took the file, the snapshot
-that is looked for behind it is gone as well.
+The checks run only if something is missing, so that other reads cost nothing more. Expiry removes
+snapshot files before their data files (decision 0009), so if it removed a file, the snapshot, which
+is looked up afterwards, is gone as well.
 """
 
 from __future__ import annotations
@@ -31,67 +31,67 @@ from widetable.write.table_state import TableState
 
 @contextlib.contextmanager
 def of_one_life(table: TableState) -> Iterator[None]:
-    """For the time in which a table is read that was opened before: what is not there is not there because another
-    table is, or none, where that is so.
+    """Replace a NotFoundError of the block, which reads a table that was opened before, if the table was dropped or
+    replaced meanwhile: the error then says so.
     """
     try:
         yield
     except NotFoundError:
-        _check_life(table)
+        _check_identity(table)
         raise
 
 
 def expired(table: TableState, snapshot_id: int) -> NotFoundError:
-    """The error for a reader that has yet to read `snapshot_id`. Raises that of `of_one_life` where it applies."""
-    _check_life(table)
+    """Create the error for a reader that has not yet read `snapshot_id`. Raises that of `of_one_life` if it applies."""
+    _check_identity(table)
     store = SnapshotStore(table.file_io, table.paths)
     first, last = store.earliest_id(), store.latest_id()
     return NotFoundError(
         f"snapshot {snapshot_id} of {table.paths.root}",
         found="an expired snapshot whose changes are not read yet",
         expected="none left" if first is None else f"a snapshot that is kept, {first} to {last}",
-        action="Start again with scan mode latest-full, under a new consumer id or checkpoint if there was one; "
-        "a reader with a consumer-id keeps from expiry what it has not read.",
+        action="Start again with scan mode latest-full, with a new consumer id or checkpoint if there was one; "
+        "a consumer-id keeps the snapshots that its reader has not read from expiry.",
     )
 
 
 @contextlib.contextmanager
 def files_of(table: TableState, snapshot_id: int, *, is_followed: bool = False) -> Iterator[None]:
-    """For the time in which files of a snapshot are read: live ones, which a tag keeps as well. is_followed: those of a
-    reader of changes, which no tag keeps.
+    """Explain the errors of the block, which reads files of a snapshot: live files, which a tag keeps as well.
+    is_followed: files of a reader of changes, which no tag keeps.
 
-    A NotFoundError goes on as it is where the snapshot is gone, or does not name the file, or says to such a reader
-    that the snapshot has expired; else it is a DamagedError. Of another table, or none, that is what is said. Rows that
-    cannot be merged are those of the table, which the error names.
+    A NotFoundError is raised as it is if the snapshot is gone or does not name the file; a reader of changes gets the
+    error that the snapshot has expired. Otherwise a DamagedError is raised. If the table was dropped or replaced, the
+    error says so. The error for rows that cannot be merged gets the name of the table.
     """
     try:
         yield
     except InvalidError as error:
         raise table.named(error) from error
     except NotFoundError as cause:
-        _check_life(table)
-        kept = _kept(table, snapshot_id)
-        if kept is None and is_followed:
+        _check_identity(table)
+        snapshot = _kept(table, snapshot_id)
+        if snapshot is None and is_followed:
             raise expired(table, snapshot_id) from cause
-        kept = kept or _tagged(table, snapshot_id)
-        if kept is not None:
-            _check_named(table, kept, cause)
+        snapshot = snapshot or _tagged(table, snapshot_id)
+        if snapshot is not None:
+            _check_named(table, snapshot, cause)
         raise
 
 
 def is_kept(file_io: FileIO, paths: TablePaths, snapshot_id: int) -> bool:
-    """Whether a snapshot has not expired."""
+    """Return whether a snapshot exists, and so has not expired."""
     return file_io.exists(paths.snapshot(snapshot_id))
 
 
 def is_named(table: TableState, snapshot_id: int, *, is_changelog: bool = False) -> bool:
-    """Whether a snapshot still names its files. A tag of it keeps data files, and no changelog."""
+    """Return whether a snapshot, or a tag of it, still names its files. A tag keeps data files, but no changelog."""
     if is_kept(table.file_io, table.paths, snapshot_id):
         return True
     return not is_changelog and _tagged(table, snapshot_id) is not None
 
 
-def _check_life(table: TableState) -> None:
+def _check_identity(table: TableState) -> None:
     if table.identity is not None:
         check_identity(table.file_io, table.paths, table.identity)
 
@@ -101,18 +101,18 @@ def _kept(table: TableState, snapshot_id: int) -> Snapshot | None:
 
 
 def _tagged(table: TableState, snapshot_id: int) -> Snapshot | None:
-    found = (tag_name(entry.name) for entry in table.file_io.list(table.paths.tag_dir))
-    names = [name for name in found if name is not None]
+    candidates = (tag_name(entry.name) for entry in table.file_io.list(table.paths.tag_dir))
+    names = [name for name in candidates if name is not None]
     tags = readable(names, SnapshotStore(table.file_io, table.paths).by_tag)[0].values()
     return next((snapshot for snapshot in tags if snapshot.id == snapshot_id), None)
 
 
-def _check_named(table: TableState, kept: Snapshot, cause: NotFoundError) -> None:
-    """Raises DamagedError for a file that the snapshot names; not for others: a schema is no data file."""
+def _check_named(table: TableState, snapshot: Snapshot, cause: NotFoundError) -> None:
+    """Raise DamagedError for a missing file that the snapshot names, but not for others, such as a schema."""
     live_files = LiveFiles(table.file_io, table.paths, (), counted=False)
-    named = (*live_files.live_entries(kept), *live_files.changelog_entries(kept))
+    named = (*live_files.live_entries(snapshot), *live_files.changelog_entries(snapshot))
     name = cause.subject.rpartition("/")[2]
     vectors = (entry.file.deleted for entry in named)
     is_vector = any(each is not None and each.path == cause.subject for each in vectors)
     if is_vector or any(entry.file.file_name == name for entry in named):
-        raise missing_file(table.paths, cause.subject, f"snapshot {kept.id}") from cause
+        raise missing_file(table.paths, cause.subject, f"snapshot {snapshot.id}") from cause

@@ -1,10 +1,10 @@
-"""Filters given as a pyarrow expression: what can be understood of it prunes, itself it decides.
+"""Filters that are a pyarrow expression. The expression decides about rows; the parts that we can parse prune.
 
 pyarrow has no way to walk an expression, but pickles it as an Arrow IPC file of one record batch.
 Literals and options are its columns; the schema's metadata holds the tokens of the expression in
 prefix order (call, field_ref, literal, options, end), where a literal's or options' value is the
 index of its column. The pairs repeat keys, so they are read through Arrow's C data interface.
-What is not understood becomes `Opaque`: it prunes nothing, and the rows are right all the same.
+A part that cannot be parsed becomes `Opaque`: it prunes nothing, and the rows are correct all the same.
 
     (field("a") == 5) & field("b").isin([1, 2])
 
@@ -13,8 +13,7 @@ What is not understood becomes `Opaque`: it prunes nothing, and the rows are rig
         call is_in      field_ref b   options 1               end is_in       column 1: {value_set: [1, 2], ..}
     end and_kleene
 
-The form is not a promise of Arrow's; a test holds it against each pyarrow in use (decision
-0026).
+Arrow does not promise this form; a test checks it with each pyarrow in use (decision 0026).
 """
 
 from __future__ import annotations
@@ -47,18 +46,17 @@ from widetable.read.predicate import (
 from widetable.schema.table_schema import TableSchema
 from widetable.schema.types import DataField, arrow_type
 
-# Arrow has no room on the stack of a thread of 8 MB for a chain of 10,000.
+# A chain of 10,000 overflows the 8 MB stack of a thread in Arrow.
 _DEEPEST: Final = 1_000
 _CHAINS: Final = ("and_kleene", "or_kleene")
 
-_Given = TypeVar("_Given", pa.Scalar, pa.Array)
+_Values = TypeVar("_Values", pa.Scalar, pa.Array)
 
 
 def parse_expression(expression: pc.Expression, schema: TableSchema) -> tuple[Node, frozenset[str]]:
-    """A tree that is true wherever the expression is, and the columns that the expression reads.
+    """Return a tree that is true wherever the expression is, and the columns that the expression reads.
 
-    Where the form is not understood at all, these are all columns: a scan then reads each of
-    them.
+    If the form cannot be parsed at all, these are all columns: a scan then reads each of them.
     Raises InvalidError for columns that `schema` lacks.
     """
     try:
@@ -74,7 +72,7 @@ def parse_expression(expression: pc.Expression, schema: TableSchema) -> tuple[No
 
 
 class _NotUnderstood(Exception):
-    """The serialised form is not the one that this module knows."""
+    """The serialised form is not the one that this module can parse."""
 
 
 @dataclass
@@ -90,28 +88,28 @@ class _Token:
     depth: int = 0
 
     def take(self, argument: _Token) -> None:
-        """Add an argument; the arguments of an OR below an OR become this one's, likewise of AND."""
+        """Add an argument. The arguments of an OR below an OR are added to this one, and so for AND."""
         if self.name in _CHAINS and argument.name == self.name:
             self.arguments.extend(argument.arguments)
         else:
             self.arguments.append(argument)
 
     def close(self, name: str) -> None:
-        """The call is read to its end. Set how deep Arrow recurses when it computes the call: it makes one chain of
-        all ORs below an OR, and recurses once for each of them.
+        """End the call, and set how deep Arrow recurses when it computes the call: it makes one chain of all ORs below
+        an OR, and recurses once for each of them.
 
-        Raises InvalidError where that may be more than the stack of a thread.
+        Raises InvalidError if that may overflow the stack of a thread.
         """
-        # A cast ends with its own name although its options stand where others' do.
+        # A cast ends with its own name, although its options are where others have theirs.
         self.name = name
         step = len(self.arguments) if name in _CHAINS else 1
         self.depth = step + max((argument.depth for argument in self.arguments), default=0)
         if self.depth > _DEEPEST:
             raise InvalidError(
                 "filter",
-                found=f"an expression of more than {_DEEPEST:,} conditions in one chain or within each other",
+                found=f"an expression of more than {_DEEPEST:,} conditions that are chained or nested",
                 expected="an expression that Arrow can compute on the stack of a thread",
-                action="Use isin for a list of values, or give the filter as text.",
+                action="Use isin for a list of values, or pass the filter as text.",
             )
 
     def columns(self) -> Iterator[str]:
@@ -122,7 +120,7 @@ class _Token:
 
 
 class _ExpressionParser:
-    """Builds the tokens' tree with a stack of its own: a chain of 1,000 ORs is nested as deep."""
+    """Builds the tree of the tokens with an explicit stack: a chain of 1,000 ORs is nested as deep."""
 
     def __init__(self, tokens: Sequence[tuple[str, str]], values: pa.RecordBatch) -> None:
         self._tokens = iter(tokens)
@@ -169,7 +167,7 @@ def _serialized(expression: pc.Expression) -> tuple[list[tuple[str, str]], pa.Re
         raise InvalidError(
             f"filter {expression}",
             found=str(cause),
-            expected="columns given by name",
+            expected="columns that are named",
             action="Use pyarrow.compute.field with names, not positions.",
         ) from cause
     reader = pa.ipc.open_file(buffer)
@@ -187,12 +185,12 @@ class _CSchema(ctypes.Structure):
 
 
 def _metadata_pairs(schema: pa.Schema) -> list[tuple[str, str]]:
-    """Key-value metadata with its repeated keys, which `schema.metadata` would fold.
+    """Return the key-value metadata with its repeated keys, which `schema.metadata` would merge.
 
         int32 pairs | int32 length, bytes of a key | int32 length, bytes of its value | ..
 
-    In the machine's byte order, without a terminator. The memory is the capsule's, so all of it
-    is copied before the capsule goes at the end of this function.
+    The bytes are in the machine's byte order, without a terminator. The capsule owns the memory, so
+    all of it is copied before the end of this function frees the capsule.
     """
     capsule = schema.__arrow_c_schema__()
     get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
@@ -214,7 +212,7 @@ def _metadata_pairs(schema: pa.Schema) -> list[tuple[str, str]]:
 
 
 def _bound_columns(expression: pc.Expression, schema: TableSchema) -> tuple[str, ...]:
-    """All columns, after a check that the expression is a condition over them."""
+    """Return all columns, after a check that the expression is a condition over them."""
     empty = pa.schema([pa.field(f.name, arrow_type(f.type)) for f in schema.fields]).empty_table()
     try:
         empty.filter(expression)
@@ -232,10 +230,8 @@ def _bound_columns(expression: pc.Expression, schema: TableSchema) -> tuple[str,
 
 
 def _node(token: _Token, schema: TableSchema) -> Node:
-    """The part of the tree that a token stands for; Opaque for one that no rule takes, the rest
-    stays.
-
-    So of `(a == 5) & (b + 1 == 7)` the first half prunes.
+    """Return the node of a token; Opaque if no rule applies. The rest of the tree is not affected: the first half of
+    `(a == 5) & (b + 1 == 7)` prunes.
     """
     rule = _RULES.get(token.name) if token.kind == "call" else None
     try:
@@ -279,7 +275,7 @@ def _compare(op: str) -> Callable[[_Token, TableSchema], Node]:
 
 
 def _comparison(op: str, left: _Token, right: _Token, schema: TableSchema) -> Node:
-    """A column and a literal; else it is not understood. Compared with null it is null, as in SQL."""
+    """Compare a column with a literal, or raise _NotUnderstood. A comparison with null is null, as in SQL."""
     column = _column(left, schema)
     if right.value is None:
         raise _NotUnderstood(right.kind)
@@ -289,35 +285,37 @@ def _comparison(op: str, left: _Token, right: _Token, schema: TableSchema) -> No
     return _may_be_false(Compare(column, op, value))
 
 
-def _cast(given: _Given, column: DataField) -> _Given:
-    """As values of the column's type; not understood where one is not equal to what was given, NaN among them.
+def _cast(values: _Values, column: DataField) -> _Values:
+    """Cast a scalar or array to the column's type. Raises _NotUnderstood if a cast value differs, which NaN does.
 
-    Some casts round, and say nothing: of a float to FLOAT and DECIMAL, of a timestamp to DATE.
-    Floats and a DECIMAL are compared as floats, where several decimals are one.
+    Some casts round silently: of a float to FLOAT and DECIMAL, of a timestamp to DATE.
+    Arrow compares floats with a DECIMAL as floats, where several decimals are equal.
     """
-    if column.type.root == "DECIMAL" and pa.types.is_floating(given.type):
+    if column.type.root == "DECIMAL" and pa.types.is_floating(values.type):
         raise _NotUnderstood("a DECIMAL as a float")
-    cast = given.cast(arrow_type(column.type))
-    if pc.all(pc.equal(cast, given)).as_py() is False:
+    cast = values.cast(arrow_type(column.type))
+    if pc.all(pc.equal(cast, values)).as_py() is False:
         raise _NotUnderstood("rounded")
     return cast
 
 
 def _may_be_false(node: Compare | In) -> Node:
-    """Where our rules say true of floats, Arrow's may say false: of NaN, and of -0.0 in a list."""
+    """Mark a condition on floats as uncertain: Arrow may be false where our rules are true, for NaN, and for -0.0 in a
+    list.
+    """
     column = node.column
     return And((node, Opaque((column.name,)))) if column.type.root in FLOATS else node
 
 
 def _is_in(token: _Token, schema: TableSchema) -> Node:
-    """Unlike SQL's IN, Arrow's finds a null in a list that has one."""
+    """Return the node of `isin`. Unlike SQL's IN, it is true for a null if the list contains a null."""
     column = _column(token.arguments[0], schema)
     values = _cast(token.options["value_set"].values, column)
-    known = In(
+    non_null = In(
         column, tuple(scalar_comparable(column.type, value) for value in values if value.is_valid)
     )
-    found = _may_be_false(known)
-    return Or((found, IsNull(column))) if values.null_count else found
+    node = _may_be_false(non_null)
+    return Or((node, IsNull(column))) if values.null_count else node
 
 
 def _is_null(token: _Token, schema: TableSchema) -> Node:
@@ -328,9 +326,7 @@ def _is_null(token: _Token, schema: TableSchema) -> Node:
 
 
 def _starts_with(token: _Token, schema: TableSchema) -> Node:
-    """A Like that prunes by its prefix; it has no pattern, as the expression itself decides
-    about rows.
-    """
+    """Return a Like that prunes by its prefix. It has no pattern, because the expression decides about rows."""
     column = _column(token.arguments[0], schema)
     if column.type.root not in TEXTS or token.options["ignore_case"].as_py():
         raise _NotUnderstood("starts_with")

@@ -1,14 +1,14 @@
-"""Filters given as text: a SQL condition, read by sqlglot, turned into our own tree.
+"""Filters that are a text: a SQL condition, parsed by sqlglot, and translated into our own tree.
 
     AND, OR, NOT, parentheses        = <> != < <= > >= <=>       IN, BETWEEN, LIKE
     IS [NOT] NULL, TRUE or FALSE     a BOOLEAN column alone
     literals: numbers, 'text', TRUE, FALSE, NULL, X'00ff', DATE '…', TIME '…', TIMESTAMP '…'
 
-Spelled as in Spark: names in backticks where needed, text in single or double quotes, a quote in
+The spelling is Spark's: names in backticks if needed, text in single or double quotes, a quote in
 text doubled or after a backslash. One side of a comparison is a column, the other a literal.
-Raises InvalidError naming the column, or the filter when it is no condition of this kind.
+Raises InvalidError naming the column, or the filter if it is not such a condition.
 
-sqlglot only parses. Its nodes are turned into ours one by one, and a kind of node that is not
+sqlglot only parses. Its nodes are translated into ours one by one, and a kind of node that is not
 in the tables at the end is refused.
 """
 
@@ -44,7 +44,8 @@ from widetable.read.predicate import (
 from widetable.schema.table_schema import TableSchema
 from widetable.schema.types import DataField
 
-# What walks a condition goes as deep as its stack; a chain of AND or OR is no nesting: it is one node of many parts.
+# Functions recurse over a condition, so the stack limits the nesting. A chain of AND or OR is not nested: it is one
+# node with many parts.
 _MOST_NESTED: Final = 50
 
 
@@ -56,12 +57,12 @@ class _FilterDialect(Spark):
 
 
 def parse_text(text: str, schema: TableSchema) -> Node:
-    """The tree of a condition over the columns of `schema`."""
+    """Return the tree of a condition over the columns of `schema`."""
     try:
         parsed = sqlglot.parse(text, read=_FilterDialect)
     except SqlglotError as cause:
         first = re.sub(r"\x1b\[\d+m", "", str(cause)).splitlines()[0]
-        raise _invalid(text, f"text that is no SQL condition ({first})") from cause
+        raise _invalid(text, f"text that is not a SQL condition ({first})") from cause
     if len(parsed) != 1 or not isinstance(parsed[0], exp.Expr):
         raise _invalid(text, counted(len(parsed), "statement") if text.strip() else "an empty text")
     _check_honoured(text, parsed[0])
@@ -69,27 +70,27 @@ def parse_text(text: str, schema: TableSchema) -> Node:
 
 
 def _check_honoured(text: str, parsed: exp.Expr) -> None:
-    """Refuse what a node that we read has besides, such as SYMMETRIC: it would mean nothing."""
+    """Refuse arguments of a supported node that we do not read, such as SYMMETRIC: they would be ignored."""
     for e in parsed.walk():
         if type(e) not in _RULES and type(e) not in _VALUES and not isinstance(e, exp.DataType):
             continue  # refused as a whole
-        for name, given in e.args.items():
+        for name, argument in e.args.items():
             is_read = e.arg_types.get(name) or name in _OPTIONAL.get(type(e), ())
-            if given and not is_read:
+            if argument and not is_read:
                 raise _invalid(text, f"{e.sql(dialect='spark')!r}, with {name}")
 
 
-def _invalid(text: str, found: str) -> InvalidError:
+def _invalid(text: str, problem: str) -> InvalidError:
     return InvalidError(
         f"filter {text!r}",
-        found=found,
+        found=problem,
         expected="comparisons of columns with literals, IN, BETWEEN, LIKE and IS NULL, joined by AND, OR and NOT",
         action="Correct the filter, or filter the result with pyarrow.",
     )
 
 
 class _Reader:
-    """Walks sqlglot's tree; one method per kind of node, found by table."""
+    """Translates sqlglot's tree, by one method per kind of node, which the tables at the end list."""
 
     def __init__(self, text: str, schema: TableSchema) -> None:
         self._text = text
@@ -102,28 +103,26 @@ class _Reader:
             self._refuse(e)
         self._depth += 1
         if self._depth > _MOST_NESTED:
-            raise _invalid(self._text, f"more than {_MOST_NESTED} conditions within each other")
-        found = rule(self, e)
+            raise _invalid(self._text, f"more than {_MOST_NESTED} nested conditions")
+        node = rule(self, e)
         self._depth -= 1
-        return found
+        return node
 
     def _refuse(self, e: exp.Expr) -> NoReturn:
         raise _invalid(self._text, f"{e.sql(dialect='spark')!r}")
 
     def _column(self, e: Any) -> DataField:
-        """By its name as it is written, case and all; `a.b` is a column of that name, not a
-        field in `a`.
-        """
+        """Return the column of a name, which is case-sensitive; `a.b` is a column of that name, not a field of `a`."""
         if not isinstance(e, exp.Column):
             self._refuse(e)
         name = ".".join(part.name for part in e.parts)
-        found = self._schema.by_name.get(name)
-        if found is None:
+        column = self._schema.by_name.get(name)
+        if column is None:
             raise unknown_column(name, repr(self._text), self._schema)
-        return found
+        return column
 
     def _value(self, e: Any) -> Any:
-        """The Python value of a literal; None for NULL."""
+        """Return the Python value of a literal; None for NULL."""
         if isinstance(e, exp.Paren):
             return self._value(e.this)
         rule = _VALUES.get(type(e))
@@ -142,7 +141,7 @@ class _Reader:
         return value.copy_negate() if isinstance(value, Decimal) else -value
 
     def plain(self, e: exp.Literal) -> Any:
-        """5 is an int, 5.0 a Decimal, 5e0 a float; 'text' stays text whatever the column is."""
+        """Return a number or text: 5 is an int, 5.0 a Decimal, 5e0 a float; 'text' is a text for any column."""
         if e.is_string:
             return e.this
         text = str(e.this)
@@ -151,7 +150,7 @@ class _Reader:
         )
 
     def cast(self, e: exp.Cast) -> Any:
-        """DATE '..', TIME '..' and TIMESTAMP '..', which sqlglot reads as casts of texts."""
+        """Return the value of DATE '..', TIME '..' or TIMESTAMP '..', which sqlglot parses as casts of texts."""
         text = self._value(e.this)
         kind = str(e.to.this.value).upper()
         if not isinstance(text, str):
@@ -178,7 +177,7 @@ class _Reader:
         return Truth(None) if value is None else Compare(column, op, literal(column, value))
 
     def same(self, e: exp.NullSafeEQ) -> Node:
-        """Equal or both null: never null itself."""
+        """Translate <=>: equal, or both null. It is never null itself."""
         left, right = _bare(e.this), _bare(e.expression)
         if isinstance(right, exp.Column):
             left, right = right, left
@@ -201,23 +200,23 @@ class _Reader:
         if not e.expressions or e.args.get("query") is not None:
             self._refuse(e)
         values = [self._value(item) for item in e.expressions]
-        known = tuple(literal(column, value) for value in values if value is not None)
-        found: Node = In(column, known)
+        literals = tuple(literal(column, value) for value in values if value is not None)
+        node: Node = In(column, literals)
         # x IN (1, NULL) is true or null, never false.
-        return Or((found, Truth(None))) if len(known) < len(values) else found
+        return Or((node, Truth(None))) if len(literals) < len(values) else node
 
     def test(self, e: exp.Is) -> Node:
-        """IS NULL, and IS TRUE or FALSE of a comparison, which are never null. IS NOT is a NOT
-        around them.
+        """Translate IS NULL, and IS TRUE or FALSE of a comparison, which are never null. sqlglot parses IS NOT as a
+        NOT around them.
         """
-        wanted = _bare(e.expression)
-        if isinstance(wanted, exp.Null):
+        constant = _bare(e.expression)
+        if isinstance(constant, exp.Null):
             return IsNull(self._column(_bare(e.this)))
-        if isinstance(wanted, exp.Boolean):
+        if isinstance(constant, exp.Boolean):
             part = self.node(e.this)
             if not isinstance(part, Compare):
                 self._refuse(e)
-            return And((Not(IsNull(part.column)), part if wanted.this else Not(part)))
+            return And((Not(IsNull(part.column)), part if constant.this else Not(part)))
         return self._refuse(e)
 
     def like(self, e: exp.Like) -> Node:
@@ -242,8 +241,8 @@ class _Reader:
             return Truth(None)
         literal(column, text)
         pattern, prefix = _like_pattern(text, escape)
-        found = Like(column, pattern, prefix)
-        return Not(found) if e.args.get("negate") else found
+        node = Like(column, pattern, prefix)
+        return Not(node) if e.args.get("negate") else node
 
     def alone(self, e: exp.Column) -> Node:
         column = self._column(e)
@@ -257,14 +256,14 @@ def _bare(e: Any) -> Any:
 
 
 def _like_pattern(text: str, escape: str) -> tuple[str, bytes]:
-    r"""(pattern with backslash as its escape, the UTF-8 before the first wildcard).
+    r"""Return (pattern with backslash as its escape, the UTF-8 before the first wildcard).
 
         ab%c_                   ab%c_       prefix ab
         50!%% ESCAPE '!'        50\%%       prefix 50%
         a\_b                    a\_b        prefix a_b, all of it
         x\y ESCAPE '!'          x\\y        prefix x\y
 
-    An escape at the very end stands for itself.
+    An escape at the very end is a plain character.
     """
     pattern, prefix, open_prefix, index = "", "", True, 0
     while index < len(text):
@@ -289,7 +288,7 @@ _OPS: Final[dict[type, str]] = {
     exp.GT: ">",
     exp.GTE: ">=",
 }
-# Arguments of nodes that need not be there, and are read.
+# Optional arguments of nodes that we read.
 _OPTIONAL: Final[dict[type, tuple[str, ...]]] = {
     exp.Column: ("table", "db", "catalog"),
     exp.In: ("expressions",),

@@ -1,9 +1,9 @@
-"""From what a caller gives as a filter, text or a pyarrow expression, to a `Predicate`.
+"""Parses the filter of a caller, text or a pyarrow expression, into a `Predicate`.
 
 Raises InvalidError naming the column or the filter.
 
-    text                 its tree, and the expression that is made of it
-    an expression        itself, and a tree of what could be read of it, which is to be no narrower
+    text                 its tree, and the expression of that tree
+    an expression        the expression itself, and the tree of its parsed parts, which must not be narrower
 """
 
 from __future__ import annotations
@@ -20,35 +20,35 @@ from widetable.read.predicate import Predicate, columns_of, to_expression
 from widetable.runtime.forked_child import UNFORKABLE
 from widetable.schema.table_schema import TableSchema
 
-_SHALLOW: Final = "a condition that is not nested as deep"
+_SHALLOW: Final = "a condition that is less deeply nested"
 
 
-def parse(given: str | pc.Expression, schema: TableSchema) -> Predicate:
-    """The predicate of a filter over the columns of `schema`, checked against their types before
-    any row is read.
+def parse(condition: str | pc.Expression, schema: TableSchema) -> Predicate:
+    """Return the predicate of a filter over the columns of `schema`. It is checked against the types of the columns
+    before any row is read.
     """
-    if isinstance(given, str):
-        # Here, because most processes (every Spark worker) never parse a filter, and sqlglot is slow to import.
-        with UNFORKABLE:  # a child would wait for a module that nobody imports any more
+    if isinstance(condition, str):
+        # Imported here, because most processes (every Spark worker) parse no filter, and sqlglot is slow to import.
+        with UNFORKABLE:  # a forked child would wait for the import lock of a thread that it lacks
             from widetable.read.filter_text import parse_text
 
         try:
-            tree = parse_text(text(given, "filter"), schema)
+            tree = parse_text(text(condition, "filter"), schema)
             return Predicate(tree, to_expression(tree), frozenset(columns_of(tree)))
         except RecursionError:
-            raise refused(given, "filter", _SHALLOW) from None
-    if not isinstance(given, pc.Expression):
+            raise refused(condition, "filter", _SHALLOW) from None
+    if not isinstance(condition, pc.Expression):
         raise InvalidError(
             "filter",
-            found=f"a value of type {type(given).__name__}",
+            found=f"a value of type {type(condition).__name__}",
             expected="text with a SQL condition, or a pyarrow expression",
             action="Correct the argument.",
         )
     try:
-        tree, columns = parse_expression(given, schema)
+        tree, columns = parse_expression(condition, schema)
     except RecursionError:
-        raise refused(given, "filter", _SHALLOW) from None
-    predicate = Predicate(tree, given, columns)
+        raise refused(condition, "filter", _SHALLOW) from None
+    predicate = Predicate(tree, condition, columns)
     _check(predicate, schema)
     return predicate
 
@@ -61,6 +61,6 @@ def _check(predicate: Predicate, schema: TableSchema) -> None:
         raise InvalidError(
             f"filter {predicate.expression}",
             found=str(cause).splitlines()[0],
-            expected=f"a condition that compares with the types of {', '.join(names) or 'the columns'}",
+            expected=f"a condition that matches the types of {', '.join(names) or 'the columns'}",
             action="Correct the filter.",
         ) from cause

@@ -1,11 +1,11 @@
-"""Which columns the data files of a scan hold: the others are null in every row, whatever is merged. Partition columns
-are never null for want of a file: the file's partition has their values.
+"""Finds the columns that the data files of a scan hold. All others are null in every row, whatever is merged. Partition
+columns always have values: those of the file's partition.
 
 In: split reads. Out: the names of their columns that some file holds, by the files' footers. A file names its columns
-by the schema that it was written with, so columns are compared by field id: a renamed column is held under its old
-name, and a dropped column's name that was given to a new one is not. NOT NULL columns count as held.
+by the schema of its writer, so columns are compared by field id: a renamed column is held under its old name, and a new
+column with the name of a dropped one is not. NOT NULL columns count as held.
 
-A data file never changes and its name is never used again, so what a footer says is kept, by path: one bit for each
+A data file never changes and its name is never reused, so the fields in a footer are cached by path: one bit for each
 field id. Thread-safe. Raises what opening a data file raises.
 """
 
@@ -28,12 +28,12 @@ from widetable.write.table_state import TableState
 # Footers are requests to an object store, which answers many at once.
 _THREADS: Final = 16
 _MOST_BYTES: Final = 16 << 20
-# Of an entry besides its bits: the path, the int and the place in the dict.
+# The size of an entry without its bits: the path, the int and the slot of the dict.
 _ENTRY_BYTES: Final = 400
 
 
 class HeldFields(SharedByThreads):
-    """The field ids of data files, by path. Those asked for longest ago leave first."""
+    """The field ids of data files, by path. The least recently used are dropped first."""
 
     def _start_anew(self) -> None:
         self._lock = threading.Lock()
@@ -41,7 +41,7 @@ class HeldFields(SharedByThreads):
         self._bytes = 0
 
     def get(self, path: str) -> int | None:
-        """Bit i: the file holds the field with id i."""
+        """Return the bits of a file; bit i is set if it holds the field with id i. None: not cached."""
         with self._lock:
             bits = self._fields.get(path)
             if bits is not None:
@@ -61,9 +61,9 @@ HELD_FIELDS: Final = HeldFields()
 
 
 def held_columns(reads: Sequence[SplitRead]) -> frozenset[str]:
-    """Of the columns that the reads give, those that are not null in all rows for want of a file that holds them.
+    """Return the columns of the reads without those that are null in all rows because no file holds them.
 
-    reads: of one scan. Reads the footers of files that it has not seen before, several at once.
+    reads: those of one scan. Reads the footers that are not cached, several at once.
     """
     if not reads:
         return frozenset()
@@ -82,18 +82,18 @@ def held_columns(reads: Sequence[SplitRead]) -> frozenset[str]:
 
 
 def hold_partition_columns(reads: Sequence[SplitRead]) -> list[bool]:
-    """For each read, whether all its files hold all partition columns that it gives. reads: of one scan.
+    """Return, for each read, whether all its files hold all its partition columns. reads: those of one scan.
 
-    Who reads such files without this package would find nulls where they do not. Reads footers
-    as `held_columns` does, none where no partition column is asked for.
+    A reader other than this package would find nulls in files that lack them. Reads footers
+    as `held_columns` does; none if no partition column is requested.
     """
     if not reads:
         return []
     schema = reads[0].table.schema
-    asked = [name for name in reads[0].columns if name in schema.partition_keys]
-    if not asked:
+    requested = [name for name in reads[0].columns if name in schema.partition_keys]
+    if not requested:
         return [True] * len(reads)
-    needed = sum(1 << schema.field(name).id for name in asked)
+    needed = sum(1 << schema.field(name).id for name in requested)
     files = [(at, file) for at, read in enumerate(reads) for file in read.split.files]
     bits = in_threads(lambda pair: _fields_of(reads[pair[0]], pair[1]), files, _THREADS, "footers")
     holds = [True] * len(reads)
@@ -114,10 +114,10 @@ def _fields_of(read: SplitRead, file: DataFileMeta) -> int:
 
 
 def _fields_in_footer(table: TableState, bucket: BucketId, file: DataFileMeta) -> int:
-    """Deleted rows are not asked for: they change nothing in the columns."""
+    """Return the bits of a file from its footer. The deletion vector is left out: it does not affect the columns."""
     schema, meta = table.schema_of(file.schema_id), file._replace(deleted=None)
     bits = 0
-    # As the schema of the file has them: no column is renamed or cast for this.
+    # Opened with the schema of the file, so that no column is renamed or cast.
     path, partition = table.data_file(bucket, file.file_name), bucket.partition
     with open_data_file(table.file_io, path, meta, schema, schema, partition=partition) as opened:
         for name in opened.columns:

@@ -1,7 +1,7 @@
 """Values of a filter in a form that compares exactly with a column's values and its statistics.
 
 A *comparable* is the plain value (`format.plain_value`), which Python's `<` and `==` order as Paimon orders the type,
-but where SQL's comparisons differ from the order of files:
+except where SQL's comparisons differ from the order of files:
 
     integers, DECIMAL, DATE, TIME, TIMESTAMP   grid types: plain values count the type's smallest step;
                                                a literal between two steps is a Fraction
@@ -20,7 +20,7 @@ No I/O. Raises InvalidError naming the column when a literal is not of the colum
     STRING          'é'                           its UTF-8, two bytes
 
 A Fraction equals no value of its column, and lies between two of them in every comparison, so
-no literal of a grid type is rounded.
+that no literal of a grid type is rounded.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from widetable.errors import InvalidError
 from widetable.format.plain_value import FLOATS, TEXTS, plain_column
 from widetable.schema.types import DataField, DataType, timestamp_unit
 
-# What Python's operators compare; the types are those of the module's docstring.
+# A value that Python's operators compare; the module's docstring lists the types.
 Comparable: TypeAlias = Any
 
 NAN: Final = (1, 0.0)
@@ -67,7 +67,7 @@ _LONE_DIGIT: Final = re.compile(r"(?<![\d.])\d(?!\d)")
 
 
 class TimestampText(NamedTuple):
-    """TIMESTAMP '..': read by the column's type, which knows zones and up to nine digits. No text."""
+    """The literal TIMESTAMP '..', parsed by the column's type, which decides on zones and digits. It is not a text."""
 
     text: str
 
@@ -76,22 +76,22 @@ class TimestampText(NamedTuple):
 
 
 def is_grid(t: DataType) -> bool:
-    """Whether the type's comparables are integers."""
+    """Return whether the type's comparables are integers."""
     return t.root in _BITS or t.root == "DECIMAL"
 
 
 def float_comparable(value: float) -> Comparable:
-    """The comparable of a FLOAT or DOUBLE."""
+    """Return the comparable of a FLOAT or DOUBLE."""
     return NAN if math.isnan(value) else (0, value)
 
 
 def comparable_of(t: DataType, value: Any) -> Comparable:
-    """The comparable of a plain value."""
+    """Return the comparable of a plain value."""
     return float_comparable(value) if t.root in FLOATS else value
 
 
 def scalar_comparable(t: DataType, scalar: pa.Scalar) -> Comparable:
-    """The comparable of an Arrow scalar that has the Arrow type of `t` and is not null."""
+    """Return the comparable of an Arrow scalar that has the Arrow type of `t` and is not null."""
     if t.root in ("DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ"):
         return scalar.value
     if t.root in TEXTS:
@@ -102,7 +102,7 @@ def scalar_comparable(t: DataType, scalar: pa.Scalar) -> Comparable:
 
 
 def grid_range(t: DataType) -> tuple[int, int]:
-    """Smallest and largest comparable of a grid type."""
+    """Return the smallest and the largest comparable of a grid type."""
     if t.root == "DECIMAL":
         largest = 10 ** (t.precision or 0) - 1
         return -largest, largest
@@ -111,14 +111,14 @@ def grid_range(t: DataType) -> tuple[int, int]:
 
 
 def scalar_of(t: DataType, value: Comparable) -> pa.Scalar:
-    """The Arrow scalar of a comparable that the type can hold; of DOUBLE for both float types."""
+    """Return the Arrow scalar of a comparable that the type can hold; a DOUBLE for both float types."""
     if t.root in FLOATS:
         return pa.scalar(math.nan if value[0] else value[1], pa.float64())
     return plain_column([value], t)[0]
 
 
 def holds(t: DataType, value: Comparable) -> bool:
-    """Whether a column of this type can have the value at all."""
+    """Return whether a column of this type can have the value at all."""
     if not is_grid(t):
         return True
     lowest, highest = grid_range(t)
@@ -126,7 +126,7 @@ def holds(t: DataType, value: Comparable) -> bool:
 
 
 def literal(column: DataField, value: Any) -> Comparable:
-    """The comparable of a literal of a filter, for one column.
+    """Return the comparable of a literal of a filter, for one column.
 
     value: int, Decimal, float, bool, str, bytes, date, time, datetime or TimestampText. Text stands for a DATE,
     TIME or TIMESTAMP where the column is one, written ISO 8601; without a zone it is UTC for
@@ -163,15 +163,13 @@ def _integer(t: DataType, value: Any) -> Comparable:
 
 
 def _decimal(t: DataType, value: Any) -> Comparable:
-    """A float is taken for the shortest decimal that it prints as: 0.1 is a tenth, not the
-    double next to it.
-    """
+    """Convert a number. A float means the shortest decimal that it prints as: 0.1 is a tenth, not a double."""
     exact = Decimal(repr(value)) if isinstance(value, float) else value
     return _on_grid(_number(exact) * 10 ** (t.scale or 0))
 
 
 def _floating(t: DataType, value: Any) -> Comparable:
-    """The double nearest to the number. Raises OverflowError for one beyond all doubles."""
+    """Convert a number to the nearest double. Raises OverflowError for one outside of the range of doubles."""
     if isinstance(value, float) and not math.isfinite(value):
         return float_comparable(value)
     return float_comparable(float(_number(value)))
@@ -193,7 +191,7 @@ def _instance(kind: type) -> Callable[[DataType, Any], Comparable]:
 
 
 def day_of(text: str) -> dt.date:
-    """Month and day may be of one digit, as in Spark, or all three without a sign between them. Raises ValueError."""
+    """Parse a date. Month and day may have one digit, as in Spark; 8 digits need no separators. Raises ValueError."""
     if _EIGHT_DIGITS.fullmatch(text.strip()):
         return dt.datetime.strptime(text.strip(), "%Y%m%d").date()
     if _DAY.fullmatch(text.strip()) is None:
@@ -202,17 +200,17 @@ def day_of(text: str) -> dt.date:
 
 
 def clock_of(text: str) -> dt.time:
-    """Hours, minutes and seconds may be of one digit. Raises ValueError."""
+    """Parse a time of day. Hours, minutes and seconds may have one digit. Raises ValueError."""
     return dt.time.fromisoformat(_two_digits(text.strip()))
 
 
 def _two_digits(text: str) -> str:
-    """2020-1-1 as 2020-01-01, 9:05:01.5 as 09:05:01.5."""
+    """Write 2020-1-1 as 2020-01-01, 9:05:01.5 as 09:05:01.5."""
     return _LONE_DIGIT.sub(r"0\g<0>", text)
 
 
 def _date(t: DataType, value: Any) -> Comparable:
-    """Days; a moment without a zone is a part of one more, as in Spark, where a DATE is its midnight."""
+    """Convert to days. A moment without a zone has a fraction of a day, as in Spark, where a DATE is its midnight."""
     if isinstance(value, TimestampText):
         nanos, zoned = _epoch_nanos(value)
         if zoned:
@@ -235,9 +233,7 @@ def _time(t: DataType, value: Any) -> Comparable:
 
 
 def _timestamp(t: DataType, value: Any) -> Comparable:
-    """In the type's unit. A TIMESTAMP has no zone, so a literal with one has no place among its
-    values.
-    """
+    """Convert to the type's unit. A TIMESTAMP has no zone, so a literal with a zone cannot be compared with it."""
     nanos, zoned = _epoch_nanos(value)
     if zoned and t.root == "TIMESTAMP":
         raise TypeError(value)
@@ -245,10 +241,10 @@ def _timestamp(t: DataType, value: Any) -> Comparable:
 
 
 def _epoch_nanos(value: Any) -> tuple[int, bool]:
-    """(nanoseconds since 1970 UTC, whether a zone was given).
+    """Return (nanoseconds since 1970 UTC, whether the value has a zone).
 
-    A date alone is its midnight. Digits behind the second are added by themselves: a datetime
-    of Python has six of them, a text may have nine.
+    A date means its midnight. The digits of the fraction are added separately, because a Python
+    datetime has six of them, and a text may have nine.
     """
     nanos = 0
     if isinstance(value, TimestampText):

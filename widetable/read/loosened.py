@@ -1,15 +1,15 @@
-"""A filter that keeps at least the rows which another engine keeps of the same text, in any time zone. Pure.
+"""Widens a filter so that it keeps all rows that another engine keeps for the same text, in any time zone. Pure.
 
-An engine that applies a condition itself reads `'2024-01-01 00:00'` in the zone of its session. It compares a TIMESTAMP
-with a moment by way of that zone, whose clocks jump. So the condition is its to decide, and here it only spares reading
-rows. Comparisons with moments are made wider by two days: no zone is further than 18 hours from UTC, and no clock was
-put forward by more than a day. Everything else stays as it is. What is only computed, of a filter that was given as an
-expression, may be true of any row.
+An engine that applies a condition itself reads `'2024-01-01 00:00'` in the time zone of its session, and compares a
+TIMESTAMP with a moment through that zone, whose clocks jump. So the engine decides about rows, and the filter here only
+avoids reading rows. Comparisons with moments are widened by two days: no zone is further than 18 hours from UTC, and no
+clock was put forward by more than a day. All else stays as it is. An opaque part of a filter, which is only computed,
+may be true for any row.
 
     at >= TIMESTAMP '2024-01-03'               at >= 2024-01-01
     at = TIMESTAMP '2024-01-03'                at >= 2024-01-01 AND at <= 2024-01-05
-    NOT at < TIMESTAMP '2024-01-03'            NOT at < 2024-01-01           below a NOT comparisons get narrower
-    day >= DATE '2024-01-03'                   the same: a day has no zone
+    NOT at < TIMESTAMP '2024-01-03'            NOT at < 2024-01-01           below a NOT comparisons are narrowed
+    day >= DATE '2024-01-03'                   day >= 2024-01-03             a day has no zone
 
 Raises nothing.
 """
@@ -42,19 +42,19 @@ _ZONED: Final = ("TIMESTAMP", "TIMESTAMP_LTZ")
 
 
 def loosened(predicate: Predicate) -> Predicate:
-    """True at least where the predicate is true in some time zone."""
+    """Return a predicate that is true at least where the given one is true in some time zone."""
     tree = _at_least(predicate.tree)
     return Predicate(tree, to_expression(tree), predicate.columns)
 
 
 def _at_least(node: Node) -> Node:
-    """True wherever the node may be."""
+    """Return a node that is true wherever the given one may be true."""
     rule = _WIDER.get(type(node))
     return node if rule is None else rule(node)
 
 
 def _at_most(node: Node) -> Node:
-    """False wherever the node may be."""
+    """Return a node that is false wherever the given one may be false."""
     rule = _NARROWER.get(type(node))
     return node if rule is None else rule(node)
 
@@ -82,12 +82,12 @@ def _narrower(node: Compare) -> Node:
 
 
 def _moved(node: Compare, op: str, steps: int) -> Node:
-    """A bound that lies so many steps further out."""
+    """Move a bound outwards by a number of steps."""
     return Compare(node.column, op, node.value + (steps if op[0] == "<" else -steps))
 
 
 def _any_of(node: In) -> Node:
-    """Each value by itself where they are moments."""
+    """Widen a list of moments value by value."""
     parts = [Compare(node.column, "=", value) for value in node.values]
     if any(_steps(part.column, part.value) for part in parts):
         return Or(tuple(map(_wider, parts)))
@@ -100,7 +100,7 @@ def _none_of(node: In) -> Node:
 
 
 def _steps(column: DataField, value: Comparable) -> int:
-    """By how many steps of its type's grid a comparison with the value is uncertain."""
+    """Return the uncertainty of a comparison with the value, in steps of the type's grid."""
     if column.type.root in _ZONED:
         return _DAYS * _STEPS_PER_DAY[timestamp_unit(column.type.precision or 0)]
     is_moment = column.type.root == "DATE" and isinstance(value, Fraction)

@@ -1,18 +1,18 @@
-"""The rows of one bucket: read as they stand where one run is, merged where several overlap.
+"""Reads the rows of one bucket: directly where there is one run, merged where several runs overlap.
 
-In: the files of a bucket (those that the filter leaves), the columns asked for, the filter. Out:
-record batches of those columns in key order. Key ranges on row groups leave out what the filter
-rejects by key; all other conditions are applied to rows: before nothing is merged, or after the
-merge. Memory: a few batches per overlapping run.
+In: the files of a bucket (those that the filter leaves), the requested columns, the filter. Out:
+record batches of those columns in key order. Row groups whose key range the filter rejects are
+skipped; all other conditions are applied to rows, after the merge if there is one. Memory: a few
+batches per overlapping run.
 
     section of the bucket                         how it is read
-    the split needs no merge                      its files one after the other, kinds not looked at
-    one run by itself                             the same without the rows that retract
+    the split needs no merge                      its files one after the other, kinds ignored
+    one run by itself                             its files without the rows that retract
     one run, whose retractions may make rows      merged: `aggregation` has a key that only retracts
     several runs                                  merged, key range by key range
 
-A condition on a value before the merge would bring old rows back: with k = 1, v = 5 at level 5
-and k = 1, v = 7 at level 0 the filter `v = 5` would drop the newer record, and give the older
+A condition on a value before the merge would restore old rows: with k = 1, v = 5 at level 5
+and k = 1, v = 7 at level 0 the filter `v = 5` would drop the newer record, and return the older
 one. A condition on the key drops all records of a key or none.
 """
 
@@ -50,9 +50,9 @@ def read_bucket(
     merge: bool,
     use_threads: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a bucket.
+    """Yield the rows of a bucket.
 
-    merge: False when they are right as they stand, kinds included (format.md T1, T2).
+    merge: False if the rows are correct without a merge, kinds included (format.md T1, T2).
     use_threads: let Arrow decode the columns of a file on several cores.
 
     Batches have these columns in their order; none is empty. Files are opened when their
@@ -61,36 +61,36 @@ def read_bucket(
     needed = tuple(dict.fromkeys([*columns, *(sorted(predicate.columns) if predicate else ())]))
     bucket_read = _BucketRead(table, bucket, needed, predicate, use_threads)
     with_filtered = table.schema.arrow_schema(needed)
-    asked = table.schema.arrow_schema(columns)
+    requested = table.schema.arrow_schema(columns)
     for section in _sections(table, files):
         if not merge:
-            found = bucket_read.raw(section.files, needed, BATCH_BYTES)
+            batches = bucket_read.raw(section.files, needed, BATCH_BYTES)
         elif len(section.runs) == 1 and not _merges_alone(table, section):
-            found = _without_retractions(bucket_read.raw(section.files, needed, BATCH_BYTES))
+            batches = _without_retractions(bucket_read.raw(section.files, needed, BATCH_BYTES))
         else:
-            found = bucket_read.merged(section.runs)
-        for batch in found:
+            batches = bucket_read.merged(section.runs)
+        for batch in batches:
             if predicate is not None:
                 batch = predicate.rows_of(project(batch, with_filtered))
             if batch.num_rows:
-                yield project(batch, asked)
+                yield project(batch, requested)
 
 
 def _sections(table: TableState, files: Sequence[DataFileMeta]) -> Sequence[Section]:
-    """Of an append table each file by itself: its rows have no key."""
+    """Divide files into sections. Each file of an append table is one section: its rows have no key."""
     if table.schema.primary_keys:
         return sections(files, table.schema)
     return [Section((SortedRun(file.level, (file,)),)) for file in files]
 
 
 def _merges_alone(table: TableState, section: Section) -> bool:
-    """Whether a run by itself has retractions of which the engine makes rows."""
+    """Return whether a run by itself may have retractions from which the engine makes rows."""
     may_retract = any(file.delete_row_count != 0 for file in section.files)
     return table.engine.merges_retractions and may_retract
 
 
 def _without_retractions(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """A run by itself merges to its adds: a key with one record passes through unchanged."""
+    """Remove retractions, which merges a run by itself: a key with one record passes through unchanged."""
     for batch in batches:
         retracts = is_retraction(np.asarray(batch.column(VALUE_KIND)))
         yield batch.filter(pa.array(~retracts)) if retracts.any() else batch
@@ -98,7 +98,7 @@ def _without_retractions(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Recor
 
 @dataclass(frozen=True)
 class _BucketRead:
-    """Opens the files of one bucket and gives their row batches."""
+    """Opens the files of one bucket and yields their row batches."""
 
     table: TableState
     bucket: BucketId
@@ -109,17 +109,17 @@ class _BucketRead:
     def raw(
         self, files: Sequence[DataFileMeta], columns: Sequence[str], batch_bytes: int
     ) -> Iterator[pa.RecordBatch]:
-        """Rows as they stand in the files, one file after the other."""
+        """Yield the rows of the files without a merge, one file after the other."""
         for file in files:
             with self.table.opened(self.bucket, file, columns) as opened:
-                groups = self._wanted_groups(opened)
+                groups = self._matching_groups(opened)
                 yield from opened.batches(batch_bytes, groups, use_threads=self.use_threads)
 
     def merged(self, runs: Sequence[SortedRun]) -> Iterator[pa.RecordBatch]:
-        """Rows of overlapping runs, merged; retracted keys left out.
+        """Yield the merged rows of overlapping runs, without retracted keys.
 
-        An engine may need more columns than are asked for, such as those that order a sequence
-        group. The runs share one budget of memory.
+        An engine may need more columns than are requested, such as those that order a sequence
+        group. The runs share one memory budget.
         """
         schema, engine = self.table.schema, self.table.engine
         loaded = engine.needed_columns(schema, self.needed)
@@ -135,10 +135,10 @@ class _BucketRead:
             full_runs=sum(run.level > 0 for run in runs),
         )
 
-    def _wanted_groups(self, opened: DataFile) -> list[int] | None:
-        """Row groups whose key range the filter may keep; None for all.
+    def _matching_groups(self, opened: DataFile) -> list[int] | None:
+        """Return the row groups whose key range the filter may keep; None for all.
 
-        Safe in a merge too: all records of a key that is left out are left out, in every run.
+        This is correct for a merge too: all records of a skipped key are skipped, in every run.
         """
         schema, predicate = self.table.schema, self.predicate
         if predicate is None or predicate.columns.isdisjoint(schema.trimmed_primary_key):
@@ -146,15 +146,15 @@ class _BucketRead:
         keys = [schema.field(name) for name in schema.trimmed_primary_key]
         return [
             index
-            for index, found in enumerate(opened.row_group_key_ranges())
-            if predicate.may_match(_group_bounds(keys, found))
+            for index, key_range in enumerate(opened.row_group_key_ranges())
+            if predicate.may_match(_group_bounds(keys, key_range))
         ]
 
 
-def _group_bounds(keys: Sequence[DataField], found: KeyRange) -> dict[str, Bound]:
-    """Each key column by itself: statistics bound every column."""
+def _group_bounds(keys: Sequence[DataField], key_range: KeyRange) -> dict[str, Bound]:
+    """Return the bounds of each key column: the statistics bound every column."""
     bounds = {}
-    for key, low, high in zip(keys, found.minima, found.maxima, strict=True):
+    for key, low, high in zip(keys, key_range.minima, key_range.maxima, strict=True):
         if low is not None and high is not None:
             bounds[key.name] = Bound(
                 comparable_of(key.type, low), comparable_of(key.type, high), nulls=False

@@ -1,4 +1,4 @@
-"""A filter as a tree: what it keeps (an Arrow expression), what it may keep given bounds (pruning).
+"""A filter as a tree: it keeps rows (as an Arrow expression), and prunes files by the bounds of their values.
 
 Logic is SQL's: a comparison with null is null, and rows for which the filter is null are left out.
 NaN is larger than every number and equal to itself. Pruning asks "may this be true, may this be
@@ -8,10 +8,10 @@ false for some row within these bounds?" and errs towards yes. Pure: no I/O.
     k = 5                   true, false   true         false        neither: it is null for all
     NOT k = 5               true, false   false        true         neither
 
-Both questions are needed, though only "true" prunes: NOT exchanges the two, and what may be
-true need not be true of all rows. The text of a filter is applied by the expression that is
-made of its tree (`to_expression`), one of Arrow decides by itself; its tree is then only used
-to prune, and must not be false or null where the expression is true.
+Both questions are needed, although only "true" prunes: NOT exchanges the two, and a condition that
+may be true need not be true for all rows. A filter that is a text is applied as the expression of
+its tree (`to_expression`). A filter that is an Arrow expression is applied as it is; its tree only
+prunes, and must not be false or null where the expression is true.
 """
 
 from __future__ import annotations
@@ -33,35 +33,35 @@ from widetable.read.literal import Comparable, grid_range, holds, is_grid, scala
 from widetable.schema.table_schema import TableSchema
 from widetable.schema.types import DataField
 
-# Not pa.scalar: its first call imports pandas, half of the time that importing this package takes.
+# Not pa.scalar: its first call imports pandas, which takes half of the import time of this package.
 _NULL: Final = pa.nulls(1, pa.bool_())[0]
 
 
 @dataclass(frozen=True)
 class And:
-    """All parts true."""
+    """A node that is true if all parts are true."""
 
     parts: tuple[Node, ...]
 
 
 @dataclass(frozen=True)
 class Or:
-    """One part true or more."""
+    """A node that is true if at least one part is true."""
 
     parts: tuple[Node, ...]
 
 
 @dataclass(frozen=True)
 class Not:
-    """The part false."""
+    """A node that is true if its part is false."""
 
     part: Node
 
 
 @dataclass(frozen=True)
 class Compare:
-    """column op value; op is one of = <> < <= > >=.
-    value: need not be one that the column can have: a Fraction between two steps of its grid,
+    """A comparison: column op value; op is one of = <> < <= > >=.
+    value: may be one that the column cannot have: a Fraction between two steps of its grid,
     or a number outside of its range.
     """
 
@@ -72,9 +72,7 @@ class Compare:
 
 @dataclass(frozen=True)
 class In:
-    """column equals one of the values.
-    None of them is null; without values it is false.
-    """
+    """A node that is true if the column equals one of the values, which are not null. Without values it is false."""
 
     column: DataField
     values: tuple[Comparable, ...]
@@ -82,14 +80,16 @@ class In:
 
 @dataclass(frozen=True)
 class IsNull:
-    """column is null."""
+    """A node that is true if the column is null."""
 
     column: DataField
 
 
 @dataclass(frozen=True)
 class Like:
-    """pattern: SQL's, `%` and `_`, with backslash as the escape. prefix: UTF-8 that every match starts with."""
+    """A match with a pattern. pattern: SQL's, `%` and `_`, with backslash as the escape. prefix: UTF-8 that every match
+    starts with.
+    """
 
     column: DataField
     pattern: str
@@ -98,14 +98,14 @@ class Like:
 
 @dataclass(frozen=True)
 class Truth:
-    """TRUE, FALSE or, with None, NULL."""
+    """The constant TRUE, FALSE or, with None, NULL."""
 
     value: bool | None
 
 
 @dataclass(frozen=True)
 class Opaque:
-    """Something that is only computed, never used to prune. columns: what it reads."""
+    """A condition that only Arrow can compute; it prunes nothing. columns: the columns that it reads."""
 
     columns: tuple[str, ...]
 
@@ -114,12 +114,11 @@ Node: TypeAlias = And | Or | Not | Compare | In | IsNull | Like | Truth | Opaque
 
 
 class Bound(NamedTuple):
-    """What is known of a column's values in some rows. lower, upper: comparables, None when not
-    known.
+    """The bounds of a column's values in some rows. lower, upper: comparables, None if unknown.
 
     exact: all values equal lower. nulls, values: whether there may be nulls, non-nulls. Bounds
-    may be wider than the values are, never narrower. A partition has an exact one, or
-    `values=False` where its value is null; the keys of a file have no nulls.
+    may be wider than the values, but never narrower. A partition has an exact bound, or
+    `values=False` if its value is null; the keys of a file have no nulls.
     """
 
     lower: Comparable = None
@@ -133,9 +132,9 @@ UNKNOWN: Final = Bound()
 
 
 class Outcomes(NamedTuple):
-    """Whether a node may be true, may be false, for a row within the bounds.
-    Neither: it is null for all rows there, which are left out as if it were false, but stay
-    left out below a NOT.
+    """Whether a node may be true, and may be false, for a row within the bounds.
+    Neither: it is null for all of these rows. They are left out as if it were false, and
+    also below a NOT.
     """
 
     true: bool
@@ -147,16 +146,16 @@ _ANY: Final = Outcomes(True, True)
 MIRRORED: Final = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
-# What is true where the other is false, and false where it is true; null where it is.
+# The negations of operators: true where the other is false, false where it is true, null where it is null.
 _NEGATED: Final = {"<>": "=", ">=": "<", "<=": ">"}
 
 
 @dataclass(frozen=True)
 class Predicate:
-    """A filter, ready to prune and to be applied.
+    """A filter that can prune and be applied.
 
-    tree: for pruning. expression: what decides about a row; columns: what it reads, which a
-    scan adds to the columns that it is asked for. Made by `filters.parse`.
+    tree: prunes. expression: decides about rows; columns: the columns that it reads, which a
+    scan reads in addition to the requested ones. Created by `filters.parse`.
     """
 
     tree: Node
@@ -164,7 +163,7 @@ class Predicate:
     columns: frozenset[str]
 
     def rows_of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows that are kept. Raises InvalidError when Arrow cannot compute a caller's expression."""
+        """Return the rows that the filter keeps. Raises InvalidError if Arrow cannot compute a caller's expression."""
         try:
             kept = pa.Table.from_batches([batch]).filter(self.expression).combine_chunks()
         except pa.ArrowException as cause:
@@ -178,15 +177,11 @@ class Predicate:
         return kept.to_batches()[0] if kept.num_rows else batch.slice(0, 0)
 
     def may_match(self, bounds: Mapping[str, Bound]) -> bool:
-        """False only if no row within the bounds (by column name; a missing column is not known) is
-        kept.
-        """
+        """Return False only if the filter keeps no row within the bounds (by column name; a missing one is unknown)."""
         return outcomes(self.tree, bounds).true
 
     def equal_values(self, column: str) -> tuple[Comparable, ...] | None:
-        """The values that `column` must have one of in every kept row, None when the filter does
-        not say.
-        """
+        """Return the values one of which `column` has in every kept row; None if the filter does not restrict it so."""
         for part in conjuncts(self.tree):
             if isinstance(part, Compare) and part.column.name == column and part.op == "=":
                 return (part.value,)
@@ -196,7 +191,7 @@ class Predicate:
 
 
 def conjuncts(node: Node) -> Iterator[Node]:
-    """The parts that must all be true."""
+    """Yield the parts that must all be true."""
     if isinstance(node, And):
         for part in node.parts:
             yield from conjuncts(part)
@@ -205,7 +200,7 @@ def conjuncts(node: Node) -> Iterator[Node]:
 
 
 def columns_of(node: Node) -> Iterator[str]:
-    """Names of the columns that the node reads, some perhaps twice."""
+    """Yield the names of the columns that the node reads; a name may occur twice."""
     if isinstance(node, And | Or):
         for part in node.parts:
             yield from columns_of(part)
@@ -217,11 +212,11 @@ def columns_of(node: Node) -> Iterator[str]:
         yield node.column.name
 
 
-def unknown_column(name: str, given: object, schema: TableSchema) -> InvalidError:
-    """Of a filter, as it was given."""
+def unknown_column(name: str, condition: object, schema: TableSchema) -> InvalidError:
+    """Create the error for a column of a filter that the table lacks. condition: the filter of the caller."""
     return InvalidError(
         f"column {name!r}",
-        found=f"a filter on it ({given})",
+        found=f"a filter on it ({condition})",
         expected=f"one of {', '.join(schema.names)}",
         action="Correct the column's name in the filter.",
     )
@@ -231,14 +226,14 @@ def unknown_column(name: str, given: object, schema: TableSchema) -> InvalidErro
 
 
 def outcomes(node: Node, bounds: Mapping[str, Bound]) -> Outcomes:
-    """What the node may be for some row within the bounds."""
+    """Return whether the node may be true, and may be false, for some row within the bounds."""
     rule: Callable[[Any, Mapping[str, Bound]], Outcomes] = _OUTCOMES[type(node)]
     return rule(node, bounds)
 
 
 def _and_outcomes(node: And, bounds: Mapping[str, Bound]) -> Outcomes:
-    """Each part is judged by itself: `k < 3 AND k > 5` may be true for keys from 1 to 9,
-    although no key is.
+    """Combine the outcomes of the parts, each by itself: `k < 3 AND k > 5` may be true for keys from 1 to 9, although
+    it is true for no key.
     """
     parts = [outcomes(part, bounds) for part in node.parts]
     return Outcomes(all(part.true for part in parts), any(part.false for part in parts))
@@ -257,7 +252,7 @@ def _not_outcomes(node: Not, bounds: Mapping[str, Bound]) -> Outcomes:
 def _of_known(
     rule: Callable[[Any, Bound], Outcomes], *, null_is_false: bool = False
 ) -> Callable[[Any, Mapping[str, Bound]], Outcomes]:
-    """A rule of a node's column where both of its bounds are known. null_is_false: the node may be false of a null."""
+    """Wrap a rule that needs both bounds of the node's column. null_is_false: the node may be false for a null."""
 
     def outcomes_of(node: Any, bounds: Mapping[str, Bound]) -> Outcomes:
         bound = bounds.get(node.column.name, UNKNOWN)
@@ -291,9 +286,8 @@ def _null_outcomes(node: IsNull, bounds: Mapping[str, Bound]) -> Outcomes:
 
 
 def _like_outcomes(node: Like, bound: Bound) -> Outcomes:
-    """A match lies between the bounds, so its first bytes, the prefix, lie between theirs:
-    prefix `ab`, values from `aax` to `abz`: `aa` <= `ab` <= `ab`. Texts compare as UTF-8 bytes,
-    as files are sorted.
+    """Prune by the prefix: a match lies between the bounds, so its first bytes lie between theirs. For the prefix
+    `ab` and values from `aax` to `abz`: `aa` <= `ab` <= `ab`. Texts compare as UTF-8 bytes, the sort order of files.
     """
     length = len(node.prefix)
     return Outcomes(bound.lower[:length] <= node.prefix <= bound.upper[:length], True)
@@ -317,7 +311,7 @@ _OUTCOMES: Final[dict[type, Callable[[Any, Mapping[str, Bound]], Outcomes]]] = {
 
 
 def to_expression(node: Node) -> pc.Expression:
-    """The Arrow expression of a tree without Opaque nodes: true for the rows that are kept."""
+    """Return the Arrow expression of a tree without Opaque nodes. It is true for the rows that are kept."""
     rule: Callable[[Any], pc.Expression] = _EXPRESSIONS[type(node)]
     return rule(node)
 
@@ -330,25 +324,25 @@ _OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-# Conditions in one chain of an Arrow expression. Short: fifty chains may be within each other, and each is in the way.
+# The most conditions in one chain of an Arrow expression. It is short because fifty chains may be nested.
 _LONGEST_CHAIN: Final = 16
-# Between two steps of the grid: the same question about the step below.
+# A value between two steps of the grid: the operator for the comparison with the step below.
 _BETWEEN_STEPS: Final = {"<": "<=", "<=": "<=", ">": ">", ">=": ">"}
 
 
 def _unless_null(name: str, value: pc.Expression | bool) -> pc.Expression:
-    """value, but null where the column is: a NOT around it must not let those rows in."""
-    kept = value if isinstance(value, pc.Expression) else pc.scalar(value)
-    return pc.if_else(pc.field(name).is_valid(), kept, pc.scalar(_NULL))
+    """Return value, but null where the column is null: a NOT around it must not admit those rows."""
+    expression = value if isinstance(value, pc.Expression) else pc.scalar(value)
+    return pc.if_else(pc.field(name).is_valid(), expression, pc.scalar(_NULL))
 
 
 def _compare_expression(node: Compare) -> pc.Expression:
-    """A literal that the type cannot hold never reaches Arrow, which would refuse it or compare
-    as floats:
+    """Return the expression of a comparison. Arrow never gets a literal that the type cannot hold: it would refuse it,
+    or compare as floats.
 
     k < 5.5, k <= 5.5    k <= 5        5.5 lies between the steps 5 and 6
-    k = 5.5              false, null where k is
-    k <> 1e30            true, null where k is: it is above all that a BIGINT holds
+    k = 5.5              false, or null where k is null
+    k <> 1e30            true, or null where k is null: it is above all values of a BIGINT
     """
     name, op, value = node.column.name, node.op, node.value
     if node.column.type.root in FLOATS:
@@ -367,7 +361,9 @@ def _compare_expression(node: Compare) -> pc.Expression:
 
 
 def _float_expression(name: str, op: str, value: Comparable) -> pc.Expression:
-    """Arrow's comparisons with NaN are false (<> is true); ours put NaN above all numbers."""
+    """Return the expression of a comparison of floats. In Arrow, comparisons with NaN are false (<> is true); here NaN
+    is above all numbers.
+    """
     column, not_a_number = pc.field(name), pc.is_nan(pc.field(name))
     if value[0]:  # NaN
         chosen = {"=": not_a_number, "<>": ~not_a_number, "<": ~not_a_number, ">=": not_a_number}
@@ -379,18 +375,18 @@ def _float_expression(name: str, op: str, value: Comparable) -> pc.Expression:
 
 
 def _in_expression(node: In) -> pc.Expression:
-    """Values that the column cannot have are left out. Floats one by one: Arrow's is_in tells
-    -0.0 from 0.0.
+    """Return the expression of IN, without values that the column cannot have. Floats are compared one by one, because
+    Arrow's is_in distinguishes -0.0 from 0.0.
     """
     t = node.column.type
     if t.root in FLOATS:
         return to_expression(Or(tuple(Compare(node.column, "=", value) for value in node.values)))
-    wanted = plain_column([value for value in node.values if holds(t, value)], t)
-    return _unless_null(node.column.name, pc.field(node.column.name).isin(wanted))
+    values = plain_column([value for value in node.values if holds(t, value)], t)
+    return _unless_null(node.column.name, pc.field(node.column.name).isin(values))
 
 
 def _chained(node: And | Or) -> Iterator[Node]:
-    """The parts, and those of each part of the same kind: `a OR (b OR c)` is one chain of three."""
+    """Yield the parts, with nested parts of the same kind flattened: `a OR (b OR c)` is one chain of three."""
     for part in node.parts:
         if isinstance(part, And | Or) and type(part) is type(node):
             yield from _chained(part)
@@ -399,10 +395,10 @@ def _chained(node: And | Or) -> Iterator[Node]:
 
 
 def _joined(operation: Callable[[Any, Any], Any], whole: bool) -> Callable[[Any], pc.Expression]:
-    """whole: of no parts at all. AND and OR are Kleene's in Arrow's expressions, as in SQL.
+    """Return a rule that joins parts. whole: the result without parts. AND and OR are Kleene's in Arrow, as in SQL.
 
-    Arrow makes one chain of all ORs below an OR, however they are nested, and goes as deep as the
-    chain is long: 10,000 parts end the process. Two NOTs around each group end its chain.
+    Arrow makes one chain of all ORs below an OR, however they are nested, and recurses once for each
+    part of the chain: 10,000 parts crash the process. Two NOTs around each group break the chain.
     """
 
     def join(node: Any) -> pc.Expression:

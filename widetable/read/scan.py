@@ -1,9 +1,9 @@
-"""A scan: one snapshot of a table, some columns, a filter. Planned when it is first read, and then
-fixed.
+"""A scan: one snapshot of a table, some columns, a filter. It is planned at the first read, and does not change
+afterwards.
 
 The schema is the table's newest for the newest snapshot, and the snapshot's own for a snapshot
 chosen by id, time or tag. Rows come in the order of partition values, bucket and key. Raises
-NotFoundError for a column that is not there, and what `arrow_rows`, `scan_plan` and `merge_read` raise.
+NotFoundError for a column that does not exist, and what `arrow_rows`, `scan_plan` and `merge_read` raise.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from widetable.runtime.derived_value import derived_value
 from widetable.runtime.worker_thread import in_threads
 from widetable.write.table_state import TableState
 
-# Splits that are read at once, each with batches of its own in memory.
+# The number of splits that are read at once, each with its own batches in memory.
 _THREADS: Final = 2
 
 
 class TableScan(ArrowRows):
-    """The rows of one snapshot of a table, read when you ask for them.
+    """The rows of one snapshot of a table, read on demand.
 
-    `Table.scan` makes it. It may be read any number of times, each time from the files. The snapshot is chosen
-    when the scan is made, and which files hold it is looked up once. It keeps nothing from expiry: a scan that
-    is read long after it was made may raise NotFoundError.
+    `Table.scan` creates it. It may be read any number of times, each time from the files. The snapshot is chosen
+    when the scan is created, and its files are planned once. It keeps nothing from expiry: a scan that
+    is read long after its creation may raise NotFoundError.
 
     Examples
     --------
@@ -69,10 +69,10 @@ class TableScan(ArrowRows):
         rescaled: bool,
         barrier: BarrierView | None = None,
     ) -> None:
-        """barrier: which files of later snapshots belong to it; its base is the snapshot.
+        """Create a scan. barrier: the view of a barrier, whose base is the snapshot.
 
-        snapshot: None for a table without one. rescaled: whether partitions may have different
-        numbers of buckets (`scan_plan.plan`).
+        snapshot: None for a table without snapshots. rescaled: whether partitions may have
+        different numbers of buckets (`scan_plan.plan`).
         """
         schema = table.schema
         self._table = table
@@ -93,14 +93,14 @@ class TableScan(ArrowRows):
             return f"TableScan({snapshot}, {cause})"
         files, rows = sum(len(s.files) for s in splits), sum(s.rows for s in splits)
         rows = rows if self._limit is None else min(rows, self._limit)
-        held = (
+        size = (
             f"at most {counted(rows, 'row', form=',')} in {counted(files, 'file', form=',')} of "
             f"{counted(len(splits), 'bucket', form=',')}"
         )
-        return f"TableScan({snapshot}, {counted(len(self._columns), 'column')}, {held})"
+        return f"TableScan({snapshot}, {counted(len(self._columns), 'column')}, {size})"
 
     def _repr_html_(self) -> str:
-        """As notebooks show it: what will be read, and its columns. It plans the scan."""
+        """Return the HTML for notebooks: the size of the scan, and its columns. This plans the scan."""
         facts: dict[str, Any] = {
             "snapshot": "none" if self._snapshot is None else str(self._snapshot.id),
             "barrier": self.barrier,
@@ -128,14 +128,14 @@ class TableScan(ArrowRows):
 
     @property
     def column_ids(self) -> dict[str, int]:
-        """Ids of the columns by name. A renamed column keeps its id, one that is dropped and added gets another."""
+        """Ids of the columns by name. A renamed column keeps its id; one that is dropped and added gets another."""
         ids = self._table.schema.column_ids
         return {name: ids[name] for name in self._columns}
 
     @property
     def snapshot_id(self) -> int | None:
-        """The snapshot that is read, by which another client reads the same rows; None for a table without one, and for
-        a barrier that is no snapshot by itself.
+        """The snapshot that is read; another client reads the same rows from it. None for a table without snapshots,
+        and for a barrier whose rows are not those of one snapshot.
         """
         if self._barrier is not None:
             return self._barrier.snapshot_id
@@ -147,10 +147,10 @@ class TableScan(ArrowRows):
         return None if self._barrier is None else self._barrier.barrier
 
     def limit(self, rows: int) -> TableScan:
-        """Make the same scan up to so many rows.
+        """Limit the number of rows.
 
-        Which rows these are is the same each time: the first ones by partition, bucket and key. Of two limits
-        the lower one counts. `splits` and `split_reads` do not know of the limit.
+        The rows are the same each time: the first ones by partition, bucket and key. Of two limits
+        the lower one applies. `splits` and `split_reads` ignore the limit.
 
         Parameters
         ----------
@@ -173,27 +173,27 @@ class TableScan(ArrowRows):
         1
         """
         rows = whole_number(rows, "rows", least=0)
-        found = copy(self)
-        found._limit = rows if self._limit is None else min(rows, self._limit)
-        return found
+        scan = copy(self)
+        scan._limit = rows if self._limit is None else min(rows, self._limit)
+        return scan
 
     def loosened(self) -> TableScan:
-        """Make the same scan for an engine that applies the filter itself.
+        """Widen the filter for an engine that applies the filter itself.
 
-        Rows that the filter does not keep may be among its rows, but none is missing that it keeps in any time
-        zone. The scan has the columns that the filter reads, behind the others.
+        The rows may include some that the filter does not keep, but all that it keeps in any time zone. The
+        columns that the filter reads are added after the others.
 
         Returns
         -------
         TableScan
-            The new scan; this one where it has no filter.
+            The new scan; this one if it has no filter.
         """
         if self._predicate is None:
             return self
-        found = copy(self)
-        found._predicate = loosened(self._predicate)
-        found._columns = tuple(dict.fromkeys((*self._columns, *sorted(self._predicate.columns))))
-        return found
+        scan = copy(self)
+        scan._predicate = loosened(self._predicate)
+        scan._columns = tuple(dict.fromkeys((*self._columns, *sorted(self._predicate.columns))))
+        return scan
 
     def splits(self) -> list[Split]:
         """Get the buckets that have to be read, with their files.
@@ -201,7 +201,7 @@ class TableScan(ArrowRows):
         Returns
         -------
         list of Split
-            A split for each bucket; empty where nothing has to be read.
+            A split for each bucket; empty if nothing has to be read.
 
         Raises
         ------
@@ -223,10 +223,10 @@ class TableScan(ArrowRows):
             )
 
     def split_reads(self) -> list[SplitRead]:
-        """Get one reader for each split, to be read anywhere.
+        """Get one reader for each split, which can be read anywhere.
 
-        Together they give the rows of the scan. They can be pickled, and read in any order and more than once.
-        None gives rows of another's keys.
+        Together they return the rows of the scan. They can be pickled, and read in any order and more than once.
+        No two of them return rows of the same key.
 
         Returns
         -------
@@ -248,7 +248,7 @@ class TableScan(ArrowRows):
         Yields
         ------
         pyarrow.RecordBatch
-            Rows in the order of partition values, bucket and key. Each call reads anew.
+            Rows in the order of partition values, bucket and key. Each call reads them again.
 
         Raises
         ------
@@ -265,13 +265,13 @@ class TableScan(ArrowRows):
     def count(self) -> int:
         """Count the rows.
 
-        Files that need no merge and no filter are not read. Of others only the key is read, and what the filter
-        wants. With a limit it stops once that many rows were counted.
+        Files that need no merge and no filter are not read. Of other files only the key and the columns of the
+        filter are read. With a limit, counting stops at that number of rows.
 
         Returns
         -------
         int
-            How many rows there are, up to the limit.
+            The number of rows, up to the limit.
 
         Raises
         ------
@@ -287,16 +287,16 @@ class TableScan(ArrowRows):
         >>> scan.count()
         1
         """
-        found = 0
+        total = 0
         for split in self._splits:
-            if self._limit is not None and found >= self._limit:
+            if self._limit is not None and total >= self._limit:
                 break
             if split.has_exact_rows and self._predicate is None:
-                found += split.rows
+                total += split.rows
             else:
                 read = SplitRead(self._table, split, (), self._predicate)
-                found += sum(batch.num_rows for batch in read.to_batches(use_threads=True))
-        return found if self._limit is None else min(found, self._limit)
+                total += sum(batch.num_rows for batch in read.to_batches(use_threads=True))
+        return total if self._limit is None else min(total, self._limit)
 
     def to_arrow(self) -> pa.Table:
         """Read all rows into memory.
@@ -320,5 +320,5 @@ class TableScan(ArrowRows):
         reads = self.split_reads()
         if self._limit is not None or len(reads) < 2:
             return super().to_arrow()
-        found = in_threads(lambda read: list(read.to_batches()), reads, _THREADS, "scan")
-        return pa.Table.from_batches(chain.from_iterable(found), self.arrow_schema)
+        parts = in_threads(lambda read: list(read.to_batches()), reads, _THREADS, "scan")
+        return pa.Table.from_batches(chain.from_iterable(parts), self.arrow_schema)

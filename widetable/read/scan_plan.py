@@ -1,19 +1,18 @@
-"""Planning: which files of a snapshot a scan has to read, and in which splits.
+"""Plans a scan: the files of a snapshot that it has to read, as splits.
 
 In: a snapshot, its live files and the filter; out: splits in the order of partition values and
-bucket. What the filter rules out is left out by partition values, by bucket (when it fixes every
-bucket key column) and by key range of the files. All three hold before the
-merge: they only leave out rows whose key or partition the filter rejects whatever their other
-columns become. Raises UnsupportedError for files that this version cannot place (external paths,
-dynamic buckets).
+bucket. The filter prunes by partition values, by bucket (if it fixes every bucket key column) and
+by key range of the files. All three are valid before the merge: they only prune rows whose key or
+partition the filter rejects whatever the merge makes of other columns. Raises UnsupportedError
+for files that this version cannot place (external paths, dynamic buckets).
 
     1  manifests    by their partition statistics and ranges of buckets: these are not even read
-    2  entries      by partition and bucket, where the filter names them by equality
+    2  entries      by partition and bucket, if the filter names them by equality
     3  buckets      by the partition's values, and by its own number of buckets
-    4  files        by their key range; of a key that is left, no record is in a file that goes
+    4  files        by their key range; no pruned file has a record of a key that remains
 
-Whether a bucket must be merged is asked before step 4, of all of its files: what is left of two
-runs may look like one, but a file that was ruled out may say that the kinds of the rest matter.
+Whether a bucket must be merged is decided before step 4, from all of its files: the rest of two
+runs may look like one, but a pruned file may show that the kinds of the rest matter.
 """
 
 from __future__ import annotations
@@ -45,8 +44,8 @@ from widetable.schema.types import DataField, DataType
 from widetable.storage.paths import POSTPONED
 from widetable.write.places import with_buckets
 
-# A filter that names more keys than this is not turned into buckets: the lists of several columns
-# multiply, each combination is hashed, and so many lie in most buckets anyway.
+# A filter that names more keys than this is not translated into buckets: the lists of several columns
+# multiply, each combination is hashed, and so many keys are in most buckets anyway.
 _MAX_KEYS: Final = 4096
 Bounds = Mapping[str, Bound]
 
@@ -60,12 +59,11 @@ def plan(
     rescaled: bool = False,
     view: BarrierView | None = None,
 ) -> list[Split]:
-    """The splits of a snapshot. rescaled: the number of buckets may differ between partitions, so
-    that buckets are chosen per partition, from the entries. view: of a barrier, whose base is the snapshot.
+    """Plan the splits of a snapshot. rescaled: the number of buckets may differ between partitions, so
+    that buckets are chosen per partition, from the entries. view: that of a barrier, whose base is the snapshot.
 
-    snapshot: None for a table without one, which has no splits, and for a view without a base:
-    then all of its files are extras, and the first snapshot is there. Reads manifests, no data
-    file.
+    snapshot: None for a table without snapshots, which has no splits, and for a view without a base:
+    then all of its files are extras, and the first snapshot exists. Reads manifests, but no data file.
     """
     pruner = _Pruner(schema, predicate)
     buckets = None if rescaled else pruner.buckets(schema.num_buckets)
@@ -82,19 +80,19 @@ def plan(
         if not pruner.wants(bucket, members[0].total_buckets):
             continue
         files = tuple(entry.file for entry in members)
-        wanted = pruner.files(bucket.partition, files)
-        if wanted:
+        remaining = pruner.files(bucket.partition, files)
+        if remaining:
             # Rows of an append table have no key, so nothing is merged there.
             merges = bool(schema.primary_keys) and needs_merge(files)
-            splits.append(Split(snapshot.id if snapshot else 1, bucket, wanted, merges))
+            splits.append(Split(snapshot.id if snapshot else 1, bucket, remaining, merges))
     order = bucket_order(schema)
     return sorted(splits, key=lambda split: order(split.bucket))
 
 
 def placed(entries: Sequence[ManifestEntry]) -> dict[BucketId, list[ManifestEntry]]:
-    """The entries by bucket; rows whose bucket is postponed are not there yet.
+    """Return the entries by bucket, without rows whose bucket is postponed.
 
-    Such rows (bucket -2) wait until the client that wrote them gives them a bucket; no client
+    Such rows (bucket -2) wait until the client that wrote them assigns a bucket; no client
     reads them before. Raises UnsupportedError for a file that this version cannot place.
     """
     for entry in entries:
@@ -109,10 +107,10 @@ def placed(entries: Sequence[ManifestEntry]) -> dict[BucketId, list[ManifestEntr
 
 
 def bucket_order(schema: TableSchema) -> Callable[[BucketId], Any]:
-    """Sorts buckets by the values of their partitions, null first, then by their numbers.
+    """Return a sort key of buckets: the values of their partitions, null first, then their numbers.
 
-    By value, and not by the bytes of the BinaryRow, in which numbers are little-endian. Each
-    partition is decoded once, for as long as the function lives.
+    It does not use the bytes of the BinaryRow, in which numbers are little-endian. Each partition
+    is decoded once in the life of the returned function.
     """
     types = _partition_types(schema)
     order = row_order(types)
@@ -129,9 +127,8 @@ def _partition_types(schema: TableSchema) -> list[DataType]:
 
 
 class _Pruner:
-    """What one filter says about partitions, buckets and key ranges. Without a filter everything is
-    wanted. What it found out about a partition, and for a number of buckets, is kept for the
-    plan: a partition comes once for each of its buckets.
+    """Prunes partitions, buckets and key ranges by one filter. Without a filter it prunes nothing. Results for a
+    partition, and for a number of buckets, are cached for the plan, because a partition occurs once per bucket.
     """
 
     def __init__(self, schema: TableSchema, predicate: Predicate | None) -> None:
@@ -148,9 +145,7 @@ class _Pruner:
         self._wants_partition = cache(self._may_match)
 
     def partitions(self) -> frozenset[bytes] | None:
-        """The partitions that the filter names by equality, None when it leaves a partition column
-        open.
-        """
+        """Return the partitions that the filter names by equality; None if it does not fix all partition columns."""
         fields = [self._schema.field(name) for name in self._schema.partition_keys]
         choices = self._choices(fields)
         if not fields or choices is None:
@@ -159,9 +154,7 @@ class _Pruner:
         return frozenset(encode_row(row, types) for row in choices)
 
     def _buckets(self, num_buckets: int) -> frozenset[int] | None:
-        """The buckets of the keys that the filter names by equality, None when it leaves a bucket
-        key column open.
-        """
+        """Return the buckets of the keys that the filter names by equality; None if it does not fix all bucket keys."""
         fields = [self._schema.field(name) for name in self._schema.bucket_keys]
         choices = self._choices(fields)
         if choices is None:
@@ -178,12 +171,12 @@ class _Pruner:
         return frozenset(bucket_ids(batch, with_buckets(self._schema, num_buckets)).tolist())
 
     def _choices(self, fields: Sequence[DataField]) -> list[tuple[Comparable, ...]] | None:
-        """The value rows that these columns may have in a kept row, None when they are not all
-        fixed, or too many.
+        """Return the value rows that these columns may have in a kept row; None if not all are fixed, or if there are
+        too many.
 
             k = 3 AND j IN (1, 2)        (3, 1) and (3, 2), of which with 4 buckets 0 and 2 are read
             k = 3 AND j = 4.5            none: an integer is never 4.5, so no bucket is read
-            k = 3 OR j = 4               None: not all rows that are kept have a k of 3
+            k = 3 OR j = 4               None: not all kept rows have a k of 3
         """
         if self._predicate is None:
             return None
@@ -199,10 +192,10 @@ class _Pruner:
         return list(itertools.product(*per_column))
 
     def may_hold(self, meta: ManifestFileMeta) -> bool:
-        """Whether a manifest may have an entry of a wanted partition, by its partition stats.
+        """Return whether a manifest may have an entry of a partition that the filter keeps, by its partition stats.
 
-        These bound each partition column by itself. Where its writer did not count nulls, there
-        may be some.
+        These bound each partition column separately. If the writer did not count nulls, there may
+        be some.
         """
         if self._predicate is None:
             return True
@@ -218,7 +211,7 @@ class _Pruner:
         return self._predicate.may_match(bounds)
 
     def wants(self, bucket: BucketId, total_buckets: int) -> bool:
-        """Whether a bucket may have kept rows."""
+        """Return whether a bucket may have rows that the filter keeps."""
         if self._predicate is None:
             return True
         if not self._wants_partition(bucket.partition):
@@ -227,10 +220,10 @@ class _Pruner:
         return buckets is None or bucket.number in buckets
 
     def files(self, partition: bytes, files: tuple[DataFileMeta, ...]) -> tuple[DataFileMeta, ...]:
-        """The files whose key range may have kept keys.
+        """Return the files whose key range may have keys that the filter keeps.
 
-        A filter over both partition and key columns (`dt = 1 OR k = 2`) is asked with the
-        bounds of both.
+        A filter over both partition and key columns (`dt = 1 OR k = 2`) is evaluated with the bounds
+        of both.
         """
         if self._predicate is None or not self._key_in_filter:
             return files
@@ -247,9 +240,11 @@ class _Pruner:
         values = decode_row(partition, types) if types else ()
         bounds = {}
         for name, t, value in zip(self._schema.partition_keys, types, values, strict=True):
-            found = comparable_of(t, value) if value is not None else None
+            comparable = comparable_of(t, value) if value is not None else None
             is_null = value is None
-            bounds[name] = Bound(found, found, not is_null, nulls=is_null, values=not is_null)
+            bounds[name] = Bound(
+                comparable, comparable, not is_null, nulls=is_null, values=not is_null
+            )
         return bounds
 
     def _key_bounds(self, file: DataFileMeta) -> Bounds:
@@ -261,8 +256,8 @@ class _Pruner:
 def key_bounds(
     fields: Sequence[DataField], lower: Sequence[Any], upper: Sequence[Any]
 ) -> dict[str, Bound]:
-    """Bounds of key columns from the first and last key of sorted rows: a column is bounded as long
-    as all before it are the same. Floats that are equal may have two places: -0.0 lies before 0.0.
+    """Return bounds of key columns from the first and last key of sorted rows. A column is bounded if all columns
+    before it are constant. Equal floats may differ in the sort order: -0.0 is sorted before 0.0.
 
         (k, j) from (1, 5) to (1, 9)      k = 1, 5 <= j <= 9
         (k, j) from (1, 5) to (2, 3)      1 <= k <= 2, j not known: (1, 100) lies between

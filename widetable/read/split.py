@@ -1,15 +1,15 @@
 """A split: the files of one bucket that a reader needs, and the reader of them. Both are picklable.
 
 A split needs no merge when its files are one sorted run without deletes (format.md T1, T2): a
-single file, or several files of one level >= 1, whose writers counted no delete. Then kinds are not
-looked at, as in Paimon's clients. Raises what `merge_read` raises; a missing file is reported as `expired` says.
+single file, or several files of one level >= 1, whose writers counted no delete. Then row kinds are
+ignored, as in Paimon's clients. Raises what `merge_read` raises; `expired` defines the error for a missing file.
 
     files of the bucket                               merge     raw files
     one, of any level, no deletes                     no        that one
-    several of level 5, no deletes                    no        these: their key ranges are apart
+    several of level 5, no deletes                    no        these: their key ranges are disjoint
     one of level 0 and one of level 5                 yes       -
     one with deletes that its writer counted          yes       -: a scan must leave these rows out
-    one with rows that a deletion vector takes out    no        -: they go while it is read
+    one with rows in a deletion vector                no        -: reading leaves these rows out
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from widetable.write.table_state import TableState
 
 @dataclass(frozen=True)
 class Split:
-    """snapshot_id: whose files they are. files: without those that the filter rules out. needs_merge: of the whole
-    bucket.
+    """Files of one bucket to read. snapshot_id: the snapshot with the files. files: without those that the filter rules
+    out. needs_merge: that of the whole bucket.
 
-    As of a barrier, snapshot_id is the base's, and files of later snapshots are among the
-    files; it only says which snapshot is looked at when a file is missing.
+    For a barrier, snapshot_id is the base's, and files may include those of later snapshots; it
+    only decides which snapshot is checked when a file is missing.
     """
 
     snapshot_id: int
@@ -43,15 +43,15 @@ class Split:
 
     @property
     def rows(self) -> int:
-        """Rows in the files: at least as many as the split has when merged."""
+        """The number of rows in the files: at least that of the merged split."""
         return sum(file.row_count for file in self.files)
 
     @property
     def has_exact_rows(self) -> bool:
-        """Whether it has just these rows: nothing is merged, and no row deletes.
+        """Whether `rows` is exact: nothing is merged, and no row is a delete.
 
-        Stricter than `needs_merge`: a writer that did not count its deletes (None) may have
-        written some.
+        This is stricter than `needs_merge`: a writer that did not count its deletes (None) may
+        have written some.
         """
         return not self.needs_merge and all(
             file.delete_row_count == 0 and file.deleted is None for file in self.files
@@ -59,7 +59,7 @@ class Split:
 
 
 def needs_merge(files: Sequence[DataFileMeta]) -> bool:
-    """Whether the rows of a bucket's live files are only right after a merge."""
+    """Return whether the rows of a bucket's live files are correct only after a merge."""
     if any(file.delete_row_count for file in files):
         return True
     if len(files) == 1:
@@ -71,25 +71,23 @@ def needs_merge(files: Sequence[DataFileMeta]) -> bool:
 
 @dataclass(frozen=True)
 class RawFile:
-    """A data file whose rows are the table's rows as they stand. schema_id: the schema whose names
-    its columns have.
-    """
+    """A data file whose rows are the table's rows without a merge. schema_id: the schema that names its columns."""
 
     path: str
     schema_id: int
 
     @property
     def is_parquet(self) -> bool:
-        """Not ORC or Avro."""
+        """Whether the file is Parquet, not ORC or Avro."""
         return self.path.endswith(".parquet")
 
 
 @dataclass(frozen=True)
 class SplitRead:
-    """Reads one split: the columns asked for, filtered. Nothing is opened before `to_batches`.
+    """Reads the requested columns of one split, filtered. Nothing is opened before `to_batches`.
 
     Picklable: a task elsewhere reads it with its own connection to the storage. It keeps no
-    snapshot from expiry; who plans and reads later holds a lease.
+    snapshot from expiry; a reader that plans and reads later holds a lease.
     """
 
     table: TableState
@@ -99,8 +97,8 @@ class SplitRead:
 
     @property
     def raw_files(self) -> tuple[RawFile, ...] | None:
-        """The files, when they may be read as they are, each by its format (the filter is then still to be
-        applied); None when they must be merged, or rows of them are deleted.
+        """The files, if they may be read directly, each by its format (the caller then applies the filter). None if
+        they must be merged, or some of their rows are deleted.
         """
         if self.split.needs_merge or any(file.deleted is not None for file in self.split.files):
             return None
@@ -111,9 +109,9 @@ class SplitRead:
         )
 
     def to_batches(self, *, use_threads: bool = False) -> Iterator[pa.RecordBatch]:
-        """Batches in key order, of the columns asked for, in that order. Bounded memory.
+        """Yield batches in key order, with the requested columns in their order, in bounded memory.
 
-        use_threads: decode on several cores; for a reader that has them to itself.
+        use_threads: decode on several cores; for a reader that does not share them.
         """
         split = self.split
         with files_of(self.table, split.snapshot_id):

@@ -1,19 +1,19 @@
-"""Which snapshots a reader of changes reads next, and how far. Pure: values in, values out.
+"""Plans which snapshots a reader of changes reads next, and how far. Pure: values in, values out.
 
-A stream is in its full phase, where it reads the rows of one snapshot, or reads the changes of one snapshot after the
-other:
+A stream is either in its full phase, where it reads the rows of one snapshot, or it reads the changes of one snapshot
+after the other:
 
     scan mode              starts with
-    default                latest-full; from-snapshot or from-timestamp when one of these is given
+    default                latest-full; from-snapshot or from-timestamp if a snapshot id or timestamp is given
     latest-full            the rows of the newest snapshot, then changes; without a snapshot yet: all changes
     latest                 changes after the newest snapshot
-    from-snapshot          changes of snapshot N, which may be yet to come
-    from-snapshot-full     the rows of snapshot N, which may be yet to come, then changes
+    from-snapshot          changes of snapshot N, which may not exist yet
+    from-snapshot-full     the rows of snapshot N, which may not exist yet, then changes
     from-timestamp         changes of the first snapshot that is kept and was committed at that time or later
 
-A consumer that has made progress goes on there, whatever the mode (as in Paimon). An `Offset` says where a stream is,
-which may be inside a snapshot: limits cut between splits, which are in a fixed order. Raises InvalidError for what is
-no mode, no offset, or a mode without what it needs, and for an offset that the table cannot have (`check_offset`).
+A consumer with progress continues there, whatever the mode (as in Paimon). An `Offset` is the position of a stream,
+which may be inside a snapshot: limits end batches between splits, which have a fixed order. Raises InvalidError for an
+invalid mode or offset, for a mode without its argument, and for an offset that the table cannot have (`check_offset`).
 
 Batches of at most 25 rows of a stream that begins with the rows of snapshot 7, in splits of 10
 rows each; snapshot 8 changes nothing, 9 has splits of 5 and 100 rows, 10 one of a single row:
@@ -22,10 +22,10 @@ rows each; snapshot 8 changes nothing, 9 has splits of 5 and 100 rows, 10 one of
     7 full, 0          7 full, 2          two of the rows
     7 full, 2          9, 1               the third of the rows, the first of snapshot 9
     9, 1               10, 0              the one of 100 rows, as it is the first of its batch
-    10, 0              11, 0              one; 11 is yet to come
+    10, 0              11, 0              one; 11 does not exist yet
 
-So an offset, with the snapshots themselves, says what a batch holds; a batch that comes again
-has the same splits, which `pieces_between` finds from its two ends.
+So an offset and the snapshots determine the content of a batch. A repeated batch has the same
+splits, which `pieces_between` computes from its two offsets.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ _NEEDS: Final[Mapping[str, str]] = {
     FROM_TIMESTAMP: "timestamp",
 }
 
-# In checkpoints of others: never change what a version means. Version 1: without `table` and `awaited`; 2: without
-# marks.
+# Stored in checkpoints of other programs: never change the meaning of a version. Version 1 has no `table` and no
+# `awaited`; version 2 has no marks.
 OFFSET_VERSION: Final = 3
 _REQUIRED: Final = {"next_snapshot", "is_full", "position"}
 _FIELDS: Final[Mapping[str, Callable[[Any, str], Any]]] = {
@@ -85,7 +85,7 @@ _NAMES: Final[Mapping[int, Set[str]]] = {
 
 @dataclass(frozen=True)
 class Start:
-    """Where a new stream starts. mode: any but `default`; made by `start_of`."""
+    """The start of a new stream. mode: any but `default`. Created by `start_of`."""
 
     mode: str
     snapshot_id: int | None = None
@@ -93,10 +93,9 @@ class Start:
 
 
 def start_of(mode: str, snapshot_id: int | None, timestamp_millis: int | None) -> Start:
-    """Check a choice.
+    """Check the start that a user chose, and resolve the mode `default`.
 
-    Says which mode `default` is. A mode has just what it needs: a timestamp besides
-    `from-snapshot` is refused, not left aside.
+    A mode takes exactly its own argument: a timestamp with `from-snapshot` is refused, not ignored.
     """
     if snapshot_id is not None:
         snapshot_id = whole_number(snapshot_id, "snapshot id", least=1, most=LARGEST - 1)
@@ -106,26 +105,26 @@ def start_of(mode: str, snapshot_id: int | None, timestamp_millis: int | None) -
         mode = FROM_SNAPSHOT
     elif mode == DEFAULT:
         mode = LATEST_FULL if timestamp_millis is None else FROM_TIMESTAMP
-    given = {"snapshot id": snapshot_id, "timestamp": timestamp_millis}
-    for name, value in given.items():
+    arguments = {"snapshot id": snapshot_id, "timestamp": timestamp_millis}
+    for name, value in arguments.items():
         if (value is not None) != (_NEEDS.get(mode) == name):
-            found = f"no {name}" if value is None else f"the {name} {value}"
+            problem = f"no {name}" if value is None else f"the {name} {value}"
             expected = f"a {name}" if value is None else f"no {name}"
-            raise _invalid(f"scan mode {mode!r}", found, expected)
+            raise _invalid(f"scan mode {mode!r}", problem, expected)
     return Start(mode, snapshot_id, timestamp_millis)
 
 
 @dataclass(frozen=True)
 class Offset:
-    """All before it is read. next_snapshot: the first that is not, or not wholly: `position` of its splits are.
-    is_full: its rows are read, not its changes.
+    """The position of a stream. next_snapshot: the first snapshot that is not completely read; `position` of its splits
+    are read. is_full: its rows are read, not its changes.
 
-    watermark: the largest of the snapshots that are wholly read, milliseconds. barrier: of the last of them that has
-    one (reserved: `widetable.barrier`). table: the identity of the table; None: made by a version that did not note it.
-    awaited: a start that somebody chose and that the table had not come to; nothing is read yet.
+    watermark: the largest one of the snapshots that are completely read, milliseconds. barrier: that of the last of
+    them that has one (reserved: `widetable.barrier`). table: the identity of the table; None: written by a version
+    without it. awaited: the user chose a start that the table had not reached; nothing is read yet.
 
-    last_read: the mark (commit.snapshot_mark) of the snapshot before the next one; partly_read: of the next one itself,
-    where some of its splits are read. None: not known.
+    last_read: the mark (commit.snapshot_mark) of the snapshot before the next one; partly_read: that of the next one
+    itself, if some of its splits are read. None: not known.
     """
 
     next_snapshot: int
@@ -140,13 +139,13 @@ class Offset:
 
     @property
     def marks(self) -> dict[int, str]:
-        """What the table must still have, as far as it is kept: marks of snapshots by id."""
+        """The marks of snapshots by id that the table must still have, if the snapshots are kept."""
         marks = {self.next_snapshot - 1: self.last_read, self.next_snapshot: self.partly_read}
         return {id: mark for id, mark in marks.items() if mark is not None}
 
     def to_json(self) -> dict[str, Any]:
-        """For a checkpoint: values by name; what is None is left out. The lowest version that has them: what was
-        written by an older one stays as it is.
+        """Return the values for a checkpoint, by name, without those that are None. The version is the lowest one that
+        has them, so that an offset of an older version is not changed.
         """
         version = 1 if self.table is None else OFFSET_VERSION if self.marks else 2
         body = {"version": version, **vars(self), "awaited": self.awaited or None}
@@ -154,8 +153,8 @@ class Offset:
 
 
 def offset_from_json(body: Mapping[str, Any]) -> Offset:
-    """The offset of a checkpoint.
-    What has more names than its version knows is of a later version, and refused.
+    """Return the offset of a checkpoint. One with names that its version does not have is of a later version, and is
+    refused.
     """
     fields = mapping(body, "stream offset")
     version = fields.pop("version", None)
@@ -164,8 +163,8 @@ def offset_from_json(body: Mapping[str, Any]) -> Offset:
         raise _invalid(
             "stream offset",
             f"version {version!r} with {', '.join(sorted(fields))}",
-            f"version {OFFSET_VERSION} or one before",
-            "Use the version of widetable that wrote the checkpoint, or start with a new one.",
+            f"version {OFFSET_VERSION} or an earlier one",
+            "Use the version of widetable that wrote the checkpoint, or start with a new checkpoint.",
         )
     return Offset(
         **{name: _FIELDS[name](each, f"{name} of a stream offset") for name, each in fields.items()}
@@ -173,78 +172,79 @@ def offset_from_json(body: Mapping[str, Any]) -> Offset:
 
 
 def check_offset(offset: Offset, table: str, newest: int | None, path: str) -> None:
-    """Raises InvalidError for an offset of another life of the table, and for one past what is there.
+    """Raise InvalidError for an offset of another table, and for one past the newest snapshot.
 
-    table: its identity; newest: its newest snapshot. What such a stream has read is gone: going on would pass over what
-    is there now. The offset right behind the newest snapshot is that of a stream which has read
-    all; one further on may only be of a start that is awaited.
+    table: the table's identity; newest: its newest snapshot. The snapshots that such a stream has read are gone; if it
+    continued it would skip the present ones. The offset right after the newest snapshot is that of a stream that has
+    read all; a later one may only be an awaited start.
     """
     subject = f"offset of a stream at snapshot {offset.next_snapshot} of {path}"
     if offset.table not in (None, table):
         raise _invalid(
             subject,
-            f"an offset of the table {offset.table}; the one that is there now is {table}",
-            "an offset of the same table: it was dropped and made again at this path since",
-            "Start anew, with a new checkpoint and a new consumer id.",
+            f"an offset of the table {offset.table}; the present table is {table}",
+            "an offset of the same table: it was dropped and created again at this path since",
+            "Start again from the beginning, with a new checkpoint and a new consumer id.",
         )
     if not offset.awaited and offset.next_snapshot > (newest or 0) + 1:
         raise _invalid(
             subject,
-            f"one past the newest snapshot, {newest}"
+            f"an offset past the newest snapshot, {newest}"
             if newest
-            else "one in a table without snapshots",
-            f"{(newest or 0) + 1} at most: what was read before is gone, by a rollback or a table that was made again",
-            "Restore the snapshots, or start anew, with a new checkpoint and a new consumer id.",
+            else "an offset in a table without snapshots",
+            f"{(newest or 0) + 1} at most: a rollback, or a table that was created again, has removed the snapshots "
+            "that were read",
+            "Restore the snapshots, or start again with a new checkpoint and a new consumer id.",
         )
 
 
-def check_marks(offset: Offset, there: Mapping[int, str], path: str) -> None:
-    """Raises InvalidError where the table has another snapshot than the stream has read under that number: it went back
-    to an older state since, and on. there: marks of the snapshots that are kept, of those that `offset.marks` names.
+def check_marks(offset: Offset, kept_marks: Mapping[int, str], path: str) -> None:
+    """Raise InvalidError if the table has another snapshot with an id that the stream has read: since then it was taken
+    back to an older state and written again. kept_marks: those of kept snapshots that `offset.marks` names.
     """
     for id, mark in offset.marks.items():
-        if id in there and there[id] != mark:
+        if id in kept_marks and kept_marks[id] != mark:
             raise _invalid(
                 f"offset of a stream at snapshot {offset.next_snapshot} of {path}",
-                f"another snapshot {id} ({there[id]}) than the one that was read ({mark})",
-                "the snapshots that were read: the table went back to an older state since, and on",
-                "Restore the snapshots, or start anew, with a new checkpoint and a new consumer id.",
+                f"another snapshot {id} ({kept_marks[id]}) than the one that was read ({mark})",
+                "the snapshots that were read: the table was taken back to an older state and written again since",
+                "Restore the snapshots, or start again with a new checkpoint and a new consumer id.",
             )
 
 
 def went_back(snapshot_id: int, target: str, path: str) -> InvalidError:
-    """Why a stream ends before a snapshot that put back the rows of an older one: no changes say which rows went, so
-    whoever follows would keep them. target: that one.
+    """Create the error for a stream at a rollback, a snapshot that restores the rows of an older one. No changes tell
+    which rows were removed, so a follower would keep them. target: the older snapshot.
     """
     return _invalid(
         f"stream at snapshot {snapshot_id} of {path}",
-        f"a rollback to snapshot {target}: rows that the stream gave out are gone, and no changes say which",
-        "changes that follow on what was read",
-        "Start anew, with a new checkpoint or consumer id: with the rows of now (scan mode latest-full), or, where "
-        f"rows that are gone may stay downstream, from snapshot {snapshot_id + 1} on (scan mode from-snapshot).",
+        f"a rollback to snapshot {target}: it removed rows that the stream has returned, and no changes tell which",
+        "changes that apply to the rows that were read",
+        "Start again with a new checkpoint or consumer id: with the present rows (scan mode latest-full), or, if "
+        f"removed rows may stay downstream, from snapshot {snapshot_id + 1} on (scan mode from-snapshot).",
     )
 
 
 def range_went_back(step: Step, path: str) -> InvalidError:
-    """The error for a range of changes that contains a rollback: changes of both histories do not make the rows."""
+    """Create the error for a range of changes with a rollback: the changes do not add up to the rows at its end."""
     id = step.snapshot_id
     return _invalid(
         f"changes of {path}",
-        f"snapshot {id} in the range, a rollback: rows that came before it are gone, and no changes say which",
+        f"snapshot {id} in the range, a rollback: it removed earlier rows, and no changes tell which",
         f"a range that ends before snapshot {id}, or begins after it",
         f"Choose the mode 'diff', which compares both ends, or two ranges: up to {id - 1}, and after {id}. The mode "
-        "'delta' gives all records that were written, those that were taken back as well.",
+        "'delta' returns all records that were written, also those that the rollback removed.",
     )
 
 
 def check_step(step: Step) -> None:
-    """Raises its refusal."""
+    """Raise the refusal of a step, if it has one."""
     if step.refusal is not None:
         raise step.refusal
 
 
 class Kept(NamedTuple):
-    """The snapshots that are there: first and last id; both None for a table without one."""
+    """The first and the last id of the kept snapshots; both None for a table without snapshots."""
 
     first: int | None
     last: int | None
@@ -253,16 +253,16 @@ class Kept(NamedTuple):
 def first_offset(
     start: Start, kept: Kept, consumer_next: int | None, first_at_time: int | None
 ) -> Offset:
-    """Where a new stream is.
+    """Return the first offset of a new stream.
 
     consumer_next: the progress of its consumer. first_at_time: for `from-timestamp`, the first snapshot of that time or
-    later, None when there is none yet. With snapshots 3 to 9:
+    later, None if there is none yet. With snapshots 3 to 9:
 
         default                               9, full
         latest                                10
-        from-timestamp, a time to come        10
+        from-timestamp, a future time         10
         from-snapshot-full 20                 20, full, awaited
-        any, its consumer at 4                4, never full: it has had its first read
+        any, its consumer at 4                4, never full: the consumer has read rows before
     """
     after_last = 1 if kept.last is None else kept.last + 1
     if consumer_next is not None:
@@ -279,8 +279,8 @@ def first_offset(
 
 @dataclass(frozen=True)
 class Step:
-    """One snapshot of a stream: its rows (is_full) or its changes, in splits of a fixed order. mark: which it is.
-    refusal: why no stream may go on behind it (`went_back`).
+    """One snapshot of a stream: its rows (is_full) or its changes, in splits of a fixed order. mark: that of the
+    snapshot. refusal: the error for a stream that would read it (`went_back`).
     """
 
     snapshot_id: int
@@ -294,8 +294,8 @@ class Step:
 
 @dataclass(frozen=True)
 class Limits:
-    """What one batch may hold: snapshots that have splits, rows and bytes of files, files. None: any number. The first
-    split of a batch is taken whatever its size.
+    """The limits of one batch: snapshots with splits, rows and bytes of files, files. None: unlimited. The first split
+    of a batch is taken whatever its size.
     """
 
     snapshots: int | None = None
@@ -305,7 +305,7 @@ class Limits:
 
 
 class Advance(NamedTuple):
-    """offset: where the batch ends; splits: how many it has."""
+    """The end of a batch, and its number of splits."""
 
     offset: Offset
     splits: int
@@ -314,10 +314,10 @@ class Advance(NamedTuple):
 def advance(
     offset: Offset, step_of: Callable[[int, bool], Step], last: int | None, limits: Limits
 ) -> Advance:
-    """How far one batch goes. step_of(snapshot id, is_full): looked up as far as needed; last: the newest snapshot.
+    """Plan the end of one batch. step_of(snapshot id, is_full): called as far as needed; last: the newest snapshot.
 
-    Snapshots without splits cost no limit: a stream passes all compactions of a table without a
-    producer at once. Raises the refusal of a step that comes next; what is before it is a batch of its own.
+    Snapshots without splits do not count for limits: a stream skips all compactions of a table without a
+    producer at once. Raises the refusal of a step if it is the first one; otherwise the batch ends before it.
     """
     used = _Used(limits)
     while last is not None and offset.next_snapshot <= last:
@@ -339,7 +339,7 @@ def advance(
 
 
 def after(step: Step, offset: Offset) -> Offset:
-    """Where a stream is that has read the whole step."""
+    """Return the offset of a stream that has read the whole step."""
     return Offset(
         step.snapshot_id + 1,
         table=offset.table,
@@ -352,7 +352,7 @@ def after(step: Step, offset: Offset) -> Offset:
 
 
 class Piece(NamedTuple):
-    """Splits `first` to `end` - 1 of a step."""
+    """The splits `first` to `end` - 1 of a step."""
 
     step: Step
     first: int
@@ -360,26 +360,26 @@ class Piece(NamedTuple):
 
 
 def pieces_between(start: Offset, end: Offset, step_of: Callable[[int, bool], Step]) -> list[Piece]:
-    """What lies between two offsets of one stream.
+    """Return the pieces between two offsets of one stream, in order; none if the offsets are equal.
 
-    In order; nothing for two that are equal. The rows of a snapshot come before changes of the
-    same number, so offsets are compared by (number, not full).
+    The rows of a snapshot come before the changes of the same snapshot, so offsets are compared by
+    (snapshot id, not full).
     """
-    found = []
+    pieces = []
     at = start
     while (at.next_snapshot, not at.is_full) < (end.next_snapshot, not end.is_full):
         step = step_of(at.next_snapshot, at.is_full)
         check_step(step)
-        found.append(Piece(step, at.position, len(step.splits)))
+        pieces.append(Piece(step, at.position, len(step.splits)))
         at = after(step, at)
     if at.position < end.position:
         step = step_of(at.next_snapshot, at.is_full)
-        found.append(Piece(step, at.position, end.position))
-    return [piece for piece in found if piece.first < piece.end]
+        pieces.append(Piece(step, at.position, end.position))
+    return [piece for piece in pieces if piece.first < piece.end]
 
 
 class _Used:
-    """Counts what a batch has."""
+    """Counts the content of a batch."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -393,13 +393,13 @@ class _Used:
         return True
 
     def takes(self, split: ChangeSplit | Split) -> bool:
-        """Count a split, when it fits or is the first."""
+        """Count a split and return True, if it fits or is the first."""
         limits = self._limits
         rows = self._rows + sum(file.row_count for file in split.files)
         size = self._bytes + sum(file.file_size for file in split.files)
         files = self._files + len(split.files)
-        wanted = ((rows, limits.rows), (size, limits.bytes), (files, limits.files))
-        if self.splits and any(limit is not None and count > limit for count, limit in wanted):
+        counts = ((rows, limits.rows), (size, limits.bytes), (files, limits.files))
+        if self.splits and any(limit is not None and count > limit for count, limit in counts):
             return False
         self._rows, self._bytes, self._files = rows, size, files
         self.splits += 1
@@ -407,6 +407,6 @@ class _Used:
 
 
 def _invalid(
-    subject: str, found: str, expected: str, action: str = "Correct the choice."
+    subject: str, problem: str, expected: str, action: str = "Correct the choice."
 ) -> InvalidError:
-    return InvalidError(subject, found=found, expected=expected, action=action)
+    return InvalidError(subject, found=problem, expected=expected, action=action)

@@ -192,9 +192,9 @@ def test_an_offset_of_the_first_version_is_read() -> None:
         (Offset(1), None, None),
         (Offset(3, is_full=True, position=4, table="t"), 7, None),
         (Offset(99, table="t", awaited=True), 7, None),
-        (Offset(9, table="t"), 7, "one past the newest snapshot, 7"),
-        (Offset(9), 7, "one past the newest snapshot, 7"),
-        (Offset(2), None, "one in a table without snapshots"),
+        (Offset(9, table="t"), 7, "an offset past the newest snapshot, 7"),
+        (Offset(9), 7, "an offset past the newest snapshot, 7"),
+        (Offset(2), None, "an offset in a table without snapshots"),
         (Offset(3, table="other"), 7, "an offset of the table other"),
         (Offset(99, table="other", awaited=True), 7, "an offset of the table other"),
     ],
@@ -205,7 +205,7 @@ def test_an_offset_is_of_this_table_and_not_past_it(
     if found is None:
         check_offset(offset, "t", newest, "/wh/t")
         return
-    with pytest.raises(InvalidError, match=f"of /wh/t: found {found}.*Start anew|start anew"):
+    with pytest.raises(InvalidError, match=f"of /wh/t: found {found}.*Start again|start again"):
         check_offset(offset, "t", newest, "/wh/t")
 
 

@@ -47,7 +47,7 @@ def test_barriers_that_a_job_in_python_passes_over_are_not_shown(tmp_path: Path)
     with catalog.session() as session:
         assert session.barrier == 10
     for barrier in (20, 40, 60):
-        with pytest.raises(NotFoundError, match="passed over behind"):
+        with pytest.raises(NotFoundError, match="skipped after"):
             catalog.session(as_of=barrier)
     assert catalog.session(["db.a", "db.b"]).barrier == 80
     writers["r"].complete(80)

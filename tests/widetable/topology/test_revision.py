@@ -204,7 +204,7 @@ def test_changes_stop_at_a_revision(tmp_path: Path) -> None:
     for start in (0, 10):
         with pytest.raises(NotFoundError):
             chain.y.changes(start, 40, mode="barrier")
-    with pytest.raises(NotFoundError, match="revision 1, in which the table went back"):
+    with pytest.raises(NotFoundError, match="revision 1, which took the table back"):
         chain.y.scan(barrier=10)
     with pytest.raises(NotFoundError, match="revision 1"):
         chain.y.changes(10, 20, mode="barrier")
@@ -315,7 +315,7 @@ def test_changes_of_the_barrier_must_be_out(tmp_path: Path) -> None:
     chain.catalog.alter_table("d.z", set_options={"write-only": "true"})
     chain.put(20)
     assert (q.run(), r.run()) == ([20], [20])
-    with pytest.raises(NotFoundError, match="at level 0, whose changes are not made yet"):
+    with pytest.raises(NotFoundError, match="at level 0, whose changes do not exist yet"):
         chain.catalog.revise("d.z", to=20)
     chain.z.compact()
     assert chain.catalog.revise("d.z", to=20).number == 1

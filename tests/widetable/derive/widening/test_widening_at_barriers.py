@@ -41,9 +41,9 @@ def orders(tmp_path: Path) -> Orders:
 def test_a_barrier_waits_for_the_widener_and_shows_the_dim_as_of_it(orders: Orders) -> None:
     orders.write("cust", {1: 7, 2: 8, 3: None}, 10)
     orders.write("amount", {1: 100, 2: 200}, 10)
-    with pytest.raises(NotFoundError, match=rf"{WIDENER}.*who maintains the table"):
+    with pytest.raises(NotFoundError, match=rf"{WIDENER}.*the table's maintainer"):
         orders.as_of()
-    with pytest.raises(NotFoundError, match=rf"{WIDENER} \(at 0\).*who maintains the table"):
+    with pytest.raises(NotFoundError, match=rf"{WIDENER} \(at 0\).*the table's maintainer"):
         orders.fact.scan(barrier=10)
     orders.write("dim", {7: ("Bergen", 3)}, 20)
     orders.write("cust", {2: 7}, 20)

@@ -40,7 +40,7 @@ def test_case_4_a_job_commits_where_its_source_was_cut(tmp_path: Path) -> None:
         {"v": 5, "_row_kind": "+U"},
     ]
     assert Job("late", {"x": table}, sink_table(tmp_path, "late", ["x"])).run() == [50]
-    with pytest.raises(NotFoundError, match="before the first barrier of count"):
+    with pytest.raises(NotFoundError, match="before the first one of count"):
         sink.scan(barrier=30)
     with wt.Catalog(tmp_path).session(tables=["d.x", "d.z"], as_of=40) as session:
         assert rows(session.table("d.z").scan()) == [{"id": 0, "x": 1}]
@@ -94,7 +94,7 @@ def test_case_12_a_new_job_starts_where_all_of_its_sources_are(tmp_path: Path) -
     sink = sink_table(tmp_path, "z", ["x", "y"])
     assert Job("count", tables, sink).run() == [30]
     assert rows(sink.scan(barrier=30)) == [{"id": 0, "x": 30, "y": 30}]
-    with pytest.raises(NotFoundError, match="before the first barrier"):
+    with pytest.raises(NotFoundError, match="before the first one"):
         sink.scan(barrier=20)
 
 

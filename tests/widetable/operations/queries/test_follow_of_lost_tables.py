@@ -107,7 +107,7 @@ def test_what_a_follower_has_read_must_be_there(three: wt.Table) -> None:
     paths = TablePaths(three.path)
     Path(paths.latest_hint).write_text("2")
     Path(paths.snapshot(3)).unlink()
-    message = r"snapshot 4 of .*one past the newest snapshot, 2.*Restore"
+    message = r"snapshot 4 of .*an offset past the newest snapshot, 2.*Restore"
     with pytest.raises(wt.InvalidError, match=message):
         next(follower)
     with pytest.raises(wt.InvalidError, match=message):
