@@ -1,7 +1,7 @@
-"""Rows of a batch by partition and bucket, column-wise.
+"""Splits the rows of a batch by partition and bucket, column-wise.
 
-In: a row batch; out: one part per bucket that occurs, rows in their order, each with memory of its own (so that a
-bucket that is spilled frees what it held). Raises what bucket ids and BinaryRows raise.
+In: a row batch; out: one part per bucket that occurs, rows in their order, each with its own memory (so that spilling a
+bucket frees it). Raises what bucket ids and BinaryRows raise.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ MOST_BUCKETS: Final = 1 << 31
 def split_by_bucket(
     row_batch: pa.RecordBatch, schema: TableSchema, places: Places | None = None
 ) -> Iterator[tuple[BucketId, pa.RecordBatch]]:
-    """(bucket, its rows) for each bucket of the batch. A batch of one bucket is handed on as it is. places: where the
-    table's number of buckets does not say it alone.
+    """Yield (bucket, its rows) for each bucket of the batch. places: assigns the buckets if the table's number of
+    buckets does not determine them.
 
     Partitions and buckets are sorted as one number, partition * 2^31 + bucket, with a stable
-    sort: rows of a bucket stay in order of arrival. Each part is a copy, unless the batch has
-    one bucket.
+    sort: rows of a bucket stay in arrival order. Each part is a copy, unless the batch has only one
+    bucket: then it is the batch itself.
     """
     if not row_batch.num_rows:
         return
@@ -48,9 +48,9 @@ def split_by_bucket(
 def bucket_numbers(
     row_batch: pa.RecordBatch, schema: TableSchema, places: Places | None = None
 ) -> npt.NDArray[np.int64]:
-    """Equal numbers, from 0, for rows of one bucket of one partition; comparable in this batch only."""
-    found = bucket_ids(row_batch, schema) if places is None else places.assign(row_batch)
-    groups = found.astype(np.int64)
+    """Number the buckets of the rows from 0, equally for one bucket of one partition; valid in this batch only."""
+    buckets = bucket_ids(row_batch, schema) if places is None else places.assign(row_batch)
+    groups = buckets.astype(np.int64)
     if schema.partition_keys:
         groups += partition_numbers(row_batch, schema) * MOST_BUCKETS
     return groups
@@ -59,6 +59,6 @@ def bucket_numbers(
 def bucket_of(
     row_batch: pa.RecordBatch, row: int, numbers: npt.NDArray[np.int64], schema: TableSchema
 ) -> BucketId:
-    """The bucket of one row. numbers: of the batch, by `bucket_numbers`."""
+    """Return the bucket of one row. numbers: the result of `bucket_numbers` for the batch."""
     partition = partition_of(row_batch, row, schema)
     return BucketId(partition, int(numbers[row] % MOST_BUCKETS))

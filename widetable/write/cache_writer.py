@@ -1,6 +1,6 @@
-"""What copies a data file's rows into a lookup cache while the file is written; lsm.file_rows has the reading side.
+"""Protocols for copying a data file's rows into a lookup cache while the file is written; lsm.file_rows reads it.
 
-Protocols only. An implementation never fails the writer of the data file: an error drops the cache, and says so.
+An implementation never fails the writer of the data file: after an error it drops the cache and logs that.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from widetable.write.table_state import TableState
 
 
 class CacheWriter(Protocol):
-    """Of one data file: `write` its rows in file order, then `close`, or `abort`."""
+    """The cache writer of one data file: `write` its rows in file order, then `close`, or `abort`."""
 
     def write(self, row_batch: pa.RecordBatch) -> None:
-        """Rows of the data file, in file order."""
+        """Add rows of the data file, in file order."""
 
     def close(self, file: DataFileMeta) -> None:
-        """The file is complete: put the cache in place."""
+        """Publish the cache: the file is complete."""
 
     def abort(self) -> None:
         """Leave nothing behind."""
 
 
 class CacheWriters(Protocol):
-    """Gives the writer for one data file after the other."""
+    """Creates the cache writers of data files."""
 
     def writer(self, table: TableState, path: str) -> CacheWriter | None:
-        """For the file at `path`, which is being written or read; None when there is no room.
-        table, path: name the file; its meta is known only at `close`.
+        """Create the cache writer of the file at `path`, which is being written or read; None if there is no space.
+        The metadata of the file is known only at `close`.
         """

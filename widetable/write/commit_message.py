@@ -1,7 +1,7 @@
-"""What a writer or a compaction hands to the commit: the files of one bucket that appear and disappear.
+"""The message of a writer or a compaction to the commit: the files of one bucket that are added and removed.
 
-Values only. Picklable with a version, because messages travel from Spark's tasks to its driver: one that another
-version made raises UnsupportedError when it is unpickled, instead of being misread.
+It contains only values. Its pickle has a version, because messages travel from Spark's tasks to its driver: unpickling
+a message of another version raises UnsupportedError instead of misreading it.
 """
 
 from __future__ import annotations
@@ -23,21 +23,22 @@ MESSAGE_VERSION: Final = 7
 class CommitMessage:
     """Files of one bucket of one partition.
 
-    partition: BinaryRow of the partition columns, arity in front. total_buckets: of that partition.
-    new_files, deleted_files: what an append or overwrite adds and removes. compact_before, compact_after: what a
-    compaction reads and leaves instead; a moved file is in both, with its old and its new level. changelog_files: what
-    an append (producer `input`) or a compaction (`lookup`, `full-compaction`) emits to readers of changes. new_hashes:
-    of keys that are new in a dynamic bucket, as its index has them (format.hash_index). marked_files: live files, as
-    they were found, that stay or come back without some of their rows; new_vectors: their deletion vectors from now on,
-    in the same order (format.deletion_vector). expired_rows: that a compaction let go because they are too old.
-    columns: field ids of the value columns that the records of new_files may have values in; None where nobody knows.
-    schema_digest: of the schema that a writer made new_files with (`TableSchema.digest`); None where nobody knows.
+    partition: BinaryRow of the partition columns, arity in front. total_buckets: the number in that partition.
+    new_files, deleted_files: files that an append or overwrite adds and removes. compact_before, compact_after: files
+    that a compaction reads, and those that replace them; a moved file is in both, with its old and its new level.
+    changelog_files: files that an append (producer `input`) or a compaction (`lookup`, `full-compaction`) emits to
+    readers of changes. new_hashes: hashes of keys that are new in a dynamic bucket, in the form of its index
+    (format.hash_index). marked_files: live files, in their previous state, of which some rows are deleted or restored;
+    new_vectors: their new deletion vectors, in the same order (format.deletion_vector). expired_rows: the number of
+    rows that a compaction dropped because they are too old. columns: field ids of the value columns in which records of
+    new_files may have values; None if unknown. schema_digest: the digest of the schema with which a writer wrote
+    new_files (`TableSchema.digest`); None if unknown.
 
     A compaction that merged a and b into c and moved d from level 0 to 5:
 
         compact_before  a@0 b@0 d@0      compact_after  c@5 d@5      written_files  c
 
-    What failed commits may delete is `written_files`: d was there before, and stays.
+    A failed commit may delete `written_files`: d existed before, and stays.
     """
 
     __module__ = "widetable"
@@ -63,18 +64,18 @@ class CommitMessage:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no file comes or goes. New hashes alone do not count."""
+        """Whether no file is added or removed. New hashes alone do not count."""
         return not any(getattr(self, name) for name in _FILES)
 
     def written_files(self) -> tuple[DataFileMeta, ...]:
-        """Files whose bytes came to be with this message: moved files are not among them."""
+        """Return the files that were written for this message, without moved files."""
         moved = {file.file_name for file in self.compact_before}
         compacted = tuple(file for file in self.compact_after if file.file_name not in moved)
         return self.new_files + compacted + self.changelog_files
 
     def __reduce__(self) -> tuple[object, ...]:
-        """The version stands first and is plain, as are all values behind it, so that another
-        version's pickle is refused with words and not by an error of unpickling.
+        """Pickle the version first, then plain values, so that a pickle of another version is refused by a clear error
+        and not by one of unpickling.
         """
         values = tuple(
             tuple(map(_plain, getattr(self, field.name)))
@@ -111,7 +112,7 @@ def _unpickle(version: int, values: tuple[Any, ...]) -> CommitMessage:
 
 
 def _plain(file: DataFileMeta) -> tuple[Any, ...]:
-    """In plain tuples, which every version unpickles, so that it is the version that is compared."""
+    """Convert to plain tuples, which every version can unpickle, so that the versions can be compared."""
     return tuple(tuple(v) if isinstance(v, Stats | DeletedRows) else v for v in file)
 
 

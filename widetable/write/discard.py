@@ -1,6 +1,6 @@
-"""Deletes data files that no snapshot names and none will: of writes that failed, of commits that were turned away.
+"""Deletes data files of failed writes and refused commits, which no snapshot names now or later.
 
-All that can be deleted goes (`storage.leftover`). Raises nothing of this package.
+Files that cannot be deleted are logged (`storage.leftover`). Raises no error of this package.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from widetable.write.table_state import TableState
 
 
 def discard(state: TableState, messages: Iterable[CommitMessage]) -> None:
-    """Delete the files that came to be with these messages; moved ones stay."""
+    """Delete the files that were written for these messages; moved files stay."""
     for message in messages:
         discard_files(state, message.bucket_id, message.written_files())
 

@@ -1,13 +1,13 @@
-"""Which bucket a key goes to where buckets are dynamic: the one that has it, else one with room, else a new one.
+"""Assigns keys to dynamic buckets: the bucket that has the key, or else one with room, or else a new one.
 
-In: the hashes that each bucket of a partition has. Out: buckets of rows, and what is new in each. Two keys of one hash
+In: the hashes of each bucket of a partition. Out: buckets of rows, and the new hashes of each. Two keys with one hash
 share a bucket. Not thread-safe. Source: Paimon `PartitionIndex`, `HashBucketAssigner`.
 
-Raises InvalidError where 32,767 buckets are not enough.
+Raises InvalidError if 32,767 buckets are not enough.
 
 A partition whose bucket 0 has the hashes 3 and 9, with room for 4 keys in a bucket:
 
-    assign 9 50 60 50 70 80    ->    0 0 0 0 1 1        known: 9; 50 and 60 fill bucket 0; then bucket 1
+    assign 9 50 60 50 70 80    ->    0 0 0 0 1 1        9 has a bucket; 50 and 60 fill bucket 0; then bucket 1
     new_hashes                 ->    0: 50 60    1: 70 80
     find 3 50                  ->    0 -1               50 is in no index yet
 
@@ -39,33 +39,34 @@ _NO_HASHES: Final = np.empty(0, np.int32)
 
 
 class PartitionBuckets:
-    """Of one partition. known: by bucket, its hashes, ascending; missing: those of them that no index file has.
+    """The buckets of one partition. indexed: the ascending hashes of each bucket; missing: those of them that no index
+    file has.
 
-    One per partition and writer: it remembers what it placed, so a key that comes again in the
-    same commit finds its bucket. What other writers place meanwhile is found when the commit is
-    made (docs/decisions/0032).
+    There is one per partition and writer. It remembers the keys that it placed, so a key that comes
+    again in the same commit gets its bucket. Keys that other writers place meanwhile are detected when
+    the commit is made (docs/decisions/0032).
     """
 
     def __init__(
         self,
-        known: Mapping[int, Hashes],
+        indexed: Mapping[int, Hashes],
         missing: Mapping[int, Hashes],
         options: TableOptions,
     ) -> None:
         self._target_rows = options.get(opt.DYNAMIC_BUCKET_TARGET_ROWS)
-        asked = options.get(opt.DYNAMIC_BUCKET_MAX_BUCKETS)
-        self._most = MOST_DYNAMIC_BUCKETS if asked < 0 else asked
-        self._rows = {bucket: len(hashes) for bucket, hashes in sorted(known.items())}
+        most = options.get(opt.DYNAMIC_BUCKET_MAX_BUCKETS)
+        self._most = MOST_DYNAMIC_BUCKETS if most < 0 else most
+        self._rows = {bucket: len(hashes) for bucket, hashes in sorted(indexed.items())}
         self._new = {bucket: [hashes] for bucket, hashes in missing.items() if len(hashes)}
-        hashes = np.concatenate([_NO_HASHES, *known.values()])
-        buckets = np.repeat(np.array(list(known), np.int32), [len(h) for h in known.values()])
-        self._known = _Index(hashes, buckets)
+        hashes = np.concatenate([_NO_HASHES, *indexed.values()])
+        buckets = np.repeat(np.array(list(indexed), np.int32), [len(h) for h in indexed.values()])
+        self._indexed = _Index(hashes, buckets)
         self._added = _Index(_NO_HASHES, _NO_HASHES)
 
     def assign(self, hashes: Hashes) -> Buckets:
-        """The bucket of each key; keys that no bucket has are added, in their order."""
+        """Return the bucket of each key; keys without a bucket are placed, in their order."""
         distinct, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
-        buckets = self._known.find(distinct)
+        buckets = self._indexed.find(distinct)
         buckets = np.where(buckets < 0, self._added.find(distinct), buckets)
         new = np.flatnonzero(buckets < 0)
         new = new[np.argsort(first[new])]
@@ -73,41 +74,41 @@ class PartitionBuckets:
         for bucket in np.unique(buckets[new]).tolist():
             self._new.setdefault(bucket, []).append(distinct[new[buckets[new] == bucket]])
         self._added = self._added.plus(distinct[new], buckets[new])
-        found: Buckets = buckets[inverse.reshape(-1)].astype(np.int32)
-        return found
+        assigned: Buckets = buckets[inverse.reshape(-1)].astype(np.int32)
+        return assigned
 
     def find(self, hashes: Hashes) -> Buckets:
-        """The same for keys that are only asked for: -1 where no bucket has them."""
-        return self._known.find(hashes)
+        """Return the bucket of each key without placing any: -1 for keys without a bucket."""
+        return self._indexed.find(hashes)
 
     def new_hashes(self) -> dict[int, Hashes]:
-        """By bucket, those that no index file has."""
+        """Return, by bucket, the hashes that no index file has."""
         return {bucket: np.unique(np.concatenate(parts)) for bucket, parts in self._new.items()}
 
     def _place(self, count: int) -> Buckets:
-        """Buckets for so many new keys: the open ones are filled, in their order, then new ones.
+        """Return buckets for a number of new keys: buckets with room are filled, in their order, then new ones.
 
-        Where `dynamic-bucket.max-buckets` are full the rest is dealt out over all of them in turn, whatever
-        they hold; the next call goes on with the next bucket. Paimon takes one at random. Without that
-        option there is no such end but Paimon's largest number of a bucket, which raises.
+        If `dynamic-bucket.max-buckets` are full, the rest is distributed over all of them in turn, whatever
+        they hold; the next call continues with the next bucket. Paimon takes one at random. Without that
+        option the limit is Paimon's largest bucket number; beyond it InvalidError is raised.
         """
-        found: dict[int, int] = {}
+        counts: dict[int, int] = {}
         left = count
         unused = (bucket for bucket in range(self._most) if bucket not in self._rows)
         for bucket in chain(self._rows, unused):
             if not left:
                 break
-            found[bucket] = min(left, max(0, self._target_rows - self._rows.get(bucket, 0)))
-            left -= found[bucket]
+            counts[bucket] = min(left, max(0, self._target_rows - self._rows.get(bucket, 0)))
+            left -= counts[bucket]
         if left and self._most == MOST_DYNAMIC_BUCKETS:
             raise InvalidError(
                 f"option {opt.DYNAMIC_BUCKET_TARGET_ROWS.key!r}",
-                found=f"{counted(self._target_rows, 'key')} a bucket, of which {self._most} are full",
+                found=f"{counted(self._target_rows, 'key')} per bucket, and {self._most} full buckets",
                 expected="room for all keys of a partition",
                 action="Set it higher.",
             )
-        buckets = np.array(list(found), np.int32)
-        placed = np.repeat(buckets, list(found.values()))
+        buckets = np.array(list(counts), np.int32)
+        placed = np.repeat(buckets, list(counts.values()))
         if left:
             keys_before = sum(self._rows.values()) + len(placed)
             placed = np.append(placed, np.resize(np.roll(buckets, -keys_before), left))
@@ -119,9 +120,8 @@ class PartitionBuckets:
 class _Index:
     """Hashes with their buckets.
 
-    Sorted by hash, so that many are found by one search. `plus` sorts anew: it is done once per
-    batch that has new keys, of the added ones alone, while the index of the snapshot stays as
-    it is.
+    They are sorted by hash, so that one search finds many. `plus` sorts again: it is called once per
+    batch with new keys, for the added ones only, while the index of the snapshot does not change.
     """
 
     def __init__(self, hashes: Hashes, buckets: Buckets) -> None:
@@ -144,7 +144,7 @@ class _Index:
 
 
 class DynamicBuckets:
-    """Of one writer. load: what a partition has when it is first written to."""
+    """The dynamic buckets of one writer. load: returns those of a partition at its first write."""
 
     def __init__(self, schema: TableSchema, load: Callable[[bytes], PartitionBuckets]) -> None:
         self._schema = schema
@@ -152,21 +152,21 @@ class DynamicBuckets:
         self._partitions: dict[bytes, PartitionBuckets] = {}
 
     def assign(self, row_batch: pa.RecordBatch) -> Buckets:
-        """int32[n]: the bucket of each row."""
+        """Return the bucket of each row, int32[n]."""
         hashes = key_hashes(row_batch, self._schema)
-        found = np.empty(len(hashes), np.int32)
+        buckets = np.empty(len(hashes), np.int32)
         for partition, rows in rows_by_partition(row_batch, self._schema):
             if partition not in self._partitions:
                 self._partitions[partition] = self._load(partition)
-            found[rows] = self._partitions[partition].assign(hashes[rows])
-        return found
+            buckets[rows] = self._partitions[partition].assign(hashes[rows])
+        return buckets
 
     def new_hashes(self) -> Iterator[tuple[BucketId, Hashes]]:
-        """Of all buckets that got some."""
+        """Yield the new hashes of all buckets that have some."""
         for partition, buckets in self._partitions.items():
             for bucket, hashes in buckets.new_hashes().items():
                 yield BucketId(partition, bucket), hashes
 
     def total_buckets(self, partition: bytes) -> int:
-        """No number: they are dynamic."""
+        """Return -1: the buckets are dynamic."""
         return self._schema.num_buckets

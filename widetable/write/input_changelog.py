@@ -2,9 +2,9 @@
 
 In: numbered records per bucket, in arrival order, filtered but neither merged nor in normal form; out: changelog files
 at level 0, rows by key, `sequence.field`s and arrival. Source: semantics.md section 9 "input", Paimon
-`MergeTreeWriter` with a raw consumer of its buffer. When the records in memory pass the budget those of the largest
-bucket become files: files of one bucket are in arrival order. Raises what writing data files raises; after any error
-`abort` removes every file.
+`MergeTreeWriter` with a raw consumer of its buffer. When the records in memory exceed the budget, those of the largest
+bucket are written to files: files of one bucket are in arrival order. Raises what writing data files raises; after any
+error `abort` removes every file.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from widetable.write.table_state import TableState
 
 
 class InputChangelog:
-    """Of one writer. columns: of the files. Not thread-safe.
+    """The changelog of one writer. columns: those of the files. Not thread-safe.
 
-    budget_bytes: for records in memory, before sorting makes a copy. Files that are written
-    early belong to the same commit, and are known here until `finish` hands them over.
+    budget_bytes: the memory for records, before sorting makes a copy. Files that are written
+    early belong to the same commit, and are listed here until `finish` returns them.
     """
 
     def __init__(self, state: TableState, columns: Sequence[str], budget_bytes: int) -> None:
@@ -41,7 +41,7 @@ class InputChangelog:
         self._files: dict[BucketId, tuple[DataFileMeta, ...]] = defaultdict(tuple)
 
     def add(self, bucket: BucketId, records: pa.RecordBatch) -> None:
-        """Records of one bucket, after all that it was given."""
+        """Add records of one bucket, after all earlier ones."""
         self._records[bucket].append(records)
         size = int(records.nbytes)
         self._bytes[bucket] += size
@@ -50,13 +50,13 @@ class InputChangelog:
             self._write(max(self._bytes, key=lambda each: self._bytes[each]))
 
     def finish(self) -> dict[BucketId, tuple[DataFileMeta, ...]]:
-        """Write what is left; the files of each bucket."""
+        """Write the remaining records and return the files of each bucket."""
         for bucket in list(self._records):
             self._write(bucket)
         return dict(self._files)
 
     def abort(self) -> None:
-        """Delete all files. Only while no commit of them was tried."""
+        """Delete all files. Call it only if no commit of them was tried."""
         self._records.clear()
         self._bytes.clear()
         self._all_bytes = 0

@@ -1,15 +1,15 @@
-"""Rows of a batch that say in a column of their own which columns they carry; what they do not name is not written.
+"""Rows of a batch that list their columns in an extra column; columns that a row does not list are not written.
 
     columns id, city, street, at and `written`, a list of names; sequence group `at` of city and street
     1, "Bergen", null, 2, ["city", "at"]             refused: alone, its null would overwrite street of 1
     1, null, null, null, ["note"]                    city, street and at stay as they are
-    2, "Bari", "?", 3, ["note"]                      the same: values that are not named do not count
-    3, null, null, null, []                          the key alone
+    2, "Bari", "?", 3, ["note"]                      they stay as well: values that are not listed are ignored
+    3, null, null, null, []                          only the key is written
 
-A row that may be written with the columns that it names is the same with nulls in the others (`row_columns`), so the
-batch stays one: its rows keep their order, and no set of columns needs a file of its own. Pure. Raises InvalidError for
-a column that is no list of texts, a null list or name, a name that is not among the columns that are written, and sets
-of columns that may not be written alone, naming the key of the first such row.
+A row that may be written with the listed columns is equivalent to one with nulls in the others (`row_columns`), so
+the batch is not split: its rows keep their order, and no set of columns needs a separate file. Pure. Raises
+InvalidError for a column that is not a list of texts, a null list or name, a name that is not among the written
+columns, and sets of columns that may not be written alone, naming the key of the first such row.
 """
 
 from __future__ import annotations
@@ -34,30 +34,31 @@ _SHOWN: Final = 20
 
 
 def check_names_column(schema: TableSchema, column: str, kind: pa.DataType | None) -> None:
-    """Whether a column of rows may name what each of them carries, before there are any. kind: None where the rows have
-    no such column.
+    """Check the extra column that lists the columns of each row, before any row is read. kind: its type; None if the
+    rows have no such column.
     """
     if column in schema.by_name:
-        found = "a column of the table"
+        problem = "a column of the table"
     elif kind is None:
-        found = "no such column"
+        problem = "no such column"
     elif _is_list(kind) and is_text(kind.value_type):
         return
     else:
-        found = f"a column of {kind}"
+        problem = f"a column of {kind}"
     raise InvalidError(
         f"column {column!r}, which names the columns of each row",
-        found=found,
-        expected="a column of the rows, beside those of the table, that holds lists of texts",
-        action="Add such a column to the rows, or name the one that they have.",
+        found=problem,
+        expected="a column of the rows, not of the table, with lists of texts",
+        action="Add such a column to the rows, or pass the name of the one that they have.",
     )
 
 
 @dataclass
 class NamedColumns:
-    """Of one writer. columns: that it writes, row kinds among them. column: of the names.
+    """The listed columns of one writer's rows. columns: those of the writer, row kinds included. column: the column
+    with the names.
 
-    The key, and row kinds where the rows have them, count as named.
+    The key, and the row kind if the rows have one, are always written.
     """
 
     schema: TableSchema
@@ -73,7 +74,7 @@ class NamedColumns:
         ]
 
     def written(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The columns that are written, null where their row does not name them."""
+        """Return the written columns, with null where the row does not list them."""
         if not batch.num_rows:
             return batch.select(list(self.columns))
         is_named = self._named(batch)
@@ -82,7 +83,7 @@ class NamedColumns:
         return pa.RecordBatch.from_arrays(arrays, names=list(self.columns))
 
     def _named(self, batch: pa.RecordBatch) -> _Flags:
-        """bool[column, row]: whether the row has the column."""
+        """Return whether each row lists each column, bool[column, row]."""
         lists = batch.column(self.column)
         if lists.null_count:
             row = int(np.argmax(_flags(lists.is_null())))
@@ -99,13 +100,13 @@ class NamedColumns:
         if unknown:
             row = int(rows[np.argmax(codes == unknown[0])])
             raise self._unknown(batch, row, names[unknown[0]])
-        found = np.zeros((len(self.columns), batch.num_rows), np.bool_)
-        found[places[codes], rows] = True
-        found[[self._places[name] for name in self._always]] = True
-        return found
+        flags = np.zeros((len(self.columns), batch.num_rows), np.bool_)
+        flags[places[codes], rows] = True
+        flags[[self._places[name] for name in self._always]] = True
+        return flags
 
     def _check_sets(self, batch: pa.RecordBatch, is_named: _Flags) -> None:
-        """Each set of columns once, by its first row."""
+        """Check each set of columns once, by its first row."""
         packed = np.ascontiguousarray(np.packbits(is_named, axis=0).T)
         sets = packed.view(np.dtype((np.void, packed.shape[1]))).ravel()
         for row in sorted(np.unique(sets, return_index=True)[1].tolist()):
@@ -123,13 +124,13 @@ class NamedColumns:
         return self._refused(batch, row, repr(name), expected, meant)
 
     def _refused(
-        self, batch: pa.RecordBatch, row: int, found: str, expected: str, meant: str = ""
+        self, batch: pa.RecordBatch, row: int, problem: str, expected: str, meant: str = ""
     ) -> InvalidError:
         return InvalidError(
             f"column {self.column!r} of {self._row(batch, row)}",
-            found=found,
+            found=problem,
             expected=expected,
-            action=f"Name the columns that the row carries.{meant}",
+            action=f"List the columns of the row.{meant}",
         )
 
 
@@ -138,7 +139,7 @@ def _is_list(kind: pa.DataType) -> bool:
 
 
 def _only(column: pa.Array, is_named: _Flags) -> pa.Array:
-    """The values of the rows that are named, in any type; null in the others."""
+    """Return the values of the rows that list the column, of any type; null in the others."""
     if is_named.all():
         return column
     return column.take(pa.array(np.arange(len(column)), mask=~is_named))

@@ -1,4 +1,4 @@
-"""Partitions of the rows of a batch.
+"""Finds the partitions of the rows of a batch.
 
 In: a row batch with the partition columns. Raises what BinaryRows raise.
 """
@@ -17,14 +17,14 @@ from widetable.schema.table_schema import TableSchema
 
 
 def partition_numbers(row_batch: pa.RecordBatch, schema: TableSchema) -> npt.NDArray[np.int64]:
-    """Equal numbers for rows of equal partition, int64[n] from 0."""
+    """Number the partitions of the rows, int64[n] from 0: equal numbers for equal partitions."""
     return ranks([row_batch.column(name) for name in schema.partition_keys])
 
 
 def rows_by_partition(
     row_batch: pa.RecordBatch, schema: TableSchema
 ) -> Iterator[tuple[bytes, npt.NDArray[np.int64]]]:
-    """Each partition of a batch, and the numbers of its rows."""
+    """Yield each partition of a batch, with the numbers of its rows."""
     if not schema.partition_keys:
         yield EMPTY_ROW, np.arange(row_batch.num_rows)
         return
@@ -35,7 +35,7 @@ def rows_by_partition(
 
 
 def partition_of(row_batch: pa.RecordBatch, row: int, schema: TableSchema) -> bytes:
-    """BinaryRow of the partition of one row."""
+    """Return the BinaryRow of the partition of one row."""
     if not schema.partition_keys:
         return EMPTY_ROW
     columns = [row_batch.slice(row, 1).column(name) for name in schema.partition_keys]

@@ -1,7 +1,7 @@
-"""Where the rows of a writer go, where the table's number of buckets alone does not say it.
+"""Assigns buckets to a writer's rows if the table's number of buckets alone does not determine them.
 
-`Places` is what a writer asks. Two kinds are there: `dynamic_buckets`, and here the partitions of a table that was
-rescaled: each keeps the number of buckets that it was made with, until it is rescaled itself. Not thread-safe.
+`Places` is the interface. There are two implementations: `dynamic_buckets`, and here `CountedBuckets` for a table that
+was rescaled, whose partitions keep their number of buckets until they are rescaled themselves. Not thread-safe.
 Raises what bucket ids and BinaryRows raise.
 """
 
@@ -24,28 +24,28 @@ from widetable.write.partition_rows import rows_by_partition
 
 
 class Places(Protocol):
-    """Of one writer.
+    """The bucket assignment of one writer.
 
-    `assign` may remember what it is asked: keys of dynamic buckets are placed by it. The others are
-    asked when the rows are in files.
+    `assign` may change the state: it places new keys of dynamic buckets. The other methods are
+    called when the rows are in files.
     """
 
     def assign(self, row_batch: pa.RecordBatch) -> npt.NDArray[np.int32]:
-        """int32[n]: the bucket of each row."""
+        """Return the bucket of each row, int32[n]."""
 
     def new_hashes(self) -> Iterator[tuple[BucketId, Hashes]]:
-        """Of keys that are new in buckets with an index."""
+        """Yield the hashes of keys that are new in buckets with an index."""
 
     def total_buckets(self, partition: bytes) -> int:
-        """The number of buckets of a partition, as its files say it."""
+        """Return the number of buckets of a partition that its files record."""
 
 
 class CountedBuckets:
-    """count: the number of buckets of a partition, None for one without files, which gets the table's.
+    """Assigns buckets by the number of buckets of each partition.
 
-    A number once found is kept for the life of the writer, so all its files of a partition
-    agree. If the partition is rescaled meanwhile the commit finds that out and moves them
-    (docs/decisions/0039).
+    count: returns the number of a partition, or None for one without files, which gets the table's. The number is
+    cached for the life of the writer, so that all its files of a partition agree. If the partition is rescaled
+    meanwhile, the commit detects it and moves the rows (docs/decisions/0039).
     """
 
     def __init__(self, schema: TableSchema, count: Callable[[bytes], int | None]) -> None:
@@ -54,26 +54,26 @@ class CountedBuckets:
         self._counts: dict[bytes, int] = {}
 
     def assign(self, row_batch: pa.RecordBatch) -> npt.NDArray[np.int32]:
-        """int32[n]: the bucket of each row, by the number of its partition."""
-        found = np.empty(row_batch.num_rows, np.int32)
+        """Return the bucket of each row, int32[n], by the number of buckets of its partition."""
+        buckets = np.empty(row_batch.num_rows, np.int32)
         for partition, rows in rows_by_partition(row_batch, self._schema):
             is_whole = len(rows) == row_batch.num_rows
             part = row_batch if is_whole else row_batch.take(pa.array(rows))
             counted = with_buckets(self._schema, self.total_buckets(partition))
-            found[rows] = bucket_ids(part, counted)
-        return found
+            buckets[rows] = bucket_ids(part, counted)
+        return buckets
 
     def new_hashes(self) -> Iterator[tuple[BucketId, Hashes]]:
-        """None: a hash says the bucket."""
+        """Yield nothing: the hash determines the bucket, so there is no index."""
         return iter(())
 
     def total_buckets(self, partition: bytes) -> int:
-        """As the partition was made, else the table's."""
+        """Return the number of buckets of a partition, or the table's number for one without files."""
         if partition not in self._counts:
             self._counts[partition] = self._count(partition) or self._schema.num_buckets
         return self._counts[partition]
 
 
 def with_buckets(schema: TableSchema, count: int) -> TableSchema:
-    """The schema as if its table had so many buckets."""
+    """Return the schema with another number of buckets."""
     return replace(schema, options={**schema.options, opt.BUCKET.key: str(count)})

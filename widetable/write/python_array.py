@@ -1,14 +1,14 @@
-"""Values of Python as an Arrow array, for a column of a certain type or for nobody knows which.
+"""Converts Python values into an Arrow array, with or without a column's type.
 
-Arrow finds the types of most values. It takes a dict for a ROW and pairs for a list, so a MAP is built by its type; and
-by its type Arrow leaves out what a ROW does not have, so where both are in a column it is built part by part:
+Arrow infers the types of most values. It infers a ROW from a dict and a list from pairs, so a MAP is built by its type.
+Built by its type, Arrow ignores names that a ROW does not have, so a column with both is built part by part:
 
-    ROW       a dict, whose names the ROW has; what it lacks is null
-    MAP       a dict, or pairs; MULTISET: of values and counts
-    ARRAY     a list, a tuple, an array of numpy
-    others    as a column of their own (safe_cast.python_cast)
+    ROW       a dict, all of whose names the ROW has; missing names are null
+    MAP       a dict, or pairs; MULTISET: pairs of values and counts
+    ARRAY     a list, a tuple, a numpy array
+    others    as a separate column (safe_cast.python_cast)
 
-In: a list of values, None for null. Out: an array, in the column's own type only if it was built by it. Raises
+In: a list of values, None for null. Out: an array, which has the column's type only if it was built by it. Raises
 `NO_ARRAY`, InvalidError naming the column.
 """
 
@@ -29,7 +29,7 @@ from widetable.format.parsed_value import list_offsets, null_mask
 from widetable.schema.types import DataField, DataType, arrow_type
 from widetable.write.safe_cast import python_cast
 
-# What Arrow raises for values that make no array.
+# The errors of Arrow for values that do not form an array.
 NO_ARRAY: Final = (pa.ArrowException, TypeError, ValueError, OverflowError)
 _MAPS: Final = ("MAP", "MULTISET")
 
@@ -37,37 +37,39 @@ _MAPS: Final = ("MAP", "MULTISET")
 def python_array(
     values: list[Any], field: DataField | None, *, is_pandas: bool = False
 ) -> pa.Array | pa.ChunkedArray:
-    """field: of the column, if there is one. is_pandas: NaN is a missing value, and no number.
+    """Convert values. field: the table's column, if there is one. is_pandas: NaN is a missing value, not a number.
 
-    What is not built by the column's type is cast later (`python_cast`), batch by batch. For a column
-    that the table does not have, such as one of row kinds, field is None and Arrow's guess stands.
+    An array that is not built by the column's type is cast later (`python_cast`), batch by batch. For a column
+    that the table does not have, such as one of row kinds, field is None and Arrow infers the type.
     """
     if field is not None and _needs_parts(field.type):
         return _built(_without_missing(values) if is_pandas else values, field)
     if field is not None and _needs_type(field.type, values):
         return pa.array(values, arrow_type(field.type), from_pandas=is_pandas)
     try:
-        found = pa.array(values, from_pandas=is_pandas)
+        array = pa.array(values, from_pandas=is_pandas)
     except NO_ARRAY:
-        # Missing values of pandas may be among other ones.
-        found = pa.array(values, from_pandas=True)
-    if "pandas" in sys.modules and pa.types.is_timestamp(found.type):
-        try:  # its timestamps would lose their nanoseconds
-            return pa.array(values, pa.timestamp("ns", found.type.tz), from_pandas=True)
+        # pandas' missing values may be mixed with others.
+        array = pa.array(values, from_pandas=True)
+    if "pandas" in sys.modules and pa.types.is_timestamp(array.type):
+        try:  # timestamps of pandas would lose their nanoseconds
+            return pa.array(values, pa.timestamp("ns", array.type.tz), from_pandas=True)
         except NO_ARRAY:
             pass
-    return found
+    return array
 
 
 def _needs_type(type_: DataType, values: Sequence[Any]) -> bool:
-    """Whether Arrow finds no type in the values, or another one: pairs are no map, and large numbers no decimals."""
+    """Return whether Arrow cannot infer the type from the values: pairs are lists to it, not maps, and large integers
+    are no decimals.
+    """
     if type_.root == "DECIMAL":
         return all(value is None or isinstance(value, int) for value in values)
     return type_.root in _MAPS
 
 
 def _needs_parts(type_: DataType) -> bool:
-    """Whether there is a MAP inside of another value, or a ROW inside of a MAP."""
+    """Return whether the type has a MAP inside of another value, or a ROW inside of a MAP."""
     if type_.root in _MAPS:
         return _holds(type_, ("ROW",))
     return type_.is_nested and _holds(type_, _MAPS)
@@ -79,7 +81,7 @@ def _holds(type_: DataType, roots: Sequence[str]) -> bool:
 
 
 def _without_missing(values: Sequence[Any]) -> list[Any]:
-    """With None for what pandas has for a value that is missing."""
+    """Replace the missing values of pandas by None."""
     is_missing = sys.modules["pandas"].isna
     parts = (Mapping, list, tuple, np.ndarray)
     return [
@@ -148,7 +150,7 @@ _BUILDERS: Final[Mapping[str, Callable[[Sequence[Any], DataField], pa.Array]]] =
 
 
 def _of(field: DataField, part: DataType) -> DataField:
-    """A part of the column, by whose name errors know it."""
+    """Return a part of the column; errors show the name of the column."""
     return replace(field, type=part)
 
 

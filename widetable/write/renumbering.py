@@ -1,14 +1,14 @@
-"""Copies of level-0 files with later sequence numbers, for a commit that was overtaken before it was published.
+"""Copies level-0 files with later sequence numbers, for a commit that was overtaken before it was published.
 
     before   base 100   rows 100, 103, 101        a published file of the bucket has 130
-    after    base 200   rows 200, 203, 201        all else is the same: keys, values, kinds, order
+    after    base 200   rows 200, 203, 201        keys, values, kinds and order are unchanged
 
-All numbers of a bucket move by the same distance, so the rows of the commit keep their order among themselves. The copy
-is written with the schema of its file, even where the table has got another one since. Memory: a batch of rows
-and what the data file writer holds. The given files stay as they are: whoever has them may commit them again.
+All numbers of a bucket grow by the same distance, so the rows of the commit keep their relative order. The copy
+has the schema of its file, even if the table has a newer one. Memory: a batch of rows and the memory of the data file
+writer. The original files are not changed: the caller may commit them again.
 
-Raises InvalidError where the numbers would pass 2^63 - 1, and what reading and writing data files raises; copies that
-were begun are removed then.
+Raises InvalidError if the numbers would exceed 2^63 - 1, and what reading and writing data files raises; copies that
+were begun are then removed.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def renumbered(
     buckets: Collection[BucketId],
     distance: int,
 ) -> list[CommitMessage]:
-    """The messages with copies in place of the new files of these buckets; the others are the same objects.
+    """Return the messages with copies of the new files of these buckets; other messages are returned as they are.
 
-    distance: what is added to each number.
+    distance: the number that is added to each sequence number.
     """
     written: list[tuple[BucketId, DataFileMeta]] = []
     moved: list[CommitMessage] = []

@@ -1,9 +1,8 @@
-"""Sorted rows of one bucket as a row of data files, each closed when it has reached the target size, or as many column
-chunks as a file may have.
+"""Writes sorted rows of one bucket as a sequence of data files. A file is closed when it reaches the target size, or
+the maximum number of column chunks.
 
-In: row batches in key order; out: one DataFileMeta per file, at one level. Each file that is written may be copied into
-a lookup cache at the same time. Raises what the data file writer raises; after any error `abort` removes every file
-that was begun.
+In: row batches in key order; out: one DataFileMeta per file, at one level. Each file may be copied into a lookup cache
+while it is written. Raises what the data file writer raises; after any error `abort` removes every file that was begun.
 """
 
 from __future__ import annotations
@@ -26,22 +25,24 @@ from widetable.write.cache_writer import CacheWriter, CacheWriters
 from widetable.write.discard import discard_files
 from widetable.write.table_state import TableState
 
-# A batch is handed on in pieces of this part of the target size, so that a file passes it by little.
+# A batch is written in pieces of this fraction of the target size, so that a file exceeds that size only slightly.
 _PIECES_PER_FILE: Final = 8
-# What merging this much in memory leaves behind in the allocator is worth the milliseconds of giving it back. Columns
-# by the thousand are small buffers, of which the C library keeps more than is in use: there it is worth more of them.
-# Rows of 20 and 200 columns took a sixth longer to merge when so little was given back each time.
+# After merging this many bytes, returning freed memory to the system is worth the milliseconds that it takes. Thousands
+# of columns are small buffers, of which the C library keeps more than is in use, so memory is returned more often then.
+# Rows of 20 and 200 columns took a sixth longer to merge when memory was returned that often.
 _RELEASED_BYTES: Final = 64 << 20
 _RELEASED_BYTES_WIDE: Final = 16 << 20
 
 
 @dataclass(eq=False)
 class RollingWriter:
-    """columns: table columns to write, the same in all files. level, file_source: of all files. is_changelog: changelog
-    files, in which keys may repeat. caches: where a cache of each file is built from memory; None: nowhere.
+    """Writes the data files of one bucket. Not thread-safe.
 
-    Not thread-safe. The cache of a file gets each piece after the file got it, and is put in
-    place only when the file is complete: a cache never says more than its file.
+    columns: table columns to write, the same in all files. level, file_source: those of all files. is_changelog:
+    changelog files, in which keys may repeat. caches: creates a cache of each file; None: no caches.
+
+    The cache of a file gets each piece after the file, and is published only when the file is
+    complete: a cache never contains more than its file.
     """
 
     state: TableState
@@ -60,7 +61,7 @@ class RollingWriter:
     def in_place_of(
         state: TableState, bucket: BucketId, file: DataFileMeta, columns: Sequence[str]
     ) -> RollingWriter:
-        """For some of the rows of a file: of its level and source. columns: that it has."""
+        """Create a writer for some of the rows of a file, with its level and source. columns: those of the file."""
         is_wide = file.level > 0 and state.has_wide_files
         source = FILE_SOURCE_APPEND if file.file_source is None else file.file_source
         names = state.schema.names if is_wide else columns
@@ -69,8 +70,8 @@ class RollingWriter:
     def write(self, row_batch: pa.RecordBatch) -> None:
         """Add rows whose keys come after all that were written.
 
-        Files end between two pieces, never inside of one; those of a changelog may so divide
-        the rows of one key.
+        A file ends between two pieces, never inside a piece. So changelog files may divide the rows
+        of one key.
         """
         if not row_batch.num_rows:
             return
@@ -79,14 +80,12 @@ class RollingWriter:
             self._write_piece(piece)
 
     def finish(self) -> tuple[DataFileMeta, ...]:
-        """Close the last file; the metadata of all, in key order.
-        Without rows there is no file, and the answer is empty.
-        """
+        """Close the last file and return the metadata of all files, in key order; empty without rows."""
         self._close_current()
         return tuple(self._finished)
 
     def write_all(self, run: Iterable[pa.RecordBatch]) -> tuple[DataFileMeta, ...]:
-        """All rows of a run, and the metadata of their files; none is left after an error."""
+        """Write all rows of a run and return the metadata of their files. After an error no file is left."""
         try:
             for row_batch in run:
                 self.write(row_batch)
@@ -96,7 +95,7 @@ class RollingWriter:
             raise
 
     def abort(self) -> None:
-        """Delete all files. Only while no commit of them was tried."""
+        """Delete all files. Call it only if no commit of them was tried."""
         for part in (self._cache, self._current):
             if part is not None:
                 part.abort()
@@ -127,7 +126,7 @@ class RollingWriter:
                 codec=options.get(opt.CHANGELOG_FILE_COMPRESSION) if self.is_changelog else None,
                 page_bytes=page_bytes(len(self.state.schema.fields), is_level0=is_fresh),
             )
-        # The rows of a key range may lack columns that the file has.
+        # The rows of a key range may lack columns of the file.
         rows = self._current.conformed(piece)
         self._current.write(rows)
         if self._cache is not None:
@@ -149,5 +148,5 @@ class RollingWriter:
 
 
 def _released_bytes(columns: int) -> int:
-    """After how much of rows of so many columns the allocator gives back what was freed."""
+    """Return the number of bytes after which freed memory is returned to the system, for a number of columns."""
     return _RELEASED_BYTES_WIDE if columns >= WIDE_COLUMNS else _RELEASED_BYTES

@@ -1,15 +1,15 @@
-"""Rows of one write that lack different columns: each is taken as if it were written alone. Pure.
+"""Checks rows of one write that lack different columns: each must be valid as if it were written alone. Pure.
 
-A batch has one set of columns, so what a row lacks is null in it. That is the same as "not written" wherever its own
-columns may be written by themselves (`MergeEngine.check_columns`): functions pass over null, and a group whose sequence
-is null is passed over. Where they may not, null would overwrite what others wrote, so the row is refused.
+A batch has one set of columns, so the columns that a row lacks are null in it. This equals "not written" if the row's
+own columns may be written alone (`MergeEngine.check_columns`): functions ignore null, and a group whose sequence
+is null is ignored. Otherwise null would overwrite the values of other writers, so the row is refused.
 
     sequence group `at` of city and street; rows as dicts
     {"id": 1, "city": "Bergen", "at": 2}      refused: null would overwrite street of 1
-    {"id": 1, "note": "x"}                    taken: city, street and at are null, and stay as they are
-    {"id": 1, "_row_kind": "-D"}              taken here: what a delete of a key alone does, the engine says
+    {"id": 1, "note": "x"}                    accepted: city, street and at are null, and stay as they are
+    {"id": 1, "_row_kind": "-D"}              accepted here: the engine defines the delete of a key alone
 
-Raises InvalidError that names the row and what to add.
+Raises InvalidError that names the row and the missing columns.
 """
 
 from __future__ import annotations
@@ -26,36 +26,36 @@ from widetable.write.row_source import RowSource
 
 @dataclass
 class RowColumns:
-    """Of one write; remembers which sets of columns are right."""
+    """The check of one write; it caches the sets of columns that are valid."""
 
     schema: TableSchema
     _right: set[tuple[frozenset[str], bool]] = field(default_factory=set, init=False)
 
     def check(self, names: Collection[str], row: str) -> None:
-        """names: of the row; those that are no columns of the table, as that of row kinds, do not count. row: which one
-        it is, for the message.
+        """Check the columns of a row. names: those of the row; names that are not columns of the table, such as that of
+        row kinds, are ignored. row: describes the row, for the message.
         """
-        there = frozenset(name for name in names if name in self.schema.by_name)
-        has_kind = len(there) < len(names)
-        if (there, has_kind) in self._right:
+        columns = frozenset(name for name in names if name in self.schema.by_name)
+        has_kind = len(columns) < len(names)
+        if (columns, has_kind) in self._right:
             return
         try:
-            if has_kind and there.issubset(self.schema.primary_keys):
-                check_required(self.schema, there)
+            if has_kind and columns.issubset(self.schema.primary_keys):
+                check_required(self.schema, columns)
             else:
-                engine_of(self.schema).check_columns(self.schema, sorted(there))
+                engine_of(self.schema).check_columns(self.schema, sorted(columns))
         except InvalidError as cause:
             raise InvalidError(
                 f"{row}, {cause.subject}",
-                found=f"{cause.found}, though other rows have it",
+                found=f"{cause.found}, although other rows have it",
                 expected=cause.expected,
                 action=cause.action,
             ) from cause
-        self._right.add((there, has_kind))
+        self._right.add((columns, has_kind))
 
 
 def check_row_columns(schema: TableSchema, source: RowSource) -> None:
-    """All rows of a source."""
+    """Check the columns of all rows of a source."""
     checked = RowColumns(schema)
     for names, place in source.sets.items():
         checked.check(names, f"row {place + 1}")

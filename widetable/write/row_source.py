@@ -1,19 +1,19 @@
-"""Rows as callers have them, as a stream of Arrow record batches: one place for writes and for the keys of lookups.
+"""Converts a caller's rows into a stream of Arrow record batches, for writes and for the keys of lookups.
 
-    Arrow     Table, RecordBatch, RecordBatchReader, Dataset, Scanner, and all that has the C stream or C array
-              interface (frames of polars, results of DuckDB): streamed, in the types that it has
-    a frame   of pandas: its columns, and levels of its index that have a name; without one they only count rows
+    Arrow     Table, RecordBatch, RecordBatchReader, Dataset, Scanner, and all objects with the C stream or C array
+              interface (frames of polars, results of DuckDB): streamed, with their own types
+    a frame   of pandas: its columns, and the named levels of its index; unnamed levels only count rows
     columns   a dict of names to values: lists, numpy arrays (one of two dimensions is a list per row), Series, Index,
               Arrow arrays
-    rows      an iterable of dicts, held in memory. A name that no dict has is an absent column; one that some have is
-              null in the others, and `sets` says which have it
-    parts     an iterable of Arrow data and frames, one at a time, all with the columns of the first
-    values    of a single column, where the caller says which: any of those that a dict of columns takes
+    rows      an iterable of dicts, loaded into memory. A name that no dict has is an absent column; a name that some
+              have is null in the others, and `sets` lists the rows with it
+    parts     an iterable of Arrow data and frames, read one at a time, all with the columns of the first
+    values    of a single column that the caller names: any values that a dict of columns accepts
 
-Values of Python, numpy and pandas, and of polars in types that Arrow lacks (Int128), become the column's type as
-`safe_cast.python_cast` says; Arrow data keeps its own.
-Raises UnsupportedError for what has no rows, InvalidError naming the column whose values make none. What a caller's own
-iterator or reader raises passes.
+Values of Python, numpy and pandas, and of polars in types that Arrow lacks (Int128), are converted to the column's type
+by `safe_cast.python_cast`; Arrow data keeps its types.
+Raises UnsupportedError for data without rows, InvalidError naming the column whose values cannot form one. Errors of a
+caller's own iterator or reader are not translated.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ _WITH_PARTS: Final = (list, tuple, Mapping, Set)
 
 @dataclass(frozen=True)
 class RowSource:
-    """columns: None when there is nothing to say which. batches: to be read once; empty ones are left out.
+    """The rows of a caller. columns: None if the data has no columns. batches: to be read once, without empty ones.
 
-    Nothing is read ahead: batches come as they are asked for, but for lists of dicts and
-    columns of Python values, which are Arrow arrays by then. Their types are the caller's own,
-    or the table's (module). sets: of dicts with different names, each set of them and the place of its first row.
+    Nothing is read ahead, except lists of dicts and columns of Python values, which are already
+    Arrow arrays. The types are the caller's own, or the table's (see the module). sets: for dicts with different
+    names, each set of names and the place of its first row.
     """
 
     columns: tuple[str, ...] | None
@@ -57,7 +57,7 @@ class RowSource:
 
 
 def row_source(data: Any, schema: TableSchema, single: str | None = None) -> RowSource:
-    """The rows of what a caller gave. single: the column of values that stand alone; None where they are refused."""
+    """Convert a caller's data. single: the column of values without a name; None: such values are refused."""
     source = _at_once(data, schema, single)
     if source is not None:
         return source
@@ -65,7 +65,7 @@ def row_source(data: Any, schema: TableSchema, single: str | None = None) -> Row
         raise _no_rows(data)
     try:
         iterator = iter(data)
-    except TypeError:  # such as a numpy array of no dimension
+    except TypeError:  # such as a numpy array without dimensions
         raise _no_rows(data) from None
     for first in iterator:
         return _listed(first, iterator, schema, single)
@@ -73,10 +73,10 @@ def row_source(data: Any, schema: TableSchema, single: str | None = None) -> Row
 
 
 def _at_once(data: Any, schema: TableSchema, single: str | None) -> RowSource | None:
-    """The rows of what is no plain iterable; None for such a one.
+    """Convert data that is not a plain iterable; None for a plain iterable.
 
-    In this order, as a thing may be several: what pyarrow made, frames of pandas, dicts,
-    datasets, then whoever has Arrow's C interface, and values of a single column last.
+    The order matters, because data may be of several kinds: pyarrow's objects, frames of pandas,
+    dicts, datasets, then objects with Arrow's C interface, and values of a single column last.
     """
     if not isinstance(data, (_Rows, _Values)):
         if _is_of(data, "pandas", "MultiIndex"):
@@ -89,14 +89,14 @@ def _at_once(data: Any, schema: TableSchema, single: str | None) -> RowSource | 
             data = data.scanner()
         if _is_of(data, "pyarrow.dataset", "Scanner"):
             data = data.to_reader()
-    found = _arrow(data)
-    if found is None and _is_of(data, "polars", "DataFrame"):
+    arrow = _arrow(data)
+    if arrow is None and _is_of(data, "polars", "DataFrame"):
         return _of_columns(((column.name, column) for column in data), schema)
-    if isinstance(found, _Rows):
-        batches = found.to_batches() if isinstance(found, pa.Table) else found
-        batches = [found] if isinstance(found, pa.RecordBatch) else batches
-        return RowSource(tuple(found.schema.names), (each for each in batches if each.num_rows))
-    if found is None and not (
+    if isinstance(arrow, _Rows):
+        batches = arrow.to_batches() if isinstance(arrow, pa.Table) else arrow
+        batches = [arrow] if isinstance(arrow, pa.RecordBatch) else batches
+        return RowSource(tuple(arrow.schema.names), (each for each in batches if each.num_rows))
+    if arrow is None and not (
         isinstance(data, np.ndarray)
         or _is_of(data, "pandas", *_PANDAS_VALUES)
         or _is_of(data, "polars", "Series")
@@ -108,11 +108,10 @@ def _at_once(data: Any, schema: TableSchema, single: str | None) -> RowSource | 
 
 
 def _listed(first: Any, rest: Iterator[Any], schema: TableSchema, single: str | None) -> RowSource:
-    """The rows of a plain iterable, by what comes first.
+    """Convert a plain iterable, by the kind of its first element.
 
-    By the first thing alone: dicts are all read and held, for a name may come up in the last;
-    Arrow data and frames are taken one at a time, and the writer checks that their columns
-    agree.
+    Dicts are all loaded into memory, because the last one may have a new name. Arrow data and frames
+    are read one at a time, and the writer checks that their columns agree.
     """
     if isinstance(first, Mapping):
         rows = [first, *rest]
@@ -121,12 +120,14 @@ def _listed(first: Any, rest: Iterator[Any], schema: TableSchema, single: str | 
                 raise InvalidError(
                     "data",
                     found=f"a {type(row).__name__} among dicts",
-                    expected="dicts, or none",
-                    action="Give all rows alike.",
+                    expected="only dicts, or no dict",
+                    action="Pass all rows in the same form.",
                 )
         names = dict.fromkeys(chain.from_iterable(rows))
-        found = _of_columns(((name, [row.get(name) for row in rows]) for name in names), schema)
-        return replace(found, sets=_sets(rows, len(names)))
+        rows_source = _of_columns(
+            ((name, [row.get(name) for row in rows]) for name in names), schema
+        )
+        return replace(rows_source, sets=_sets(rows, len(names)))
     if single is not None and not hasattr(first, "__arrow_c_stream__"):
         return _of_columns([(single, [first, *rest])], schema)
     source = _at_once(first, schema, None)
@@ -137,13 +138,13 @@ def _listed(first: Any, rest: Iterator[Any], schema: TableSchema, single: str | 
 
 
 def _sets(rows: Sequence[Mapping[str, Any]], names: int) -> Mapping[frozenset[str], int]:
-    """names: how many all rows have together."""
+    """Return the place of the first row of each set of names. names: the number of names in all rows together."""
     if all(len(row) == names for row in rows):
         return {}
-    found: dict[frozenset[str], int] = {}
+    places: dict[frozenset[str], int] = {}
     for place, row in enumerate(rows):
-        found.setdefault(frozenset(row), place)
-    return found
+        places.setdefault(frozenset(row), place)
+    return places
 
 
 # Arrow and pandas
@@ -152,18 +153,20 @@ _PANDAS_VALUES: Final = ("Series", "Index", "api.extensions.ExtensionArray")
 
 
 def _is_of(data: Any, module: str, *names: str) -> bool:
-    """Whether it is of a class of a module that is not imported for the question: who has such an object did that."""
+    """Return whether data is an instance of a class, by its name. The module is not imported: the owner of such an
+    object has imported it.
+    """
     for name in names:
-        found: Any = sys.modules.get(module)
+        member: Any = sys.modules.get(module)
         for part in name.split("."):
-            found = getattr(found, part, None)
-        if found is not None and isinstance(data, found):
+            member = getattr(member, part, None)
+        if member is not None and isinstance(data, member):
             return True
     return False
 
 
 def _arrow(data: Any) -> _Rows | _Values | None:
-    """Arrow data as rows or, where it has no columns, as values; None for what is none."""
+    """Return Arrow data as rows or, if it has no columns, as values; None for other data."""
     if isinstance(data, _Rows):
         return data
     if isinstance(data, _Values) and not pa.types.is_struct(data.type):
@@ -176,7 +179,7 @@ def _arrow(data: Any) -> _Rows | _Values | None:
         if _has_interface(data, "array"):
             return pa.record_batch(data)
     except pa.ArrowException:
-        pass  # values, or none of both
+        pass  # the data are values, or not convertible
     try:
         return _arrow_values(data)
     except (pa.ArrowException, TypeError) as cause:
@@ -184,7 +187,7 @@ def _arrow(data: Any) -> _Rows | _Values | None:
 
 
 def _is_known(data: Any) -> bool:
-    """Whether Arrow has all types of a frame or Series of polars; it has none for Int128, UInt128 and Object."""
+    """Return whether Arrow has all types of a frame or Series of polars; it lacks Int128, UInt128 and Object."""
     try:
         pa.RecordBatchReader.from_stream(data.to_frame() if hasattr(data, "to_frame") else data)
     except pa.ArrowException:
@@ -193,7 +196,7 @@ def _is_known(data: Any) -> bool:
 
 
 def _arrow_values(data: Any) -> _Values | None:
-    """Arrow data as one column, rows as structs; None for what is none. Raises what Arrow does."""
+    """Return Arrow data as one column, with rows as structs; None for other data. Raises what Arrow raises."""
     if isinstance(data, _Values):
         return data
     if _is_of(data, "polars", "Series") and not _is_known(data):
@@ -204,7 +207,9 @@ def _arrow_values(data: Any) -> _Values | None:
 
 
 def _has_interface(data: Any, which: str) -> bool:
-    """Not a class, which has the method too; nor pandas, whose values are more than Arrow is given."""
+    """Return whether data has an Arrow C interface. A class, which has the method too, does not count; nor do pandas
+    objects, whose interface omits information.
+    """
     return hasattr(data, f"__arrow_c_{which}__") and not (
         isinstance(data, type) or _is_of(data, "pandas", *_PANDAS_VALUES)
     )
@@ -221,12 +226,12 @@ def _frame_columns(frame: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _of_columns(columns: Iterable[tuple[Any, Any]], schema: TableSchema) -> RowSource:
-    """columns: (name, values) each; names may come twice, which is for others to refuse."""
+    """Convert columns of (name, values). Repeated names are refused elsewhere."""
     names: list[str] = []
     arrays: list[_Values] = []
     of_python: dict[int, DataField] = {}
-    for given, values in columns:
-        name = text(given, "name of a column")
+    for column_name, values in columns:
+        name = text(column_name, "name of a column")
         field = schema.by_name.get(name)
         try:
             array = _arrow_values(values)
@@ -240,8 +245,8 @@ def _of_columns(columns: Iterable[tuple[Any, Any]], schema: TableSchema) -> RowS
             raise InvalidError(
                 f"column {name!r}",
                 found=f"a column of length {len(array)}",
-                expected=f"{len(arrays[0])}, as column {names[0]!r} has",
-                action="Give columns of one length.",
+                expected=f"{len(arrays[0])}, the length of column {names[0]!r}",
+                action="Pass columns of one length.",
             )
         names.append(name)
         arrays.append(array)
@@ -251,7 +256,7 @@ def _of_columns(columns: Iterable[tuple[Any, Any]], schema: TableSchema) -> RowS
 
 
 def _in_types(rows: pa.Table, of_python: Mapping[int, DataField]) -> Iterator[pa.RecordBatch]:
-    """Batches with the values of Python in the columns' types."""
+    """Yield batches in which columns of Python values have the table's types."""
     for batch in rows.to_batches():
         for piece in pieces(batch, BATCH_BYTES):
             columns = piece.columns
@@ -261,7 +266,7 @@ def _in_types(rows: pa.Table, of_python: Mapping[int, DataField]) -> Iterator[pa
 
 
 def _python_values(values: Any, name: str, field: DataField | None) -> _Values:
-    """Values of Python, numpy or pandas, in the type that these have. Raises what Arrow does."""
+    """Convert values of Python, numpy or pandas, with their own types. Raises what Arrow raises."""
     is_pandas = _is_of(values, "pandas", *_PANDAS_VALUES)
     if is_pandas or isinstance(values, np.ndarray):
         if values.dtype != object:
@@ -277,17 +282,15 @@ def _python_values(values: Any, name: str, field: DataField | None) -> _Values:
     else:
         values = list(values)
     if not isinstance(values, list) or not _is_shallow(values):
-        raise refused(
-            values, f"column {name!r}", f"a list, {MOST_NESTED} within each other at most"
-        )
-    # Arrow takes an empty text for a map without entries.
+        raise refused(values, f"column {name!r}", f"a list, nested at most {MOST_NESTED} deep")
+    # Arrow reads an empty text as a map without entries.
     if field and field.type.root == "MAP" and any(isinstance(each, _TEXTS) for each in values):
-        raise _no_column(values, name, "a text, which is no map")
+        raise _no_column(values, name, "a text, which is not a map")
     return python_array(values, field, is_pandas=is_pandas)
 
 
 def _is_shallow(values: Sequence[Any]) -> bool:
-    """Whether Arrow, which follows lists in lists until its stack is full, may look at the values."""
+    """Return whether Arrow can convert the values: it recurses over nested lists until its stack overflows."""
     level: list[Any] = [values]
     for _ in range(MOST_NESTED + 2):
         parts = (each.values() if isinstance(each, Mapping) else each for each in level)
@@ -310,17 +313,17 @@ def _no_rows(data: Any) -> UnsupportedError:
     return UnsupportedError(
         "data",
         found=f"a {type(data).__name__}",
-        expected="Arrow data (a table, batches, a reader, anything of the C stream), a frame of pandas or polars, "
-        "a dict of columns, or a list of dicts",
-        action="Give the rows in one of these forms.",
+        expected="Arrow data (a table, batches, a reader, any object with the C stream interface), a frame of pandas "
+        "or polars, a dict of columns, or a list of dicts",
+        action="Pass the rows in one of these forms.",
     )
 
 
 def _no_column(values: Any, name: str, cause: object = None) -> InvalidError:
-    found = shown(values) if cause is None else f"values that make no column: {cause}"
+    problem = shown(values) if cause is None else f"values that do not form a column: {cause}"
     return InvalidError(
         f"column {name!r}",
-        found=found,
-        expected="values of one type, none too large for it, such as a list, an array of numpy or Arrow, or a Series",
+        found=problem,
+        expected="values of one type and in its range, such as a list, an array of numpy or Arrow, or a Series",
         action="Correct the values.",
     )

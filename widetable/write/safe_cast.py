@@ -1,6 +1,6 @@
-"""A user's column in the table's Arrow type, without losing anything.
+"""Casts a user's column to the table's Arrow type without loss.
 
-In: one Arrow array and the column's declaration; out: an array of `types.arrow_type`. What is taken besides it:
+In: one Arrow array and the column's declaration; out: an array of `types.arrow_type`. Other types that are accepted:
 
     integers          from integers of any width, with or without sign, when every value fits
     FLOAT, DOUBLE     from narrower floats, half floats among them
@@ -14,7 +14,7 @@ In: one Arrow array and the column's declaration; out: an array of `types.arrow_
     MAP, ROW          from what has parts that are taken; the fields of a ROW by name, in the declared order
     any               from dictionaries and runs of these, and from columns of nulls alone
 
-Values of Python, numpy and pandas (`python_cast`) have fewer types than columns. Therefore besides that:
+Values of Python, numpy and pandas (`python_cast`) have fewer types than columns. Therefore they are also accepted:
 
     FLOAT             from 64-bit floats, rounded; a number too large for it is refused
     FLOAT, DOUBLE     from integers that the column holds as they are
@@ -23,11 +23,12 @@ Values of Python, numpy and pandas (`python_cast`) have fewer types than columns
     all but floats    NaN is null
     ROW               from dicts with fields in any order; one that is missing is null
 
-Texts are UTF-8, times lie within a day, decimals within their precision: `check_values` looks, once for a whole array,
-as nothing behind it does. In a key every NaN becomes the same one, since buckets are hashes of bits (`key_cast`).
+Texts must be UTF-8, times must be within a day, decimals within their precision: `check_values` checks that, once for a
+whole array, because no later step does. In a key all NaNs become one bit pattern, as buckets are hashes of bits
+(`key_cast`).
 
-Raises InvalidError naming the column, the type or the value that was found and the type that the table has. Nothing is
-padded, cut or, with the one exception above, rounded.
+Raises InvalidError naming the column, the type or value that was found, and the type of the table. Nothing is padded,
+cut or, with the one exception above, rounded.
 """
 
 from __future__ import annotations
@@ -55,28 +56,27 @@ _ANY_INTEGER: Final = pa.decimal128(20, 0)
 def check_values(array: pa.Array, name: str, first_row: int = 0) -> None:
     """Refuse an array with a value that its Arrow type does not allow. first_row: the number of its first row.
 
-    Whole and once per batch of the user's, before slices of it are cast: bytes that are no
-    UTF-8, offsets out of order or a decimal of too many digits would be read as they lie by the
-    kernels behind.
+    It is called once for each batch of the user, before slices of it are cast: later kernels would
+    not notice invalid UTF-8, unordered offsets or a decimal with too many digits.
     """
     try:
         array.validate(full=True)
     except pa.ArrowException as cause:
-        # Taken, as a slice of nested values is validated with all that lies beside it.
+        # `take` copies, because the validation of a slice of nested values includes the values outside of the slice.
         row = first_refused(
             array,
             lambda part: part.take(pa.array(range(len(part)), pa.int64())).validate(full=True),
         )
         raise InvalidError(
             f"column {name!r}",
-            found=f"a value that no {array.type} is, in row {first_row + row} (counted from 0): {cause}",
+            found=f"an invalid {array.type} in row {first_row + row} (counted from 0): {cause}",
             expected=f"values of the type {array.type}; texts as UTF-8",
-            action="Correct the rows; bytes that are no text belong into a column of binary type.",
+            action="Correct the rows; write bytes that are not text to a column of binary type.",
         ) from cause
 
 
 def key_cast(array: pa.Array, field: DataField, target: pa.DataType) -> pa.Array:
-    """As `safe_cast`, for a column of the primary key."""
+    """Cast a column of the primary key, as `safe_cast` does; all NaNs become one bit pattern."""
     array = safe_cast(array, field, target)
     if pa.types.is_floating(target) and pc.any(pc.is_nan(array)).as_py():
         return pc.if_else(pc.is_nan(array), pa.scalar(math.nan, target), array)
@@ -84,11 +84,10 @@ def key_cast(array: pa.Array, field: DataField, target: pa.DataType) -> pa.Array
 
 
 def safe_cast(array: pa.Array, field: DataField, target: pa.DataType) -> pa.Array:
-    """`array` as a column of the table. target: `arrow_type(field.type)`, computed once by the caller.
+    """Cast `array` to a column of the table. target: `arrow_type(field.type)`, computed once by the caller.
 
-    Raises InvalidError for another type, a value that does not fit, one that is too long, and
-    for nulls inside of a value where the type forbids them. Nulls of the column itself are for
-    the caller.
+    Raises InvalidError for another type, a value that does not fit or is too long, and for nulls
+    inside of a value if the type forbids them. The caller checks nulls of the column itself.
     """
     if array.type != target:
         array = _Cast(field, array.type, target).cast(array, field.type, target)
@@ -101,19 +100,20 @@ def safe_cast(array: pa.Array, field: DataField, target: pa.DataType) -> pa.Arra
 
 
 def python_cast(array: pa.Array, field: DataField) -> pa.Array:
-    """As `safe_cast`, but for lengths and nulls, of values whose Arrow type Python, numpy or pandas chose."""
+    """Cast values whose Arrow type Python, numpy or pandas chose; lengths and nulls are not checked here."""
     target = arrow_type(field.type)
     return _Cast(field, array.type, target, is_python=True).cast(array, field.type, target)
 
 
 @dataclass(frozen=True)
 class _Cast:
-    """Of one column, nested values part by part: Arrow's own cast of a slice of list views gives other rows, and that
-    of lists looks at what lies below nulls. found, target: the types of the whole column, for messages.
+    """The cast of one column. Nested values are cast part by part: Arrow's own cast of a slice of list views returns
+    wrong rows, and that of lists checks values below nulls. source, target: the types of the whole column, for
+    messages.
     """
 
     field: DataField
-    found: pa.DataType
+    source: pa.DataType
     target: pa.DataType
     is_python: bool = False
 
@@ -132,16 +132,16 @@ class _Cast:
         return self._plain(array, type_, target)
 
     def _struct(self, array: pa.Array, type_: DataType, target: pa.DataType) -> pa.Array:
-        found = {
+        arrays = {
             part.name: part_array
             for part, part_array in zip(array.type, array.flatten(), strict=True)
         }
         names = [part.name for part in type_.fields]
-        if set(found) - set(names) if self.is_python else list(found) != names:
+        if set(arrays) - set(names) if self.is_python else list(arrays) != names:
             raise self._refused()
         parts = [
-            self.cast(found.get(part.name, pa.nulls(len(array))), part.type, wanted.type)
-            for part, wanted in zip(type_.fields, target, strict=True)
+            self.cast(arrays.get(part.name, pa.nulls(len(array))), part.type, part_target.type)
+            for part, part_target in zip(type_.fields, target, strict=True)
         ]
         return pa.StructArray.from_arrays(parts, fields=list(target), mask=array.is_null())
 
@@ -173,7 +173,7 @@ class _Cast:
         except pa.ArrowException as cause:
             raise InvalidError(
                 f"column {self.field.name!r}",
-                found=f"a value of type {self.found} that does not fit: {cause}",
+                found=f"a value of type {self.source} that does not fit: {cause}",
                 expected=f"values that {self.field.type} holds without loss",
                 action="Correct the values, or widen the column's type.",
             ) from cause
@@ -181,14 +181,14 @@ class _Cast:
     def _refused(self) -> InvalidError:
         return InvalidError(
             f"column {self.field.name!r}",
-            found=f"the type {self.found}",
-            expected=f"{self.field.type}, as Arrow type {self.target} or one that becomes it without loss",
+            found=f"the type {self.source}",
+            expected=f"{self.field.type}, as Arrow type {self.target} or a type that converts to it without loss",
             action="Cast the column before you write it.",
         )
 
 
 def _decoded(array: pa.Array) -> pa.Array:
-    """Dictionaries and runs as the values that they stand for."""
+    """Replace dictionaries and runs by their values."""
     if pa.types.is_run_end_encoded(array.type):
         # The number of the run of each row, as Arrow itself decodes runs of few types.
         runs = pa.array(np.arange(len(array.values)))
@@ -206,62 +206,62 @@ def _values_at(values: pa.Array, numbers: pa.Array) -> pa.Array:
 
 
 def _of_python(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """What is rounded, or means something else than in Arrow data. Raises ArrowInvalid for what does not fit."""
-    types, found = pa.types, array.type
-    if types.is_floating(found) and types.is_floating(target):
+    """Convert Python values that are rounded, or have another meaning in Arrow data. Raises ArrowInvalid for a value
+    that does not fit.
+    """
+    types, source = pa.types, array.type
+    if types.is_floating(source) and types.is_floating(target):
         rounded = array.cast(target)
-        if found.bit_width <= target.bit_width:
+        if source.bit_width <= target.bit_width:
             return rounded
         lost = pc.and_(pc.is_inf(rounded), pc.is_finite(array))
         if pc.any(lost).as_py():
             raise pa.ArrowInvalid(f"{array.filter(lost)[0]} is out of range")
         return rounded
-    if types.is_floating(found):
-        array = pc.if_else(pc.is_nan(array), pa.scalar(None, found), array)
+    if types.is_floating(source):
+        array = pc.if_else(pc.is_nan(array), pa.scalar(None, source), array)
         if array.null_count == len(array):
             return pa.nulls(len(array), target)
         return array.cast(target) if types.is_integer(target) else array
-    if types.is_integer(found) and types.is_floating(target):
+    if types.is_integer(source) and types.is_floating(target):
         return array.cast(target)
-    if types.is_timestamp(found) and found.tz is None and types.is_date(target):
+    if types.is_timestamp(source) and source.tz is None and types.is_date(target):
         days = array.cast(target)
-        if not days.cast(found).equals(array):
+        if not days.cast(source).equals(array):
             raise pa.ArrowInvalid("a timestamp that is not at midnight")
         return days
     return array
 
 
 def _float_up_to(bits: int) -> _Test:
-    return lambda found: bool(pa.types.is_floating(found) and found.bit_width <= bits)
+    return lambda kind: bool(pa.types.is_floating(kind) and kind.bit_width <= bits)
 
 
-def is_text(found: pa.DataType) -> bool:
-    """Strings of any layout but dictionaries and runs."""
+def is_text(kind: pa.DataType) -> bool:
+    """Return whether a type is a string of any layout, except dictionaries and runs."""
     types = pa.types
-    return bool(
-        types.is_string(found) or types.is_large_string(found) or types.is_string_view(found)
-    )
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
-def _is_bytes(found: pa.DataType) -> bool:
+def _is_bytes(kind: pa.DataType) -> bool:
     types = pa.types
-    sized = types.is_binary(found) or types.is_large_binary(found) or types.is_binary_view(found)
-    return bool(sized or types.is_fixed_size_binary(found))
+    sized = types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind)
+    return bool(sized or types.is_fixed_size_binary(kind))
 
 
 _TAKES: Final[dict[str, _Test]] = {
     **dict.fromkeys(("TINYINT", "SMALLINT", "INT", "BIGINT"), pa.types.is_integer),
     "FLOAT": _float_up_to(32),
     "DOUBLE": _float_up_to(64),
-    "DECIMAL": lambda found: bool(pa.types.is_decimal(found) or pa.types.is_integer(found)),
+    "DECIMAL": lambda kind: bool(pa.types.is_decimal(kind) or pa.types.is_integer(kind)),
     "CHAR": is_text,
     "VARCHAR": is_text,
     "BINARY": _is_bytes,
     "VARBINARY": _is_bytes,
     "DATE": pa.types.is_date,
     "TIME": pa.types.is_time,
-    "TIMESTAMP": lambda found: bool(pa.types.is_timestamp(found) and found.tz is None),
-    "TIMESTAMP_LTZ": lambda found: bool(pa.types.is_timestamp(found) and found.tz is not None),
+    "TIMESTAMP": lambda kind: bool(pa.types.is_timestamp(kind) and kind.tz is None),
+    "TIMESTAMP_LTZ": lambda kind: bool(pa.types.is_timestamp(kind) and kind.tz is not None),
 }
 
 
@@ -279,7 +279,7 @@ def _check_length(array: pa.Array, field: DataField) -> None:
 
 
 def _check_inner_nulls(array: pa.Array, type_: DataType, field: DataField) -> None:
-    """A NOT NULL part of a nested value must not be null; parts of a null value do not count."""
+    """Check that NOT NULL parts of nested values are not null; parts of a null value are ignored."""
     for part, part_type in _parts(array, type_):
         if not part_type.nullable and part.null_count:
             raise InvalidError(
@@ -303,6 +303,6 @@ def _parts(array: Any, type_: DataType) -> list[tuple[pa.Array, DataType]]:
 
 
 def _within(array: Any, values: pa.Array) -> pa.Array:
-    """The keys or values of a map array: of its rows only, should it be a slice."""
+    """Return the keys or values of a map array, only those of its rows if it is a slice."""
     first, last = array.offsets[0].as_py(), array.offsets[len(array)].as_py()
     return values.slice(first, last - first)

@@ -1,14 +1,14 @@
 """Sequence numbers of the rows that one writer task writes (docs/decisions/0004-sequence-numbers.md).
 
-In: a base that all tasks of a commit share, the task's number and how many tasks there are. Out: one int64 per row,
-growing within a task, never the same in two tasks. Row i of task t gets
+In: a base that all tasks of a commit share, the task's number and the number of tasks. Out: one int64 per row,
+ascending within a task, and distinct between tasks. Row i of task t gets
 
     base + (((i >> 20) * tasks + t) << 20) + (i & 0xFFFFF)
 
-so tasks take turns in blocks of 2^20 numbers. Where nobody knows how many tasks there are (Spark), 2^14 of them at a
-time take turns, from a base of their own: (t >> 14) << 46 above the other, which leaves room for 2^32 rows of each.
-Raises InvalidError for a task that is not among the tasks, when the numbers would pass 2^63 - 1 or what is left to the
-task, and for a clock so far ahead that no numbers would be left for anybody.
+so tasks alternate in blocks of 2^20 numbers. If the number of tasks is unknown (Spark), groups of 2^14 tasks
+alternate, each group from its own base, which is (t >> 14) << 46 higher; this leaves 2^32 rows for each task.
+Raises InvalidError for a task that is not below the number of tasks, when the numbers would exceed 2^63 - 1 or the
+range of the task, and for a clock so far ahead that no numbers would be left for other writers.
 
 Three tasks of one commit, base 1000, B = 2^20:
 
@@ -16,8 +16,8 @@ Three tasks of one commit, base 1000, B = 2^20:
     task 1     1000 + 1 * B ..                     1000 + 4 * B ..
     task 2     1000 + 2 * B ..                     1000 + 5 * B ..
 
-The numbers say who is newer where keys meet, so a commit that starts after another was published
-must begin above it: hence the noted number. Of two that run at once either may be the newer.
+The numbers order records of equal keys, so a commit that starts after another was published must
+begin above it: hence the noted number. Of two concurrent commits either may be the newer one.
 """
 
 from __future__ import annotations
@@ -31,39 +31,38 @@ from widetable.errors import InvalidError
 
 BLOCK_BITS: Final = 20
 _BLOCK_MASK: Final = (1 << BLOCK_BITS) - 1
-# Of tasks of which nobody knows how many there are.
+# For an unknown number of tasks: those of a group, and the rows of a task.
 _TASKS_IN_TURN_BITS: Final = 14
 _MOST_ROWS_BITS: Final = 32
 LARGEST: Final = (1 << 63) - 1
-# How far apart writers begin that start together while the noted number is ahead of the clock.
+# The range over which concurrent writers spread their bases while the noted number is ahead of the clock.
 START_SPREAD: Final = 1 << 20
-# In the year 2116: half of all numbers are above.
+# In the year 2116: half of all numbers are larger.
 _LAST_CLOCK: Final = 1 << 62
 
 
 def first_number(clock_nanos: int, noted: int, spread: int) -> int:
-    """The base of a commit that starts now. noted: the highest number of the table; spread: below START_SPREAD.
+    """Return the base of a commit that starts now. noted: the highest number of the table; spread: below START_SPREAD.
 
-        clock 100, noted 50    100                   the rule: the clock is ahead
+        clock 100, noted 50    100                   usual: the clock is ahead
         clock 100, noted 300   301 + spread          a writer's clock was ahead, or it wrote very many rows
 
-    Without the spread all writers that start while the noted number stands would begin at the
-    same one.
+    Without the spread all writers that start with the same noted number would have the same base.
     """
     if clock_nanos > _LAST_CLOCK:
         raise InvalidError(
             "clock of this machine",
             found=f"{clock_nanos} nanoseconds since 1970",
-            expected="a time before the year 2116: numbers of rows grow from it, and never fall again",
+            expected="a time before the year 2116: sequence numbers start from it, and never decrease",
             action="Set the clock, then write again.",
         )
     return clock_nanos if clock_nanos > noted else noted + 1 + spread
 
 
 class SequenceAllocator:
-    """Gives every row of a task its number, in the order of the calls. Not thread-safe: one writer owns it.
+    """Assigns the numbers of a task's rows, in the order of the calls. Not thread-safe: one writer owns it.
 
-    tasks: None when nobody knows how many there are.
+    tasks: None if their number is unknown.
     """
 
     def __init__(self, base: int, task: int = 0, tasks: int | None = 1) -> None:
@@ -72,7 +71,7 @@ class SequenceAllocator:
                 "sequence numbers",
                 found=f"task {task} of {tasks}",
                 expected="a task from 0 to tasks - 1",
-                action="Give each writer of a commit its own number below the number of writers.",
+                action="Assign each writer of a commit its own number below the number of writers.",
             )
         self._next_row = 0
         self._most_rows: int | None = None
@@ -85,10 +84,10 @@ class SequenceAllocator:
         self._base, self._task, self._tasks = base, task, tasks
 
     def take(self, rows: int) -> npt.NDArray[np.int64]:
-        """Numbers of the next `rows` rows, int64[rows], ascending.
+        """Return the numbers of the next `rows` rows, int64[rows], ascending.
 
-        Checked before any number is given, so after an error the next row is the same. Raises
-        InvalidError where the numbers end.
+        The range is checked first, so an error uses up no number. Raises InvalidError if the numbers
+        are exhausted.
         """
         if not rows:
             return np.empty(0, np.int64)

@@ -1,18 +1,18 @@
-"""Sorted runs on the local disk, while a writer holds more rows than its memory may.
+"""Sorted runs on the local disk, for a writer whose rows exceed its memory budget.
 
-    space     = a temporary directory, widetable-spill-HOST-*, made with the first spill, gone with `remove` (at the
-                latest when Python exits); its process holds an flock on it as long
+    space     = a temporary directory, widetable-spill-HOST-*, created with the first spill, removed by `remove` (at the
+                latest when Python exits); its process holds an flock on it until then
     file      = Arrow IPC, lz4: the batches of one or more runs one after the other
     SpilledRun = a file and the range of its batches
 
-One file holds the runs of all buckets that left memory together, so their number does not grow with the buckets.
-Raises StorageError when the disk refuses.
+One file holds the runs of all buckets that were spilled together, so the number of files does not grow with the number
+of buckets. Raises StorageError when the disk refuses.
 
-A process that is killed leaves its directory, and its lock ends with it: whoever can lock a directory of the same
-machine and user removes it, before making one. A forked child has the lock, too, so what it may still read stays. Where
-the file system has no locks the directory keeps the name that it was made with, which nobody removes.
+A killed process leaves its directory, but its lock ends: a process that can lock a directory of the same machine and
+user removes it, before it creates its own. A forked child shares the lock, so the files that it may still read stay. On
+a file system without locks the directory keeps its initial name, and no process removes it.
 
-Runs are read lazily: each that is being read has its file open, and a batch in memory.
+Runs are read lazily: each run that is being read has its file open, and one batch in memory.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class SpilledRun:
     end: int
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The run's batches, read one by one."""
+        """Yield the batches of the run, which are read one by one."""
         with _mapped_errors(self.path), pa.OSFile(self.path, "rb") as source:
             reader = pa.ipc.open_file(source)
             for index in range(self.first, self.end):
@@ -53,7 +53,7 @@ class SpilledRun:
 
 
 class SpillFile:
-    """A spill file while it is written: `write` one run after the other, readable after `close`."""
+    """A spill file that is being written: `write` one run after the other; it is readable after `close`."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -79,8 +79,8 @@ class SpillFile:
 
 
 class SpillSpace:
-    """Temporary files of one writer. Not thread-safe. directory: where the files are; None before the first spill and
-    after `remove`.
+    """The temporary files of one writer. Not thread-safe. directory: that of the files; None before the first spill
+    and after `remove`.
     """
 
     def __init__(self) -> None:
@@ -89,13 +89,13 @@ class SpillSpace:
         self._finalizer: weakref.finalize[..., SpillSpace] | None = None
 
     def new_file(self) -> contextlib.closing[SpillFile]:
-        """A file to write runs to; closed behind the block that it is for."""
+        """Create a file for runs, which is closed at the end of the `with` block."""
         path = f"{self._make_directory()}/{self._files}.arrow"
         self._files += 1
         return contextlib.closing(SpillFile(path))
 
     def remove(self) -> None:
-        """Delete all files. Runs must not be read any more; the space may be used again."""
+        """Delete all files. Runs must not be read afterwards; the space may be used again."""
         if self._finalizer is not None:
             self._finalizer()
         self.directory = self._finalizer = None
@@ -111,7 +111,9 @@ class SpillSpace:
 
 
 def _locked_directory(folder: str) -> tuple[str, int]:
-    """A new directory and the descriptor of its lock. It gets its name when it is locked: nobody finds it before."""
+    """Create a directory and return it with the descriptor of its lock. It gets its final name once it is locked, so
+    that no other process removes it before.
+    """
     made = tempfile.mkdtemp(prefix="widetable-new-spill-", dir=folder)
     lock = os.open(made, os.O_RDONLY)
     try:
@@ -124,14 +126,16 @@ def _locked_directory(folder: str) -> tuple[str, int]:
 
 
 def _remove(directory: str, lock: int, process: int) -> None:
-    """What a forked child has of it goes, too, but not the files."""
+    """Close the lock, and remove the directory unless this process is a forked child."""
     if os.getpid() == process:
         shutil.rmtree(directory, ignore_errors=True)
     os.close(lock)
 
 
 def _remove_abandoned(folder: str) -> None:
-    """Directories of this machine and user whose process has ended. What does not work is left to the next."""
+    """Remove directories of this machine and user whose process has ended. Failures are ignored; the next call
+    retries.
+    """
     names: list[str] = []
     with contextlib.suppress(OSError):
         names = [name for name in os.listdir(folder) if name[: name.rfind("-") + 1] == _PREFIX]
@@ -153,6 +157,6 @@ def _mapped_errors(path: str) -> Iterator[None]:
         raise StorageError(
             path,
             found=str(cause),
-            expected="a local disk that takes the rows that do not fit into memory",
-            action="Make room there, set TMPDIR to another disk, or raise write-buffer-size; nothing was committed.",
+            expected="a local disk with space for the rows that do not fit into memory",
+            action="Free space there, set TMPDIR to another disk, or raise write-buffer-size; nothing was committed.",
         ) from cause

@@ -1,6 +1,6 @@
-"""What a writer or a compaction needs to know of a table: where it is, and what its schema says.
+"""The storage, paths and schema of a table, for writers, readers and compactions.
 
-A value; it holds no open file. Raises UnsupportedError from `engine` for a merge engine that is not honoured.
+It is a value, and holds no open file. `engine` raises UnsupportedError for a merge engine that is not honoured.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from widetable.storage.paths import TablePaths
 
 @dataclass(frozen=True)
 class TableState:
-    """schema: the one to write with. schema_of: any schema of the table by its id, for files that older ones wrote.
-    identity: which life of the table it is (`table_identity`); None: nobody has asked.
+    """A table. schema: the schema for writing. schema_of: returns any schema of the table by its id, for older files.
+    identity: tells the table from others that had its path (`table_identity`); None: not read.
     """
 
     file_io: FileIO
@@ -40,7 +40,7 @@ class TableState:
 
     @property
     def has_wide_files(self) -> bool:
-        """Whether files have all columns, at all levels: for old readers, who lose what a file beside lacks."""
+        """Whether files of all levels have all columns: old readers cannot merge files with fewer columns."""
         return bool(self.options.get(opt.LEVEL0_COLUMNS) == "all")
 
     @property
@@ -48,7 +48,7 @@ class TableState:
         return engine_of(self.schema)
 
     def named(self, error: InvalidError) -> InvalidError:
-        """An error of the table's rows, such as a sum that does not fit, with the table in its subject."""
+        """Return an error of the table's rows, such as an overflow of a sum, with the table's path in its subject."""
         if self.paths.root in error.subject:
             return error
         subject = f"{error.subject} of {self.paths.root}"
@@ -64,8 +64,8 @@ class TableState:
         *,
         inputs: Inputs | None = None,
     ) -> DataFile:
-        """A data file of one bucket, with these columns of the table, or all. inputs: what opens it; None: the table's
-        storage. Raises what `open_data_file` raises.
+        """Open a data file of one bucket, with these columns of the table, or all. inputs: opens the file; None: the
+        table's storage. Raises what `open_data_file` raises.
         """
         path, file_schema = self.data_file(bucket, file.file_name), self.schema_of(file.schema_id)
         return open_data_file(
@@ -79,10 +79,12 @@ class TableState:
         )
 
     def data_file(self, bucket: BucketId, name: str) -> str:
-        """The path of a data file of one bucket."""
+        """Return the path of a data file of one bucket."""
         texts = partition_texts(bucket.partition, self.schema)
         return self.paths.data_file(texts, bucket.number, name)
 
     def bucket_dir(self, bucket: BucketId) -> str:
-        """Where its data files are. Raises InvalidError or UnsupportedError for a partition that can have none."""
+        """Return the directory of a bucket's data files. Raises InvalidError or UnsupportedError for a partition that
+        cannot have a directory.
+        """
         return self.paths.bucket_dir(partition_texts(bucket.partition, self.schema), bucket.number)

@@ -1,4 +1,4 @@
-"""One writer of a table: user data in, level-0 files and commit messages out. It never commits.
+"""A writer of a table: user data in, level-0 files and commit messages out. It never commits.
 
     data -> record batches (row_source) -> row batches (write_batch) -> buckets (bucket_split) -> buffers (write_buffer)
             -> files (rolling_writer)
@@ -8,13 +8,13 @@ Memory stays within `write-buffer-size`, however large the data or the number of
 written, key and NOT NULL columns, or all with `widetable.level0-columns=all`. Raises InvalidError for data that the
 schema does not allow, StorageError when a disk refuses; after any error `abort` leaves nothing behind.
 
-What is on disk when a writer's process dies, and who sees it:
+The files on disk if a writer's process dies in or after a step:
 
-    write    spilled runs in a temporary directory, perhaps changelog files
+    write    spilled runs in a temporary directory, possibly changelog files
     finish   data files, each complete, named by no snapshot
-    commit   the snapshot names them; before that nobody reads them, after it they must stay
+    commit   the snapshot names them; before that no reader reads them, after it they must stay
 
-Data files that no commit came to are orphans; the cleaning of orphans removes them.
+Data files that were never committed are orphans; the cleaning of orphans removes them.
 """
 
 from __future__ import annotations
@@ -46,23 +46,23 @@ from widetable.write.table_state import TableState
 from widetable.write.write_batch import BatchNormalizer, write_columns
 from widetable.write.write_buffer import WriteBuffer
 
-# A user's batch goes through in slices of this part of the budget, at most this large; and not smaller, lest each few
-# rows be spilled by themselves.
+# A user's batch is processed in slices of this fraction of the budget, up to a maximum size; smaller slices would spill
+# few rows at a time.
 _SLICES_PER_BUDGET: Final = 16
 _MAX_SLICE_BYTES: Final = 16 << 20
-# Of the budget, for the records of an `input` changelog: they wait in memory, and are sorted in a copy.
+# The fraction of the budget for the records of an `input` changelog, which are buffered, and sorted in a copy.
 _CHANGELOG_PART_OF_BUDGET: Final = 6
 
 
 class TableWriter:
-    """Writes rows of one set of columns. Use: `write` any number of times, `finish` once; `abort` instead, or after an
-    error. As a context manager it aborts when the block raises. Not thread-safe.
+    """Writes rows of one set of columns. Call `write` any number of times, then `finish` once; call `abort` instead, or
+    after an error. As a context manager it aborts when the block raises. Not thread-safe.
 
-    columns: names of the data's columns, `row_kind` among them when the data has row kinds. places: where the
-    number of buckets does not say where rows go.
+    columns: names of the data's columns, with `row_kind` if the data has row kinds. places: chooses the buckets of
+    rows if the number of buckets does not determine them.
 
-    After `finish` the messages own the files. The writer still knows them, so `abort`, or a
-    `with` block that raises behind `finish`, deletes them: commit outside of the block.
+    After `finish` the messages own the files. But `abort`, or a `with` block that raises after
+    `finish`, deletes them: commit outside of the block.
     """
 
     def __init__(
@@ -80,8 +80,8 @@ class TableWriter:
         chosen = write_columns(schema, columns, row_kind)
         self._normalizer = BatchNormalizer(schema, chosen, allocator)
         budget_bytes = state.options.get(opt.WRITE_BUFFER_SIZE)
-        wanted_bytes = min(_MAX_SLICE_BYTES, budget_bytes // _SLICES_PER_BUDGET)
-        self._slice_bytes = max(LEAST_BYTES, wanted_bytes)
+        target_bytes = min(_MAX_SLICE_BYTES, budget_bytes // _SLICES_PER_BUDGET)
+        self._slice_bytes = max(LEAST_BYTES, target_bytes)
         self._buffer = WriteBuffer(schema, state.engine, chosen.names, budget_bytes)
         all_columns = state.options.get(opt.LEVEL0_COLUMNS) == "all"
         self._file_columns = schema.names if all_columns else chosen.names
@@ -97,17 +97,16 @@ class TableWriter:
 
     @property
     def schema(self) -> TableSchema:
-        """The schema that says what the names of its columns mean."""
+        """The schema that defines the writer's columns."""
         return self._state.schema
 
     def write(self, data: Any) -> None:
-        """Add rows, in any form that `row_source` takes, with the writer's columns.
+        """Add rows, in any form that `row_source` accepts, with the writer's columns.
 
-        On an error everything is aborted before it is raised: half a batch is never committed.
+        An error aborts the writer before it is raised: half a batch is never committed.
 
-        A batch is checked as a whole before any of its rows is taken, then goes through in
-        slices. Rows of equal key in later calls count as newer. Nothing but spilled runs and
-        changelog files is written here.
+        A batch is checked as a whole before any of its rows is added, then processed in slices. Rows
+        of equal key in later calls are newer. Only spilled runs and changelog files are written here.
         """
         self._check_open()
         try:
@@ -122,9 +121,9 @@ class TableWriter:
             raise
 
     def finish(self) -> list[CommitMessage]:
-        """Write the files of all rows; one message per bucket that got rows. The writer is closed then.
+        """Write the files of all rows, close the writer, and return one message per bucket with rows.
 
-        On an error everything is aborted before it is raised.
+        An error aborts the writer before it is raised.
         """
         self._check_open()
         try:
@@ -150,11 +149,11 @@ class TableWriter:
     def _messages(
         self, changelog: Mapping[BucketId, tuple[DataFileMeta, ...]]
     ) -> list[CommitMessage]:
-        """Buckets that got no rows but whose index is missing have one, too."""
+        """Return the messages. Buckets without rows whose index is missing have one as well."""
         files = self._written
         hashes = {} if self._places is None else dict(self._places.new_hashes())
-        # Hashes of buckets without rows ride along only with a commit that has rows: an index
-        # that is missing is no reason to commit.
+        # Hashes of buckets without rows are added only to a commit with rows: a missing index
+        # alone is no reason to commit.
         buckets: list[BucketId] = list(dict.fromkeys([*files, *(hashes if files else {})]))
         return [
             CommitMessage(
@@ -172,7 +171,7 @@ class TableWriter:
         ]
 
     def abort(self) -> None:
-        """Remove temporary files, and the files of `finish`: never after a commit of them was tried."""
+        """Remove temporary files, and the files of `finish`. Never call it after a commit of them was tried."""
         self._is_open = False
         self._buffer.release()
         if self._changelog is not None:
@@ -189,7 +188,7 @@ class TableWriter:
             self.abort()
 
     def _add(self, records: pa.RecordBatch) -> None:
-        """Numbered records: unmerged for the changelog, in normal form for the table."""
+        """Add numbered records: unmerged to the changelog, in normal form to the table."""
         if self._changelog is not None:
             for bucket, part in self._split(records):
                 self._changelog.add(bucket, part)
@@ -198,8 +197,8 @@ class TableWriter:
             self._buffer.add(bucket, part)
 
     def _split(self, rows: pa.RecordBatch) -> Iterator[tuple[BucketId, pa.RecordBatch]]:
-        """The rows by bucket. Raises for a partition that can have no directory, before it has a file.
-        Asked for the error alone, once for each bucket.
+        """Yield the rows by bucket. Raises for a partition that cannot have a directory, before it has a file.
+        `_check_place` is called only for its error, once per bucket.
         """
         for bucket, part in split_by_bucket(rows, self._state.schema, self._places):
             self._check_place(bucket)
@@ -211,5 +210,5 @@ class TableWriter:
                 "table writer",
                 found="a writer that was finished or aborted",
                 expected="an open writer",
-                action="Make a new writer for more rows.",
+                action="Create a new writer for more rows.",
             )

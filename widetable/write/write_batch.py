@@ -1,12 +1,12 @@
-"""A user's data as row batches: checked, cast to the table's types, with row kinds and sequence numbers.
+"""Converts a user's data into row batches: checked, cast to the table's types, with row kinds and sequence numbers.
 
 In: record batches (`row_source`), one set of columns per writer (`WriteColumns`); out: row batches in the merge
 engine's normal form (docs/decisions/0001), rows in arrival order. Raises InvalidError for data that the schema does not
 allow, naming the column, what was found and what is expected; UnsupportedError for columns with a default value, which
 is not honoured.
 
-Steps, all column-wise: columns -> casts -> nulls -> row kinds -> kind filters (`ignore-delete`,
-`ignore-update-before`) -> sequence numbers -> normal form. Dropped rows take no sequence number.
+All steps are column-wise: columns -> casts -> nulls -> row kinds -> kind filters (`ignore-delete`,
+`ignore-update-before`) -> sequence numbers -> normal form. Dropped rows get no sequence number.
 """
 
 from __future__ import annotations
@@ -35,30 +35,33 @@ from widetable.write.sequence import SequenceAllocator
 
 @dataclass(frozen=True)
 class WriteColumns:
-    """What one writer writes. names: table columns in schema order; kind_column: of the data, or None for all +I."""
+    """The columns of one writer. names: table columns in schema order; kind_column: the data's column of row kinds, or
+    None if all are +I.
+    """
 
     names: tuple[str, ...]
     kind_column: str | None
 
 
 def write_columns(
-    schema: TableSchema, given: Sequence[str], row_kind: str | None = ROW_KIND_COLUMN
+    schema: TableSchema, data_columns: Sequence[str], row_kind: str | None = ROW_KIND_COLUMN
 ) -> WriteColumns:
     """Check the columns of a user's data before any row is read.
 
-    given: all column names of the data. row_kind: the name of a column of row kinds (texts or 0 to 3), if the data has
-    it and the table has not.
-    Raises InvalidError for unknown, repeated or missing columns and for sets of columns that the merge engine cannot
-    take (MergeEngine.check_columns); UnsupportedError for columns with a default value.
+    data_columns: all column names of the data. row_kind: the name of a column of row kinds (texts or 0 to 3); it counts
+    if the data has it and the table has not.
+    Raises InvalidError for unknown, repeated or missing columns and for sets of columns that the merge engine does not
+    accept (MergeEngine.check_columns); UnsupportedError for columns with a default value.
     """
     _check_defaults(schema)
-    kind_column = row_kind if row_kind in given and row_kind not in schema.by_name else None
-    _check_names(schema, given, kind_column)
-    _check_required(schema, given)
+    has_kinds = row_kind in data_columns and row_kind not in schema.by_name
+    kind_column = row_kind if has_kinds else None
+    _check_names(schema, data_columns, kind_column)
+    _check_required(schema, data_columns)
     from_field = schema.typed_options.get(opt.ROWKIND_FIELD)
     if from_field is not None:
-        kind_column = _rowkind_field(from_field, given, kind_column)
-    names = in_schema_order(schema, [name for name in given if name in schema.by_name])
+        kind_column = _rowkind_field(from_field, data_columns, kind_column)
+    names = in_schema_order(schema, [name for name in data_columns if name in schema.by_name])
     engine_of(schema).check_columns(schema, names)
     return WriteColumns(names, kind_column)
 
@@ -75,27 +78,30 @@ def _check_defaults(schema: TableSchema) -> None:
             )
 
 
-def _check_names(schema: TableSchema, given: Sequence[str], kind_column: str | None) -> None:
+def _check_names(schema: TableSchema, data_columns: Sequence[str], kind_column: str | None) -> None:
     seen: set[str] = set()
-    for name in given:
+    for name in data_columns:
         if name in seen:
             raise _invalid(name, "the name twice", "each column once", "Drop one of them.")
         seen.add(name)
         if name not in schema.by_name and name != kind_column:
-            known = ", ".join(schema.names[:20]) + (", ..." if len(schema.names) > 20 else "")
-            raise _invalid(name, "no such column", f"columns of the table: {known}", "Correct it.")
+            shown = ", ".join(schema.names[:20]) + (", ..." if len(schema.names) > 20 else "")
+            raise _invalid(name, "no such column", f"columns of the table: {shown}", "Correct it.")
 
 
-def _check_required(schema: TableSchema, given: Sequence[str]) -> None:
+def _check_required(schema: TableSchema, data_columns: Sequence[str]) -> None:
     for name in schema.required_names:
-        if name not in given:
+        if name not in data_columns:
             what = "key" if name in schema.primary_keys else "NOT NULL"
             raise _invalid(
-                name, "data without it", f"every {what} column in the data", "Add the column."
+                name,
+                "data without this column",
+                f"every {what} column in the data",
+                "Add the column.",
             )
 
 
-def _rowkind_field(name: str, given: Sequence[str], kind_column: str | None) -> str:
+def _rowkind_field(name: str, data_columns: Sequence[str], kind_column: str | None) -> str:
     if kind_column is not None:
         raise _invalid(
             kind_column,
@@ -103,19 +109,24 @@ def _rowkind_field(name: str, given: Sequence[str], kind_column: str | None) -> 
             f"row kinds in {name!r} (option 'rowkind.field')",
             "Drop the column.",
         )
-    if name not in given:
-        raise _invalid(name, "data without it", "the column of option 'rowkind.field'", "Add it.")
+    if name not in data_columns:
+        raise _invalid(
+            name,
+            "data without this column",
+            "the column of option 'rowkind.field'",
+            "Add the column.",
+        )
     return name
 
 
-def _invalid(column: str, found: str, expected: str, action: str) -> InvalidError:
-    return InvalidError(f"column {column!r}", found=found, expected=expected, action=action)
+def _invalid(column: str, problem: str, expected: str, action: str) -> InvalidError:
+    return InvalidError(f"column {column!r}", found=problem, expected=expected, action=action)
 
 
 class BatchNormalizer:
-    """Turns batches with one set of columns into row batches. Not thread-safe: numbers are given in order of calls.
+    """Converts batches with one set of columns into row batches. Not thread-safe: calls get numbers in their order.
 
-    `records` and `normal_form` are apart because a changelog of producer `input` has what is between.
+    `records` and `normal_form` are separate because a changelog of producer `input` contains the records.
     """
 
     def __init__(
@@ -135,14 +146,16 @@ class BatchNormalizer:
         self._ignore_update_before = options.get(opt.IGNORE_UPDATE_BEFORE)
 
     def check_batch(self, batch: pa.RecordBatch) -> None:
-        """Raises InvalidError for a batch with other columns than the writer's, or values that no column has."""
+        """Check a batch. Raises InvalidError for other columns than the writer's, and for values that are invalid for
+        their Arrow type.
+        """
         self._check_columns(batch.schema.names)
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             check_values(column, name, self._checked_rows)
         self._checked_rows += batch.num_rows
 
     def _check_columns(self, names: Sequence[str]) -> None:
-        """Every batch of a writer has the same columns, in any order."""
+        """Check that a batch has the writer's columns, in any order."""
         if len(names) == len(self._expected) and self._expected == set(names):
             return
         wrong = sorted(self._expected.symmetric_difference(names)) or [names[0]]
@@ -154,15 +167,15 @@ class BatchNormalizer:
         )
 
     def row_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """One user batch as a row batch; it may have fewer rows, also none."""
+        """Convert a user's batch into a row batch, which may have fewer rows, or none."""
         return self.normal_form(self.records(batch))
 
     def normal_form(self, records: pa.RecordBatch) -> pa.RecordBatch:
-        """The row batch of records (docs/decisions/0001)."""
+        """Convert records into a row batch in normal form (docs/decisions/0001)."""
         return self._engine.normal_form(self._schema, records) if records.num_rows else records
 
     def records(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """One user batch as numbered records that passed the filters, with the values that were given."""
+        """Convert a user's batch into numbered records that passed the filters, with the user's values."""
         self._check_columns(batch.schema.names)
         arrays = [self._column(batch, field, at) for at, field in enumerate(self._fields)]
         kinds = self._kinds(batch)
@@ -196,7 +209,7 @@ class BatchNormalizer:
         return row_kinds(batch.column(name), name)
 
     def _kept(self, kinds: npt.NDArray[np.int8]) -> npt.NDArray[np.bool_] | None:
-        """Rows that the kind filters let through; None when all."""
+        """Return the mask of the rows that the kind filters keep; None if they keep all."""
         if self._ignore_delete:
             dropped = is_retraction(kinds)
         elif self._ignore_update_before:
@@ -207,7 +220,7 @@ class BatchNormalizer:
 
 
 def row_kinds(column: pa.Array, name: str) -> npt.NDArray[np.int8]:
-    """The kinds that a column of texts or of 0 to 3 says. Raises InvalidError for other types and values."""
+    """Convert a column of texts, or of 0 to 3, into row kinds. Raises InvalidError for other types and values."""
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if pa.types.is_integer(kind):
         return _kinds_of_numbers(column, name)
@@ -232,8 +245,8 @@ def _kinds_of_numbers(column: pa.Array, name: str) -> npt.NDArray[np.int8]:
 
 
 def _plain(values: npt.NDArray[Any], kind: pa.DataType) -> pa.Array:
-    """A numpy array as an Arrow array, without a copy. Not pa.array: its first call imports pandas, for half a
-    second, also in the many short-lived processes that only check a schema.
+    """Wrap a numpy array as an Arrow array, without a copy. `pa.array` is not used, because its first call imports
+    pandas, which takes half a second, also in the many short-lived processes that only check a schema.
     """
     return pa.Array.from_buffers(
         kind, len(values), [None, pa.py_buffer(np.ascontiguousarray(values))]

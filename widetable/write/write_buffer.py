@@ -1,15 +1,15 @@
-"""Rows of all buckets of one writer, under one budget of memory.
+"""Buffers the rows of all buckets of one writer, under one memory budget.
 
-In: row batches per bucket, in arrival order; out: per bucket the sorted runs that its level-0 files are made of. When
-the rows in memory pass a third of the budget (the rest is for sorting: joined columns and the sorted copy), the largest
-buckets are collapsed and spilled until half of that is left. Raises StorageError when spilling fails; `release` removes
-what was spilled.
+In: row batches per bucket, in arrival order; out: per bucket the sorted runs for its level-0 files. When
+the rows in memory exceed a third of the budget (the rest is for sorting: joined columns and the sorted copy), the
+largest buckets are collapsed and spilled until half of that is left. Raises StorageError when spilling fails; `release`
+removes spilled runs.
 
-Layers (docs/decisions/0003) stay apart in the runs. Spilled runs of one bucket are merged again only where merging
-without older rows is harmless (docs/decisions/0002); elsewhere each becomes a file of its own, with the same rows for
+Layers (docs/decisions/0003) stay separate in the runs. Spilled runs of one bucket are merged again only if a merge
+without older rows is harmless (docs/decisions/0002); otherwise each becomes a separate file, with the same rows for
 readers.
 
-What one bucket holds, and the runs that `take` makes of it, one layer each unless stated:
+The rows of one bucket, and the runs that `take` makes of them, one layer each unless stated:
 
     in memory   batches in arrival order          collapse -> layers, oldest first
     spills      layers of each spill, oldest first, each a sorted run on disk
@@ -18,7 +18,7 @@ What one bucket holds, and the runs that `take` makes of it, one layer each unle
     may not                       spill 1, spill 2, memory: a run and level-0 files for each
 
 Older rows always come first, so the sequence numbers of runs ascend and readers merge them
-right. A spilled run is collapsed, so a key that is written often takes one row per spill.
+correctly. A spilled run is collapsed, so a key that is written often takes one row per spill.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from widetable.schema.table_schema import VALUE_KIND, TableSchema
 from widetable.write.spill_space import SpilledRun, SpillFile, SpillSpace
 
 _PARTS_OF_BUDGET: Final = 3
-# For batches of runs that are merged, and again for the batch that comes out.
+# The fraction of the budget for the batches of merged runs, and again for the resulting batch.
 _MERGE_PARTS_OF_BUDGET: Final = 8
-# Runs that are merged at once at most: more would need many files open and leave each but a few rows of memory.
+# The most runs that are merged at once: more would keep many files open, with memory for a few rows each.
 _MAX_MERGED_RUNS: Final = 16
-# Small batches of a bucket are joined when there are so many: an Arrow batch costs memory beside its rows.
+# So many small batches of a bucket are joined: an Arrow batch takes memory in addition to its rows.
 _MAX_SMALL_BATCHES: Final = 64
 _SMALL_BATCH_ROWS: Final = 64 << 10
 _OVERHEAD_BYTES_PER_COLUMN: Final = 200
@@ -55,11 +55,11 @@ Run: TypeAlias = Iterator[pa.RecordBatch]
 
 
 class _BufferedBucket:
-    """Rows of one bucket: batches in memory in arrival order, and per spill its layers, oldest first.
+    """Rows of one bucket: batches in memory in arrival order, and the layers of each spill, oldest first.
 
-    bytes: of the rows in memory. row_bytes: of the widest rows so far, on average over a batch.
+    bytes: the size of the rows in memory. row_bytes: the size of a row in the batch with the widest rows so far.
 
-    has_deletes: of all rows ever given, spilled ones too, for it decides what may be merged.
+    has_deletes: whether any row is a retraction, spilled rows included; it decides which runs may be merged.
     """
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class _BufferedBucket:
         self.spills: list[list[SpilledRun]] = []
 
     def add(self, batch: pa.RecordBatch) -> int:
-        """Keep the batch; the bytes that it takes."""
+        """Add a batch and return the bytes that it takes."""
         self.batches.append(batch)
         size = int(batch.nbytes)
         self.row_bytes = max(self.row_bytes, row_bytes(batch))
@@ -84,7 +84,7 @@ class _BufferedBucket:
         return added
 
     def _join_small(self) -> None:
-        """Neighbours of the same columns: what is moved may be of several writers."""
+        """Join neighbours with equal columns: rows that are moved may come from several writers."""
         joined = self.batches[-_MAX_SMALL_BATCHES:]
         if sum(batch.num_rows for batch in joined) <= _SMALL_BATCH_ROWS:
             alike = groupby(joined, key=lambda batch: batch.schema)
@@ -92,10 +92,10 @@ class _BufferedBucket:
 
 
 class WriteBuffer:
-    """Not thread-safe: one writer owns it.
+    """The buffer of one writer; not thread-safe.
 
-    budget_bytes: `write-buffer-size`; what Arrow and the sorting need is in it. columns: table
-    columns of the runs. Owns its spill files until `release`.
+    budget_bytes: `write-buffer-size`, with the memory that Arrow and sorting need. columns: table
+    columns of the runs. The buffer owns its spill files until `release`.
     """
 
     def __init__(
@@ -116,65 +116,64 @@ class WriteBuffer:
         self._bytes = 0
 
     def add(self, bucket: BucketId, row_batch: pa.RecordBatch) -> None:
-        """Rows of one bucket, after all that it was given. Raises InvalidError for rows of which not one fits."""
+        """Add rows of one bucket, after all earlier ones. Raises InvalidError if a single row exceeds the budget."""
         check_row(row_bytes(row_batch), self._budget_bytes, "a row that is written")
         self._bytes += self._buckets.setdefault(bucket, _BufferedBucket()).add(row_batch)
         if self._bytes > self._limit_bytes:
             self._spill()
 
     def buckets(self) -> list[BucketId]:
-        """The buckets that were given rows, in the order of their names."""
+        """Return the buckets with rows, in the order of their ids."""
         return sorted(self._buckets)
 
     def take(self, bucket: BucketId) -> Iterator[Run]:
-        """Hand out a bucket's runs, one after the other; each is sorted, has one row per key and makes its own files.
+        """Remove a bucket and yield its runs; each is sorted, has one row per key and becomes separate files.
 
-        A run must be used up before the next is asked for. Later runs hold later layers or later rows.
-
-        The bucket is forgotten at once. Raises KeyError for one without rows.
+        A run must be consumed before the next is requested. Later runs hold later layers or later rows.
+        Raises KeyError for a bucket without rows.
         """
-        held = self._buckets.pop(bucket)
-        layers = self._collapse(held)
-        if held.spills and self._may_merge(held, layers):
-            yield from self._merged(held, layers)
+        rows = self._buckets.pop(bucket)
+        layers = self._collapse(rows)
+        if rows.spills and self._may_merge(rows, layers):
+            yield from self._merged(rows, layers)
             return
-        for spill in held.spills:
+        for spill in rows.spills:
             yield from (run.batches() for run in spill)
         while layers:
             yield iter([layers.pop(0)])
 
     def release(self) -> None:
-        """Forget all rows and remove what was spilled."""
+        """Remove all rows and spill files."""
         self._buckets.clear()
         self._bytes = 0
         self._space.remove()
 
-    def _collapse(self, held: _BufferedBucket) -> list[pa.RecordBatch]:
-        """The layers of a bucket's rows in memory, which are let go."""
-        self._bytes -= held.bytes
-        held.bytes = 0
-        if not held.batches:
+    def _collapse(self, bucket: _BufferedBucket) -> list[pa.RecordBatch]:
+        """Return the layers of a bucket's rows in memory, and release the rows."""
+        self._bytes -= bucket.bytes
+        bucket.bytes = 0
+        if not bucket.batches:
             return []
-        layers = collapse(held.batches, self._schema, self._engine)
-        held.batches = []
+        layers = collapse(bucket.batches, self._schema, self._engine)
+        bucket.batches = []
         return layers
 
-    def _may_merge(self, held: _BufferedBucket, layers: Sequence[pa.RecordBatch]) -> bool:
-        """Layers of one commit must not meet in one row (docs/decisions/0003), so more than one
-        anywhere forbids it. Merging without the base must be harmless as well
+    def _may_merge(self, bucket: _BufferedBucket, layers: Sequence[pa.RecordBatch]) -> bool:
+        """Return whether all runs of a bucket may be merged. Layers of one commit must not be merged into one row
+        (docs/decisions/0003), so each spill may have only one. A merge without the base must also be harmless
         (docs/decisions/0002).
         """
-        if len(layers) > 1 or any(len(spill) > 1 for spill in held.spills):
+        if len(layers) > 1 or any(len(spill) > 1 for spill in bucket.spills):
             return False
-        allowed = self._engine.partial_merge(self._schema, has_deletes=held.has_deletes)
+        allowed = self._engine.partial_merge(self._schema, has_deletes=bucket.has_deletes)
         return allowed is PartialMerge.ALWAYS
 
-    def _merged(self, held: _BufferedBucket, layers: Sequence[pa.RecordBatch]) -> Iterator[Run]:
-        rows = self._chunk_rows(held)
-        runs: list[Run] = [run.batches() for spill in held.spills for run in spill]
+    def _merged(self, bucket: _BufferedBucket, layers: Sequence[pa.RecordBatch]) -> Iterator[Run]:
+        rows = self._chunk_rows(bucket)
+        runs: list[Run] = [run.batches() for spill in bucket.spills for run in spill]
         runs += [_pieces(layer, rows) for layer in layers]
-        # Of each a row at least is in memory.
-        at_once = max(2, rows_within(self._limit_bytes, held.row_bytes, _MAX_MERGED_RUNS))
+        # Each run has at least one row in memory.
+        at_once = max(2, rows_within(self._limit_bytes, bucket.row_bytes, _MAX_MERGED_RUNS))
         for first in range(0, len(runs), at_once):
             yield merge_runs(
                 runs[first : first + at_once],
@@ -186,28 +185,28 @@ class WriteBuffer:
             )
 
     def _spill(self) -> None:
-        """Write the largest buckets to disk until half of the limit is free. Rows of other columns, which are there
-        when what is moved is of several writers, are in another file.
+        """Write the largest buckets to disk until half of the limit is free. Rows with other columns, which occur when
+        rows of several writers are moved, are written to another file.
 
-        The largest first: few buckets leave, and with long runs. Until half is free and not
-        just enough, as each spill sorts, and makes a run that must be merged later.
+        The largest buckets are spilled first, so that there are few and long runs. Half of the limit is
+        freed, because each spill sorts, and makes a run that must be merged later.
         """
         files: dict[pa.Schema, SpillFile] = {}
         with contextlib.ExitStack() as stack:
-            for held in sorted(self._buckets.values(), key=lambda each: each.bytes, reverse=True):
-                if self._bytes <= self._limit_bytes // 2 or not held.batches:
+            for bucket in sorted(self._buckets.values(), key=lambda each: each.bytes, reverse=True):
+                if self._bytes <= self._limit_bytes // 2 or not bucket.batches:
                     return
-                rows = self._chunk_rows(held)
-                layers = self._collapse(held)
+                rows = self._chunk_rows(bucket)
+                layers = self._collapse(bucket)
                 for layer in layers:
                     if layer.schema not in files:
                         files[layer.schema] = stack.enter_context(self._space.new_file())
                 spilled = [files[layer.schema].write(_pieces(layer, rows)) for layer in layers]
-                held.spills.append(spilled)
+                bucket.spills.append(spilled)
 
-    def _chunk_rows(self, held: _BufferedBucket) -> int:
-        """Rows of a batch so small that those of all merged runs take an eighth of the budget."""
-        return rows_within(self._merge_bytes // _MAX_MERGED_RUNS, held.row_bytes)
+    def _chunk_rows(self, bucket: _BufferedBucket) -> int:
+        """Return the rows of a batch for which the batches of all merged runs take an eighth of the budget."""
+        return rows_within(self._merge_bytes // _MAX_MERGED_RUNS, bucket.row_bytes)
 
 
 def _pieces(batch: pa.RecordBatch, rows: int) -> Run:
