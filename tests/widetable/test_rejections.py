@@ -399,7 +399,7 @@ def test_another_number_of_buckets_is_given_by_rescaling(tmp_path: Path) -> None
     with pytest.raises(wt.InvalidError, match="widetable rescale"):
         catalog.alter_table("db.t", set_options={"bucket": "4"})
     for number in ("0", "-2"):
-        with pytest.raises(wt.UnsupportedError, match=f"'bucket': found {number}; .*Give one of"):
+        with pytest.raises(wt.UnsupportedError, match=f"'bucket': found {number}; .*Set one of"):
             catalog.create_table("db.n", COLUMNS, primary_key=["k"], options={"bucket": number})
 
 

@@ -183,7 +183,7 @@ def check_offset(offset: Offset, table: str, newest: int | None, path: str) -> N
         raise _invalid(
             subject,
             f"an offset of the table {offset.table}; the present table is {table}",
-            "an offset of the same table: it was dropped and created again at this path since",
+            "an offset of the same table: it was dropped and made again at this path since",
             "Start again from the beginning, with a new checkpoint and a new consumer id.",
         )
     if not offset.awaited and offset.next_snapshot > (newest or 0) + 1:
@@ -192,7 +192,7 @@ def check_offset(offset: Offset, table: str, newest: int | None, path: str) -> N
             f"an offset past the newest snapshot, {newest}"
             if newest
             else "an offset in a table without snapshots",
-            f"{(newest or 0) + 1} at most: a rollback, or a table that was created again, has removed the snapshots "
+            f"{(newest or 0) + 1} at most: a rollback, or a table that was made again, has removed the snapshots "
             "that were read",
             "Restore the snapshots, or start again with a new checkpoint and a new consumer id.",
         )

@@ -1,13 +1,13 @@
 """Options of tables under barriers (docs/consistency.md).
 
-With an interval of 60,000 ms barriers are the moments 0, 60,000, 120,000, .. of the epoch. They are no
-times at which anything happens: a writer says of each commit which one its rows belong to.
-The largest interval, 1 << 40 ms, is some 35 years. A table keeps its interval, since a barrier that is
-complete must mean the same in each of its snapshots.
+With an interval of 60,000 ms the barriers are the moments 0, 60,000, 120,000, .. of the epoch. Nothing
+happens at these times: a writer labels each commit with the barrier to which its rows belong.
+The largest interval, 1 << 40 ms, is some 35 years. A table keeps its interval, because a complete
+barrier must have the same meaning in each of its snapshots.
 
-    widetable.barrier-interval    commit.barrier_table      says which tables are under barriers, and refuses the rest
-    widetable.barriers-kept       operations.barrier_scan, meta.barrier_floor    what expiry leaves
-    widetable.barrier-stage       operations.staging, operations.session         writers note, sessions read
+    widetable.barrier-interval    commit.barrier_table      decides which tables are under barriers
+    widetable.barriers-kept       operations.barrier_scan, topology.barrier_floor    what expiry keeps
+    widetable.barrier-stage       operations.staging, operations.session         writers write notes, sessions read them
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from widetable.schema.option import Option, declared_in
 BARRIER_INTERVAL: Final = Option[int | None].duration(
     "widetable.barrier-interval",
     None,
-    "The table is under barriers, moments that are multiples of this: its writers say to which barrier their records "
-    "belong and when they have all of it, and the table can be read as of a barrier. A table that has none may get it "
-    "later (docs/consistency.md), and keeps it.",
+    "Put the table under barriers, which are moments that are multiples of this interval: its writers declare to which "
+    "barrier their records belong, and when a barrier is complete, and the table can be read as of a barrier. A table "
+    "without an interval may get one later (docs/consistency.md); it cannot be changed.",
     immutable=True,
     may_come_later=True,
     least=1,
@@ -32,13 +32,14 @@ BARRIERS_KEPT: Final = Option[int](
     "integer",
     3,
     "intervals",
-    "Expiry keeps what is needed to read the newest complete barrier and those of so many intervals before it: a "
-    "session over several tables reads the newest one that all have.",
+    "Expiry keeps the snapshots that are needed to read the newest complete barrier and those of this number of "
+    "intervals before it: a session over several tables reads the newest barrier that all of them have.",
 )
 BARRIER_STAGE: Final = Option[bool].flag(
     "widetable.barrier-stage",
     False,
-    "A writer notes each commit that completes a barrier before it is published: a session at ReadCommitted shows it "
-    "as soon as all of its tables have, or note, the barrier. One more request for each such commit.",
+    "A writer writes a note of each commit that completes a barrier before it publishes the commit. A session at "
+    "ReadCommitted shows the barrier as soon as each of its tables has it, or a note of it. This costs one more "
+    "request for each such commit.",
 )
 BARRIER_OPTIONS: Final = declared_in(globals())

@@ -1,18 +1,18 @@
-"""Options that make a table feed others, or be fed by them:
+"""Options by which a table feeds derived tables, or takes over columns of a dimension:
 
     index.<column>[,<column>..]   = <database>.<table>
     widen.<column>                = <database>.<table>(<column>[ as <column>], ..)
 
-Both tables lie in the warehouse of the one that has the option. Pure. Raises InvalidError for options of another form
+The other table is in the warehouse of the table with the option. Pure. Raises InvalidError for options of another form
 and for columns that do not fit.
 
-    option of shop.facts                                      what it says
-    index.city,zip = shop.by_city                             rows of facts are found by (city, zip)
+    option of shop.facts                                      meaning
+    index.city,zip = shop.by_city                             shop.by_city finds rows of facts by (city, zip)
     widen.cust     = shop.dim(city as c_city, name)           c_city and name of facts follow facts.cust
 
 The second has columns that only its widener writes: c_city, name, and `_widen_cust`, which is the
-sequence of the group that they form. So of two writes of wideners the one of the later round wins, by
-the rules of sequence groups, in whichever order they arrive.
+sequence of the group that they form. So if two wideners write, the later round wins by the rules of
+sequence groups, in whatever order the writes arrive.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from widetable.schema.field_options import DERIVED_OPTION
 from widetable.schema.table_schema import TableSchema
 from widetable.storage.paths import check_name, table_root
 
-# Before the foreign key's name: the sequence column. On disk: never change.
+# The prefix of the sequence column, before the foreign key's name. On disk: never change.
 WIDEN_SEQUENCE: Final = "_widen_"
-# The run of all of them: two that are at it do no harm, their rounds have the same numbers.
+# The run of all wideners: two concurrent ones do no harm, because their rounds have the same numbers.
 WIDENER_RUN: Final = "widener"
-# Their names as writers begin so.
+# The prefix of the names of wideners as writers.
 WIDENER_OF: Final = "widen-"
-# Of a file name that has a foreign key's name in it, what is left for all else.
+# The length of the other parts of a file name that contains a foreign key's name.
 _AROUND_NAME_BYTES: Final = 64
 _TABLE: Final = re.compile(r"^\s*[^\s().,/]+\.[^\s().,/]+\s*$")
 _AS: Final = re.compile(r"\s+as\s+", re.IGNORECASE)
@@ -40,20 +40,20 @@ _WIDEN: Final = re.compile(r"^(?P<table>[^()]+)\((?P<columns>[^()]+)\)\s*$")
 
 
 class IndexOption(NamedTuple):
-    """columns: that are indexed, in this order; table: `db.name` of the index."""
+    """An index. columns: the indexed columns, in this order; table: `db.name` of the index."""
 
     columns: tuple[str, ...]
     table: str
 
     @property
     def key(self) -> str:
-        """Of the option, for messages."""
+        """The key of the option, for messages."""
         return f"index.{','.join(self.columns)}"
 
 
 class WidenOption(NamedTuple):
-    """column: the foreign key; table: `db.name` of the dimension; columns: its columns, by their names in the fact
-    table.
+    """Widened columns. column: the foreign key; table: `db.name` of the dimension; columns: its columns, by their names
+    in the fact table.
 
         cust, shop.dim, {"c_city": "city", "name": "name"}
     """
@@ -64,23 +64,23 @@ class WidenOption(NamedTuple):
 
     @property
     def key(self) -> str:
-        """Of the option, for messages."""
+        """The key of the option, for messages."""
         return f"widen.{self.column}"
 
     @property
     def sequence(self) -> str:
-        """The column that orders what the widener writes."""
+        """The sequence column of the widener's writes."""
         return f"{WIDEN_SEQUENCE}{self.column}"
 
     def writer_of(self, fact: str) -> str:
-        """The name of the widener among the writers of a table under barriers, and of its consumer in the dimension.
-        fact: its `db.name`. `widen-shop.facts-cust`.
+        """Return the name of the widener among the writers of a table under barriers, and of its consumer in the
+        dimension, such as `widen-shop.facts-cust`. fact: `db.name` of the fact table.
         """
         return f"{WIDENER_OF}{fact}-{self.column}"
 
 
 def index_options(options: Mapping[str, str]) -> list[IndexOption]:
-    """The indexes of a table, in the order of their options."""
+    """Return the indexes of a table, in the order of their options."""
     return [
         IndexOption(_names(columns, key), _table(value, key))
         for key, columns, value in _options(options, "index")
@@ -88,28 +88,28 @@ def index_options(options: Mapping[str, str]) -> list[IndexOption]:
 
 
 def widen_options(options: Mapping[str, str]) -> list[WidenOption]:
-    """What widens a table."""
-    found = []
+    """Return the widened columns of a table, in the order of their options."""
+    widened = []
     for key, column, value in _options(options, "widen"):
         match = _WIDEN.match(value)
         if match is None:
             raise _wrong(key, repr(value), "db.table(column[ as column], ..)")
         columns: dict[str, str] = {}
         for part in _names(match["columns"], key):
-            # A column of the dimension comes under one name: twice would be two copies to keep.
+            # A column of the dimension may have only one name: two would be two copies to update.
             theirs, own = _renamed(part)
             if own in columns or theirs in columns.values():
                 raise _wrong(key, f"{part!r}, and the column before it", "each column once")
             columns[own] = theirs
-        found.append(WidenOption(column, _table(match["table"], key), columns))
-    return found
+        widened.append(WidenOption(column, _table(match["table"], key), columns))
+    return widened
 
 
 def check_derived(schema: TableSchema) -> None:
-    """What can be seen without the other tables. Raises InvalidError.
+    """Check the options as far as the other tables are not needed. Raises InvalidError.
 
-    Whether the dimension has these columns and its key fits is seen where it can be read
-    (`derive.widen_schema`); whether the merge keeps them, by `merge.widened_rules`.
+    `derive.widen_schema`, which can read the dimension, checks that it has these columns and a key that
+    fits; `merge.widened_rules` checks that the merge keeps them.
     """
     taken: set[str] = set()
     for index in index_options(schema.options):
@@ -125,33 +125,37 @@ def check_derived(schema: TableSchema) -> None:
 
 
 def derived_columns(schema: TableSchema) -> set[str]:
-    """Columns that only wideners write: those of the dimensions, and the sequences."""
+    """Return the columns that only wideners write: those of the dimensions, and the sequences."""
     own = ((*widen.columns, widen.sequence) for widen in widen_options(schema.options))
     return {name for names in own for name in names}
 
 
 def check_not_derived(schema: TableSchema, columns: Iterable[str]) -> None:
-    """Raises InvalidError for columns that only a widener writes."""
-    given = set(columns)
+    """Raise InvalidError for columns that only a widener writes."""
+    names = set(columns)
     for widen in widen_options(schema.options):
-        taken = given.intersection((*widen.columns, widen.sequence))
-        if taken:
+        derived = names.intersection((*widen.columns, widen.sequence))
+        if derived:
             raise InvalidError(
-                f"column {min(taken)!r}",
-                found=f"a value for it; it is widened by option {widen.key!r}",
-                expected="columns that no other writer has",
+                f"column {min(derived)!r}",
+                found=f"a value for a column that is widened by option {widen.key!r}",
+                expected="columns that only this writer writes",
                 action="Leave it out: it follows the foreign key.",
             )
 
 
 def _check_widen(schema: TableSchema, widen: WidenOption) -> None:
-    """Columns are there, and form a sequence group of their own, under the one engine that has such groups."""
+    """Check that the columns exist and form a separate sequence group, under the engine that has such groups."""
     _column(schema, widen.key, widen.column)
-    check_name(widen.column, "widened foreign key", _AROUND_NAME_BYTES)  # leases have its name
+    check_name(
+        widen.column, "widened foreign key", _AROUND_NAME_BYTES
+    )  # names of leases contain it
     engine = schema.options.get("merge-engine")
     if engine != "partial-update":
-        raise _wrong("merge-engine", repr(engine), f"'partial-update', as {widen.key!r} needs it")
-    # The group is exactly these columns: one that is not among them would be written without its sequence.
+        raise _wrong(
+            "merge-engine", repr(engine), f"'partial-update', which {widen.key!r} requires"
+        )
+    # The group must have exactly these columns: any other would be written without its sequence.
     own = (widen.sequence, *widen.columns)
     for name in own:
         _column(schema, widen.key, name)
@@ -160,7 +164,7 @@ def _check_widen(schema: TableSchema, widen: WidenOption) -> None:
         listed = ",".join(widen.columns)
         raise _wrong(
             widen.key,
-            "columns that are not a sequence group of their own",
+            "columns that do not form a separate sequence group",
             f"fields.{widen.sequence}.sequence-group = {listed}",
         )
     if widen.column in widen.columns:
@@ -170,12 +174,12 @@ def _check_widen(schema: TableSchema, widen: WidenOption) -> None:
 
 
 def _options(options: Mapping[str, str], what: str) -> list[tuple[str, str, str]]:
-    """(key, its columns as one text, value) of the options `index.*` or `widen.*`, in their order."""
+    """Return (key, its columns as one text, value) of the options `index.*` or `widen.*`, in their order."""
     matches = ((key, DERIVED_OPTION.match(key), value) for key, value in options.items())
     return [(key, m["columns"], value) for key, m, value in matches if m and m["what"] == what]
 
 
-# Trimmed, unlike names in options `fields.*`: these options are ours. An empty name is a comma too many.
+# Names are trimmed, unlike those in options `fields.*`, because these options are ours. An empty name is an error.
 def _names(text: str, key: str) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(","))
     if not all(names):
@@ -184,15 +188,15 @@ def _names(text: str, key: str) -> tuple[str, ...]:
 
 
 def _renamed(part: str) -> tuple[str, str]:
-    """`<column>[ as <name>]`: the column, and its name in the fact table. `city as c_city`: ("city", "c_city");
-    `name`: ("name", "name").
+    """Parse `<column>[ as <name>]` into the column and its name in the fact table. `city as c_city` gives
+    ("city", "c_city"); `name` gives ("name", "name").
     """
     theirs, _, own = _AS.sub("\0", part).partition("\0")
     return theirs.strip(), (own or theirs).strip()
 
 
 def _table(text: str, key: str) -> str:
-    """The name, without blanks around it. `table_root` is called for its checks of both parts."""
+    """Return the name without surrounding blanks. `table_root` is called only to check both parts."""
     if not _TABLE.match(text):
         raise _wrong(key, repr(text), "db.table, in the same warehouse")
     name = text.strip()
@@ -204,12 +208,12 @@ def _column(schema: TableSchema, key: str, name: str) -> None:
     if name not in schema.by_name:
         raise _wrong(
             key,
-            f"{name!r}, which is no column",
+            f"{name!r}, which is not a column",
             f"columns of the table ({', '.join(schema.names)})",
         )
 
 
-def _wrong(key: str, found: str, expected: str) -> InvalidError:
+def _wrong(key: str, problem: str, expected: str) -> InvalidError:
     return InvalidError(
-        f"option {key!r}", found=found, expected=expected, action="Correct the option."
+        f"option {key!r}", found=problem, expected=expected, action="Correct the option."
     )

@@ -1,4 +1,4 @@
-"""Options of columns: `fields.<columns>.<what>`, `index.<columns>`, `widen.<column>`; without looking at a schema.
+"""Parses options of columns: `fields.<columns>.<what>`, `index.<columns>`, `widen.<column>`; without a schema.
 
 Source: Paimon `CoreOptions`; semantics of each in `merge/`. Names are not trimmed, as Paimon does not.
 """
@@ -9,9 +9,9 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-# columns is greedy: of `fields.a.b.aggregate-function` it is `a.b`, and what has no dot.
+# columns is greedy: in `fields.a.b.aggregate-function` it is `a.b`, and `what` has no dot.
 FIELD_OPTION: Final = re.compile(r"^fields\.(?P<columns>.+)\.(?P<what>[^.]+)$")
-# What an option of columns may say; `merge/aggregate_function.py` reads most of them.
+# The valid last parts of `fields.<columns>.<what>`; `merge/aggregate_functions.py` reads most of them.
 FIELD_WORDS: Final = frozenset(
     [
         "sequence-group",
@@ -26,21 +26,21 @@ FIELD_WORDS: Final = frozenset(
         "ts-field",
     ]
 )
-# Has the form of no option of columns: there is one dot.
+# It has one dot only, and so not the form of an option of columns.
 DEFAULT_FUNCTION_KEY: Final = "fields.default-aggregate-function"
-# Parsed in `derived_options`.
-# index.city,zip: what `index`, columns `city,zip`. Greedy as well: a column's name may have dots.
+# Parsed in `derived_options`. For index.city,zip `what` is `index`, and columns is `city,zip`. columns is greedy as
+# well: a column's name may have dots.
 DERIVED_OPTION: Final = re.compile(r"^(?P<what>index|widen)\.(?P<columns>.+)$")
 
 
 def sequence_group_options(
     options: Mapping[str, str],
 ) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """(sequence columns, protected columns) of every `fields.<s1>[,<s2>..].sequence-group`; names are not trimmed.
+    """Return (sequence columns, protected columns) of every `fields.<s1>[,<s2>..].sequence-group`, not trimmed.
 
         fields.a,b.sequence-group = c,d    (("a", "b"), ("c", "d"))
 
-    In the order of the options. That the columns are there is checked by others.
+    They have the order of the options. Others check that the columns exist.
     """
     groups = []
     for key, value in options.items():
@@ -51,13 +51,13 @@ def sequence_group_options(
 
 
 def field_option_columns(options: Mapping[str, str]) -> list[tuple[str, str]]:
-    """(option key, column) of every `fields.<columns>.<what>`: the columns that must exist in the schema.
+    """Return (option key, column) of every `fields.<columns>.<what>`: the columns that must exist in the schema.
 
-    Of the key only: what a value names (protected columns) is checked by the engines.
+    Only the key is read; the engines check columns in values (protected columns).
     """
-    found: list[tuple[str, str]] = []
+    columns: list[tuple[str, str]] = []
     for key in options:
         match = FIELD_OPTION.match(key)
         if match is not None:
-            found.extend((key, column) for column in match["columns"].split(","))
-    return found
+            columns.extend((key, column) for column in match["columns"].split(","))
+    return columns

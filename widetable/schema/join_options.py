@@ -1,11 +1,11 @@
-"""Options of a table that is made of others: the join of which ones, on what, and how; an index of which one.
+"""Options of derived tables: the tables, columns and kind of a join; the table of an index.
 
-In: options as string to string. Raises InvalidError for some of them without those that say what is joined.
+In: options as string to string. Raises InvalidError for join options without those that name the tables and columns.
 
     join.left = shop.users   join.right = shop.names   join.on = name_id=id, day=day   join.how = left
 
-Users do not give these: `DeltaJoin.create` and the maintainer that makes an index write them into the table that they
-make. All but `join.max-matches` are immutable, as the rows that are there were made by them.
+Users do not set these: `DeltaJoin.create`, and the maintainer that creates an index, set them in the table that they
+create. All but `join.max-matches` are immutable, because the existing rows depend on them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from widetable.schema.option import Option
 LEFT: Final = Option[str | None].text(
     "join.left",
     None,
-    "`db.name` of the left table, in the same warehouse, of the join whose rows this table holds (see "
+    "`db.name` of the left table, in the same warehouse, of the join whose rows this table contains (see "
     "docs/join-two-streams-without-state.md). Only the join writes such a table.",
     immutable=True,
 )
@@ -29,14 +29,14 @@ RIGHT: Final = Option[str | None].text(
 ON: Final = Option[tuple[str, ...]].names(
     "join.on",
     (),
-    "Columns that are equal in both tables of the join, as `left=right`.",
+    "Columns that must be equal in both tables of the join, as `left=right`.",
     immutable=True,
 )
 HOW: Final = Option[str].enum(
     "join.how",
     "inner",
     ("inner", "left"),
-    "`inner`: rows that have a match; `left`: all rows of the left table, with nulls where there is none.",
+    "`inner`: rows with a match; `left`: all rows of the left table, with nulls if there is no match.",
     immutable=True,
 )
 MAX_MATCHES: Final = Option[int](
@@ -44,15 +44,15 @@ MAX_MATCHES: Final = Option[int](
     "integer",
     100_000,
     "rows",
-    "With more rows of one join key than this, on either side or together, the join stops and names the key.",
+    "If a join key has more rows than this, on one side or joined, the join stops with an error that names the key.",
     least=1,
 )
 
 INDEX_OF: Final = Option[str | None].text(
     "widetable.index-of",
     None,
-    "`db.name` of the table that this one is an index of. Set by the maintainer that makes the index (option "
-    "`index.<columns>` of that table), which is its only writer.",
+    "`db.name` of the table that this table indexes. The maintainer that creates the index (option `index.<columns>` "
+    "of that table) sets it; it is the only writer.",
     immutable=True,
 )
 
@@ -62,15 +62,15 @@ _NEEDED: Final = (LEFT, RIGHT, ON)
 
 
 def check_join(options: Mapping[str, str]) -> None:
-    """None of them means anything without the three that say what is joined. Only that they are there is seen here;
-    what they say is read by `derive.joined_plan`.
+    """Check that join options come with the three that name the tables and columns. `derive.joined_plan` checks their
+    values.
     """
-    given = [option.key for option in JOIN_OPTIONS if option.key in options]
+    present = [option.key for option in JOIN_OPTIONS if option.key in options]
     missing = [option.key for option in _NEEDED if option.key not in options]
-    if given and missing:
+    if present and missing:
         raise InvalidError(
-            f"option {given[0]!r}",
-            found=f"it without {missing[0]!r}",
-            expected=f"all of {', '.join(option.key for option in _NEEDED)}",
-            action="Make the table with DeltaJoin.create, or `widetable join add`.",
+            f"option {present[0]!r}",
+            found=f"no option {missing[0]!r}",
+            expected=f"all of {', '.join(option.key for option in _NEEDED)}: the option requires them",
+            action="Create the table with DeltaJoin.create, or `widetable join add`.",
         )

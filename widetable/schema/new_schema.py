@@ -1,14 +1,14 @@
-"""The schema of a new table, from Arrow columns or names and types.
+"""Creates the schema of a new table, from Arrow columns, or from names and types.
 
 In: columns, keys, options. Out: schema 0, checked. Raises InvalidError for columns, keys and options that break a rule,
-UnsupportedError for types that no table has.
+UnsupportedError for types that tables cannot have.
 
-    {"id": "BIGINT", "r": pa.struct(..)}         what a user gives: names and types, a type maybe as text
-    pa.schema, texts as metadata of fields       `arrow_schema`: one form for all that follows
+    {"id": "BIGINT", "r": pa.struct(..)}         a user's names and types; a type may be a text
+    pa.schema, texts as metadata of fields       `arrow_schema`: one form for all later steps
     fields with ids, nullable or not             `new_schema`, `column_type`
 
-A text goes along as metadata because an Arrow type says less: VARCHAR(100) and STRING are both string.
-Columns that are added later (`operations.column_change`) take the same way.
+The text of a type is kept as metadata because an Arrow type has less information: VARCHAR(100) and STRING are both
+string. Columns that are added later (`operations.ddl.column_change`) take the same steps.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from widetable.schema.types import (
     type_from_arrow,
 )
 
-# Of an Arrow field that was given by a type's text; never on disk.
+# The metadata key of an Arrow field for its type's text; never on disk.
 _TYPE_TEXT: Final = "widetable.type"
 _ALIAS: Final = re.compile(r"(?P<name>.*?)(?:(?P<not>\s+NOT)?\s+NULL)?", re.DOTALL | re.IGNORECASE)
 
@@ -51,20 +51,20 @@ def new_schema(
     options: Mapping[str, str] | None = None,
     comment: str | None = None,
 ) -> TableSchema:
-    """Schema 0 of a new table. Key columns become NOT NULL; nested fields are numbered after the columns' parents.
+    """Create schema 0 of a new table. Key columns become NOT NULL; nested fields are numbered after their parents.
 
     Raises InvalidError for unknown, repeated or reserved names and for types that cannot be a key.
 
         dt DATE, id BIGINT, r ROW<a INT, b STRING>, v INT    ids 0, 1, 2 (a: 3, b: 4), 5
 
-    What holds for every engine is checked here, the rules of one engine and what is honoured by
-    the caller (`Catalog.create_table`). The uuid tells this table from a later one of its name.
+    The rules of every engine are checked here; the caller (`Catalog.create_table`) checks the rules of one
+    engine, and which options are honoured. The uuid tells this table from a later one with its name.
     """
     primary_key = names(primary_key, "primary_key")
     next_id, fields = 0, []
     for column in arrow_schema(arrow, "schema"):
         nullable = column.nullable and column.name not in primary_key
-        # A column, then all within it, then the next column: ids have gaps where columns are nested.
+        # A column, then its nested fields, then the next column: ids of columns have gaps after nested columns.
         parent_id, next_id = next_id, next_id + 1
         numbered, next_id = assign_field_ids(column_type(column, nullable=nullable), next_id)
         fields.append(DataField(parent_id, column.name, numbered))
@@ -84,14 +84,14 @@ def new_schema(
 
 
 def arrow_schema(value: Any, name: str) -> pa.Schema:
-    """An Arrow schema, or what makes one: fields, (name, type) pairs, a dict of names to types. A type may be a text:
-    Arrow's own name of it, such as int32, or one of Paimon's SQL, such as VARCHAR(100) NOT NULL.
+    """Convert a value to an Arrow schema: a schema, fields, (name, type) pairs, or a dict of names to types. A type may
+    be a text: Arrow's name, such as int32, or Paimon's SQL, such as VARCHAR(100) NOT NULL.
     """
     try:
         if isinstance(value, pa.Schema):
             return value
         columns = value.items() if isinstance(value, Mapping) else value
-        # InvalidError and UnsupportedError of a text that is no type pass: they say more than `refused`.
+        # InvalidError and UnsupportedError for an invalid type text are not caught: they say more than `refused`.
         return pa.schema([_arrow_column(column) for column in columns])
     except (pa.ArrowException, TypeError, ValueError):
         raise refused(
@@ -100,8 +100,8 @@ def arrow_schema(value: Any, name: str) -> pa.Schema:
 
 
 def changed_types(value: Mapping[Any, Any], name: str) -> dict[str, pa.Field]:
-    """Types that columns are to have, given as for new ones. InvalidError for a text that says NULL, which is no type:
-    without it, the column stays as it is.
+    """Convert new types of columns, which have the form of new columns. Raises InvalidError for a text with NULL, which
+    is not a part of a type: an altered type does not change the nullability of a column.
     """
     for column, kind in value.items():
         words = kind.upper().split() if isinstance(kind, str) else []
@@ -109,27 +109,27 @@ def changed_types(value: Mapping[Any, Any], name: str) -> dict[str, pa.Field]:
             raise InvalidError(
                 f"column {column!r}",
                 found=f"the type {kind!r}",
-                expected="a type alone, or one that is NOT NULL",
-                action="Let it have nulls by change_nullability, or --nullable.",
+                expected="a type, with or without NOT NULL",
+                action="Allow nulls with change_nullability, or --nullable.",
             )
     return {field.name: field for field in arrow_schema(value, name)}
 
 
 def _arrow_column(column: Any) -> Any:
-    """What `pa.schema` takes. A type that was given as text goes along with its field.
+    """Convert a column to an argument of `pa.schema`. The text of a type is kept in its field.
 
-    Arrow's names come first, also with NULL or NOT NULL behind them: what both know, such as
-    `binary`, is Arrow's type, so BINARY NOT NULL are bytes of any length, as BINARY is.
+    Arrow's names take precedence, also with NULL or NOT NULL after them: a name of both, such as
+    `binary`, is Arrow's type, so BINARY NOT NULL has bytes of any length, as BINARY has.
     """
     if isinstance(column, pa.Field):
         return column
-    if isinstance(column, str):  # of a frame, say, whose names have no types
+    if isinstance(column, str):  # such as the columns of a frame, which are names without types
         raise TypeError
     name, kind = column
     if not isinstance(kind, str):
         return column
     alias = _ALIAS.fullmatch(kind.strip())
-    assert alias is not None  # of any text
+    assert alias is not None  # the pattern matches any text
     with contextlib.suppress(ValueError):
         return pa.field(name, pa.type_for_alias(alias["name"]), alias["not"] is None)
     parsed = type_from_text(kind)
@@ -137,13 +137,13 @@ def _arrow_column(column: Any) -> Any:
 
 
 def column_type(column: pa.Field, *, nullable: bool) -> DataType:
-    """The type of a new column. Raises UnsupportedError naming it.
+    """Return the type of a new column. Raises UnsupportedError naming it.
 
-    The field's own nullability does not count: a key is NOT NULL whatever was given.
+    The field's own nullability is ignored: a key is always NOT NULL.
     """
-    asked = (column.metadata or {}).get(_TYPE_TEXT.encode())
-    if asked is not None:
-        return replace(type_from_text(asked.decode()), nullable=nullable)
+    type_text = (column.metadata or {}).get(_TYPE_TEXT.encode())
+    if type_text is not None:
+        return replace(type_from_text(type_text.decode()), nullable=nullable)
     try:
         return type_from_arrow(column.type, nullable=nullable)
     except UnsupportedError as cause:

@@ -1,7 +1,7 @@
-"""What an option is: key, kind, default, unit, range and sentence; and how its text becomes a value.
+"""Defines an option (key, kind, default, unit, range and sentence), and parses its text into a value.
 
 In: the text of one option in a schema. Out: its typed value. Source: Paimon `OptionsUtils`, `MemorySize`, `TimeUtils`.
-Raises InvalidError for text that is not of the option's kind, or a number out of its range.
+Raises InvalidError for text that is not of the option's kind, and for a number out of its range.
 
     kind              text                           value
     memory size       "64 mb"  "1k"  "1"             67108864  1024  1           bytes; units are powers of 1024
@@ -9,9 +9,9 @@ Raises InvalidError for text that is not of the option's kind, or a number out o
     names             " a, b ,"                      ("a", "b")
     untrimmed names   " a, b ,"                      (" a", " b ", "")
     boolean, enum     " TRUE"                        True; words of any case, with blanks around them
-    text              " x"                           " x": as it stands
+    text              " x"                           " x": unchanged
 
-No kind has fractions, "1.5 s" is refused, and only "integer" takes a sign.
+No kind accepts fractions: "1.5 s" is refused. Only "integer" accepts a sign.
 """
 
 from __future__ import annotations
@@ -28,15 +28,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Option(Generic[T]):
-    """One option. kind: how its text is read, one of `_PARSERS` or "enum"; unit: what a number counts, or "".
+    """One option. kind: the parser of its text, one of `_PARSERS` or "enum"; unit: that of a number, or "".
 
-    immutable: the value of a table never changes. may_come_later: a table that was made without an immutable option may
-    be given it. choices: the values of an enum. least, most: the range of a number, by default from 0 to what Java's
-    type of that kind holds.
+    immutable: the value of a table never changes. may_come_later: an immutable option may be set on a table that was
+    created without it. choices: the values of an enum. least, most: the range of a number, by default from 0 to the
+    largest value of Java's type for the kind.
 
-    default: the value of a table whose schema does not have the key, given as it is and never
-    parsed, so it may lie outside of the range: None where what is absent means something else
-    than any value. sentence: whole sentences of Markdown, for docs/options.md.
+    default: the value of a table whose schema lacks the key; it is never parsed, so it may be outside of the range.
+    None: absence differs from any value. sentence: whole sentences of Markdown, for docs/options.md.
     """
 
     key: str
@@ -52,17 +51,17 @@ class Option(Generic[T]):
 
     @classmethod
     def flag(cls, key: str, default: T, sentence: str, *, immutable: bool = False) -> Option[T]:
-        """True or false."""
+        """Declare an option that is true or false."""
         return cls(key, "boolean", default, "", sentence, immutable)
 
     @classmethod
     def text(cls, key: str, default: T, sentence: str, *, immutable: bool = False) -> Option[T]:
-        """A text that is taken as it stands."""
+        """Declare an option whose text is used unchanged."""
         return cls(key, "text", default, "", sentence, immutable)
 
     @classmethod
     def names(cls, key: str, default: T, sentence: str, *, immutable: bool = False) -> Option[T]:
-        """Names between commas, trimmed."""
+        """Declare an option that is a list of trimmed names, separated by commas."""
         return cls(key, "names", default, "", sentence, immutable)
 
     @classmethod
@@ -75,29 +74,29 @@ class Option(Generic[T]):
         *,
         immutable: bool = False,
     ) -> Option[T]:
-        """One of the choices."""
+        """Declare an option that is one of the choices."""
         return cls(key, "enum", default, "", sentence, immutable, choices)
 
     @classmethod
     def duration(cls, key: str, default: T, sentence: str, **more: Any) -> Option[T]:
-        """A time, in milliseconds. more: immutable, may_come_later, least, most."""
+        """Declare a duration, in milliseconds. more: immutable, may_come_later, least, most."""
         return cls(key, "duration", default, "milliseconds", sentence, **more)
 
     @classmethod
     def memory_size(cls, key: str, default: T, sentence: str, **more: Any) -> Option[T]:
-        """A number of bytes. more: as of a duration."""
+        """Declare a number of bytes. more: immutable, may_come_later, least, most."""
         return cls(key, "memory size", default, "bytes", sentence, **more)
 
     @property
     def range(self) -> tuple[int, int] | None:
-        """(smallest, largest) value; None for options that are no numbers."""
+        """The (smallest, largest) value; None for options that are not numbers."""
         largest = _LARGEST.get(self.kind)
         return (
             None if largest is None else (self.least, largest if self.most is None else self.most)
         )
 
 
-# By kind: what Java holds such a value in. A kind that is not here has no range.
+# The largest value of Java's type for each kind. A kind that is not here has no range.
 _LARGEST: Final = {
     "integer": 2**31 - 1,
     "long": 2**63 - 1,
@@ -106,22 +105,22 @@ _LARGEST: Final = {
 }
 
 
-# The functions from here to `_PARSERS` raise ValueError for what is no value of their kind, some
-# OverflowError for numbers beyond floats; `parse_value` makes one InvalidError of both.
+# The functions from here to `_PARSERS` raise ValueError for text that is not of their kind, some
+# OverflowError for numbers beyond floats; `parse_value` translates both to InvalidError.
 
 
 def _boolean(text: str) -> bool:
-    """Nothing but these two words: `1`, `yes` and what is empty are refused, and not taken for false."""
+    """Parse `true` or `false`. Other words, such as `1`, `yes` or an empty text, are refused, and do not mean false."""
     lowered = text.strip().lower()
     if lowered not in ("true", "false"):
         raise ValueError(text)
     return lowered == "true"
 
 
-# ASCII digits alone: int() would take other scripts' digits and underscores, which Java does not.
+# ASCII digits only: int() accepts digits of other scripts and underscores, which Java does not.
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+")
 _AMOUNT: Final = re.compile(r"([0-9]+)\s*([a-zµ]*)")
-# The first group is that of bytes, which "" stands for as well: [power > 0 :] drops the "" of others.
+# "" is a unit of bytes only: [power > 0 :] drops the "" of the other units.
 _SIZE_UNITS: Final = {
     unit: 1 << (10 * power)
     for power, units in enumerate(
@@ -129,8 +128,8 @@ _SIZE_UNITS: Final = {
     )
     for unit in ["", *units.split()][power > 0 :]
 }
-# In milliseconds; what is shorter is rounded down. The text of milliseconds begins with a blank,
-# so split(" ") gives "" first: an amount without a unit is one of milliseconds.
+# In milliseconds; fractions are rounded down. The text of milliseconds begins with a blank, so that
+# split(" ") gives "" first: an amount without a unit is in milliseconds.
 _TIME_UNITS: Final = {
     unit: millis
     for millis, units in (
@@ -161,7 +160,7 @@ def _duration(text: str) -> int:
 
 
 def _amount(text: str, units: Mapping[str, float]) -> float:
-    """A float only for units below a millisecond: all others are multiplied as whole numbers, without loss."""
+    """Return an amount: a float for units below a millisecond; others are multiplied as integers, without loss."""
     match = _AMOUNT.fullmatch(text.strip().lower())
     if match is None or match[2] not in units:
         raise ValueError(text)
@@ -169,12 +168,12 @@ def _amount(text: str, units: Mapping[str, float]) -> float:
 
 
 def _names(text: str) -> tuple[str, ...]:
-    """Comma list with blanks trimmed, as Paimon reads `sequence.field` and `bucket-key`."""
+    """Parse a list with commas, and trim blanks, as Paimon reads `sequence.field` and `bucket-key`."""
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def _raw_names(text: str) -> tuple[str, ...]:
-    """Comma list that is not trimmed, as Paimon reads remove-record-on-sequence-group."""
+    """Parse a list with commas without trimming, as Paimon reads remove-record-on-sequence-group."""
     return tuple(text.split(","))
 
 
@@ -190,15 +189,15 @@ _PARSERS: Final[dict[str, Callable[[str], Any]]] = {
 
 
 def declared_in(module: Mapping[str, Any]) -> tuple[Option[Any], ...]:
-    """All options of a module, in the order of their declarations. module: its globals."""
+    """Return all options of a module, in the order of their declarations. module: its globals."""
     return tuple(value for value in module.values() if isinstance(value, Option))
 
 
 def parse_value(option: Option[T], text: str) -> T:
-    """The typed value of one option's text; raises InvalidError when it is none of the option's values.
+    """Parse the text of an option. Raises InvalidError for a text that is not one of the option's values.
 
-    The value of an enum is its choice in lower case, however it is written. Nothing is kept: each
-    call parses anew (`TableOptions`).
+    The value of an enum is its choice in lower case, however it is written. Nothing is cached: each
+    call parses again (`TableOptions`).
     """
     try:
         if option.kind != "enum":

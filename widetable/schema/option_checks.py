@@ -1,15 +1,15 @@
-"""Which options of a table we honour, and which may change: refused by name, never ignored.
+"""Checks which options of a table are honoured, and which may change. Others are refused by name, never ignored.
 
-In: options as string to string. Raises UnsupportedError for what we would not honour, InvalidError for a
+In: options as string to string. Raises UnsupportedError for options that are not honoured, InvalidError for a
 change that is not allowed.
 
-    who asks                                 check_honoured    check_alter    check_values
-    create a table                           made_here         -              yes
-    alter it                                 of what is set    yes            of all
-    write to a table of whoever made it      not made_here     -              yes
+    operation                                check_honoured        check_alter    check_values
+    create a table                           made_here             -              yes
+    alter a table                            of the set options    yes            of all options
+    write to a table of any client           not made_here         -              yes
 
-What may be *read* is another question, with a list of its own (`operations.supported`): an option that
-this version does not know cannot break a reader unless it changes which rows there are.
+`operations.handle.supported` has another list for *reading*: an option that this version does not know cannot
+break a reader unless it changes the rows of the table.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ from widetable.schema.options import (
 from widetable.schema.retention_options import SNAPSHOT_NUM_RETAINED_MAX, SNAPSHOT_NUM_RETAINED_MIN
 from widetable.schema.tag_rule import tag_rule
 
-# Options of Paimon that change what only *other* clients do or how fast, never which rows a table has:
-# they may stand in a schema and need nothing from us (docs/facts/paimon-options.md).
+# Options of Paimon that affect only *other* clients, or only speed, and never the rows of a table:
+# a schema may have them, and we can ignore them (docs/facts/paimon-options.md).
 _HARMLESS: Final = frozenset(
     [
         "async-file-write",
@@ -109,7 +109,7 @@ _HARMLESS: Final = frozenset(
         "write.batch-size",
     ]
 )
-# The same for families of options. What `OPTIONS` declares of a family is honoured, and checked, all the same.
+# Families of such options. Options of a family that `OPTIONS` declares are honoured and checked all the same.
 _HARMLESS_PREFIXES: Final = (
     "dynamic-bucket.",
     "fields.stats-mode.",
@@ -124,14 +124,14 @@ _HARMLESS_PREFIXES: Final = (
 
 
 def option_texts(options: Any, name: str) -> dict[str, str]:
-    """Options as they stand in a schema, of a dict of texts, whole numbers and flags; {} for None. name: of the
-    argument, for the InvalidError of anything else.
+    """Convert a dict of texts, whole numbers and flags to the options of a schema; {} for None. name: that of the
+    argument, for the InvalidError for other values.
     """
     return {key: _option_text(value, key) for key, value in mapping(options, name).items()}
 
 
 def _option_text(value: Any, key: str) -> str:
-    """True becomes `true`, as Java writes it; 1.5 and None are refused: whole units say what is meant."""
+    """Return the text of a value. True becomes `true`, as in Java; 1.5 and None are refused."""
     if isinstance(value, str):
         return text(value, f"option {key!r}")
     if isinstance(value, bool | np.bool_):
@@ -140,21 +140,21 @@ def _option_text(value: Any, key: str) -> str:
 
 
 def check_honoured(options: Mapping[str, str], *, made_here: bool) -> None:
-    """Raises UnsupportedError naming the first option that we would not honour when writing the table.
+    """Raise UnsupportedError naming the first option that we would not honour when writing the table.
 
-    Only keys are looked at; values are `check_values`'.
+    Only keys are checked; `check_values` checks the values.
 
-    made_here: the options are being given to us (create, alter), so each must be declared in `OPTIONS`, or say of
-    columns what may be said: a mistyped name must not be silently without effect. Otherwise they stand in a table that
-    another client made, and options that change only other clients' habits are let through.
+    made_here: a user sets the options (create, alter), so each must be declared in `OPTIONS`, or be a valid option of
+    columns: a mistyped name must not silently have no effect. Otherwise another client created the table, and options
+    that affect only other clients are accepted.
     """
     for key in options:
-        known = is_known(key)
-        if not made_here:  # Paimon's Java passes over what a column's option says wrong
+        is_honoured = is_known(key)
+        if not made_here:  # Paimon's Java ignores wrong options of columns
             is_of_column = FIELD_OPTION.match(key) is not None
             is_harmless = key in _HARMLESS or key.startswith(_HARMLESS_PREFIXES)
-            known = known or is_of_column or is_harmless
-        if not known:
+            is_honoured = is_honoured or is_of_column or is_harmless
+        if not is_honoured:
             raise UnsupportedError(
                 f"option {key!r}",
                 found=f"the value {options[key]!r}",
@@ -164,8 +164,8 @@ def check_honoured(options: Mapping[str, str], *, made_here: bool) -> None:
 
 
 def is_known(key: str) -> bool:
-    """Whether it is declared in `OPTIONS`, under this key or an older one of Paimon, or a key that names
-    columns, by its form alone: whether these are there is asked by `schema_rules.check_schema`.
+    """Return whether `OPTIONS` declares the key, or an option by an older key of Paimon, or the key has the form of an
+    option of columns; `schema_rules.check_schema` checks that the columns exist.
     """
     if key in BY_KEY or key in OLD_KEYS or key == DEFAULT_FUNCTION_KEY:
         return True
@@ -175,26 +175,26 @@ def is_known(key: str) -> bool:
     )
 
 
-def check_used(given: Iterable[str], options: Mapping[str, str]) -> None:
-    """Raises InvalidError for one of the given options of columns when the table's engine takes records as a whole: a
-    merge engine that was forgotten. options: of the table.
+def check_used(keys: Iterable[str], options: Mapping[str, str]) -> None:
+    """Raise InvalidError for an option of columns if the table's engine takes records as a whole: the user probably
+    forgot the merge engine. options: those of the table.
     """
     engine = TableOptions(options).get(MERGE_ENGINE)
-    unused = (key for key in given if FIELD_OPTION.match(key) or key == DEFAULT_FUNCTION_KEY)
+    unused = (key for key in keys if FIELD_OPTION.match(key) or key == DEFAULT_FUNCTION_KEY)
     key = next(unused, None)
     if key is not None and engine in ("deduplicate", "first-row"):
         raise InvalidError(
             f"option {key!r}",
             found=f"the merge engine {engine!r}, which takes records as a whole",
             expected=f"{MERGE_ENGINE.key} = partial-update or aggregation, which have options of columns",
-            action="Remove the option; or make the table with the other engine.",
+            action="Remove the option, or create the table with such an engine.",
         )
 
 
-# What to do instead of changing an immutable option, where there is more than a new table.
+# Alternatives to changing an immutable option, other than a new table.
 _OTHER_WAYS: Final = {
     BUCKET.key: "Rescale the table: Table.rescale, or widetable rescale PATH BUCKETS.",
-    BARRIER_INTERVAL.key: "Make a table with the other value, and write the rows of this one to it with "
+    BARRIER_INTERVAL.key: "Create a table with the other value, and write the rows of this one to it with "
     "Catalog.writer, as one barrier: docs/consistency.md, 'Another interval', has the program.",
 }
 
@@ -202,12 +202,12 @@ _OTHER_WAYS: Final = {
 def check_alter(
     old: Mapping[str, str], new: Mapping[str, str], *, mends: Mapping[str, str] | None = None
 ) -> None:
-    """Raises InvalidError when an immutable option changes, or ignore-delete/-update-before goes from true to false.
+    """Raise InvalidError if an immutable option changes, or ignore-delete/-update-before changes from true to false.
 
     mends: immutable options that may get another value, and these values.
 
-    An immutable option may neither come nor go, also with its default as the value: files were written by what was
-    there. Only one that `may_come_later` may come. Texts are compared as they stand.
+    An immutable option may be neither added nor removed, even with its default as the value, because the existing files
+    depend on it. Only one that `may_come_later` may be added. The texts are compared.
     """
     for option in OPTIONS:
         before, after = old.get(option.key), new.get(option.key)
@@ -219,11 +219,11 @@ def check_alter(
                 found=f"a change from {before!r} to {after!r}",
                 expected="the value that the table has",
                 action=_OTHER_WAYS.get(
-                    option.key, "Make a new table with the other value and copy the rows."
+                    option.key, "Create a new table with the other value and copy the rows."
                 ),
             )
     for option in (IGNORE_DELETE, IGNORE_UPDATE_BEFORE):
-        # By whichever name. It may be removed, so what is absent counts as true.
+        # By any of its keys. It may be removed, so absence counts as true.
         stays = TableOptions(new).get(replace(option, default=True))
         if TableOptions(old).get(option) and not stays:
             raise InvalidError(
@@ -235,11 +235,11 @@ def check_alter(
 
 
 def check_values(options: Mapping[str, str]) -> None:
-    """Raises InvalidError for the first declared option whose text is none of its values, or contradicts another,
-    UnsupportedError for tags of batch writes.
+    """Check the values of options. Raises InvalidError for the first declared option whose text is not one of its
+    values, or that contradicts another, UnsupportedError for tags of batch writes.
     """
     typed = TableOptions(options)
-    # For what it raises. Options that are not declared are texts that nobody reads.
+    # Called for its errors. Options that are not declared are texts that no code reads.
     for option in OPTIONS:
         typed.get(option)
     check_join(options)
@@ -248,9 +248,8 @@ def check_values(options: Mapping[str, str]) -> None:
 
 
 def check_retained(num_min: int, num_max: int) -> None:
-    """Raises InvalidError for numbers of retained snapshots that exclude each other.
-
-    Of options, and of what an expiry is given in their place.
+    """Raise InvalidError for numbers of retained snapshots that exclude each other: in options, and in the arguments of
+    an expiry that replace them.
     """
     if num_min < 1 or num_max < num_min:
         raise InvalidError(

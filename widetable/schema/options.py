@@ -1,8 +1,8 @@
-"""Every table option that is honoured, declared once: key, kind, default, unit, sentence.
+"""Declares every table option that is honoured, once: key, kind, default, unit, sentence.
 
 docs/options.md is generated from `OPTIONS`. A table's options are string to string, as in Paimon's schema
-files; `TableOptions` gives them typed. Options of how long things stay are in `retention_options`, those of tables that
-are made of others in `join_options`, those of columns in `field_options`; what is refused, in `option_checks`.
+files; `TableOptions` returns typed values. Retention options are in `retention_options`, those of derived tables in
+`join_options`, those of columns in `field_options`; `option_checks` refuses options.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ BUCKET: Final = Option[int](
     "integer",
     -1,
     "buckets per partition",
-    "Number of buckets of every partition; a row's bucket is a hash of its bucket key. A table that is made without it "
-    "gets 1, written down. Where it is absent, or -1, buckets are dynamic: a key stays in the bucket that it was first "
-    "put into, which an index remembers. -2 (postponed): such a table can be read, not written.",
+    "Number of buckets of every partition; a row's bucket is a hash of its bucket key. A table that is created without "
+    "the option gets 1, which its schema records. If it is absent from a schema, or -1, buckets are dynamic: a key "
+    "stays in its first bucket, which an index records. -2 (postponed): such a table can be read, but not written.",
     immutable=True,
     least=-2,
 )
@@ -34,7 +34,7 @@ DYNAMIC_BUCKET_TARGET_ROWS: Final = Option[int](
     "integer",
     2_000_000,
     "keys",
-    "So many keys a dynamic bucket gets before another one is begun.",
+    "Number of keys that a dynamic bucket gets before the next bucket is begun.",
     least=1,
 )
 DYNAMIC_BUCKET_MAX_BUCKETS: Final = Option[int](
@@ -42,31 +42,32 @@ DYNAMIC_BUCKET_MAX_BUCKETS: Final = Option[int](
     "integer",
     -1,
     "buckets per partition",
-    "Most dynamic buckets of a partition; when all are full, they get more than their number of keys. -1: no limit.",
+    "Maximum number of dynamic buckets of a partition; when all are full, they get more than the target number of "
+    "keys. -1: no limit.",
     least=-1,
 )
 BUCKET_KEY: Final = Option[tuple[str, ...]].names(
     "bucket-key",
     (),
-    "Columns that are hashed, in this order; by default the primary key without the partition columns.",
+    "Columns whose values are hashed, in this order; by default the primary key without the partition columns.",
     immutable=True,
 )
 BUCKET_FUNCTION: Final = Option[str].enum(
     "bucket-function.type",
     "default",
     ("default", "mod"),
-    "`default` hashes the bucket key (Murmur3 of its BinaryRow), `mod` takes the remainder of a single INT or BIGINT.",
+    "`default` hashes the bucket key (Murmur3 of its BinaryRow); `mod` takes the remainder of a single INT or BIGINT.",
     immutable=True,
 )
 NULL_TO_NOT_NULL_DISABLED: Final = Option[bool].flag(
-    "alter-column-null-to-not-null.disabled", True, "No column becomes NOT NULL."
+    "alter-column-null-to-not-null.disabled", True, "Do not allow a column to become NOT NULL."
 )
 MERGE_ENGINE: Final = Option[str].enum(
     "merge-engine",
     "deduplicate",
     ("deduplicate", "partial-update", "aggregation", "first-row"),
-    "What rows of equal key become: the last one, the last value of each column, what a function of each column makes "
-    "of them, the first one.",
+    "How the records of a key are merged: `deduplicate` keeps the last record, `partial-update` the last value of each "
+    "column, `aggregation` applies a function to each column, `first-row` keeps the first record.",
     immutable=True,
 )
 IGNORE_DELETE: Final = Option[bool].flag(
@@ -78,18 +79,18 @@ IGNORE_UPDATE_BEFORE: Final = Option[bool].flag(
 SEQUENCE_FIELD: Final = Option[tuple[str, ...]].names(
     "sequence.field",
     (),
-    "Columns that order the records of a key, the last wins; ties go by arrival. Null sorts first.",
+    "Columns that order the records of a key; the last record wins. Ties are broken by arrival. Null sorts first.",
 )
 SEQUENCE_SORT_ORDER: Final = Option[str].enum(
     "sequence.field.sort-order",
     "ascending",
     ("ascending", "descending"),
-    "`descending` lets the smallest value of `sequence.field` win; null still sorts first.",
+    "With `descending` the smallest value of `sequence.field` wins; null still sorts first.",
 )
 ROWKIND_FIELD: Final = Option[str | None].text(
     "rowkind.field",
     None,
-    "A STRING column that holds the row kind (+I, -U, +U, -D, any case); it stays a column.",
+    "A STRING column with the row kind (+I, -U, +U, -D, in any case); it is stored as a column as well.",
     immutable=True,
 )
 REMOVE_RECORD_ON_DELETE: Final = Option[bool].flag(
@@ -103,34 +104,35 @@ REMOVE_RECORD_ON_SEQUENCE_GROUP: Final = Option[tuple[str, ...]](
     "untrimmed names",
     (),
     "",
-    "Sequence columns; a -D that one of their groups accepts removes the whole row. Blanks count as part of a name.",
+    "Sequence columns; a -D that one of their groups accepts removes the whole row. Blanks are a part of a name.",
     immutable=True,
 )
 AGGREGATION_REMOVE_RECORD_ON_DELETE: Final = Option[bool].flag(
     "aggregation.remove-record-on-delete",
     False,
-    "A -D removes the whole row (aggregation); what is written after it begins anew.",
+    "A -D removes the whole row (aggregation); later records start a new row.",
     immutable=True,
 )
 ABSENT_GROUP_COLUMNS: Final = Option[str].enum(
     "widetable.absent-group-columns",
     "error",
     ("error", "null"),
-    "What a batch means that has the sequence of a sequence group but not all columns of it, as that of a writer from "
-    "before a column joined the group. `error`: it is refused. `null`: such a column is null in each of its records, "
-    "and as a newer record overwrites all columns of its group, these nulls overwrite what others wrote there.",
+    "How to treat a batch that has the sequence of a sequence group but not all of its columns, such as a batch of a "
+    "writer that was started before a column was added to the group. `error`: it is refused. `null`: a missing column "
+    "is null in each of its records. As a newer record overwrites all columns of its group, these nulls overwrite the "
+    "values of other writers.",
 )
 CHANGELOG_PRODUCER: Final = Option[str].enum(
     "changelog-producer",
     "none",
     ("none", "input", "lookup", "full-compaction"),
-    "Which changelog the table keeps: `none`; `input`, the records as they were written; `lookup`, full rows before "
+    "The changelog of the table: `none`; `input`, the records as they were written; `lookup`, full rows before "
     "and after each commit; `full-compaction`, full rows before and after each full compaction.",
 )
 ROW_DEDUPLICATE: Final = Option[bool].flag(
     "changelog-producer.row-deduplicate",
     False,
-    "No -U and +U for a row that stays as it was (`lookup` and `full-compaction`).",
+    "Emit no -U and +U for a row that has not changed (`lookup` and `full-compaction`).",
 )
 ROW_DEDUPLICATE_IGNORE_FIELDS: Final = Option[tuple[str, ...]].names(
     "changelog-producer.row-deduplicate-ignore-fields",
@@ -140,19 +142,21 @@ ROW_DEDUPLICATE_IGNORE_FIELDS: Final = Option[tuple[str, ...]].names(
 LOOKUP_WAIT: Final = Option[bool].flag(
     "lookup-wait",
     True,
-    "A write returns when its changelog, unless of a large barrier, is committed; false: a thread makes it afterwards.",
+    "A write returns when its changelog is committed, unless the barrier is large; false: a thread makes the changelog "
+    "afterwards.",
 )
 INLINE_COMPACTION_SIZE: Final = Option[int].memory_size(
     "widetable.inline-compaction-size",
     16 << 20,
-    "How much of a bucket's older levels a commit with the producer `lookup` rewrites before it returns, or, in a "
-    "table under barriers, of all that is due, 1 mb at most; more is left to a thread of the writer: commits go on.",
+    "How much of a bucket's older levels a commit with the producer `lookup` rewrites before it returns; in a table "
+    "under barriers, how much of all due levels, 1 mb at most. A thread of the writer rewrites more, while commits "
+    "continue.",
 )
 LOOKUP_COMPACT: Final = Option[str].enum(
     "lookup-compact",
     "radical",
     ("radical", "gentle"),
-    "`radical`: every commit's rows move up, with their changelog, at once; "
+    "`radical`: the rows of each commit move up, with their changelog, at once; "
     "`gentle`: when `lookup-compact.max-interval` level-0 files of a bucket wait.",
 )
 LOOKUP_COMPACT_MAX_INTERVAL: Final = Option[int | None](
@@ -168,12 +172,12 @@ LOOKUP_STRATEGY: Final = Option[str].enum(
     "widetable.lookup-strategy",
     "auto",
     ("auto", "scan", "lookup"),
-    "How rows are found by key: `lookup` through local caches, `scan` through the data files, `auto` by cost per file.",
+    "How rows are found by key: `lookup` uses local caches, `scan` the data files, `auto` the cheaper one per file.",
 )
 LOOKUP_CACHE_MAX_DISK_SIZE: Final = Option[int].memory_size(
     "lookup.cache-max-disk-size",
     10 << 30,
-    "Local disk that lookup caches of a host may take; the longest unused go first. 0: no caches.",
+    "Local disk space for the lookup caches of a host; the least recently used are removed first. 0: no caches.",
 )
 LOOKUP_CACHE_MAX_MEMORY_SIZE: Final = Option[int].memory_size(
     "lookup.cache-max-memory-size",
@@ -183,18 +187,17 @@ LOOKUP_CACHE_MAX_MEMORY_SIZE: Final = Option[int].memory_size(
 LOOKUP_CACHE_FILE_RETENTION: Final = Option[int].duration(
     "lookup.cache-file-retention",
     3_600_000,
-    "A lookup cache that nobody used for so long is removed.",
+    "A lookup cache that was not used for this time is removed.",
 )
 WRITE_ONLY: Final = Option[bool].flag(
     "write-only",
     False,
-    "Writers only append; compaction is left to `table.compact()` or a maintainer.",
+    "Writers only append; `table.compact()` or a maintainer compacts.",
 )
 DELETION_VECTORS_ENABLED: Final = Option[bool].flag(
     "deletion-vectors.enabled",
     False,
-    "Compactions mark the older rows of their keys as deleted, so that rows above level 0 need not be merged when they "
-    "are read.",
+    "Compactions mark the older rows of their keys as deleted, so that readers need not merge rows above level 0.",
     immutable=True,
 )
 DELETION_VECTORS_BITMAP64: Final = Option[bool].flag(
@@ -205,7 +208,7 @@ NUM_SORTED_RUN_COMPACTION_TRIGGER: Final = Option[int](
     "integer",
     5,
     "sorted runs",
-    "Sorted runs of a bucket from which on it is compacted.",
+    "Number of sorted runs at which a bucket is compacted.",
     least=1,
 )
 NUM_LEVELS: Final = Option[int | None](
@@ -213,8 +216,8 @@ NUM_LEVELS: Final = Option[int | None](
     "integer",
     None,
     "levels",
-    "Levels of a bucket, level 0 included; by default the compaction trigger plus 1, "
-    "with the producer lookup plus 5, 7 at least.",
+    "Number of levels of a bucket, level 0 included; by default the compaction trigger plus 1, or, with the producer "
+    "`lookup`, the trigger plus 5 and at least 7.",
     least=2,
 )
 MAX_SIZE_AMPLIFICATION_PERCENT: Final = Option[int](
@@ -229,15 +232,15 @@ SIZE_RATIO: Final = Option[int](
     "integer",
     1,
     "%",
-    "How much larger the next run may be and still be taken into a compaction.",
+    "How much larger the next run may be to be included in a compaction.",
 )
 TARGET_FILE_SIZE: Final = Option[int].memory_size(
-    "target-file-size", 128 << 20, "A data file is closed when it has reached this size.", least=1
+    "target-file-size", 128 << 20, "A data file is closed when it reaches this size.", least=1
 )
 WRITE_BUFFER_SIZE: Final = Option[int].memory_size(
     "write-buffer-size",
     256 << 20,
-    "Memory that a writer, and a compaction, may fill with rows before it spills or goes key range by key range.",
+    "Memory that a writer or a compaction may fill with rows before it spills, or works key range by key range.",
     least=1 << 10,
 )
 FILE_COMPRESSION: Final = Option[str].enum(
@@ -265,18 +268,18 @@ FILE_FORMAT: Final = Option[str].enum(
     "file.format",
     "parquet",
     ("parquet",),
-    "Format of data files that are written; ORC and Avro are read.",
+    "Format of new data files; ORC and Avro files can be read.",
 )
 ORC_LEGACY_INSTANTS: Final = Option[bool].flag(
     "orc.timestamp-ltz.legacy.type",
     True,
-    "ORC files that Java wrote hold a TIMESTAMP WITH LOCAL TIME ZONE as the instant at which clocks in the writer's "
-    "zone show it; false: as it is. Of a file it means what it was in the schema that the file was written with.",
+    "ORC files of Java writers store a TIMESTAMP WITH LOCAL TIME ZONE as the instant at which clocks in the writer's "
+    "zone show it; false: they store the instant itself. The schema with which a file was written decides.",
 )
 MANIFEST_TARGET_FILE_SIZE: Final = Option[int].memory_size(
     "manifest.target-file-size",
     8 << 20,
-    "A manifest of this size is not merged any more.",
+    "A manifest of this size is not merged.",
     least=1 << 10,
 )
 MANIFEST_MERGE_MIN_COUNT: Final = Option[int](
@@ -284,60 +287,61 @@ MANIFEST_MERGE_MIN_COUNT: Final = Option[int](
     "integer",
     30,
     "manifests",
-    "So many small manifests of like size in a row are merged into one.",
+    "Number of consecutive small manifests of similar size that are merged into one.",
     least=1,
 )
 PARTITION_DEFAULT_NAME: Final = Option[str].text(
     "partition.default-name",
     "__DEFAULT_PARTITION__",
-    "Directory value of a null or blank partition value.",
+    "Value in the directory name of a null or blank partition value.",
     immutable=True,
 )
 PARTITION_LEGACY_NAME: Final = Option[bool].flag(
     "partition.legacy-name",
     True,
-    "Directory value of a DATE is its day number; false: its ISO text.",
+    "The value of a DATE in a directory name is its day number; false: its ISO text.",
     immutable=True,
 )
 DYNAMIC_PARTITION_OVERWRITE: Final = Option[bool].flag(
     "dynamic-partition-overwrite",
     True,
-    "An overwrite replaces only the partitions that the data has; false: the table.",
+    "An overwrite replaces only the partitions in the data; false: the whole table.",
 )
 COMMIT_MAX_RETRIES: Final = Option[int](
     "commit.max-retries",
     "integer",
     10,
     "tries",
-    "How often an overwrite that lost the race is tried again. Appends and compactions have no limit but the timeout.",
+    "Number of retries of an overwrite that was overtaken by another commit. Appends and compactions are limited only "
+    "by the timeout.",
 )
 COMMIT_TIMEOUT: Final = Option[int | None].duration(
     "commit.timeout",
     None,
-    "How long a commit is tried again after lost races; by default without end.",
+    "How long a commit is retried when other commits overtake it; by default without limit.",
 )
 LEVEL0_COLUMNS: Final = Option[str].enum(
     "widetable.level0-columns",
     "written",
     ("written", "all"),
-    "`written`: files of all levels hold only the key and columns that were written (readers from Paimon 1.2 on); "
-    "`all`: every column and the `_KEY_` columns (older readers, and engines that read Parquet by themselves).",
+    "`written`: files of all levels have only the key and the columns that were written (for readers from Paimon 1.2 "
+    "on); `all`: every column and the `_KEY_` columns (for older readers, and engines that read Parquet themselves).",
 )
 WIDEN_PIECE_ROWS: Final = Option[int](
     "widetable.widen-piece-rows",
     "integer",
     262_144,
     "",
-    "How many rows a widener (`widen.<column>`) writes in one commit.",
+    "Number of rows that a widener (`widen.<column>`) writes in one commit.",
     least=1,
 )
 FSYNC: Final = Option[bool].flag(
     "widetable.fsync",
     True,
     "Data, manifests and snapshots are forced to the disk before they are published; "
-    "false: left to the operating system.",
+    "false: the operating system decides.",
 )
-# All of the above, in that order, and those that have a module of their own.
+# All options of this module, in that order, and those of the other modules.
 OPTIONS: Final[tuple[Option[Any], ...]] = (
     *declared_in(globals()),
     *RETENTION_OPTIONS,
@@ -347,7 +351,7 @@ OPTIONS: Final[tuple[Option[Any], ...]] = (
 )
 BY_KEY: Final[dict[str, Option[Any]]] = {option.key: option for option in OPTIONS}
 
-# Paimon's older names of the same option.
+# Paimon's older names of an option, and its present key.
 OLD_KEYS: Final = {
     "write.compaction-skip": WRITE_ONLY.key,
     "changelog-producer.lookup-wait": LOOKUP_WAIT.key,
@@ -358,7 +362,7 @@ OLD_KEYS: Final = {
 
 
 class TableOptions:
-    """A table's options, typed. In: the string map of a schema. A wrong value raises InvalidError naming the option."""
+    """The typed options of a table. In: the string map of a schema. A wrong value raises InvalidError naming it."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         old = {OLD_KEYS[key]: value for key, value in options.items() if key in OLD_KEYS}
@@ -371,5 +375,5 @@ class TableOptions:
         return parse_value(option, text)
 
 
-# What a table gets that is made here without it: where these are absent, Paimon means something else than we would.
+# Options that a new table gets by default, because Paimon interprets their absence differently.
 WRITTEN_OUT: Final[Mapping[str, str]] = {BUCKET.key: "1"}

@@ -1,7 +1,7 @@
-"""The page docs/options.md, made from the declarations in `widetable.options`.
+"""Generates the page docs/options.md from the declarations in `widetable.schema.options`.
 
 In: options; out: Markdown text, one row per option in the order of declaration. No I/O but in `main`.
-A test holds the page to what this gives, so a changed sentence needs `make docs`.
+A test compares the page with this output, so a changed sentence needs `make docs`.
 
     bucket    | `bucket` | integer | `-1` | buckets per partition | Number of buckets .. *Immutable.* |
 """
@@ -22,12 +22,12 @@ _HEAD: Final = """\
 
 <!-- Generated from widetable/schema/options.py by `make docs`; do not edit. -->
 
-Options are given to `Catalog.create_table` and `Catalog.alter_table` as text. One that is not listed here,
-has a meaning in Paimon and is not honoured yet is refused by name, never ignored. *Immutable* options keep the
-value that the table was made with; one whose sentence says so may be given later.
+Pass options to `Catalog.create_table` and `Catalog.alter_table` as text. An option of Paimon that is not listed here
+is not honoured yet: it is refused by name, never ignored. *Immutable* options keep the value with which the table was
+created; the meaning says so if an option may be set later.
 
 Options of columns: `fields.<columns>.<what>`, such as `sequence-group`; `index.<column>[,<column>..]` =
-`<database>.<table>`, a table by which rows are found by these columns (`Table.lookup_index`); `widen.<column>` =
+`<database>.<table>`, a table that finds rows by these columns (`Table.lookup_index`); `widen.<column>` =
 `<database>.<table>(<column>[ as <name>], ..)`, columns that follow a foreign key (docs/keep-facts-wide.md).
 
 | option | kind | default | unit | meaning |
@@ -39,13 +39,13 @@ _CITED: Final = re.compile(r"docs/([a-z-]+\.md)")
 
 
 def render(options: Iterable[Option[Any]]) -> str:
-    """The whole page for these options. Pages that it cites as docs/x.md become links, as it lies among them."""
+    """Return the page for these options. Pages that it cites as docs/x.md become links."""
     page = _HEAD + "".join(_row(option) for option in options)
     return _CITED.sub(r"[\1](\1)", page)
 
 
 def _row(option: Option[Any]) -> str:
-    """Of the table. A | in a cell would end it, so it is escaped; of an enum the choices stand as its kind."""
+    """Return a row of the table. A | in a cell is escaped; the kind of an enum is the list of its choices."""
     sentence = option.sentence + (" *Immutable.*" if option.immutable else "")
     kind = ", ".join(f"`{choice}`" for choice in option.choices) or option.kind
     cells = (f"`{option.key}`", kind, _default(option), option.unit, sentence)
@@ -58,9 +58,9 @@ def _default(option: Option[Any]) -> str:
 
 
 def default_text(option: Option[Any]) -> str | None:
-    """The default as a user would write it; None when there is none.
+    """Return the default as a user would write it; None if there is none.
 
-    A text that `parse_value` reads back: `128 mb` for whole mebibytes, `3600000 ms`, `true`.
+    `parse_value` can parse it: `128 mb` for whole mebibytes, `3600000 ms`, `true`.
     """
     value = option.default
     if value is None or value == ():
@@ -77,9 +77,9 @@ def default_text(option: Option[Any]) -> str | None:
 
 
 def main(arguments: list[str]) -> None:
-    """Write the page to the file named by the only argument, or to standard output without one.
+    """Write the page to the file named by the only argument, or to standard output if there is none.
 
-    `make docs` calls it with docs/options.md; the file is written anew, whatever it holds.
+    `make docs` calls it with docs/options.md and overwrites the file.
     """
     page = render(OPTIONS)
     if arguments:

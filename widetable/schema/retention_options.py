@@ -1,13 +1,13 @@
-"""Options that say how long things stay: snapshots, consumers, commit users, pins, partitions, rows.
+"""Retention options: how long snapshots, consumers, commit users, pins, partitions and rows are kept.
 
-What goes, goes with an expiry, a maintainer's round or a compaction, never by itself: a time here is
-the earliest at which something may be gone. What somebody needs (a consumer, a lease, a pin) stays besides,
-also beyond `snapshot.num-retained.max`.
+An expiry, a maintainer's round or a compaction removes things, so a time here is the earliest at which something
+may be removed. Snapshots that a consumer, a lease or a pin needs are kept longer, also beyond
+`snapshot.num-retained.max`.
 
     options                                   honoured by                       runs
     snapshot.*, consumer.expiration-time      operations.expiry_choice          with each expiry
-    partition.*                               operations.partition_expiry       in a maintainer's rounds, or when asked
-    record-level.*                            merge.record_expiry               with compactions of all of a bucket
+    partition.*                               operations.partition_expiry       in a maintainer's rounds, or by a call
+    record-level.*                            merge.record_expiry               with compactions of a whole bucket
     widetable.commit-user-retention           commit.committer                  with each commit
     widetable.lookup-pin-retention            commit.snapshot_holds             with each expiry
 """
@@ -23,7 +23,7 @@ SNAPSHOT_NUM_RETAINED_MIN: Final = Option[int](
     "integer",
     10,
     "snapshots",
-    "Expiry keeps at least so many snapshots.",
+    "Expiry keeps at least this number of snapshots.",
     least=1,
 )
 SNAPSHOT_NUM_RETAINED_MAX: Final = Option[int](
@@ -31,7 +31,7 @@ SNAPSHOT_NUM_RETAINED_MAX: Final = Option[int](
     "integer",
     2**31 - 1,
     "snapshots",
-    "Expiry keeps at most so many snapshots, however young.",
+    "Expiry keeps at most this number of snapshots, however young they are.",
     least=1,
 )
 SNAPSHOT_TIME_RETAINED: Final = Option[int].duration(
@@ -44,75 +44,76 @@ SNAPSHOT_EXPIRE_LIMIT: Final = Option[int](
     "integer",
     50,
     "snapshots",
-    "Snapshots that one expiry removes at most.",
+    "Maximum number of snapshots that one expiry removes.",
     least=1,
 )
 CONSUMER_EXPIRATION_TIME: Final = Option[int | None].duration(
     "consumer.expiration-time",
     None,
-    "A consumer that made no progress for so long is forgotten; by default never.",
+    "A consumer without progress for this time is removed; by default never.",
 )
-# A stream that was down for less than this still finds its last commit, so it writes no batch twice (0005).
+# A stream that was down for a shorter time still finds its last commit, so it writes no batch twice (0005).
 COMMIT_USER_RETENTION: Final = Option[int].duration(
     "widetable.commit-user-retention",
     604_800_000,
-    "A commit user is not forgotten before its last commit is so old; then only where there are more than 10,000.",
+    "A commit user is kept at least until its last commit is this old; then it is removed only if there are more than "
+    "10,000 commit users.",
 )
 LOOKUP_PIN_RETENTION: Final = Option[int].duration(
     "widetable.lookup-pin-retention",
     86_400_000,
-    "For so long expiry keeps the snapshot that a micro-batch of a lookup join has pinned, unless the query's second "
-    "batch after it is there. A batch that is replayed later may find it expired, and fails.",
+    "How long expiry keeps the snapshot that a micro-batch of a lookup join has pinned, unless the query has started "
+    "the second batch after it. A batch that is replayed later may find the snapshot expired, and fails.",
     least=1,
 )
 PARTITION_EXPIRATION_TIME: Final = Option[int | None].duration(
     "partition.expiration-time",
     None,
-    "Partitions that are older go, with all their rows; by default none does.",
+    "Partitions that are older expire, with all their rows; by default none does.",
     least=1,
 )
 PARTITION_EXPIRATION_STRATEGY: Final = Option[str].enum(
     "partition.expiration-strategy",
     "values-time",
     ("values-time", "update-time"),
-    "How old a partition is: by the time that its values say, or by when its newest file was written.",
+    "The age of a partition: by the time in its values, or by the time at which its newest file was written.",
 )
 PARTITION_EXPIRATION_CHECK_INTERVAL: Final = Option[int].duration(
     "partition.expiration-check-interval",
     3_600_000,
-    "How often a maintainer looks for partitions that are too old.",
+    "How often a maintainer checks for expired partitions.",
 )
 PARTITION_EXPIRATION_MAX_NUM: Final = Option[int](
     "partition.expiration-max-num",
     "integer",
     100,
     "partitions",
-    "So many partitions go at once at most, the oldest first.",
+    "Maximum number of partitions that expire at once, the oldest first.",
     least=1,
 )
 PARTITION_TIMESTAMP_PATTERN: Final = Option[str | None].text(
     "partition.timestamp-pattern",
     None,
-    "How the values of a partition make a time, such as `$day $hour:00:00`; by default the first value.",
+    "How the values of a partition form a time, such as `$day $hour:00:00`; by default the first value.",
 )
 PARTITION_TIMESTAMP_FORMATTER: Final = Option[str | None].text(
     "partition.timestamp-formatter",
     None,
-    "How that time is written: `y`, `M`, `d`, `H`, `m`, `s` and `'text'`; by default `yyyy-MM-dd HH:mm:ss` or "
+    "The format of that time: `y`, `M`, `d`, `H`, `m`, `s` and `'text'`; by default `yyyy-MM-dd HH:mm:ss` or "
     "`yyyy-MM-dd`.",
 )
 RECORD_LEVEL_EXPIRE_TIME: Final = Option[int | None].duration(
     "record-level.expire-time",
     None,
-    "Rows whose `record-level.time-field` is older go when a compaction takes all of their bucket; a maintainer sees "
-    "to that, a tenth of this time later at most. By default none does.",
+    "Rows whose `record-level.time-field` is older expire when a compaction reads their whole bucket; a maintainer "
+    "starts one a tenth of this time later at most. By default no row expires.",
     least=1000,
 )
 RECORD_LEVEL_TIME_FIELD: Final = Option[str | None].text(
     "record-level.time-field",
     None,
-    "The column that says how old a row is: seconds as INT or BIGINT, milliseconds as BIGINT, a TIMESTAMP, or a DATE, "
-    "which is its midnight in UTC and which other clients refuse. A row without a value stays.",
+    "The column with the time of a row: seconds as INT or BIGINT, milliseconds as BIGINT, a TIMESTAMP, or a DATE, "
+    "which means its midnight in UTC and which other clients refuse. A row without a value does not expire.",
 )
 
 RETENTION_OPTIONS: Final = declared_in(globals())

@@ -3,12 +3,12 @@
 On disk: never change (Paimon `RowKind`): 0 +I, 1 -U, 2 +U, 3 -D. +I and +U are adds, -U and -D are retractions.
 
     kind    in rows that are written    in a changelog
-    +I      an upsert                   a row that was not there
+    +I      an upsert                   a new row
     -U      retracts                    the row before the change; its +U follows
     +U      an upsert                   the row after the change
-    -D      deletes                     the row that is gone
+    -D      deletes                     the deleted row
 
-Kinds of many rows are int8 arrays everywhere; texts are for people, and for columns that users give.
+Kinds of many rows are int8 arrays everywhere; texts are for people, and for columns of user data.
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ _TEXT_ARRAY: Final = pa.StringArray.from_buffers(
 
 
 def is_retraction(kinds: NDArray[np.int8]) -> NDArray[np.bool_]:
-    """True where the kind is -U or -D. In: int8[n] of kinds; out: bool[n]."""
+    """Return a mask that is true where the kind is -U or -D. In: int8[n] of kinds; out: bool[n]."""
     return np.asarray((kinds == UPDATE_BEFORE) | (kinds == DELETE))
 
 
 def to_texts(kinds: pa.Array) -> pa.Array:
-    """The short texts of an int8 array of kinds, as plain strings. A null stays null, and a number that is no
+    """Return the short texts of an int8 array of kinds, as plain strings. A null stays null; a number that is not a
     kind raises pyarrow's ArrowIndexError.
     """
     return _TEXT_ARRAY.take(kinds)
 
 
 def inserts(rows: int) -> pa.Array:
-    """So many kinds, all +I: int8, without a bitmap of nulls."""
+    """Return a number of kinds, all +I: int8, without a bitmap of nulls."""
     return pa.Array.from_buffers(pa.int8(), rows, [None, pa.py_buffer(bytes([INSERT]) * rows)])
 
 
 def parse_texts(texts: pa.Array, column: str) -> NDArray[np.int8]:
-    """Kinds of a string column, any case; null or another text raises InvalidError naming `column`."""
+    """Parse a string column of kinds, in any case. Null or another text raises InvalidError naming `column`."""
     upper = pc.utf8_upper(texts.cast(pa.string()))
     kinds = pc.index_in(upper, value_set=_TEXT_ARRAY)
     if kinds.null_count:

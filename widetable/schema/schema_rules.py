@@ -1,4 +1,4 @@
-"""Rules that hold for every table, whatever its merge engine (those of one engine: merge/option_rules).
+"""Checks the rules of every table, whatever its merge engine (those of one engine: merge/option_rules).
 
 In: a schema. Raises InvalidError for names, keys and options that break a rule, UnsupportedError for buckets that this
 version cannot write.
@@ -6,13 +6,13 @@ version cannot write.
     subject         rule
     texts           Unicode that a file can hold
     columns         each name once, none reserved in any case, none empty, none with NUL
-    primary key     one column or more, of plain types; one at least beside those of the partition
+    primary key     one column or more, of plain types; at least one that is not a partition column
     partition       columns of the primary key, whose values fit into names of directories
-    options         texts of their kinds; columns that they name are there (`fields.*`, sequence, row kind)
+    options         texts of their kinds; columns that they name exist (`fields.*`, sequence, row kind)
     buckets         fixed, or dynamic; keys that are hashed are part of the trimmed primary key
 
-Asked when a table is made and when it is altered. Not of a schema that is read: other clients' tables are
-read as they are, and what cannot be honoured is refused by `operations.supported`.
+They are checked when a table is created and when it is altered, but not when a schema is read: tables of other
+clients are read as they are, and `operations.handle.supported` refuses what cannot be honoured.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from widetable.schema.table_schema import KEY_PREFIX, RESERVED_NAMES, TableSchem
 from widetable.schema.tag_rule import check_zone
 from widetable.storage.paths import partition_directory
 
-# Spark tells names apart without their case.
+# Spark compares names without their case.
 _RESERVED: Final = frozenset(name.lower() for name in RESERVED_NAMES)
 
 
 def check_schema(schema: TableSchema, before: TableSchema | None = None) -> None:
-    """Rules that hold for every table, whatever its merge engine. before: what the table has; None for a new one.
-    Raises InvalidError or UnsupportedError.
+    """Check the rules of every table, whatever its merge engine. before: the table's present schema; None for a new
+    one. Raises InvalidError or UnsupportedError.
     """
-    # Each goes by what those before it have made sure of: texts can be shown, names are unique, keys
-    # are columns, options have values.
+    # Each check relies on the earlier ones: texts can be shown, names are unique, keys are columns,
+    # options have values.
     _check_texts(schema)
     _check_names(schema)
     _check_reserved(schema, before)
@@ -51,7 +51,7 @@ def check_schema(schema: TableSchema, before: TableSchema | None = None) -> None
     check_zone(schema.typed_options)
     for key, column in field_option_columns(schema.options):
         _check_there(schema, f"option {key!r}", column, "Correct the column's name.")
-    # For what they raise: expiry would find the fault only when it comes to it.
+    # Called for their errors: otherwise expiry would fail later.
     time_form(schema.typed_options.get(PARTITION_TIMESTAMP_FORMATTER))
     check_pattern(schema.typed_options.get(PARTITION_TIMESTAMP_PATTERN), schema.partition_keys)
     _check_bucket(schema)
@@ -60,7 +60,7 @@ def check_schema(schema: TableSchema, before: TableSchema | None = None) -> None
 
 
 def _check_texts(schema: TableSchema) -> None:
-    """Half of a surrogate pair stands for no character: no file can hold it."""
+    """Refuse half of a surrogate pair: it is not a character, and cannot be stored in a file."""
     try:
         schema.to_json().encode()
     except UnicodeEncodeError as cause:
@@ -73,14 +73,14 @@ def _check_texts(schema: TableSchema) -> None:
 
 
 def _check_names(schema: TableSchema) -> None:
-    """Of columns only. Case counts: `a` and `A` are two."""
+    """Check the names of columns. They are case-sensitive: `a` and `A` are two."""
     seen: set[str] = set()
     for name in schema.names:
         if name in seen:
             raise _invalid(
                 f"column {name!r}", "the name twice", "each column once", "Rename one of them."
             )
-        if "\0" in name:  # Arrow's C interface ends a name there
+        if "\0" in name:  # NUL ends a name in Arrow's C interface
             raise _invalid(f"column {name!r}", "NUL in the name", "no NUL", "Rename the column.")
         if not name:
             raise _invalid("column ''", "an empty name", "a name", "Name the column.")
@@ -88,26 +88,26 @@ def _check_names(schema: TableSchema) -> None:
 
 
 def _check_reserved(schema: TableSchema, before: TableSchema | None) -> None:
-    """Names of other columns of data files, writes, changes and lookups by prefix, in any case: who has one beside it
-    cannot tell the two apart. A table that has one already can be altered all the same.
+    """Refuse names, in any case, of system columns of data files, writes, changes and lookups by prefix, because the
+    two columns would be indistinguishable. A table that already has such a column can still be altered.
     """
-    known = {} if before is None else before.by_name
+    present = {} if before is None else before.by_name
     for name in schema.names:
         lower = name.lower()
-        if name not in known and (lower in _RESERVED or lower.startswith(KEY_PREFIX.lower())):
+        if name not in present and (lower in _RESERVED or lower.startswith(KEY_PREFIX.lower())):
             raise _invalid(
                 f"column {name!r}",
                 "a reserved name",
-                f"another name than {', '.join(sorted(RESERVED_NAMES))} and {KEY_PREFIX}.., in any case",
+                f"a name other than {', '.join(sorted(RESERVED_NAMES))} and {KEY_PREFIX}.., in any case",
                 "Rename the column.",
             )
 
 
 def _check_keys(schema: TableSchema) -> None:
-    """Of primary key and partition.
+    """Check the primary key and the partition columns.
 
-    A partition column that is not in the key would let one key have rows in several partitions,
-    which Paimon calls cross-partition updates and keeps a global index for: UnsupportedError.
+    With a partition column outside of the key, one key could have rows in several partitions. Paimon
+    calls this cross-partition updates, and uses a global index for it: UnsupportedError.
     """
     if not schema.primary_keys:
         raise _invalid(
@@ -138,8 +138,8 @@ def _check_keys(schema: TableSchema) -> None:
             expected="all partition columns in the primary key",
             action="Add them to the primary key.",
         )
-    # The default value's directory is the one that every partition column must have room for; that of
-    # other values is checked with each batch.
+    # Every partition column must have a valid directory for the default value; directories of other
+    # values are checked with each batch.
     for name in schema.partition_keys:
         partition_directory(name, schema.typed_options.get(opt.PARTITION_DEFAULT_NAME))
     if not schema.trimmed_primary_key:
@@ -147,43 +147,43 @@ def _check_keys(schema: TableSchema) -> None:
             "primary_key",
             "only partition columns",
             "one more column",
-            "Add a column that tells rows of a partition apart.",
+            "Add a column that distinguishes the rows of a partition.",
         )
 
 
 def check_fixed_buckets(schema: TableSchema) -> None:
-    """Refuse dynamic buckets for what has to know the bucket of a key. Raises UnsupportedError.
+    """Refuse dynamic buckets for operations that need the bucket of a key. Raises UnsupportedError.
 
-    A fixed number, 1 or more, passes; -1 (dynamic), -2 (postponed) and what no table has do not.
+    A fixed number, 1 or more, is accepted; -1 (dynamic), -2 (postponed) and other values are not.
     """
     if schema.num_buckets < 1:
-        found = schema.options.get(opt.BUCKET.key, f"no such option, which is {schema.num_buckets}")
+        value = schema.options.get(opt.BUCKET.key, f"no such option, which is {schema.num_buckets}")
         raise UnsupportedError(
             f"option {opt.BUCKET.key!r}",
-            found=f"{found} (dynamic or postponed buckets, where any bucket may have a key)",
+            found=f"{value} (dynamic or postponed buckets, where any bucket may have a key)",
             expected="a fixed number, 1 or more",
-            action="Use another client, or read without naming keys. If widetable alone wrote the table, before it "
-            "noted this option: Catalog.alter_table(name, set_options={'bucket': '1'}).",
+            action="Use another client, or read without naming keys. If only widetable wrote the table, before it "
+            "recorded this option: Catalog.alter_table(name, set_options={'bucket': '1'}).",
         )
 
 
 def _check_bucket(schema: TableSchema) -> None:
-    """All rows of a key must lie in one bucket, so what is hashed is of the key; but not of the partition, in which
-    its values are all the same. `mod` takes the remainder of the one number that it is given.
+    """Check the options of buckets. All rows of a key must be in one bucket, so the hashed columns belong to the key,
+    but not to the partition, where their values are constant. `mod` takes the remainder of a single number.
     """
     if schema.num_buckets < 1 and schema.num_buckets != -1:
         raise UnsupportedError(
             f"option {opt.BUCKET.key!r}",
             found=str(schema.num_buckets),
             expected="a fixed number, 1 or more, or -1 for dynamic buckets",
-            action="Give one of these. A table with postponed buckets is altered by the client that made it.",
+            action="Set one of these. Alter a table with postponed buckets with the client that created it.",
         )
     if schema.num_buckets == -1 and opt.BUCKET_KEY.key in schema.options:
         raise _invalid(
             f"option {opt.BUCKET_KEY.key!r}",
             "dynamic buckets (bucket = -1)",
             "a fixed number of buckets",
-            "Remove it: dynamic buckets go by the whole key.",
+            "Remove it: dynamic buckets use the whole key.",
         )
     for name in schema.bucket_keys:
         if name not in schema.trimmed_primary_key:
@@ -205,7 +205,7 @@ def _check_bucket(schema: TableSchema) -> None:
 
 
 def _check_sequence_fields(schema: TableSchema) -> None:
-    """A column that orders records is the last one's, as it is: a function that changed it would change the order."""
+    """Check the sequence fields. They keep the last value: a function that changed it would change the order."""
     names = schema.sequence_fields
     for name in names:
         _check_there(schema, "option 'sequence.field'", name, "Correct the name.")
@@ -220,7 +220,7 @@ def _check_sequence_fields(schema: TableSchema) -> None:
 
 
 def _check_rowkind_field(schema: TableSchema) -> None:
-    """A text: CHAR or VARCHAR of any length."""
+    """Check that the row kind column is a text: CHAR or VARCHAR of any length."""
     name = schema.typed_options.get(opt.ROWKIND_FIELD)
     if name is None:
         return
@@ -242,10 +242,14 @@ def _check_there(schema: TableSchema, subject: str, name: str, action: str) -> N
 
 def _check_once(subject: str, names: Sequence[str]) -> None:
     if len(set(names)) != len(names):
-        found = f"a column twice in {list(names)}"
-        raise _invalid(subject, found, "each column once", "Name each column once.")
+        raise _invalid(
+            subject,
+            f"a column twice in {list(names)}",
+            "each column once",
+            "Name each column once.",
+        )
 
 
-# In this order everywhere here: what it is about, what was found, what would do, what to do.
-def _invalid(subject: str, found: str, expected: str, action: str) -> InvalidError:
-    return InvalidError(subject, found=found, expected=expected, action=action)
+# All callers pass these in this order: subject, what was found, what is expected, what to do.
+def _invalid(subject: str, problem: str, expected: str, action: str) -> InvalidError:
+    return InvalidError(subject, found=problem, expected=expected, action=action)

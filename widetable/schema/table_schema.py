@@ -1,17 +1,17 @@
-"""Table schemas: fields, keys, options, their JSON, and how one schema's columns map to another's.
+"""Table schemas: fields, keys, options, their JSON, and the mapping of columns between schemas.
 
 Source: Paimon `TableSchema`, `Schema`, `SchemaEvolutionUtil`; format.md section 2. No I/O here: `commit.schema_store`
-reads and writes the files. Raises InvalidError for schemas that break a rule, DamagedError for JSON that is no schema,
+reads and writes the files. Raises InvalidError for schemas that break a rule, DamagedError for invalid schema JSON,
 UnsupportedError for a newer format version.
-Rules of one merge engine are not here but in its file under `merge/`.
+Rules of one merge engine are in its file under `merge/`.
 
-    option                            derived from it, at the first use, and kept
+    option                            derived from it, at the first use, and cached
     bucket, bucket-key                num_buckets, bucket_keys
     sequence.field                    sequence_fields
     fields.<s>.sequence-group         sequence_groups
 
-An object is one version and never changes; what `alter_table` makes is another one. Rows of any age
-are read under the newest: a data file names the schema that it was written with, and its columns are
+An object is one version and never changes; `alter_table` creates another one. Rows of any age are read
+with the newest version: a data file names the schema with which it was written, and its columns are
 found by their ids (`file_column`).
 """
 
@@ -41,23 +41,23 @@ from widetable.schema.types import (
     field_to_json,
 )
 
-# Of the JSON, as Paimon writes it now; files of versions 1 and 2 are read (`schema_from_json`).
+# The version of the JSON that Paimon writes now; versions 1 and 2 can be read (`schema_from_json`).
 SCHEMA_VERSION: Final = 3
 # On disk: never change.
 UUID_KEY: Final = "widetable.uuid"
 SEQUENCE_NUMBER: Final = "_SEQUENCE_NUMBER"
 VALUE_KIND: Final = "_VALUE_KIND"
-# Where Paimon's ids of system columns begin: Integer.MAX_VALUE / 2.
+# The first of Paimon's ids of system columns: Integer.MAX_VALUE / 2.
 SYSTEM_FIELD_ID: Final = 1073741823
-# Of rows that are written, and of changes.
+# The row kind of written rows, and of changes.
 ROW_KIND_COLUMN: Final = "_row_kind"
-# Columns of data files and of change feeds that are not the user's (Paimon `SpecialFields`), and ours.
+# Names of system columns of data files and change feeds (Paimon `SpecialFields`), and of our own.
 RESERVED_NAMES: Final = frozenset(
     {SEQUENCE_NUMBER, VALUE_KIND, "_LEVEL", "rowkind", "_ROW_ID", ROW_KIND_COLUMN}
 )
-# Schema files whose contents are kept, by their bytes.
+# The number of parsed schemas that are cached, by the bytes of their files.
 _PARSED: Final = 32
-# Before the name of a key column that is stored in a data file a second time.
+# The prefix of the second copy of a key column in a data file.
 KEY_PREFIX: Final = "_KEY_"
 
 
@@ -65,8 +65,8 @@ KEY_PREFIX: Final = "_KEY_"
 class SequenceGroup:
     """Sequence columns (in the order of the option key) and the columns that they protect.
 
-    Protected columns stand as the option has them: an aggregate function of one is an option of its
-    own, and a sequence column may be among them. What a group does is `merge/`'s.
+    Protected columns are listed as in the option; an aggregate function of one is a separate option, and
+    a sequence column may be among them. `merge/` defines the semantics of a group.
     """
 
     sequence: tuple[str, ...]
@@ -74,7 +74,7 @@ class SequenceGroup:
 
     @property
     def option(self) -> str:
-        """The key of the option that makes it."""
+        """The key of the option that defines the group."""
         return f"fields.{','.join(self.sequence)}.sequence-group"
 
     @property
@@ -87,13 +87,13 @@ class SequenceGroup:
 class TableSchema:
     """One version of a table's schema, immutable. `fields` are in column order; options are string to string.
 
-    uuid: of the first schema of a table made here, on disk under `widetable.uuid`, which other clients skip.
+    uuid: that of the first schema of a table created here, on disk under `widetable.uuid`, which other clients ignore.
 
-    id: 0, 1, ..: the number in the file's name. highest_field_id: of all versions so far; a new
-    column gets the next one, so the id of a dropped column never comes back. primary_keys: () for
-    Paimon's append tables, which are read and not written. options: as they stand on disk, with
-    Paimon's old keys; `typed_options` is what code asks. time_millis: epoch, when it was made. digest:
-    of the bytes that it was read from, to tell it from another one of its id; None: it was not read.
+    id: 0, 1, ..: the number in the file's name. highest_field_id: that of all versions so far; a new
+    column gets the next id, so the id of a dropped column is never reused. primary_keys: () for
+    Paimon's append tables, which can be read, but not written. options: as on disk, with Paimon's old
+    keys; code uses `typed_options`. time_millis: creation time, epoch. digest: that of the bytes of
+    its file, to tell it from another schema with its id; None: it was not read from a file.
     """
 
     id: int
@@ -108,12 +108,12 @@ class TableSchema:
     digest: str | None = field(default=None, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what is derived from it: that is found anew where it is needed. Schemas travel with each task."""
+        """Return the state without derived values, which are computed again on use. Schemas travel with each task."""
         return {each.name: getattr(self, each.name) for each in dataclass_fields(self)}
 
     @derived_value
     def typed_options(self) -> TableOptions:
-        """Of `options`. A wrong text raises InvalidError when it is asked for, not before."""
+        """The typed values of `options`. A wrong text raises InvalidError when it is read, not before."""
         return TableOptions(self.options)
 
     @derived_value
@@ -122,12 +122,12 @@ class TableSchema:
 
     @derived_value
     def by_id(self) -> dict[int, DataField]:
-        """By field id: columns keep theirs when they are renamed."""
+        """The columns by field id, which a renamed column keeps."""
         return {f.id: f for f in self.fields}
 
     @derived_value
     def column_ids(self) -> dict[str, int]:
-        """By name, in column order."""
+        """The field ids by name, in column order."""
         return {f.name: f.id for f in self.fields}
 
     @derived_value
@@ -136,49 +136,49 @@ class TableSchema:
 
     @derived_value
     def place_of(self) -> dict[str, int]:
-        """By name, from 0 on, in column order."""
+        """The places of the columns by name, from 0, in column order."""
         return {f.name: place for place, f in enumerate(self.fields)}
 
     @derived_value
     def _arrow_fields(self) -> dict[str, pa.Field]:
-        """By name, those that were asked for. Making thousands costs a read of two columns more than its rows do."""
+        """The cached Arrow fields by name. Creating thousands would cost a read of two columns more than its rows."""
         return {}
 
     def arrow_field(self, name: str) -> pa.Field:
-        """The column's name, Arrow type and nullability. Raises NotFoundError."""
-        found = self._arrow_fields.get(name)
-        if found is None:
-            found = self._arrow_fields[name] = arrow_field(self.field(name))
-        return found
+        """Return the column's name, Arrow type and nullability. Raises NotFoundError."""
+        cached = self._arrow_fields.get(name)
+        if cached is None:
+            cached = self._arrow_fields[name] = arrow_field(self.field(name))
+        return cached
 
     def field(self, name: str) -> DataField:
-        """The column. Raises NotFoundError."""
-        found = self.by_name.get(name)
-        if found is None:
+        """Return the column. Raises NotFoundError."""
+        column = self.by_name.get(name)
+        if column is None:
             raise self._no_column(name)
-        return found
+        return column
 
     def chosen(self, columns: Sequence[str] | None) -> tuple[str, ...]:
-        """The columns that a reader asks for, in the order wanted; None: all. Raises InvalidError, NotFoundError."""
+        """Return the requested columns, in their order; None: all. Raises InvalidError, NotFoundError."""
         if columns is None:
             return self.names
         return tuple(self.field(name).name for name in names(columns, "columns"))
 
     @derived_value
     def trimmed_primary_key(self) -> tuple[str, ...]:
-        """Primary key without partition columns, in primary key order: what files are sorted by
+        """The primary key without partition columns, in primary key order: the sort order of files
         (format.md section 2).
         """
         return tuple(name for name in self.primary_keys if name not in self.partition_keys)
 
     @derived_value
     def bucket_keys(self) -> tuple[str, ...]:
-        """Columns that are hashed, in this order: option `bucket-key`, else the trimmed key."""
+        """The columns that are hashed, in this order: option `bucket-key`, else the trimmed key."""
         return self.typed_options.get(opt.BUCKET_KEY) or self.trimmed_primary_key
 
     @derived_value
     def num_buckets(self) -> int:
-        """-1: dynamic, as in Paimon where nothing is said; -2: postponed (`check_fixed_buckets`)."""
+        """The number of buckets. -1: dynamic, Paimon's default; -2: postponed (`check_fixed_buckets`)."""
         return self.typed_options.get(opt.BUCKET)
 
     @derived_value
@@ -187,30 +187,30 @@ class TableSchema:
 
     @derived_value
     def sequence_groups(self) -> tuple[SequenceGroup, ...]:
-        """In the order of their options, unchecked: `merge.option_rules` refuses what does not fit."""
+        """The sequence groups in the order of their options, unchecked: `merge.option_rules` refuses invalid ones."""
         return tuple(SequenceGroup(s, p) for s, p in sequence_group_options(self.options))
 
     def groups_of(self, columns: Iterable[str]) -> list[SequenceGroup]:
-        """The sequence groups that any of these columns is in, in the order of their options."""
-        found = {number for name in columns for number in self._groups_by_column.get(name, ())}
-        return [self.sequence_groups[number] for number in sorted(found)]
+        """Return the sequence groups that contain any of these columns, in the order of their options."""
+        numbers = {number for name in columns for number in self._groups_by_column.get(name, ())}
+        return [self.sequence_groups[number] for number in sorted(numbers)]
 
     @derived_value
     def _groups_by_column(self) -> dict[str, list[int]]:
-        """By column, the numbers of its sequence groups."""
-        found: dict[str, list[int]] = {}
+        """The numbers of the sequence groups of each column."""
+        numbers: dict[str, list[int]] = {}
         for number, group in enumerate(self.sequence_groups):
             for name in group.columns:
-                found.setdefault(name, []).append(number)
-        return found
+                numbers.setdefault(name, []).append(number)
+        return numbers
 
     @derived_value
     def required_names(self) -> tuple[str, ...]:
-        """Columns that every written row must carry: the key and all other NOT NULL columns, in column order."""
+        """The columns that every written row must have: the key and all other NOT NULL columns, in column order."""
         return tuple(f.name for f in self.fields if not f.type.nullable)
 
     def arrow_schema(self, names: Sequence[str] | None = None) -> pa.Schema:
-        """Columns, types and nullability; names: of these columns, in this order. Raises NotFoundError."""
+        """Return columns, types and nullability; names: only these columns, in this order. Raises NotFoundError."""
         if names is None or names == self.names:
             return self._whole_arrow_schema
         return pa.schema([self.arrow_field(name) for name in names])
@@ -229,7 +229,7 @@ class TableSchema:
         )
 
     def to_json(self) -> str:
-        """The text of the schema file. Keys that have no value are left out; `schema_from_json` reads it back.
+        """Return the text of the schema file, without keys that have no value. `schema_from_json` parses it.
 
             {"version": 3, "id": 0,
              "fields": [{"id": 0, "name": "id", "type": "BIGINT NOT NULL"},
@@ -238,7 +238,7 @@ class TableSchema:
              "options": {"bucket": "1"}, "timeMillis": 1795752532406,
              "widetable.uuid": "69ce8404-0fa2-401e-aae1-d23b4deda108"}
 
-        Of several lines, indented; texts are Unicode as they are, to be written in UTF-8.
+        The text is indented over several lines; its Unicode is not escaped, and must be written in UTF-8.
         """
         body: dict[str, Any] = {
             "version": SCHEMA_VERSION,
@@ -259,12 +259,12 @@ class TableSchema:
 
 
 def schema_from_json(data: str | bytes, subject: str) -> TableSchema:
-    """Parse a schema file. subject: its path, for messages. Unknown keys are skipped, as Paimon does.
+    """Parse a schema file. subject: its path, for messages. Unknown keys are ignored, as Paimon does.
 
-    Raises UnsupportedError for a later version of the format and for types that are left out,
-    DamagedError for all else. No rule of `schema_rules` is asked: what another client has made is
-    read as it is. Bytes that were parsed a short while ago are not parsed again: whoever opens a
-    table of thousands of columns for two of them would wait for all.
+    Raises UnsupportedError for a later version of the format and for unsupported types, DamagedError
+    for all other errors. The rules of `schema_rules` are not checked: a schema of another client is
+    read as it is. Recently parsed schemas are cached, so that opening a table with thousands of
+    columns to read two of them does not parse all each time.
     """
     return replace(_parsed(data.encode() if isinstance(data, str) else data, subject))
 
@@ -273,10 +273,10 @@ def schema_from_json(data: str | bytes, subject: str) -> TableSchema:
 def _parsed(data: bytes, subject: str) -> TableSchema:
     try:
         body = json.loads(data)
-        # Paimon's first schemas do not say their version. RecursionError: JSON that is nested too deep.
+        # Paimon's first schemas have no version. RecursionError: JSON that is nested too deep.
         version = int(body.get("version", 1))
     except (ValueError, AttributeError, TypeError, RecursionError) as cause:
-        raise _damaged(subject, "bytes that are no schema JSON") from cause
+        raise _damaged(subject, "bytes that are not schema JSON") from cause
     if version > SCHEMA_VERSION:
         raise UnsupportedError(
             subject,
@@ -297,10 +297,10 @@ def _parsed(data: bytes, subject: str) -> TableSchema:
             uuid=body.get(UUID_KEY),
             digest=_digest(data),
         )
-    except InvalidError as cause:  # of a type's text: nobody here has given it
+    except InvalidError as cause:  # a type's text, which the caller has not passed
         raise _damaged(subject, f"{cause.subject}: {cause.found}") from cause
     except (KeyError, TypeError, ValueError, AttributeError) as cause:
-        raise _damaged(subject, f"a schema without a right {cause}") from cause
+        raise _damaged(subject, f"a schema with a missing or wrong {cause}") from cause
 
 
 def _fields(body: list[dict[str, Any]]) -> tuple[DataField, ...]:
@@ -312,23 +312,23 @@ def _digest(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
-# Of the file as a whole: its path is the subject, what is wrong in it is found.
-def _damaged(subject: str, found: str) -> DamagedError:
+# The subject is the path of the file.
+def _damaged(subject: str, problem: str) -> DamagedError:
     return DamagedError(
         subject,
-        found=found,
+        found=problem,
         expected="a Paimon schema file",
         action="Restore the file from a copy of the table.",
     )
 
 
 def file_column(table_field: DataField, file_schema: TableSchema) -> DataField | None:
-    """The column of a data file that holds `table_field`: matched by id, never by name; None when the file has none.
+    """Return the column of a data file with `table_field`, matched by id, never by name; None if the file has none.
 
-    file_schema: the schema that the file's `_SCHEMA_ID` names (format.md section 2, T15).
+    file_schema: the schema of the file's `_SCHEMA_ID` (format.md section 2, T15).
 
         schema 0    id 0, city 1           a file of it has a column `city`
         schema 1    id 0, town 1           town of that file is its column `city`
-        schema 2    id 0, city 2           city of that file is None: a new column of an old name
+        schema 2    id 0, city 2           city of that file is None: a new column with an old name
     """
     return file_schema.by_id.get(table_field.id)

@@ -1,24 +1,25 @@
-"""When a table gets an automatic tag, and its name: pure, from the options `tag.*`.
+"""Decides when a table gets an automatic tag, and its name, from the options `tag.*`. Pure.
 
     period p      [start, start + p), in local time counted from 1970-01-01; its tag is named by its start
     due           at the first snapshot whose time is no earlier than the period's end plus the delay
-    of            that snapshot; with `widetable.tag-snapshot` = `last-before` the last one of the period (`ended`)
+    snapshot      the one that makes it due; or, with `widetable.tag-snapshot` = `last-before`, the last one of the
+                  period (`ended`)
 
-A table without automatic tags gets the one of the period before its first snapshot. Source: Paimon `TagAutoCreation`,
+A table without automatic tags gets the tag of the period before its first snapshot. Source: Paimon `TagAutoCreation`,
 `TagPeriodHandler`, `TagTimeExtractor`. Raises UnsupportedError for tags of batch writes, InvalidError for a delay as
-long as a period. The zone is looked up when a tag is made: who writes needs no zone database.
+long as a period. The zone is looked up when a tag is created: writers need no zone database.
 
-Hourly tags with a delay of 10 minutes, what `due` says of a snapshot:
+Hourly tags with a delay of 10 minutes; the result of `due` for a snapshot:
 
     newest tag    time of the snapshot    tag that it gets
-    none          08:05                   07:00    the first one waits for no delay
+    none          08:05                   07:00    the delay does not apply to the first tag
     06:00         08:05                   -        until 08:10 a snapshot may still belong to 07:00
     06:00         08:10                   07:00
-    06:00         11:05                   10:00    what lies between gets none
+    06:00         11:05                   10:00    the periods in between get no tag
     06:00         11:10, completing       07:00    and the next snapshots 08:00, 09:00, ..
 
-A delay only holds the next tag back: once that is due, its snapshot is the tag of the period that
-ended last by the clock.
+A delay only postpones the next tag: when it is due, it is the tag of the period that ended last by
+the clock.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ from widetable.schema.options import TableOptions
 from widetable.schema.time_zone import is_refuted, zone_of
 
 _HOURS: Final = {"daily": 24, "hourly": 1, "two-hours": 2}
-# Periods are counted from here in local time without a zone: a day has 24 hours on any clock, and
-# the hour that is there twice when clocks go back falls into one period.
+# Periods are counted from here in local time without a zone: a day has 24 hours on any clock, and the
+# repeated hour when clocks go back belongs to one period.
 _EPOCH: Final = datetime(1970, 1, 1)
-# Before every later year there is a whole period.
+# Every later year has a whole period before it.
 _LEAST_YEAR: Final = 2
 _DAY: Final = {"with_dashes": "%Y-%m-%d"}
 _HOUR: Final = {"with_dashes": "%Y-%m-%d %H", "without_dashes": "%Y%m%d %H"}
@@ -45,10 +46,11 @@ _HOUR: Final = {"with_dashes": "%Y-%m-%d %H", "without_dashes": "%Y%m%d %H"}
 
 @dataclass(frozen=True)
 class TagRule:
-    """zone: name of that of the times; None: that of this machine, so names depend on who makes them. most: how many
-    stay. completes: no period goes without a tag. is_last_before: tags are of the last snapshot of their period.
+    """The rule of automatic tags. zone: the name of the time zone; None: that of this machine, so names depend on the
+    machine. most: the number of tags that are kept. completes: every period gets a tag. is_last_before: a tag is that
+    of the last snapshot of its period.
 
-    period, delay: delay < period. name_format: of `strftime`; a name says the start of its period.
+    period, delay: delay < period. name_format: for `strftime`; a name is the start of its period.
     """
 
     period: timedelta
@@ -61,7 +63,7 @@ class TagRule:
     is_last_before: bool = False
 
     def time_of(self, commit_millis: int, watermark: int | None) -> datetime | None:
-        """By which a snapshot belongs to a period; None for one without a watermark, or a time that no calendar has.
+        """Return the time that assigns a snapshot to a period; None without a watermark, or outside of the calendar.
 
         Raises InvalidError for a zone that this machine does not know.
         """
@@ -78,7 +80,7 @@ class TagRule:
         return time if time.year > _LEAST_YEAR else None
 
     def unknown_zone(self) -> InvalidError:
-        """The error for a zone that this machine does not know; another machine may."""
+        """Create the error for a zone that this machine does not know, although another machine may."""
         option = tag.WATERMARK_TIME_ZONE if self.is_by_watermark else tag.PROCESS_TIME_ZONE
         return InvalidError(
             f"option {option.key!r}",
@@ -88,14 +90,14 @@ class TagRule:
         )
 
     def due(self, newest: datetime | None, time: datetime) -> datetime | None:
-        """The start of the period of which a snapshot of this time is the tag. newest: that of the newest tag.
+        """Return the start of the period whose tag a snapshot of this time gets. newest: the start of the newest tag.
 
-        None: not yet. newest None: there is no automatic tag. The period behind the newest tag
-        starts one period later and ends after two.
+        None: no tag is due yet. newest None: there is no automatic tag. The period after the newest
+        tag starts one period later and ends after two.
         """
         if newest is None:
             return self._before(time)
-        # Due from newest + 2 * period + delay on. As durations: a tag may be named by the last day that a calendar has.
+        # Due from newest + 2 * period + delay on. Compared as durations: a tag may have the last day of the calendar.
         if time - _EPOCH - self.delay < newest - _EPOCH + 2 * self.period:
             return None
         return newest + self.period if self.completes else self._before(time)
@@ -103,10 +105,10 @@ class TagRule:
     def ended(
         self, newest: datetime | None, previous: datetime, time: datetime
     ) -> Iterator[datetime]:
-        """The starts of the periods whose last snapshot is the one of the time `previous`, as the next one shows. Only
-        those after newest, the period of the newest tag.
+        """Yield the starts of the periods that have ended between two consecutive snapshots, at `previous` and `time`:
+        the first one is the last of these periods. Only periods after `newest`, that of the newest tag, are yielded.
 
-        For tags of the last snapshot before. A period without a snapshot has none, unless the rule completes.
+        This is for tags of the last snapshot before. A period without a snapshot has no tag, unless the rule completes.
         """
         start, end = self._of(previous), self._of(time)
         if self.completes and newest is not None:
@@ -117,31 +119,31 @@ class TagRule:
             start = start + self.period if self.completes else end
 
     def may_have_ended(self, newest: datetime | None, first: datetime, last: datetime) -> bool:
-        """Whether snapshots after that of the newest tag show that a period has ended. first, last: their times."""
+        """Return whether snapshots after the newest tag show that a period has ended. first, last: their times."""
         if self.completes and newest is not None:
             return self._of(last) - _EPOCH > newest - _EPOCH + self.period
         return self._of(last) > self._of(first)
 
     def _of(self, time: datetime) -> datetime:
-        """The period that a snapshot belongs to."""
+        """Return the start of the period of a snapshot."""
         return self._floor(time - self.delay)
 
     def _floor(self, time: datetime) -> datetime:
         return _EPOCH + (time - _EPOCH) // self.period * self.period
 
     def _before(self, time: datetime) -> datetime:
-        """The period that ended last."""
+        """Return the start of the period that ended last."""
         return _EPOCH + ((time - _EPOCH) // self.period - 1) * self.period
 
     def name(self, start: datetime) -> str:
-        """Of the tag of the period that starts then: `2024-01-31 08` by default for hours."""
+        """Return the name of the tag of a period by its start: `2024-01-31 08` by default for hours."""
         return start.strftime(self.name_format)
 
     def start(self, name: str) -> datetime | None:
-        """Of an automatic tag; None for another one.
+        """Return the start of the period of an automatic tag; None for other tags.
 
-        Only for the exact name: strptime takes `2024-1-31 8` as well, which this rule has not made.
-        A tag that a user calls so counts as automatic: nothing but its name tells one.
+        The name must be exact: strptime accepts `2024-1-31 8` as well, which this rule does not create. A
+        user's tag with such a name counts as automatic, because only the name tells an automatic tag.
         """
         try:
             start = datetime.strptime(name, self.name_format)
@@ -151,10 +153,10 @@ class TagRule:
 
 
 def tag_rule(options: TableOptions) -> TagRule | None:
-    """None where a table has no automatic tags.
+    """Return the rule of a table; None if it has no automatic tags.
 
-    Called by `check_values` for its errors alone: options that contradict each other are refused
-    when a table is made or altered. Without automatic tags the others of them are not looked at.
+    `check_values` calls it for its errors: contradictory options are refused when a table is created or
+    altered. Without automatic tags the other options are not checked.
     """
     mode = options.get(tag.TAG_AUTOMATIC_CREATION)
     if mode == "none":
@@ -164,7 +166,7 @@ def tag_rule(options: TableOptions) -> TagRule | None:
             f"option {tag.TAG_AUTOMATIC_CREATION.key!r}",
             found="'batch'",
             expected="process-time or watermark",
-            action="Remove the option, and tag what a batch has written with `create_tag`.",
+            action="Remove the option, and tag the result of a batch with `create_tag`.",
         )
     period, delay = _period(options), timedelta(milliseconds=options.get(tag.TAG_CREATION_DELAY))
     if delay >= period:
@@ -190,7 +192,7 @@ def tag_rule(options: TableOptions) -> TagRule | None:
 
 
 def _period(options: TableOptions) -> timedelta:
-    """A duration goes before a named period; at least a minute, as its names have no seconds."""
+    """Return the period. A duration takes precedence; it is at least a minute, because names have no seconds."""
     millis = options.get(tag.TAG_CREATION_PERIOD_DURATION)
     if millis is not None:
         return timedelta(milliseconds=millis)
@@ -198,7 +200,7 @@ def _period(options: TableOptions) -> timedelta:
 
 
 def _name_format(options: TableOptions) -> str:
-    """A duration of its own names minutes; two-hours have dashes always."""
+    """Return the format of names. With a duration it has minutes; two-hours always have dashes."""
     if options.get(tag.TAG_CREATION_PERIOD_DURATION) is not None:
         return "%Y%m%d%H%M"
     formatter = options.get(tag.TAG_PERIOD_FORMATTER)
@@ -210,7 +212,7 @@ def _name_format(options: TableOptions) -> str:
 
 
 def check_zone(options: TableOptions) -> None:
-    """Raise InvalidError for a zone of automatic tags that is no zone, as far as this machine can tell."""
+    """Raise InvalidError for a time zone of automatic tags that does not exist, as far as this machine knows."""
     rule = tag_rule(options)
     if rule is not None and rule.zone is not None and is_refuted(rule.zone):
         raise rule.unknown_zone()

@@ -1,10 +1,10 @@
-"""Time zones by name, as Java's `ZoneId` takes them.
+"""Finds time zones by name, as Java's `ZoneId` does.
 
-UTC and offsets (`GMT-08:00`, `+09:00`) are known everywhere; other zones need a zone database (the system's, or the
+UTC and offsets (`GMT-08:00`, `+09:00`) are always available; other zones need a zone database (the system's, or the
 package tzdata).
 
-A slim image has none. There `zone_of` knows UTC and offsets only, and `is_refuted` refuses no name:
-nobody can tell a wrong one. Raises nothing.
+A slim image has no database. There `zone_of` finds UTC and offsets only, and `is_refuted` refuses no name,
+because wrong names cannot be detected. Raises nothing.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from datetime import timedelta, timezone, tzinfo
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
-# Names of UTC that Java's ZoneId and the database know.
+# Names of UTC in Java's ZoneId and in the database.
 _UTC: Final = frozenset(("UTC", "Etc/UTC", "UCT", "Zulu", "Etc/Zulu", "Z", "GMT", "Etc/GMT", "UT"))
-# `ZoneId.of`: hours alone may be of one digit; minutes and seconds of two, with colons throughout or without any.
+# `ZoneId.of`: hours alone may have one digit; minutes and seconds have two, with colons throughout or without any.
 _OFFSET: Final = re.compile(
     r"(?:UTC|GMT|UT)?([+-])(?:(\d{1,2})|(\d\d)(\d\d)(\d\d)?|(\d\d):(\d\d)(?::(\d\d))?)", re.ASCII
 )
@@ -24,7 +24,7 @@ _FURTHEST: Final = timedelta(hours=18)
 
 
 def zone_of(name: str) -> tzinfo | None:
-    """None for a zone that this machine does not know."""
+    """Return a time zone; None if this machine does not know it."""
     if name in _UTC:
         return timezone.utc
     offset = _offset(name)
@@ -37,7 +37,7 @@ def zone_of(name: str) -> tzinfo | None:
 
 
 def _offset(name: str) -> timedelta | None:
-    """The fixed distance from UTC that a name says; None for other names, and for what Java takes for no offset."""
+    """Return the fixed offset from UTC in a name; None for other names, and for offsets that Java refuses."""
     match = _OFFSET.fullmatch(name)
     if match is None:
         return None
@@ -52,5 +52,5 @@ def _offset(name: str) -> timedelta | None:
 
 
 def is_refuted(name: str) -> bool:
-    """Whether there is a zone database here, and it has no such zone."""
+    """Return whether this machine has a zone database, and the database has no such zone."""
     return zone_of(name) is None and bool(available_timezones())

@@ -1,17 +1,17 @@
-"""A column's type from a text of SQL: INT, VARCHAR(10) NOT NULL, ARRAY<STRING>, MAP<INT, ROW<a INT, b STRING>>.
+"""Parses a column's type from SQL text: INT, VARCHAR(10) NOT NULL, ARRAY<STRING>, MAP<INT, ROW<a INT, b STRING>>.
 
     type   := plain ["NOT NULL"] | outer "<" parts ">" ["NOT NULL"]
     parts  := type | key "," value | name type { "," name type }
 
-Words are of any case, names of fields as they are written. Plain types: `types.parse_type`. Raises InvalidError for
-text that is no type, UnsupportedError for types that no table has, or too deep ones.
+Words have any case; names of fields keep theirs. Plain types: `types.parse_type`. Raises InvalidError for text that is
+not a type, UnsupportedError for types that tables cannot have, and for types that are nested too deep.
 
     MAP<INT, STRING> NOT NULL               MAP<INT NOT NULL, STRING> NOT NULL    keys are never null
     row<a: int not null, `b c` varchar>     ROW<`a` INT NOT NULL, `b c` VARCHAR(1)>
-    STRUCT<a INT>                           ROW<`a` INT>                          Spark's word
+    STRUCT<a INT>                           ROW<`a` INT>                          Spark's name
 
-On the right is what `text_of` gives of the type. A schema file has another form for nested types, an
-object of JSON (`types.type_to_json`); plain ones are the same text in both.
+The right column is the text that `text_of` returns. A schema file has another form for nested types, a
+JSON object (`types.type_to_json`); plain types have the same text in both.
 """
 
 from __future__ import annotations
@@ -22,27 +22,26 @@ from typing import Final
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.schema.types import DataField, DataType, check_depth, have_own_names, parse_type
 
-# Greedy: the last ">" closes the type, so what is within may have brackets, and NOT NULL, itself.
+# Greedy: the last ">" closes the type, so the inner text may have brackets, and NOT NULL, itself.
 _NESTED: Final = re.compile(
     r"(ARRAY|MULTISET|MAP|ROW|STRUCT)\s*<(.*)>\s*(NOT\s+NULL)?", re.DOTALL | re.IGNORECASE
 )
-# `a INT`, `a: INT` (Hive's form), or with backticks any name that has none itself.
+# `a INT`, `a: INT` (Hive's form), or in backticks any name without backticks.
 _FIELD: Final = re.compile(r"\s*(?:`([^`]+)`|(\w+))[\s:]+(.*)", re.DOTALL)
 
 
 def type_from_text(text: str, *, depth: int = 0) -> DataType:
-    """The type; fields of rows are numbered from 0 on. depth: how many types are around it (`types.check_depth`).
+    """Parse a type. The fields of each ROW are numbered from 0. depth: the number of outer types (`types.check_depth`).
 
-    These ids are no field ids: each ROW begins at 0 again. Who makes a schema numbers all anew
-    (`types.assign_field_ids`).
+    These numbers are not field ids. The creator of a schema assigns those (`types.assign_field_ids`).
     """
     check_depth(depth, "type text")
-    # What is not nested is a plain type, or none: `parse_type` says so, of the text as it was given.
+    # A text without nesting is a plain type, or invalid: `parse_type` decides. Errors show the original text.
     match = _NESTED.fullmatch(text.strip())
     if match is None:
         try:
             return parse_type(re.sub(r"\s+", " ", text.strip()).upper())
-        except (InvalidError, UnsupportedError) as cause:  # of another spelling
+        except (InvalidError, UnsupportedError) as cause:  # they show another spelling
             raise type(cause)(
                 f"type {text.strip()!r}",
                 found=cause.found,
@@ -64,7 +63,7 @@ def type_from_text(text: str, *, depth: int = 0) -> DataType:
 
 
 def text_of(kind: DataType) -> str:
-    """The text of a type; `type_from_text` reads it. Ids and comments of fields are not in it."""
+    """Return the text of a type, without ids and comments of fields; `type_from_text` parses it."""
     null = "" if kind.nullable else " NOT NULL"
     if kind.element is not None:
         return f"{kind.root}<{text_of(kind.element)}>{null}"
@@ -77,7 +76,7 @@ def text_of(kind: DataType) -> str:
 
 
 def _field(at: int, part: str, text: str, depth: int) -> DataField:
-    """One field of a ROW. at: its place; text: the whole type, for messages; depth: of the field's type."""
+    """Parse a field of a ROW. at: its place; text: the whole type, for messages; depth: that of the field's type."""
     match = _FIELD.fullmatch(part)
     if match is None:
         raise _no_type(text)
@@ -85,10 +84,10 @@ def _field(at: int, part: str, text: str, depth: int) -> DataField:
 
 
 def _parts(text: str) -> list[str]:
-    """At the commas outside of brackets.
+    """Split a text at the commas outside of brackets.
 
     "a DECIMAL(10, 2), b MAP<INT, STRING>" gives "a DECIMAL(10, 2)" and " b MAP<INT, STRING>";
-    an empty text is one part, which is then no field and no type.
+    an empty text is one part, which is neither a field nor a type.
     """
     parts, depth = [""], 0
     for character in text:
@@ -103,8 +102,8 @@ def _parts(text: str) -> list[str]:
 def _no_type(text: str) -> InvalidError:
     return InvalidError(
         f"type {text!r}",
-        found="text that is no type",
-        expected="such as INT, DECIMAL(10, 2), STRING NOT NULL, ARRAY<INT>, MAP<STRING, INT>, "
-        "ROW<a INT, b STRING>, whose names differ",
+        found="text that is not a type",
+        expected="a type such as INT, DECIMAL(10, 2), STRING NOT NULL, ARRAY<INT>, MAP<STRING, INT>, "
+        "ROW<a INT, b STRING> with distinct names",
         action="Correct the type.",
     )

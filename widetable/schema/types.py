@@ -1,19 +1,19 @@
-"""Paimon's logical types: parse and print their JSON, and map them to Arrow and back.
+"""Paimon's logical types: parses and prints their JSON, and maps them to Arrow and back.
 
 In: type text or object of a schema file (Paimon `DataTypeJsonParser`), or an Arrow type; out: `DataType` values.
-Raises UnsupportedError for types that are left out (VARIANT, BLOB, VECTOR, GEOMETRY, ...),
-InvalidError for text that is no type.
-Knows nothing of files. STRING is VARCHAR(2147483647), BYTES is VARBINARY(2147483647).
+Raises UnsupportedError for types that this version does not support (VARIANT, BLOB, VECTOR, GEOMETRY, ...),
+InvalidError for text that is not a type.
+It does not depend on files. STRING is VARCHAR(2147483647), BYTES is VARBINARY(2147483647).
 
     text                                  printed                              Arrow
     VARCHAR                               VARCHAR(1)                           string
     DECIMAL(5)                            DECIMAL(5, 0)                        decimal128(5, 0)
     TIMESTAMP                             TIMESTAMP(6)                         timestamp[us]
-    TIMESTAMP(3) WITH LOCAL TIME ZONE     the same                             timestamp[ms, tz=UTC]
+    TIMESTAMP(3) WITH LOCAL TIME ZONE     TIMESTAMP(3) WITH LOCAL TIME ZONE    timestamp[ms, tz=UTC]
     TIME(0)                               TIME(0)                              time32[ms]
 
-Several Paimon types share an Arrow type (all lengths of text are string), so the way back is not one to
-one: what a table was made with stands in its schema, and `type_from_arrow` is for new columns only.
+Several Paimon types share an Arrow type (all lengths of text are string), so the mapping back is not
+unique: the schema records the types of a table, and `type_from_arrow` is for new columns only.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from widetable.errors import InvalidError, UnsupportedError
 
 MAX_LENGTH: Final = 2147483647
 
-# Roots whose text takes no parameter; then, root -> the length of a text without one.
+# Roots whose text has no parameter; then, root -> the length if the text has none.
 _PLAIN: Final = ("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DATE")
 _SIZED: Final = {"CHAR": 1, "VARCHAR": 1, "BINARY": 1, "VARBINARY": 1}
 _ALIASES: Final = {"INTEGER": "INT", "NUMERIC": "DECIMAL", "DEC": "DECIMAL"}
 _MOST_DIGITS: Final = 38
-# root -> the digits of the second that its text may ask for.
+# root -> the valid digits of the second in its text.
 _SECOND_DIGITS: Final = dict.fromkeys(("TIME", "TIMESTAMP", "TIMESTAMP_LTZ"), range(10))
-# Readers of Parquet and of JSON go as deep as their stack: `check_depth`.
+# Readers of Parquet and of JSON recurse, so their stack limits the depth: `check_depth`.
 MOST_NESTED: Final = 32
-# Types that Paimon has and this version refuses: UnsupportedError, where other texts are InvalidError.
+# Types of Paimon that this version refuses: UnsupportedError, while other texts raise InvalidError.
 _LEFT_OUT: Final = ("VARIANT", "BLOB", "VECTOR", "GEOMETRY", "GEOGRAPHY")
-# Upper case, as Paimon writes it; `type_text` makes it so of what users write.
+# Upper case, as Paimon writes it; `type_text` converts what users write.
 _TEXT: Final = re.compile(
     r"^(?P<root>[A-Z_]+)\s*(?:\(\s*(?P<args>\d+(?:\s*,\s*\d+)?)\s*\))?"
     r"(?:\s+(?P<zone>WITHOUT|WITH LOCAL) TIME ZONE)?(?:(?P<notnull>\s+NOT)?\s+NULL)?$"
 )
-# root -> what may stand before TIME ZONE. Other roots have no zone.
+# root -> the words before TIME ZONE. Other roots have no zone.
 _ZONES: Final = {"TIME": ("WITHOUT",), "TIMESTAMP": ("WITHOUT", "WITH LOCAL")}
 
 
@@ -57,8 +57,8 @@ class DataType:
     length: CHAR, VARCHAR, BINARY, VARBINARY. precision: DECIMAL, TIME, TIMESTAMP, TIMESTAMP_LTZ (digits of the second).
     scale: DECIMAL. element: ARRAY, MULTISET. key, value: MAP. fields: ROW.
 
-    What a root does not have is None, or (): two equal types compare equal. nullable is of the
-    type, as in Paimon, and so of a column and of each part of a nested one. Equality takes in ids,
+    Attributes that a root does not have are None, or (), so equal types compare equal. nullable belongs to
+    the type, as in Paimon, and so to a column and to each part of a nested one. Equality includes ids,
     names and comments of nested fields (`without_comments`).
     """
 
@@ -72,7 +72,7 @@ class DataType:
     value: DataType | None = None
     fields: tuple[DataField, ...] = ()
 
-    # Of this type alone: nullability of what is within it stays.
+    # Both change this type only: the nullability of nested types stays.
     def not_null(self) -> DataType:
         return replace(self, nullable=False)
 
@@ -81,28 +81,28 @@ class DataType:
 
     @property
     def is_nested(self) -> bool:
-        """Whether it has parts. Such a type is no key, and CSV has no values of it."""
+        """Whether the type has parts. Such a type cannot be a key, and CSV has no values of it."""
         return self.root in ("ARRAY", "MAP", "MULTISET", "ROW")
 
     @property
     def entry(self) -> tuple[DataType, DataType]:
-        """Key and value of a MAP; of a MULTISET the elements, and how often each is there."""
+        """The key and value of a MAP; for a MULTISET the element, and its count."""
         key = self.key or self.element
         assert key is not None
         return key, self.value or DataType("INT", nullable=False)
 
     def __str__(self) -> str:
-        """For messages: text of SQL, of nested types the object of JSON (`type_text.text_of` for SQL)."""
+        """Return a text for messages: SQL, or for nested types the JSON object (`type_text.text_of` returns SQL)."""
         json = type_to_json(self)
         return json if isinstance(json, str) else str(json)
 
 
 @dataclass(frozen=True)
 class DataField:
-    """A column or a field of a ROW. `id` never changes over a column's life; names and types may.
+    """A column or a field of a ROW. `id` never changes in a column's life; names and types may.
 
-    description: its comment. default: Paimon's default value, as text. It is kept as it is; a table that has
-    one is read and not written (`write_batch`).
+    description: its comment. default: Paimon's default value, as text. It is stored unchanged; a table with one
+    can be read, but not written (`write_batch`).
     """
 
     id: int
@@ -113,7 +113,7 @@ class DataField:
 
 
 def without_comments(t: DataType) -> DataType:
-    """The type, for comparisons: what its fields are described as does not count."""
+    """Return the type without the comments of its fields, for comparisons."""
     return replace(
         t,
         element=None if t.element is None else without_comments(t.element),
@@ -124,15 +124,15 @@ def without_comments(t: DataType) -> DataType:
 
 
 def parse_type(json: str | dict[str, Any]) -> DataType:
-    """A type of a schema file. In: SQL text ("INT NOT NULL") or an object for nested types.
+    """Parse a type of a schema file. In: SQL text ("INT NOT NULL") or an object for nested types.
 
-    Raises InvalidError for text that is no type, UnsupportedError for a type that is left out; of
-    an object that lacks a part KeyError, which `schema_from_json` turns into DamagedError.
+    Raises InvalidError for text that is not a type, UnsupportedError for an unsupported type, KeyError
+    for an object that lacks a part; `schema_from_json` translates the latter to DamagedError.
     """
     return _parse_nested(json) if isinstance(json, dict) else _parse_text(json)
 
 
-# A wide table has few types in thousands of columns. What is kept never changes.
+# A wide table has few types in thousands of columns. Cached types never change.
 @lru_cache(maxsize=1024)
 def _parse_text(text: str) -> DataType:
     match = _TEXT.match(text.strip())
@@ -146,7 +146,7 @@ def _parse_text(text: str) -> DataType:
 
 
 def _simple_type(text: str, root: str, args: list[int], *, nullable: bool) -> DataType:
-    # text: the whole, for messages. Defaults are those of Paimon's parser: a length of 1, DECIMAL(10, 0),
+    # text: the whole type, for messages. Defaults are those of Paimon's parser: a length of 1, DECIMAL(10, 0),
     # TIME(0), TIMESTAMP(6).
     if root in _PLAIN and not args:
         return DataType(root, nullable)
@@ -172,7 +172,7 @@ def _simple_type(text: str, root: str, args: list[int], *, nullable: bool) -> Da
 
 
 def _fits(root: str, args: Sequence[int]) -> bool:
-    """Whether the arguments are in the ranges that Paimon's types have. Roots without a range take none."""
+    """Return whether the arguments are in the ranges of Paimon's types. Roots without a range accept none."""
     if root == "DECIMAL" and args:
         return 1 <= args[0] <= _MOST_DIGITS and all(scale <= args[0] for scale in args[1:])
     ranges = {**dict.fromkeys(_SIZED, range(1, MAX_LENGTH + 1)), **_SECOND_DIGITS}
@@ -180,7 +180,7 @@ def _fits(root: str, args: Sequence[int]) -> bool:
 
 
 def _parse_nested(json: dict[str, Any]) -> DataType:
-    """Of {"type": "ARRAY NOT NULL", "element": ..}: the root, and behind it whether it is nullable."""
+    """Parse an object such as {"type": "ARRAY NOT NULL", "element": ..}."""
     root, _, rest = str(json.get("type", "")).partition(" ")
     nullable = rest != "NOT NULL"
     if rest not in ("", "NOT NULL"):
@@ -201,19 +201,19 @@ def _parse_nested(json: dict[str, Any]) -> DataType:
 def _no_type(text: str) -> InvalidError:
     return InvalidError(
         f"type {text!r}",
-        found="text that is no type",
+        found="text that is not a type",
         expected="a Paimon type such as INT, DECIMAL(10, 2), STRING NOT NULL",
         action="Correct the type.",
     )
 
 
 def type_to_json(t: DataType) -> str | dict[str, Any]:
-    """The form that goes to a schema file (Paimon `DataType.serializeJson`).
+    """Return the form of a type in a schema file (Paimon `DataType.serializeJson`).
 
         INT NOT NULL           "INT NOT NULL"
         ARRAY<INT> NOT NULL    {"type": "ARRAY NOT NULL", "element": "INT"}
 
-    Parameters always stand there, also those that a text may leave out.
+    Parameters are always present, also those that are optional in a text.
     """
     suffix = "" if t.nullable else " NOT NULL"
     if t.root in ("ARRAY", "MULTISET"):
@@ -229,7 +229,7 @@ def type_to_json(t: DataType) -> str | dict[str, Any]:
 
 
 def _simple_text(t: DataType) -> str:
-    """Without its nullability. The longest VARCHAR and VARBINARY have names of their own in Paimon."""
+    """Return the text of a plain type without its nullability. Paimon names the longest VARCHAR and VARBINARY."""
     if t.root == "VARCHAR" and t.length == MAX_LENGTH:
         return "STRING"
     if t.root == "VARBINARY" and t.length == MAX_LENGTH:
@@ -246,7 +246,7 @@ def _simple_text(t: DataType) -> str:
 
 
 def field_from_json(json: dict[str, Any]) -> DataField:
-    """A column or ROW field of a schema file; ids are taken as they stand."""
+    """Parse a column or ROW field of a schema file; its id is not changed."""
     return DataField(
         int(json["id"]),
         str(json["name"]),
@@ -257,7 +257,7 @@ def field_from_json(json: dict[str, Any]) -> DataField:
 
 
 def field_to_json(f: DataField) -> dict[str, Any]:
-    """The form that goes to a schema file; absent description and default are left out."""
+    """Return the form of a field in a schema file, without an absent description or default."""
     json: dict[str, Any] = {"id": f.id, "name": f.name, "type": type_to_json(f.type)}
     if f.description is not None:
         json["description"] = f.description
@@ -284,15 +284,15 @@ _ARROW_PLAIN: Final[dict[str, pa.DataType]] = {
 
 
 def timestamp_unit(precision: int) -> str:
-    """Arrow unit of a timestamp of that many digits: 0-3 ms, 4-6 us, 7-9 ns (format.md section 7)."""
+    """Return the Arrow unit of a timestamp by its digits: 0-3 ms, 4-6 us, 7-9 ns (format.md section 7)."""
     return "ms" if precision <= 3 else "us" if precision <= 6 else "ns"
 
 
 def arrow_type(t: DataType) -> pa.DataType:
-    """The Arrow type that holds values of `t` in memory and in our Parquet files.
+    """Return the Arrow type for values of `t` in memory and in our Parquet files.
 
-    A MULTISET is a map of its elements to how often they are there. Names of parts (element, key,
-    value) are fixed: types that are to be equal must have the same ones.
+    A MULTISET is a map of its elements to their counts. Names of parts (element, key, value) are
+    fixed: equal types must have equal names.
     """
     if t.root in _ARROW_PLAIN:
         return _ARROW_PLAIN[t.root]
@@ -314,11 +314,11 @@ def arrow_type(t: DataType) -> pa.DataType:
 
 
 def arrow_field(f: DataField) -> pa.Field:
-    """Name, Arrow type and nullability of a column; Paimon's field id is not carried."""
+    """Return the name, Arrow type and nullability of a column, without Paimon's field id."""
     return pa.field(f.name, arrow_type(f.type), f.type.nullable)
 
 
-# The first that fits. What an Arrow type has beyond (unsigned, 64-bit offsets, views) is gone then.
+# The first match counts. Other properties of an Arrow type (unsigned, 64-bit offsets, views) are lost.
 _FROM_ARROW: Final[tuple[tuple[Any, DataType], ...]] = (
     (pa.types.is_boolean, DataType("BOOLEAN")),
     (pa.types.is_int8, DataType("TINYINT")),
@@ -339,12 +339,12 @@ _FROM_ARROW: Final[tuple[tuple[Any, DataType], ...]] = (
     (pa.types.is_binary_view, DataType("VARBINARY", length=MAX_LENGTH)),
     (pa.types.is_date, DataType("DATE")),
 )
-# Arrow's unit -> digits of the second. Back, `timestamp_unit` gives ms for 0 digits: s becomes ms.
+# Arrow's unit -> digits of the second. `timestamp_unit` maps 0 digits back to ms, so s becomes ms.
 _DIGITS: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
 
 def is_list(t: pa.DataType) -> bool:
-    """Whether it is a list, of any layout. All of them become ARRAY; arrays are cast when they are written."""
+    """Return whether a type is a list of any layout. All become ARRAY; arrays are cast when they are written."""
     return any(
         matches(t)
         for matches in (
@@ -358,29 +358,29 @@ def is_list(t: pa.DataType) -> bool:
 
 
 def check_depth(depth: int, subject: str) -> None:
-    """Refuse a new column's type with more than `MOST_NESTED` around it. Raises UnsupportedError."""
+    """Refuse a new column's type that is nested deeper than `MOST_NESTED`. Raises UnsupportedError."""
     if depth > MOST_NESTED:
         raise UnsupportedError(
             subject,
-            found=f"more than {MOST_NESTED} types within each other",
-            expected="at most as many",
+            found=f"more than {MOST_NESTED} nested types",
+            expected=f"at most {MOST_NESTED}",
             action="Store such values as text or bytes.",
         )
 
 
 def type_from_arrow(t: pa.DataType, *, nullable: bool = True, depth: int = 0) -> DataType:
-    """The Paimon type of an Arrow type. Nested ROW fields get id 0: `assign_field_ids` numbers them.
+    """Return the Paimon type of an Arrow type. Nested ROW fields get id 0: `assign_field_ids` numbers them.
 
-    The layout of strings, binaries and lists does not count, nor that a list has a fixed size. What Paimon has no type
-    for gets the next wider one: unsigned integers the signed one, half floats FLOAT.
-    Raises UnsupportedError for Arrow types without a counterpart (uint64, intervals, unions, ...), or one that no
-    client could open: decimals of negative scale, binaries of no byte, structs of no field, types too deep. depth: how
-    many types are around it.
+    The layout of strings, binaries and lists is ignored, and so is the fixed size of a list. An Arrow type that Paimon
+    lacks gets the next wider one: unsigned integers a signed one, half floats FLOAT.
+    Raises UnsupportedError for Arrow types without a counterpart (uint64, intervals, unions, ...), and for types that
+    no client could open: decimals of negative scale, binaries of zero bytes, structs without fields, types that are
+    nested too deep. depth: the number of outer types.
     """
     check_depth(depth, "Arrow type")
-    for matches, found in _FROM_ARROW:
+    for matches, kind in _FROM_ARROW:
         if matches(t):
-            return replace(found, nullable=nullable)
+            return replace(kind, nullable=nullable)
     if pa.types.is_decimal(t) and 0 <= t.scale <= t.precision <= _MOST_DIGITS:
         return DataType("DECIMAL", nullable, precision=t.precision, scale=t.scale)
     if pa.types.is_fixed_size_binary(t) and t.byte_width > 0:
@@ -397,12 +397,12 @@ def type_from_arrow(t: pa.DataType, *, nullable: bool = True, depth: int = 0) ->
 
 
 def have_own_names(names: Sequence[str]) -> bool:
-    """Whether fields of these names make a ROW: one or more, each with a name that no other has."""
+    """Return whether fields with these names form a ROW: there is at least one, and the names are distinct."""
     return bool(names) and all(names) and len(set(names)) == len(names)
 
 
 def _nested_from_arrow(t: pa.DataType, *, nullable: bool, depth: int) -> DataType:
-    """depth: of the types within."""
+    """Return the Paimon type of a nested Arrow type. depth: that of the inner types."""
 
     def within(part: pa.Field) -> DataType:
         return type_from_arrow(part.type, nullable=part.nullable, depth=depth)
@@ -419,7 +419,7 @@ def _nested_from_arrow(t: pa.DataType, *, nullable: bool, depth: int) -> DataTyp
         f"Arrow type {t}",
         found="a type without a counterpart in Paimon",
         expected="integers, floats, decimals of up to 38 digits whose scale is 0 to their precision, strings, binary, "
-        "date, time, timestamp, list, map, or a struct of one field or more with names of their own",
+        "date, time, timestamp, list, map, or a struct of one field or more with distinct names",
         action="Declare int64 if all numbers are below 2^63, else decimal128(20, 0)."
         if pa.types.is_uint64(t)
         else "Declare another type, and cast the column before you write it.",
@@ -427,11 +427,11 @@ def _nested_from_arrow(t: pa.DataType, *, nullable: bool, depth: int) -> DataTyp
 
 
 def assign_field_ids(t: DataType, next_id: int) -> tuple[DataType, int]:
-    """`t` with fresh ids for nested ROW fields, parents before children; and the next free id (format.md section 2).
+    """Return `t` with new ids of nested ROW fields, parents first, and the next free id (format.md section 2).
 
         ROW<a ROW<x INT>, b INT>, next_id 3    a 3, b 4, then x 5; 6 is next
 
-    Ids are unique in the whole schema, not in a ROW: a field is found in older files by its id.
+    Ids are unique in the whole schema, not only in a ROW: a field is found in older files by its id.
     """
     if t.root == "ROW":
         first, next_id = next_id, next_id + len(t.fields)

@@ -117,7 +117,7 @@ def test_texts_are_read_as_deep_as_arrow_types_and_no_deeper(outer: str, tmp_pat
     assert type_from_text(text_of(found)) == found
     assert type_from_arrow(arrow_type(found)).root == found.root.replace("MULTISET", "MAP")
     for deeper in (outer.format(text), outer.format(outer.format(text)), pa.list_(kind)):
-        with pytest.raises(wt.UnsupportedError, match="32 types within each other"):
+        with pytest.raises(wt.UnsupportedError, match="32 nested types"):
             wt.Catalog(tmp_path).create_table("db.t", {"k": "INT", "v": deeper}, primary_key=["k"])
 
 
