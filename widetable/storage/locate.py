@@ -76,8 +76,8 @@ def locate_beside(
     meant for its own bucket.
     """
     url = checked(where, "path")
-    has_bucket = isinstance(neighbour, (FsspecFileIO, ObjectStoreFileIO))
-    same = neighbour.beside(url) if has_bucket else None
+    stores = (FsspecFileIO, ObjectStoreFileIO)
+    same = neighbour.beside(url) if isinstance(neighbour, stores) else None
     return locate(url, fsync=fsync) if same is None else same
 
 
