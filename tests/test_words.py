@@ -14,44 +14,41 @@ from tests.test_style import PACKAGES, ROOT, sources
 
 # A docstring is a sentence with a subject, or begins with a verb.
 PREPOSITIONS = frozenset(
-    [
-        "of",
-        "by",
-        "as",
-        "in",
-        "at",
-        "from",
-        "with",
-        "without",
-        "for",
-        "into",
-        "up",
-        "behind",
-        "between",
-        "after",
-        "before",
-        "under",
-        "per",
-        "over",
-        "beside",
-        "until",
-        "upon",
-        "through",
-        "against",
-        "beyond",
-        "to",
-        "on",
-        "out",
-        "within",
-        "above",
-        "below",
-        "about",
-        "since",
-        "among",
-        "like",
-    ]
+    (
+        *(
+            "of",
+            "by",
+            "as",
+            "in",
+            "at",
+            "from",
+            "with",
+            "without",
+            "for",
+            "into",
+            "up",
+            "behind",
+            "between",
+            "after",
+        ),
+        *(
+            "before",
+            "under",
+            "per",
+            "over",
+            "beside",
+            "until",
+            "upon",
+            "through",
+            "against",
+            "beyond",
+            "to",
+            "on",
+        ),
+        *("out", "within", "above", "below", "about", "since", "among", "like"),
+    )
 )
-FRAGMENTS = frozenset(["also", "likewise", "and", "or", "but", "none", "nothing", "same"])
+FRAGMENTS = frozenset(("also", "likewise", "and", "or", "but", "none", "nothing", "same"))
 # Participles say neither type nor role.
 LOCALS = frozenset(("found", "asked", "held", "known"))
 # Adverbs and participles that once named modules. `committed` and `uncompacted` describe what they hold.

@@ -354,7 +354,8 @@ def test_a_checkpoint_of_a_table_that_was_made_again_ends_the_query(
     for commit in range(6):  # more snapshots than the query had read
         again.write(pa.table({"k": [commit], "a": [100]}))
     with pytest.raises(
-        Exception, match=r"dropped and made again.*Start again from the beginning, with a new checkpoint"
+        Exception,
+        match=r"dropped and made again.*Start again from the beginning, with a new checkpoint",
     ):
         run(spark, source, checkpoint, batches)
     assert batches.rows == read
