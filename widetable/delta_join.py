@@ -1,7 +1,7 @@
-"""A table that holds the join of two others, and is kept so: made once, then brought up to date round by round.
+"""A table that holds the join of two others: it is created once, then brought up to date round by round.
 
-Raises InvalidError and UnsupportedError for a join that does not fit the tables, NotFoundError for a table that is not
-there, and what rounds raise (derive/joins/delta_join).
+Raises InvalidError and UnsupportedError for a join that does not fit the tables, NotFoundError for a missing table, and
+what rounds raise (derive/joins/delta_join).
 
     users (id, name_id, city), key id, joined on name_id = id with names (id, name), key id:
         named (id, name_id, city, name), key id               the right table's key is the join key: a row of the
@@ -9,8 +9,8 @@ there, and what rounds raise (derive/joins/delta_join).
     users on name_id with orders (name_id, nr, sum), key name_id, nr:
         both (id, name_id, city, nr, sum), key name_id, id, nr    many matches: the join key, then the rest of both keys
 
-What is joined is written into the options of `out` (join_options), so that it can be kept by whoever
-has the table: `DeltaJoin.run_once`, a maintainer, or `widetable join run`.
+The options of `out` store the definition (join_options), so that anyone with the table can keep it up to date:
+`DeltaJoin.run_once`, a maintainer, or `widetable join run`.
 """
 
 from __future__ import annotations
@@ -41,12 +41,13 @@ from widetable.table import Table
 
 
 def _options_of(
-    definition: JoinDefinition, left: TableSchema, given: Mapping[str, str], *, by_key: bool
+    definition: JoinDefinition, left: TableSchema, options: Mapping[str, str], *, by_key: bool
 ) -> dict[str, str]:
-    """Options of the joined table. Where the join key leads, rows of one join key lie in one bucket: a round looks them
-    up by it. by_key: whether the join key is the right table's primary key.
+    """Return the options of the joined table. by_key: the join key is the right table's primary key.
+
+    If the join key leads the primary key, rows of one join key lie in one bucket, because a round looks them up by it.
     """
-    made = {opt.BUCKET.key: str(buckets_of_derived(left)), **given, **definition.options()}
+    made = {opt.BUCKET.key: str(buckets_of_derived(left)), **options, **definition.options()}
     if made[opt.BUCKET.key] != "-1":
         bucket_key = left.bucket_keys if by_key else definition.left_on
         made.setdefault(opt.BUCKET_KEY.key, ",".join(bucket_key))
@@ -54,9 +55,9 @@ def _options_of(
 
 
 class DeltaJoin:
-    """A join of two tables that is kept in a third one, round by round.
+    """A join of two tables that is stored in a third one, and brought up to date round by round.
 
-    It holds nothing open. To make one looks at no table: `create` and `run_once` check names and columns.
+    It keeps nothing open. The constructor reads no table: `create` and `run_once` check names and columns.
 
     Parameters
     ----------
@@ -71,15 +72,14 @@ class DeltaJoin:
     on : list of str or dict of str to str
         The columns to join on: names that both tables have, or left names to right ones.
     how : str, default "inner"
-        `inner`; or `left`, where the right table's primary key is the join key.
+        `inner`; or `left`, if the right table's primary key is the join key.
     max_matches : int, default 100000
-        A join key with more rows stops the round. Of a table that is there its option `join.max-matches` says
-        how many.
+        A join key with more rows stops the round. For an existing table its option `join.max-matches` decides.
 
     Raises
     ------
     InvalidError
-        A name or column is none, `how` is another word, or `max_matches` is below 1.
+        A name or column is not valid, `how` is another word, or `max_matches` is below 1.
 
     Examples
     --------
@@ -111,8 +111,7 @@ class DeltaJoin:
         how: str = "inner",
         max_matches: int = join_options.MAX_MATCHES.default,
     ) -> None:
-        # Of a join that is there these are what it is held against (`run_once`); of a new one, what it
-        # becomes (`create`).
+        # `run_once` compares an existing join with this definition; `create` stores it.
         self._catalog = instance(catalog, Catalog, "catalog")
         self._out = text(out, "out")
         pairs = _pairs(on)
@@ -128,16 +127,16 @@ class DeltaJoin:
         )
 
     def create(self, options: Mapping[str, str] | None = None) -> Table:
-        """Make the table that holds the join, empty.
+        """Create the table that holds the join, empty.
 
-        It has the left table's columns, then those of the right one that are no join key. Nothing is joined
-        yet: the first round does that.
+        It has the left table's columns, then those of the right one that are no join key. The first round
+        joins the rows.
 
         Parameters
         ----------
         options : dict of str to str, default None
             Options of the table, such as its `changelog-producer`. By default it has as many buckets as the left
-            table, 8 if those are dynamic. None: none.
+            table, or 8 if those are dynamic. None: no options.
 
         Returns
         -------
@@ -147,12 +146,12 @@ class DeltaJoin:
         Raises
         ------
         InvalidError
-            A table has that name, columns do not fit, or two names are one table.
+            A table of that name exists, columns do not fit, or both names are the same table.
         UnsupportedError
-            A left join is by another key than the right table's, or this version does not honour an option. Also
-            where a table has neither the join key first in its primary key nor an index on it.
+            A left join uses another key than the right table's, or this version does not honour an option. Also
+            if a table has neither the join key first in its primary key nor an index on it.
         NotFoundError
-            One of the two tables is not there.
+            One of the two tables does not exist.
 
         Examples
         --------
@@ -168,7 +167,7 @@ class DeltaJoin:
                 "right",
                 found=f"{definition.right!r}, which is the left table too",
                 expected="another table",
-                action="Copy one of the two into a table of its own.",
+                action="Copy the table, and join it with the copy.",
             )
         plan = join_plan(definition, left, right)
         made = _options_of(definition, left, option_texts(options, "options"), by_key=plan.by_key)
@@ -180,45 +179,45 @@ class DeltaJoin:
             partition_by=plan.partition_by,
             options=made,
         )
-        # Rounds keep what they have not read by a consumer of this name in both tables: one that is too
-        # long is known now, not in the middle of the first round.
+        # A consumer of this name in both tables keeps what rounds have yet to read. A name that is too long is refused
+        # now, not in the middle of the first round.
         table._consumers.check_new(consumer_of(table))
         return table
 
     def _check(self, plan: JoinedPlan, made: Mapping[str, str]) -> None:
-        """Refuse a join that later rounds could not do. made: the options of the table."""
+        """Refuse a join that later rounds could not do. made: the options of the new table."""
         definition = self._definition
         schema = new_schema(
             plan.columns, primary_key=plan.key, partition_by=plan.partition_by, options=made
         )
-        # Every later round reads the names from the options: one that does not come back the same, such as one with a
-        # comma, cannot be joined by.
+        # Later rounds read the names from the options, so a name that changes on the way, such as one with a comma,
+        # cannot be used.
         if definition_of(schema) != definition:
             raise refused(
                 dict(zip(definition.left_on, definition.right_on, strict=True)),
                 "on",
-                "names without blanks around them, commas and equals signs",
+                "names without surrounding blanks, commas and equals signs",
             )
         check_joined(plan, schema)
 
     def run_once(self) -> JoinRound:
         """Bring the table that holds the join to the newest snapshots of the two others.
 
-        A round reads what changed since the round before; the first one reads all of both. A round that is
-        killed is done again by the next: what it committed says how far it came. Several at once do no harm,
-        one gives way (`JoinRound.gave_way`). `max_matches` is the table's option here.
+        A round reads the changes since the round before; the first one reads all rows of both tables. After a
+        kill the next round does the work, because the commits record the progress. Several rounds at once are
+        safe: one gives way (`JoinRound.gave_way`). `max_matches` is the table's option here.
 
         Returns
         -------
         JoinRound
-            What the round did; its `snapshot_id` is None when both tables were as before.
+            The result of the round; its `snapshot_id` is None if both tables were unchanged.
 
         Raises
         ------
         InvalidError
             The table holds no join or another one, or a join key has too many rows.
         NotFoundError
-            One of the three tables is not there.
+            One of the three tables does not exist.
 
         Examples
         --------
@@ -229,24 +228,24 @@ class DeltaJoin:
         [{'id': 1, 'name_id': 7, 'name': 'Ann'}]
         """
         table = self._catalog.table(self._out)
-        found = definition_of(table.schema)
-        # max_matches is of the table, and may have been altered since: it does not make another join.
-        is_ours = found is not None and self._definition == replace(
-            found, max_matches=self._definition.max_matches
+        stored = definition_of(table.schema)
+        # The table's max_matches may have been altered since: that does not make it another join.
+        is_ours = stored is not None and self._definition == replace(
+            stored, max_matches=self._definition.max_matches
         )
         done = join_round(table) if is_ours else None
         if done is None:
             raise InvalidError(
                 f"table {self._out!r}",
-                found="no join in it" if found is None else f"another join: {found.options()}",
+                found="no join in it" if stored is None else f"another join: {stored.options()}",
                 expected=f"{self._definition.options()}",
-                action="Use another name for it, or the join that it was made with.",
+                action="Use another table name, or the join that the table was created with.",
             )
         return done
 
 
 def _pairs(on: Any) -> dict[str, str]:
-    """Left name to right name. `["id"]` is `{"id": "id"}`; a left column stands once."""
+    """Return right names by left names. `["id"]` is `{"id": "id"}`; a left column occurs once."""
     if isinstance(on, Mapping):
         pairs = {text(left, "on"): text(right, "on") for left, right in on.items()}
     else:

@@ -358,7 +358,7 @@ def test_nothing_of_an_empty_table(tmp_path: Path) -> None:
         (3, 2, "end: found 2 of type int; expected 3, the start"),
         (-1, 2, "start: found -1"),
         (0, True, "end: found True"),
-        ("0", 2, "start: found the text '0', which is no tag"),
+        ("0", 2, "start: found the text '0', and no tag has this name"),
     ],
 )
 def test_a_range_that_is_none_is_refused(

@@ -1,6 +1,7 @@
-"""Changes that are read when they are asked for: what `Table.scan_changes` gives.
+"""A lazy scan of changes, as `Table.scan_changes` returns it.
 
-In: between which states, and how to read and to count (`incremental`). Raises what reading changes raises.
+In: the range of snapshots, and functions that read and count its changes (`incremental`). Raises what reading changes
+raises.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ Read = Callable[[], Iterator[pa.RecordBatch]]
 
 @dataclass(frozen=True, repr=False)
 class ChangeReads:
-    """span: which changes, in words. read: all of them, batch by batch; read_narrow: as many rows, of any columns.
-    look_up: the splits, None where it takes a read to know them.
+    """The functions that read the changes of one range.
+
+    span: the range, in words. read: yields all changes, batch by batch. read_narrow: yields as many rows, with any
+    columns. look_up: returns the splits, or None where only a read can tell them.
     """
 
     span: str
@@ -34,7 +37,7 @@ class ChangeReads:
 
 
 class ChangeScan(ArrowRows):
-    """Made by `Table.scan_changes`; each call reads anew."""
+    """The changes of a range of snapshots; `Table.scan_changes` makes it. Each call reads again."""
 
     __module__ = "widetable"
 
@@ -54,11 +57,11 @@ class ChangeScan(ArrowRows):
         rows = sum(file.row_count for file in files)
         rows = rows if self._limit is None else min(rows, self._limit)
         buckets = len({split.bucket for split in splits})
-        held = (
+        sizes = (
             f"at most {counted(rows, 'row', form=',')} in {counted(len(files), 'file', form=',')} of "
             f"{counted(buckets, 'bucket', form=',')}"
         )
-        return f"ChangeScan({self._reads.span}, {columns}, {held})"
+        return f"ChangeScan({self._reads.span}, {columns}, {sizes})"
 
     @derived_value
     def _splits(self) -> Sequence[ChangeSplit] | None:
@@ -66,18 +69,18 @@ class ChangeScan(ArrowRows):
 
     @property
     def arrow_schema(self) -> pa.Schema:
-        """Columns, types and nullability of the changes; `_row_kind` behind those of the table."""
+        """The columns of the changes with types and nullability: those of the table, then `_row_kind`."""
         return self._reads.schema
 
     def limit(self, rows: int) -> ChangeScan:
-        """The same changes up to so many rows."""
+        """Return a scan of at most `rows` of these changes."""
         rows = whole_number(rows, "rows", least=0)
         return ChangeScan(self._reads, rows if self._limit is None else min(rows, self._limit))
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """The changes batch by batch, in bounded memory. Each call reads anew."""
+        """Yield the changes batch by batch, in bounded memory. Each call reads again."""
         return limited(self._reads.read(), self._limit)
 
     def count(self) -> int:
-        """How many changes there are: each -U and +U is one."""
+        """Return the number of changes; -U and +U count as one each."""
         return sum(batch.num_rows for batch in limited(self._reads.read_narrow(), self._limit))

@@ -1,9 +1,9 @@
-"""Which rows have equal keys, over several tables: each distinct key has a number, in key order.
+"""Numbers for the keys of several tables: each distinct key has one number, in key order.
 
     left   b a c        right   c d        numbers   1 0 2 | 2 3
 
-In: tables that all have the key's columns, of the same types; nulls are keys too. Out: numbers and rows. Pure. Raises
-TypeError for columns that cannot be a key.
+In: tables that all have the key columns, with the same types; a null is a key value like any other. Out: numbers and
+rows. Pure. Raises TypeError for columns that cannot be a key.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Numbers: TypeAlias = npt.NDArray[np.int64]
 
 
 def key_numbers(tables: Sequence[pa.Table], key: Sequence[str]) -> list[Numbers]:
-    """For each table the numbers of its rows' keys: equal keys have equal ones, from 0 without gaps."""
+    """Return the key numbers of each table's rows: equal keys have equal numbers, from 0 without gaps."""
     columns = [
         pa.chunked_array(
             [chunk for table in tables for chunk in table.column(name).chunks],
@@ -42,19 +42,19 @@ def key_numbers(tables: Sequence[pa.Table], key: Sequence[str]) -> list[Numbers]
 
 
 def distinct_rows(keys: pa.Table) -> pa.Table:
-    """Each row once, in key order. All columns are the key."""
+    """Return each distinct row once, in key order. All columns are the key."""
     (numbers,) = key_numbers([keys], keys.column_names)
     _, firsts = np.unique(numbers, return_index=True)
     return rows_at(keys, firsts)
 
 
 def rows_without(rows: pa.Table, key: Sequence[str], others: pa.Table) -> pa.Table:
-    """The rows whose key none of the others has."""
-    own, of_others = key_numbers([rows, others], key)
-    return rows_at(rows, np.flatnonzero(~np.isin(own, of_others)))
+    """Return the rows whose key does not occur in `others`."""
+    own, other = key_numbers([rows, others], key)
+    return rows_at(rows, np.flatnonzero(~np.isin(own, other)))
 
 
 def rows_at(table: pa.Table, places: Numbers) -> pa.Table:
-    """The rows of these numbers; -1 is a row of nulls, where all columns may be null."""
+    """Return the rows at these positions; -1 gives a row of nulls, which requires that all columns may be null."""
     columns = [take(column, places) for column in table.columns]
     return pa.Table.from_arrays(columns, schema=table.schema)

@@ -1,12 +1,12 @@
-"""Which partitions of a table a lookup join reads: the words of its argument `partitions`.
+"""The partitions that a lookup join reads: the grammar of its argument `partitions`.
 
     None                     all; the partition columns are columns of the key that the left rows carry
     max_pt()                 the newest one, by its values
-    max_two_pt()             the two newest ones; of a key that is in both, the newer one's row
-    a=1,b=2;a=2,b=3          these; of a key that is in several, the row of the newest of them
+    max_two_pt()             the two newest ones; a key in both has the row of the newer one
+    a=1,b=2;a=2,b=3          these; a key in several has the row of the newest of them
 
-Which are the newest is looked up in the snapshot that is joined. The partition columns must be part of the primary key,
-and are then no columns of the join. Source: Paimon `scan.partitions` of lookup joins. Pure. Raises InvalidError.
+The joined snapshot says which partitions are the newest. The partition columns must be part of the primary key; the
+join then does not compare them. Source: Paimon `scan.partitions` of lookup joins. Pure. Raises InvalidError.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ _WORDS: Final = "max_pt(), max_two_pt(), or partitions as in a=1,b=2;a=2,b=3"
 
 @dataclass(frozen=True)
 class JoinPartitions:
-    """newest: how many of the newest ones. fixed: these instead, as BinaryRows."""
+    """A parsed choice. newest: the number of newest partitions. fixed: named partitions instead, as BinaryRows."""
 
     newest: int
     fixed: tuple[bytes, ...]
 
-    def chosen(self, there: Iterable[bytes], schema: TableSchema) -> tuple[bytes, ...]:
-        """Newest first. there: the partitions of the snapshot."""
+    def chosen(self, partitions: Iterable[bytes], schema: TableSchema) -> tuple[bytes, ...]:
+        """Return the chosen partitions, newest first. partitions: all that the snapshot has."""
         types = [field.type for field in partition_fields(schema)]
         order = row_order(types)
-        found = set(self.fixed or there)
-        rows = sorted(found, key=lambda row: order(decode_row(row, types)), reverse=True)
+        distinct = set(self.fixed or partitions)
+        rows = sorted(distinct, key=lambda row: order(decode_row(row, types)), reverse=True)
         return tuple(rows if self.fixed else rows[: self.newest])
 
 
 def parse_partitions(value: Any, schema: TableSchema) -> JoinPartitions | None:
-    """The argument `partitions` of a join with a table of that schema."""
+    """Parse the argument `partitions` of a join with a table of this schema."""
     if value is None:
         return None
     words = text(value, "partitions").strip()
@@ -56,7 +56,7 @@ def parse_partitions(value: Any, schema: TableSchema) -> JoinPartitions | None:
             found=f"{value!r} for a table with the partition columns {list(keys)} and "
             f"the primary key {list(schema.primary_keys)}",
             expected="a partitioned table whose partition columns are in its primary key",
-            action="Leave partitions= out.",
+            action="Omit partitions=.",
         )
     if words in _NEWEST:
         return JoinPartitions(_NEWEST[words], ())
@@ -64,12 +64,12 @@ def parse_partitions(value: Any, schema: TableSchema) -> JoinPartitions | None:
 
 
 def partition_fields(schema: TableSchema) -> list[DataField]:
-    """The partition columns, in their order."""
+    """Return the partition columns in their order."""
     return [schema.field(name) for name in schema.partition_keys]
 
 
 def partition_values(partition: bytes, schema: TableSchema) -> dict[str, pa.Scalar]:
-    """Column to value."""
+    """Return the value of each partition column."""
     fields = partition_fields(schema)
     row = decode_row(partition, [field.type for field in fields])
     return {
@@ -79,9 +79,9 @@ def partition_values(partition: bytes, schema: TableSchema) -> dict[str, pa.Scal
 
 
 def _fixed(words: str, schema: TableSchema) -> bytes:
-    """The partition that `a=1,b=2` names."""
-    given = dict(part.partition("=")[::2] for part in words.split(","))
-    named = {name.strip(): value.strip() for name, value in given.items()}
+    """Return the partition that `a=1,b=2` names."""
+    pairs = dict(part.partition("=")[::2] for part in words.split(","))
+    named = {name.strip(): value.strip() for name, value in pairs.items()}
     fields = partition_fields(schema)
     if set(named) != {field.name for field in fields} or len(named) != len(words.split(",")):
         raise InvalidError(

@@ -1,16 +1,16 @@
-"""What a range of snapshots made of the rows of a table: each key that was touched, with its row before and after.
+"""The row changes of a range of snapshots: each key that was written, with its row before and after.
 
     touched   keys that appends and overwrites after snapshot s0, up to s, wrote (commit/transaction/touched_keys)
     before    their rows at s0           after    their rows at s          by lookup, in columns of today
 
-So nothing depends on a changelog, on what a commit has compacted yet, or on how often a key was written in between; a
-range that is asked for again gives the same. s0 = None: all rows of s, from nothing. Both snapshots must be kept: who
-asks holds them. Memory: the touched keys of a bucket, or of a rescaled partition, and the rows of a piece of them.
+So the result does not depend on a changelog, on compactions, or on how often a key was written in between; the same
+range always gives the same result. s0 = None: all rows of s are new. The caller must keep both snapshots from expiry.
+Memory: the touched keys of a bucket, or of a rescaled partition, and the rows of a piece of them.
 
 Raises NotFoundError for snapshots that have expired, and what lookups and scans raise.
 
     s0 = 3: k 1 a, k 2 b        4 writes k 2 c        5 deletes k 1        6 writes k 2 b and k 3 d
-    (3, 6]: touched 1, 2, 3     before a, b, null     after null, b, d     k 2 is equal: who asks leaves it out
+    (3, 6]: touched 1, 2, 3     before a, b, null     after null, b, d     k 2 is equal: the caller leaves it out
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _KEYS_AT_ONCE: Final = 1 << 16
 
 
 class ChangedRows(NamedTuple):
-    """One row per touched key in both, with the same columns, all nullable; null in all of them where it is not."""
+    """Two tables with one row per touched key and the same nullable columns; a missing row is null in all of them."""
 
     before: pa.Table
     after: pa.Table
@@ -41,9 +41,10 @@ class ChangedRows(NamedTuple):
 def changed_rows(
     table: OpenTable, after_id: int | None, until_id: int, columns: Sequence[str]
 ) -> Iterator[ChangedRows]:
-    """Piece by piece, each key once. columns: those of the primary key among them.
+    """Yield the changed rows piece by piece, each key once.
 
-    They have their names of today. after_id: None for nothing before; until_id: not before it.
+    columns: current names, including those of the primary key. after_id: None if there is no earlier state. until_id:
+    not smaller than after_id.
     """
     if after_id is None:
         yield from _from_nothing(table, until_id, columns)
@@ -59,12 +60,12 @@ def changed_rows(
         for files in touched_groups(state, touched):
             bucket, keys = next(iter(files)), distinct_keys(state, files)
             for start in range(0, keys.num_rows, _KEYS_AT_ONCE):
-                asked = whole_keys(keys.slice(start, _KEYS_AT_ONCE), bucket, state.schema)
-                yield ChangedRows(old.lookup(asked), new.lookup(asked))
+                piece = whole_keys(keys.slice(start, _KEYS_AT_ONCE), bucket, state.schema)
+                yield ChangedRows(old.lookup(piece), new.lookup(piece))
 
 
 def whole_keys(keys: pa.RecordBatch, bucket: BucketId, schema: TableSchema) -> pa.RecordBatch:
-    """Keys of a bucket with the columns of its partition."""
+    """Return the keys of a bucket as whole primary keys, with the partition columns."""
     partition = partition_values(bucket.partition, schema) if schema.partition_keys else {}
     columns = [
         pa.repeat(partition[name], keys.num_rows) if name in partition else keys.column(name)

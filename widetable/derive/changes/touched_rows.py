@@ -1,7 +1,7 @@
-"""Which of some rows were written since a snapshot: what was made from that snapshot is no news for them.
+"""Rows whose keys were written since a snapshot: what was computed from that snapshot is out of date for them.
 
-In: rows with the columns of the primary key. Out: the others; `append_untouched` commits them on the condition that
-this stays so. Raises what reading manifests and data files, writing and committing raises.
+In: rows with the columns of the primary key. Out: the untouched rows; `append_untouched` commits them on the condition
+that nobody writes their keys first. Raises what reading manifests and data files, writing and committing raises.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ _TRIES: Final = 8
 def untouched_rows(
     table: OpenTable, rows: pa.Table, read_id: int, but_user: str, until_id: int | None = None
 ) -> pa.Table:
-    """The rows whose keys nobody wrote after `read_id`, up to another snapshot, by default the newest. but_user: whose
-    commits do not count. Reads manifests of the range, and keys of files that may hold one of
-    them; both snapshots and those between are to be kept.
+    """Return the rows whose keys nobody wrote after snapshot `read_id`, up to `until_id`, by default the newest.
+
+    but_user: the commit user whose commits do not count. The function reads manifests of the range, and keys of files
+    that may hold one of the rows. The caller must keep all snapshots of the range from expiry.
     """
     committer, state = table._committer, table._state()
     until_id = until_id or committer.snapshots.latest_id() or read_id
@@ -50,16 +51,17 @@ def untouched_rows(
 def are_in(
     table: OpenTable, rows: pa.Table, files: TouchedFiles, *, retracted: bool = False
 ) -> npt.NDArray[np.bool_]:
-    """Which rows have their keys in one of these files; retracted: in a retraction."""
+    """Return bool[n]: the rows whose keys are in one of these files; with `retracted`, in a retraction there."""
     state = table._state()
     schema = state.schema
-    asked = asked_keys(key_rows(rows.select(list(schema.primary_keys)), schema), schema)
-    is_touched = np.zeros(asked.keys.num_rows, np.bool_)
-    for bucket, first, end in zip(asked.buckets, asked.starts[:-1], asked.starts[1:], strict=True):
-        keys = asked.keys.slice(int(first), int(end - first))
+    request = asked_keys(key_rows(rows.select(list(schema.primary_keys)), schema), schema)
+    is_touched = np.zeros(request.keys.num_rows, np.bool_)
+    starts = request.starts
+    for bucket, first, end in zip(request.buckets, starts[:-1], starts[1:], strict=True):
+        keys = request.keys.slice(int(first), int(end - first))
         near = touched_near(state, files, bucket)
         is_touched[first + touched_among(state, keys, near, retracted=retracted)] = True
-    return is_touched[asked.places]
+    return is_touched[request.places]
 
 
 def append_untouched(
@@ -69,17 +71,17 @@ def append_untouched(
     by: Identity,
     properties: Mapping[str, str] | None = None,
 ) -> int | None:
-    """Write what nobody touched, and commit it; again without what was touched meanwhile. How many rows that were;
-    None: the commit was in already.
+    """Write and commit the rows whose keys nobody wrote since `read_id`; return their number.
+
+    Return None if the commit was published before. If another commit writes some of the keys first, the function
+    retries without them:
 
         ours      rows of k 1, 2, 3 at s = 5         leaves out k 2, writes files         commit refused
         others                                 6: k 2                                7: k 3
 
-    and again without k 2 and k 3, from new files.
-
-    What is left out is not lost: who made the rows asks for them again in the next round.
-    Raises ConflictError where somebody was faster each time. by: of one commit; properties are
-    committed even where no row is left.
+    The retry writes new files without k 2 and k 3. The rows that are left out are not lost: the caller computes them
+    again in its next round. Properties are committed even where no row is left. Raises ConflictError when other
+    commits are first in each try.
     """
 
     def left() -> tuple[pa.Table, int]:
@@ -95,8 +97,10 @@ def append_left(
     properties: Mapping[str, str] | None,
     barrier: BarrierStep | None = None,
 ) -> int | None:
-    """The same of rows that others have left, asked for anew in each try, with the snapshot from which on nobody may
-    touch them. barrier: it is committed, too, where no row is left.
+    """Write and commit the rows that `rows_left` returns; it is called in each try.
+
+    It returns the rows with the snapshot after which nobody may write their keys. The result and the errors are those
+    of `append_untouched`. A barrier is committed even where no row is left.
     """
     for tries_left in reversed(range(_TRIES)):
         left, read_id = rows_left()
@@ -111,7 +115,7 @@ def append_left(
                 barrier=barrier,
             )
         except (ConflictError, InvalidError) as refused:
-            # Of other errors it is not known whether it is in.
+            # After another error the commit may have been published, so its files stay.
             discard(table, messages)
             if isinstance(refused, InvalidError) or not tries_left:
                 raise
@@ -124,7 +128,7 @@ def append_left(
 
 
 def written(table: OpenTable, rows: pa.Table) -> list[CommitMessage]:
-    """Their files, to be committed; none for no rows."""
+    """Write the rows and return the messages to commit; an empty list for no rows."""
     if not rows.num_rows:
         return []
     with any_writer(table, rows.column_names) as writer:

@@ -1,13 +1,13 @@
-"""Rows by columns that are not the key, through an index table: the index and its base at one moment.
+"""Lookups by columns that are not the key, through an index table: the index and its base at one moment.
 
     newest snapshot i of the index ─► its source s ─► keys by prefix at i ─► rows of these keys at s
 
-The index may be behind the base, never the rows behind the index: both are read as of s. Raises NotFoundError for
+The index may be behind the base, but the rows always fit the index: both are read as of s. Raises NotFoundError for
 columns without an index and for an index that was never fed, and what lookups raise.
 
-    reader      newest of the index: 4, fits 9                            holds 4: gone      looks again: 5, fits 12
+    reader      newest of the index: 4, fits 9                            lease on 4: expired      retries: 5, fits 12
     feeder                                          5 fits 12
-    expiry                                                    takes 4, 9
+    expiry                                                    removes 4, 9
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from widetable.operations.queries.lookup_view import KEY_NUMBER
 from widetable.operations.queries.table_at import view_at
 from widetable.schema.derived_options import IndexOption, index_options
 
-# Each failure takes a feeder and an expiry between two requests.
+# A try fails only if both a feeder and an expiry run between two requests.
 _TRIES: Final = 5
 
 
 class HeldIndex(NamedTuple):
-    """The newest snapshot of an index, and the one of its base that it fits, kept from expiry."""
+    """The newest snapshot of an index and the snapshot of its base that it fits; leases keep both from expiry."""
 
     newest: Snapshot
     source: Snapshot
@@ -47,10 +47,10 @@ class HeldIndex(NamedTuple):
 def hold_index(
     base: OpenTable, index: OpenTable, option: IndexOption, take: TakeLease = hold_if_taken
 ) -> HeldIndex | None:
-    """None for a base without snapshots. The index may be fed, and both expire, in between.
+    """Hold the newest snapshot of an index and the one of its base; return None for a base without snapshots.
 
-    The leases are the caller's to release; of an attempt that fails none is left. take: as of `hold_newest`.
-    Raises NotFoundError for an index that fits nothing.
+    The function retries if the index is fed and both snapshots expire meanwhile. The caller releases the leases; a
+    failed try releases its own. take: see `hold_newest`. Raises NotFoundError for an index that fits no snapshot.
     """
     for tries_left in reversed(range(_TRIES)):
         latest = index._committer.snapshots.latest()
@@ -74,41 +74,41 @@ def hold_index(
 
 
 class IndexView:
-    """One moment of a base and an index of it, kept from expiry until `close`. Not for several threads at once.
+    """One moment of a base and of its index, kept from expiry until `close`. Only one thread may use it at a time.
 
-    columns: of the base's rows, None for all. snapshot_id: of the base; index_snapshot_id: of
-    the index.
+    columns: the columns of the base's rows, None for all. snapshot_id belongs to the base, index_snapshot_id to the
+    index.
     """
 
     def __init__(self, base: OpenTable, option: IndexOption, columns: Sequence[str] | None) -> None:
         index = find_index(base, option)
-        held = None if index is None else hold_index(base, index, option)
-        if index is None or held is None:
+        moment = None if index is None else hold_index(base, index, option)
+        if index is None or moment is None:
             raise _never_fed(base, option)
         self._base = base
-        self.index_snapshot_id, self.snapshot_id = held.newest.id, held.source.id
+        self.index_snapshot_id, self.snapshot_id = moment.newest.id, moment.source.id
         with ExitStack() as stack:
-            for lease in held.leases:
+            for lease in moment.leases:
                 stack.callback(lease.release)
             keys = view_at(index, self.index_snapshot_id, base.schema.primary_keys)
             self._keys = stack.enter_context(closing(keys))
             self._rows = stack.enter_context(closing(view_at(base, self.snapshot_id, columns)))
-            self._held = stack.pop_all()
+            self._resources = stack.pop_all()
 
     def lookup(self, keys: Any, limit_per_key: int | None = None) -> pa.Table:
-        """As `lookup_index`."""
-        found = self._keys.lookup_prefix(keys, limit_per_key)
-        rows = self._rows.lookup(found.select(list(self._base.schema.primary_keys)))
-        return rows.add_column(0, KEY_NUMBER, found.column(KEY_NUMBER.name))
+        """Look up rows by values of the indexed columns; see `lookup_index`."""
+        matches = self._keys.lookup_prefix(keys, limit_per_key)
+        rows = self._rows.lookup(matches.select(list(self._base.schema.primary_keys)))
+        return rows.add_column(0, KEY_NUMBER, matches.column(KEY_NUMBER.name))
 
     def keys(self, keys: Any) -> pa.Table:
-        """The primary keys of these rows."""
-        found = self._keys.lookup_prefix(keys, None)
-        return found.select(list(self._base.schema.primary_keys))
+        """Return the primary keys of the rows that have these values."""
+        matches = self._keys.lookup_prefix(keys, None)
+        return matches.select(list(self._base.schema.primary_keys))
 
     def close(self) -> None:
-        """Let go of all files, and of both snapshots. May be called more than once."""
-        self._held.close()
+        """Close all files and release both snapshots. It may be called more than once."""
+        self._resources.close()
 
 
 def lookup_index(
@@ -119,15 +119,15 @@ def lookup_index(
 ) -> pa.Table:
     """Look up all rows with one of the values in indexed columns.
 
-    The option `index.<columns>` makes the index. The rows are those of the newest snapshot that the index
-    knows: `inspect` says how far it is behind.
+    The option `index.<columns>` declares the index. The rows are those of the newest snapshot that the index
+    fits; `inspect` shows how far it is behind.
 
     Parameters
     ----------
     keys : Arrow data, frame, dict, list of dicts or list
         Rows of the indexed columns, in any form that `lookup` takes.
     columns : list of str, default None
-        The columns, in the order wanted. None: all.
+        The columns to return, in this order. None: all.
     limit_per_key : int, default None
         The highest number of rows that a value may have. Nothing is cut off. None: any number.
 
@@ -155,9 +155,9 @@ def lookup_index(
 
 
 def index_for(table: OpenTable, names: Collection[str]) -> IndexOption:
-    """The index on exactly these columns."""
-    found = index_options(table.schema.options)
-    fitting = [each for each in found if set(each.columns) == set(names)]
+    """Return the index on exactly these columns. Raises NotFoundError if there is none."""
+    indexes = index_options(table.schema.options)
+    fitting = [each for each in indexes if set(each.columns) == set(names)]
     if fitting:
         return fitting[0]
     raise _no_index(table, names)
@@ -166,17 +166,19 @@ def index_for(table: OpenTable, names: Collection[str]) -> IndexOption:
 def _never_fed(base: OpenTable, option: IndexOption) -> NotFoundError:
     return NotFoundError(
         f"index {option.table!r} of {name_of(base)!r}",
-        found="an index that was never fed, or fits no snapshot that is there",
-        expected="one that a maintainer has brought to a snapshot",
+        found="an index that was never fed, or that fits no existing snapshot of its table",
+        expected="an index that a maintainer has fed",
         action="Run maintain on the table.",
     )
 
 
 def _no_index(table: OpenTable, names: Collection[str]) -> NotFoundError:
-    there = ", ".join(each.key for each in index_options(table.schema.options))
+    indexes = ", ".join(each.key for each in index_options(table.schema.options))
     return NotFoundError(
         "keys",
-        found=f"the columns {', '.join(names) or 'none'}" if there else "a table without an index",
-        expected=f"those of an index of {name_of(table)!r}: {there or 'none'}",
-        action="Name the columns of an index, or make one: option index.<column> = <database>.<table>.",
+        found=f"the columns {', '.join(names) or 'none'}"
+        if indexes
+        else "a table without an index",
+        expected=f"the columns of an index of {name_of(table)!r}: {indexes or 'none'}",
+        action="Name the columns of an index, or declare one: option index.<column> = <database>.<table>.",
     )

@@ -1,22 +1,21 @@
-"""Index tables: which rows of a table have a value in columns that are not its key.
+"""Index tables find the keys of the rows that have given values in columns that are not the key.
 
     base   k | city            index (option `index.city = db.by_city`)   city, k | nothing else
            1 | Oslo                   key: the indexed columns, then the base's key
            2 | Bergen                 bucket key: the indexed columns, so one value lies in one bucket
 
-A table of engine `deduplicate` whose option `widetable.index-of` names the base; nobody else writes it. Rows with a
-null in an indexed column are not in it. It is fed by what differs between two snapshots of the base (row_changes), and
-each round says which one the index fits since (index_progress; property `widetable.index.source`). A first round, and
-one that cannot know what the index holds, overwrites all of it.
+An index is a table of engine `deduplicate` whose option `widetable.index-of` names the base; only its feeder writes it.
+Rows with a null in an indexed column are not in it. The feeder writes the difference between two snapshots of the base
+(row_changes), and each round records which snapshot the index then fits (index_progress; property
+`widetable.index.source`). The first round, and a round that cannot know the content of the index, overwrites all of it.
 
 Raises what reading the base and writing the index raises.
 
-    base's row 1 moves to Rome      index: -D (Oslo, 1), +I (Rome, 1)      one commit, which says: fits s
-    ── killed here ──               the consumer of the index still stands at s0, and keeps (s0, s] in vain
-    next look at the base           finds that the index fits s, moves the consumer, and is done
+    base's row 1 moves to Rome      index: -D (Oslo, 1), +I (Rome, 1)      one commit, which records: fits s
+    ── killed here ──               the consumer of the index is still at s0, and keeps (s0, s] unnecessarily
+    next round                      reads that the index fits s, moves the consumer, and is done
 
-The snapshot that the index fits stays in the base for as long as the consumer stands there, so
-that a lookup finds both.
+The consumer keeps the snapshot that the index fits in the base, so that a lookup can read both.
 """
 
 from __future__ import annotations
@@ -63,34 +62,34 @@ _log = logging.getLogger("widetable")
 
 
 class IndexRound(NamedTuple):
-    """source_id: the base's snapshot that the index fits now. rows: that were written."""
+    """The result of a round. source_id: the base's snapshot that the index fits now. rows: the number written."""
 
     source_id: int
     rows: int
 
 
 def find_index(base: OpenTable, option: IndexOption) -> OpenTable | None:
-    """The index; None where nobody has made it. Raises InvalidError for a table that is not this index.
+    """Return the index, or None if it does not exist. Raises InvalidError for a table that is not this index.
 
-    It is this one by its option, and by its columns as the base has them now: with a column
-    whose type was changed since, it is refused as well.
+    The option of the table and its columns must fit the base as it is now. So an index is refused, too, after the type
+    of a column has changed in the base.
     """
     schema = base.schema
     index = OpenTable(path_of(base, option.table), base._file_io)
     if not SchemaStore(base._file_io, TablePaths(index.path)).ids():
         return None
-    wanted = schema.arrow_schema(index_columns(option, schema))
+    expected = schema.arrow_schema(index_columns(option, schema))
     of = index.schema.typed_options.get(join_options.INDEX_OF)
-    found = index.schema.arrow_schema()
-    if (of, found.names, found.types) == (name_of(base), wanted.names, wanted.types):
+    actual = index.schema.arrow_schema()
+    if (of, actual.names, actual.types) == (name_of(base), expected.names, expected.types):
         return index
     what = "a table that is no index" if of is None else f"an index of {of}"
     raise InvalidError(
         f"option {option.key!r} of {name_of(base)!r}",
-        found=f"{option.table}, {what}, with the columns {_printed(found)}",
-        expected=f"an index of {name_of(base)} with the columns {_printed(wanted)}",
-        action="Name a table that is not there, or drop this one if it is an index that nobody needs as it is: it is "
-        "made anew.",
+        found=f"{option.table}, {what}, with the columns {_printed(actual)}",
+        expected=f"an index of {name_of(base)} with the columns {_printed(expected)}",
+        action="Name a table that does not exist. Or, if this one is an index that nobody else uses, drop it: the next "
+        "maintain creates it again.",
     )
 
 
@@ -99,14 +98,14 @@ def _printed(columns: pa.Schema) -> str:
 
 
 def buckets_of_derived(base: TableSchema) -> int:
-    """How many buckets a table gets that is made of this one: as many; some, where those are dynamic."""
+    """Return the number of buckets for a table derived from this one: the same number, or 8 for dynamic buckets."""
     return base.num_buckets if base.num_buckets > 0 else _BUCKETS_OF_DYNAMIC
 
 
 def made_index(base: OpenTable, option: IndexOption) -> OpenTable:
-    """The index, which is made if it is not there.
-    Of several that make it one publishes schema 0, by an exclusive create; all look again at
-    what is there then.
+    """Return the index; create it if it does not exist.
+
+    Several processes may do so at once: an exclusive create lets one of them publish schema 0, and all then read it.
     """
     schema = base.schema
     columns = index_columns(option, schema)
@@ -128,10 +127,10 @@ def made_index(base: OpenTable, option: IndexOption) -> OpenTable:
 
 
 def feed_index(base: OpenTable, option: IndexOption) -> IndexRound | None:
-    """Bring the index to the newest snapshot of the base. None: it is there, or somebody else is at it.
+    """Bring the index to the newest snapshot of the base. Return None if it is there, or another feeder is at work.
 
-    The lease spares work. Two feeders at once are safe: the round has one number, and of two
-    commits of it one is in.
+    The lease only saves work. Two feeders at once are safe: a round has one number, so only one of two commits of it is
+    published.
     """
     if base._committer.snapshots.latest_id() is None:
         return None
@@ -141,7 +140,7 @@ def feed_index(base: OpenTable, option: IndexOption) -> IndexRound | None:
         if not is_ours:
             return None
         progress = index_progress(index, base, option, index._committer.snapshots.latest())
-        # After it: so it is never older.
+        # Read after the progress, so that it is never older.
         latest_id = base._committer.snapshots.latest_id()
         if latest_id is None or progress.source_id == latest_id:
             # A feeder may have been killed after its commit.
@@ -156,7 +155,7 @@ def feed_index(base: OpenTable, option: IndexOption) -> IndexRound | None:
 
 
 def _keep_snapshots(base: OpenTable, option: IndexOption, source_id: int | None) -> None:
-    """Let a consumer hold the snapshot that the index fits and all later ones, for lookups and the next round."""
+    """Let a consumer keep the snapshot that the index fits and all later ones, for lookups and the next round."""
     name = f"index-{option.table}"
     if source_id is not None and base._consumers.next_snapshot(name) != source_id:
         base._consumers.record(name, source_id)
@@ -165,11 +164,11 @@ def _keep_snapshots(base: OpenTable, option: IndexOption, source_id: int | None)
 def _fed(
     base: OpenTable, index: OpenTable, option: IndexOption, progress: IndexProgress, latest_id: int
 ) -> int | None:
-    """How many rows were written; None: somebody else was first.
+    """Write one round; return the number of rows, or None if another feeder was first.
 
-    By difference where the index is known to fit a snapshot that is kept, else by overwriting
-    it with all rows: also where rows of that snapshot cannot be read, which a repair may have left behind. A
-    NotFoundError although that snapshot is there is of something else, and raised.
+    If the index fits a snapshot that still exists, the round writes the difference. Otherwise, or if rows of that
+    snapshot cannot be read (a repair may leave that behind), it overwrites the index with all rows. A NotFoundError
+    although that snapshot exists has another cause, and is raised.
     """
     last_id = progress.source_id
     digest = digest_of(base, base.schema, option, progress.read_id, latest_id)
@@ -194,7 +193,7 @@ def _fed(
                 warn(
                     _log,
                     WarningCode.DERIVED_COMPARED_WHOLE,
-                    "the index %s is made anew of all rows: %s",
+                    "the index %s is rebuilt from all rows: %s",
                     index.path,
                     damage,
                 )
@@ -214,7 +213,7 @@ def _committed_files(
     except (ConflictError, InvalidError):
         discard(index, messages)
         raise
-    if not done.committed:  # another feeder was first with the same
+    if not done.committed:  # another feeder has published this round
         discard(index, messages)
     return done.rows
 
@@ -222,9 +221,10 @@ def _committed_files(
 def _index_rows(
     base: OpenTable, columns: list[str], after_id: int | None, until_id: int
 ) -> Iterator[pa.RecordBatch]:
-    """-D for what is not in the index any more, +I for what is new there.
-    A row whose indexed columns became null only goes. All columns are the key, so there is no
-    update. after_id: None for all rows of the base, as +I.
+    """Yield -D for rows that leave the index and +I for rows that enter it.
+
+    All columns are the key, so there is no update. A row whose indexed columns become null only leaves. after_id: None
+    yields all rows of the base as +I.
     """
     for before, after in changed_rows(base, after_id, until_id, columns):
         same = equal_rows(before, after)

@@ -1,15 +1,15 @@
-"""Keeps a table equal to the join of two others, with no state but the tables: one round at a time.
+"""Keeps a table equal to the join of two others, one round at a time, with no state but the tables.
 
     read the joined table ─► pin both sources ─► rows that differ ─► look up old and new ─► commit the difference
           (o, round n)           (a, b)          since (a0, b0)                              with (a, b), as n + 1
 
-The law: at each commit of the joined table with properties (a, b), its rows are those of A@a joined with B@b. Why it
-holds whoever else is at work stands in docs/decisions/0027-derived-tables-are-kept-by-difference.md. Memory: the keys
-that changed since the last round, and the rows of a piece of them.
+The law: at each commit of the joined table with properties (a, b), its rows are those of A@a joined with B@b. It holds
+whatever other processes do: see docs/decisions/0027-derived-tables-are-kept-by-difference.md. Memory: the keys that
+changed since the last round, and the rows of a piece of them.
 
 Raises InvalidError and UnsupportedError for a definition that does not fit the tables, InvalidError for a join key with
-too many rows, NotFoundError for a source that is gone, and what lookups, scans and commits raise. A round that another
-joiner was faster with raises nothing.
+too many rows, NotFoundError for a missing source, and what lookups, scans and commits raise. A round that another
+joiner finished first raises nothing.
 
 Why the joined table is read before the sources are pinned:
 
@@ -19,9 +19,9 @@ Why the joined table is read before the sources are pinned:
     slow    reads o = 5 (n = 3)    pins a = 10                                  commits 4: refused, it is taken
     fast                                        reads o = 5, pins a = 12, commits 4
 
-Killed before the commit, a round leaves files that nothing names. Killed behind it, consumers
-still hold the snapshots of the round before, which is more than need be; the next round moves
-them on, even if it has nothing else to do.
+A round that is killed before its commit leaves orphans. After a kill behind the commit, consumers still hold the
+snapshots of the round before, which is more than necessary; the next round moves them, even if it has nothing else to
+do.
 """
 
 from __future__ import annotations
@@ -78,9 +78,10 @@ _log = logging.getLogger("widetable")
 
 @dataclass(frozen=True)
 class JoinRound:
-    """What a round did. left_snapshot, right_snapshot: which the joined table now holds the join of, 0 for a table
-    without one. rows_added: that are new or changed, rows_removed: that are gone. snapshot_id: what it committed, None
-    when both tables were as before. gave_way: another joiner was at it; nothing was done.
+    """The result of a round. left_snapshot, right_snapshot: the joined table now holds the join of these snapshots, 0
+    for a table without one. rows_added: the number of new or changed rows; rows_removed: of deleted rows. snapshot_id:
+    the committed snapshot, None if both tables were unchanged. gave_way: another joiner was at work; this round did
+    nothing.
     """
 
     __module__ = "widetable"
@@ -97,9 +98,11 @@ _GAVE_WAY: Final = JoinRound(gave_way=True)
 
 
 class Joining(NamedTuple):
-    """ids: of the columns, read before any row. base: the joined table's newest snapshot, read before anything else.
-    number: of the last round in it. done: what that round did, as far as it still holds; None: begin from nothing.
-    tables: left, right, joined.
+    """The state with which a round begins.
+
+    ids: the column ids, read before any row. tables: left, right, joined. base: the joined table's newest snapshot,
+    read before anything else. number: the last round in it. done: the progress of that round if it is still valid,
+    else None: the round compares all rows.
     """
 
     plan: JoinedPlan
@@ -115,11 +118,10 @@ class Joining(NamedTuple):
 
 
 def join_round(out: OpenTable) -> JoinRound | None:
-    """Bring a joined table to the newest snapshots of its sources. None for a table that holds no join.
+    """Bring a joined table to the newest snapshots of its sources. Return None for a table that holds no join.
 
-    Where these are the snapshots of the last round it takes no lease, and writes nothing but
-    what a round that was killed left undone. The lease spares work; what keeps two joiners
-    apart is the number of the round.
+    If the sources are unchanged since the last round, it takes no lease, and only finishes what a killed round left
+    undone. The lease only saves work: the number of the round keeps two joiners apart.
     """
     definition = definition_of(out.schema)
     if definition is None:
@@ -136,19 +138,18 @@ def join_round(out: OpenTable) -> JoinRound | None:
 
 
 def joining_of(out: OpenTable, definition: JoinDefinition) -> Joining:
-    """What a round begins with.
-    Only metadata is read; the audit asks for it, too.
+    """Return the state with which a round begins. Only metadata is read; the audit uses it, too.
 
-    The ids of the columns are taken before any row: an alteration in between shows as a
-    fingerprint that does not fit in the next round, which then begins from nothing.
+    The column ids are read before any row. So after an alteration in between, the fingerprint does not fit in the next
+    round, which then compares all rows.
     """
     base = out._committer.snapshots.latest()
     left = neighbour(out, definition.left, f"option {join_options.LEFT.key!r}")
     right = neighbour(out, definition.right, f"option {join_options.RIGHT.key!r}")
-    schema, of_left, of_right = out.schema, left.schema, right.schema
-    plan = join_plan(definition, of_left, of_right, schema.names)
+    schema, left_schema, right_schema = out.schema, left.schema, right.schema
+    plan = join_plan(definition, left_schema, right_schema, schema.names)
     check_joined(plan, schema)
-    ids = joined_column_ids(plan, of_left, of_right, schema)
+    ids = joined_column_ids(plan, left_schema, right_schema, schema)
     number, done = last_round(out, base)
     tables = (left, right, out)
     if base is None or done is None or not is_sound(done, plan, ids, tables, base):
@@ -157,17 +158,16 @@ def joining_of(out: OpenTable, definition: JoinDefinition) -> Joining:
 
 
 def _round(joining: Joining) -> JoinRound:
-    """Holds o, then (a0, b0), then (a, b): all five are looked up in, and none may expire
-    meanwhile.
+    """Run one round. It holds o, then (a0, b0), then (a, b): it looks up rows in all five, so none may expire.
 
-    The fingerprint is of the pinned snapshots, not of the newest ones at its end.
+    The fingerprint covers the pinned snapshots, not the newest ones at its end.
     """
     left, right, out = joining.tables
     with contextlib.ExitStack() as stack:
         try:
             if joining.base is not None:
                 stack.enter_context(held(out._state(), joining.base_id))
-        except NotFoundError:  # somebody has committed, and expired it
+        except NotFoundError:  # another process has committed, and the snapshot has expired
             return _GAVE_WAY
         done = _held_progress(joining, stack)
         plan = joining.plan
@@ -175,7 +175,7 @@ def _round(joining: Joining) -> JoinRound:
         try:
             (a, a_index), (b, b_index) = (
                 _pinned(stack, left, plan.left_way, on.left_on, plan.left_columns),
-                _pinned(stack, right, plan.right_way, on.right_on, plan.asked_of_right),
+                _pinned(stack, right, plan.right_way, on.right_on, plan.right_read_columns),
             )
         except ConflictError:
             return _GAVE_WAY
@@ -187,7 +187,7 @@ def _round(joining: Joining) -> JoinRound:
         since = None if done is None else (done.left_id, done.right_id)
         try:
             messages, counts = _written(out, difference.pieces(since))
-        except DamagedError as damage:  # of rows of the last round, which a repair may have left
+        except DamagedError as damage:  # in rows of the last round: a repair may leave that behind
             if since is None:
                 raise
             warn(
@@ -211,13 +211,14 @@ def _pinned(
     on: Sequence[str],
     columns: Sequence[str],
 ) -> tuple[Snapshot | None, IndexView | None]:
-    """The newest snapshot, or the newest one that the index knows, which is fed for it; None without any. Raises
-    ConflictError while somebody else feeds it for the first time.
+    """Pin the newest snapshot, or the newest one that the index fits after it is fed; return None if there is none.
+
+    Raises ConflictError while another feeder feeds the index for the first time.
     """
     if way is not KeyWay.INDEX:
         return stack.enter_context(held_newest(table._state(), table._committer)), None
     if table._committer.snapshots.latest_id() is None:
-        return None, None  # also when it gets its first one now: no index knows that
+        return None, None  # no index fits a first snapshot that is committed from here on
     option = index_for(table, on)
     fed = feed_index(table, option)
     try:
@@ -227,18 +228,17 @@ def _pinned(
             raise
         raise ConflictError(
             missing.subject,
-            found="an index that somebody else is feeding",
-            expected="one that fits a snapshot",
-            action="Join again when it is fed.",
+            found="an index that another process is feeding for the first time",
+            expected="an index that fits a snapshot",
+            action="Run the join again when the index is fed.",
         ) from missing
     return table._committer.snapshots.load(view.snapshot_id), view
 
 
 def _held_progress(joining: Joining, stack: contextlib.ExitStack) -> JoinProgress | None:
-    """What the last round did, where the snapshots that it was made of are kept.
+    """Return the progress of the last round if its snapshots still exist; from here on the stack holds them.
 
-    From here on the stack holds them. Else None: rows before the change cannot be looked up, so
-    all rows are compared.
+    Otherwise return None: the rows before the change cannot be looked up, so all rows are compared.
     """
     left, right, out = joining.tables
     done = joining.done
@@ -257,7 +257,7 @@ def _held_progress(joining: Joining, stack: contextlib.ExitStack) -> JoinProgres
 def _written(
     out: OpenTable, differences: Iterable[pa.Table]
 ) -> tuple[list[CommitMessage], tuple[int, int]]:
-    """The files of all pieces, and how many rows they add and remove. Nothing is left behind when one raises."""
+    """Write all pieces; return their files, and the numbers of rows added and removed. An error leaves no files."""
     added = removed = 0
     with any_writer(out, [*out.schema.names, ROW_KIND_COLUMN]) as writer:
         for rows in differences:
@@ -274,14 +274,14 @@ def _written(
 def _committed(
     joining: Joining, messages: list[CommitMessage], progress: JoinProgress, counts: tuple[int, int]
 ) -> JoinRound:
-    """All files in one commit, also none: (a, b) moves on.
+    """Commit all files at once, even if there are none: (a, b) moves on.
 
-        ConflictError                         somebody wrote keys of it since o: give way
-        InvalidError, the number has moved    another joiner was faster, with another digest: give way
+        ConflictError                         another commit wrote keys of it since o: give way
+        InvalidError, the number has moved    another joiner was first, with another digest: give way
         InvalidError, it has not              the commit itself is wrong: raised
-        not committed                         just this round is in already, by another joiner
+        not committed                         another joiner has published just this round
 
-    Other errors leave the files: a commit of which one is not told may be in.
+    Other errors leave the files, because the commit may have been published.
     """
     out = joining.tables[-1]
     by = Identity.of(JOIN_USER, progress.identifier, progress.digest)

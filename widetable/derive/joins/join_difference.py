@@ -1,11 +1,11 @@
-"""What to write so that a joined table holds the join of two snapshots: its rows, and those that it should have.
+"""The records that bring a joined table to the join of two snapshots: the difference of its rows and the join's.
 
     by key         K = keys of left rows that differ, or that have a join key of a right row that differs
                    old = joined[K]                       new = left[K] with the right row of each
     many to many   J = join keys of rows that differ, before and after
                    old = joined[J]                       new = left[J] with all right rows of each
 
-Rows are looked up, so what a round reads grows with what differs, not with the tables. By key, a left row that changes
+Rows are looked up, so the reads of a round grow with the difference, not with the tables. By key, a changed left row
 costs one row, however many others have its join key. Memory: the keys that differ, and the rows of a piece of them.
 Raises InvalidError for a join key with too many rows, and what lookups and scans raise.
 
@@ -14,7 +14,7 @@ By key, joined on the left table's column c:
     left     k=1 c=7    k=2 c=7            since: k=1 is new, and 7 is `b` now, not `a`
     right    c=7 `b`
     joined   k=2 `a`                       pieces: k=1 of the left's changes, +I `b`
-                                                   k=2 of the right's, +U `b`; k=1 is not looked at again
+                                                   k=2 of the right's, +U `b`; k=1 is not compared again
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from widetable.lsm.key_lookup import key_pieces
 from widetable.operations.handle.open_table import OpenTable
 from widetable.schema import options as opt
 
-# Keys are made distinct when so many have come.
+# Keys are deduplicated when so many have been collected.
 _KEYS_AT_ONCE: Final = 1 << 20
 
 
 class JoinDifference:
-    """Keeps files open until `close`. tables: left, right, joined; ids: their snapshots, 0 for one that has none.
-    indexes: of left and right at these snapshots, where rows are found by them.
+    """The difference of a joined table and a join. It keeps files open until `close`.
 
-    The caller holds all snapshots, and closes the indexes. Nothing is looked up before `pieces`
-    is iterated; the pieces are for one thread.
+    tables: left, right, joined. ids: their snapshots, 0 for a table without one. indexes: of left and right at these
+    snapshots, where rows are found by them. The caller holds all snapshots, and closes the indexes. Nothing is looked
+    up before `pieces` is iterated. Only one thread may iterate.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class JoinDifference:
         self._with_before = tables[-1].schema.typed_options.get(opt.CHANGELOG_PRODUCER) == "input"
         sides = (
             (plan.left_columns, on.left_on, plan.left_way, indexes[0]),
-            (plan.asked_of_right, on.right_on, plan.right_way, indexes[1]),
+            (plan.right_read_columns, on.right_on, plan.right_way, indexes[1]),
             (plan.columns.names, on.left_on, KeyWay.PREFIX, None),
         )
         self._left, self._right, self._out = (
@@ -72,26 +72,23 @@ class JoinDifference:
             side.close()
 
     def pieces(self, since: tuple[int, int] | None) -> Iterator[pa.Table]:
-        """Rows with their kinds, each key of the joined table in one piece only. since: the snapshots that it holds the
-        join of; None: all rows of all three tables are compared.
+        """Yield rows with their kinds, each key of the joined table in one piece only.
 
-        One piece only, because a commit's records of one key must not depend on which piece
-        came first. The old rows are those of the joined table's snapshot, whatever pieces have
-        written meanwhile.
+        since: the snapshots whose join the table holds; None: all rows of all three tables are compared. A key is in
+        one piece only, because its records in a commit must not depend on the order of pieces. The old rows are those
+        of the joined table's snapshot, whatever the pieces have written since.
         """
         if not self._plan.by_key:
             return self._of_join_keys(self._join_keys(since))
         return self._of_all_rows() if since is None else self._of_changed_rows(since)
 
-    # By key: the left table's rows lead, each is one row or none.
+    # By key: each row of the left table gives one joined row or none.
 
     def _of_changed_rows(self, since: tuple[int, int]) -> Iterator[pa.Table]:
-        """First the left rows that differ, with the right rows of now; then those that only the
-        right side makes differ.
+        """Yield first the left rows that differ, with the new right rows; then those that only the right side changes.
 
-        So the second part leaves out what the first has written. It looks left rows up by join
-        key in pieces, whose size follows what the keys before had: one dimension row may have a
-        million facts.
+        The second part leaves out the keys of the first. It looks up left rows by join key in pieces, whose size adapts
+        to the rows of earlier keys: one dimension row may have a million facts.
         """
         key = list(self._plan.left_key)
         changed = []
@@ -111,9 +108,7 @@ class JoinDifference:
                 yield self._difference(self._out.present_rows(rows.select(key)), rows)
 
     def _of_all_rows(self) -> Iterator[pa.Table]:
-        """The left table against the joined one, batch by batch; then what the joined table has
-        besides, which goes.
-        """
+        """Compare the left table with the joined one, batch by batch; then delete the joined one's surplus rows."""
         key = list(self._plan.left_key)
         for rows in self._left.all_rows(self._plan.left_columns):
             yield self._difference(self._out.present_rows(rows.select(key)), rows)
@@ -122,15 +117,15 @@ class JoinDifference:
             yield row_difference(gone, gone.slice(0, 0), key)
 
     def _difference(self, old: pa.Table, left: pa.Table) -> pa.Table:
-        """old: the joined rows of some left keys; left: the rows of these keys now."""
+        """Return the difference of some left keys. old: their joined rows; left: their current rows."""
         on = self._plan.definition
         keys = left.select(list(on.left_on)).rename_columns(list(on.right_on))
         return self._written(old, one_match(self._plan, left, self._right.rows(keys)))
 
-    # Many to many: join keys lead, each has any number of rows.
+    # Many to many: each join key gives any number of joined rows.
 
     def _join_keys(self, since: tuple[int, int] | None) -> Iterator[pa.Table]:
-        """Of all rows; or of rows before and after: one that changes its join key touches two."""
+        """Yield the join keys of all rows, or of changed rows before and after: a changed join key touches two keys."""
         if since is None:
             for side in (self._left, self._right, self._out):
                 yield from side.all_rows(side.on)
@@ -155,22 +150,22 @@ class JoinDifference:
 
 
 def _distinct(parts: Iterable[pa.Table], names: Iterable[str]) -> pa.Table:
-    """All keys, each once, in key order, by these names.
+    """Return all keys, each once, in key order, with these names.
 
-    Made distinct again when as many have come as were known: each key is sorted a few times,
-    not once for each part, and memory stays within some twice the distinct keys.
+    Keys are deduplicated when as many new ones have come as there are distinct ones. So each key is sorted a few times,
+    not once for each part, and memory stays within about twice the distinct keys.
     """
-    known: list[pa.Table] = []
+    keys: list[pa.Table] = []
     waiting = 0
     for part in parts:
-        known.append(part.rename_columns(list(names)))
+        keys.append(part.rename_columns(list(names)))
         waiting += part.num_rows
-        if waiting >= max(_KEYS_AT_ONCE, known[0].num_rows):
-            known, waiting = [distinct_rows(pa.concat_tables(known))], 0
-    return distinct_rows(pa.concat_tables(known)) if known else pa.table({})
+        if waiting >= max(_KEYS_AT_ONCE, keys[0].num_rows):
+            keys, waiting = [distinct_rows(pa.concat_tables(keys))], 0
+    return distinct_rows(pa.concat_tables(keys)) if keys else pa.table({})
 
 
 def _either(rows: pa.Table, others: pa.Table, names: list[str]) -> pa.Table:
-    """Keys of two tables row by row: of the first where it has one."""
+    """Return the keys of two tables row by row: the first table's key, or the other's where the first has none."""
     columns = [pc.coalesce(rows.column(name), others.column(name)) for name in names]
     return pa.Table.from_arrays(columns, names=names)

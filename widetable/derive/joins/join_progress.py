@@ -1,20 +1,20 @@
-"""How far a joined table has come: it stands in its own commits, so rows and progress are there at once.
+"""The progress of a joined table. Its own commits record it, so rows and progress are published together.
 
 On disk: never change. A round is commit number n of the user `join`, with the digest
 
     <left snapshot id>.<right snapshot id>.<snapshot id of the joined table that it was made from>.<fingerprint>
 
-0 for a table that had no snapshot. The fingerprint is of the definition, of the columns with their field ids, and of
-the two snapshots themselves: where it differs, tables or columns were made again or altered, and nothing is known. So
-it is where anybody but the join and compactions has committed since. Consumers keep what the next round needs, and say
-nothing.
+0 for a table that had no snapshot. The fingerprint covers the definition, the columns with their field ids, and the
+two snapshots themselves. If it differs, tables or columns were created again or altered, and the progress is unknown.
+It is also unknown if a commit other than the join's or a compaction came since. Consumers keep what the next round
+needs; they do not record the progress.
 
 Raises what reading snapshots raises, StorageError.
 
     OUT    5 round n = 3: "8.2.4.<..>"    6 compaction    7 round n = 4: "9.2.6.<..>"    8 compaction
 
-At 8 the last round is 4, made from 6: of 7 and 8 one is its own and one a compaction, so OUT is
-the join of A@9 and B@2. An append of another client as 8 would make that unknown.
+At 8 the last round is 4, made from 6. Snapshot 7 is its own and 8 a compaction, so OUT is the join of A@9 and B@2. An
+append of another client as 8 would make that unknown.
 """
 
 from __future__ import annotations
@@ -40,9 +40,10 @@ ColumnIds: TypeAlias = tuple[dict[str, FieldIds], ...]
 
 
 class JoinProgress(NamedTuple):
-    """What the last round says of itself. identifier: its number.
-    left_id, right_id: the snapshots that were joined, 0 for none; read_id: the joined table's
-    own that the difference was made against, 0 for none.
+    """The record of the last round. identifier: its number.
+
+    left_id, right_id: the joined snapshots, 0 for none. read_id: the joined table's snapshot with which the join was
+    compared, 0 for none.
     """
 
     identifier: int
@@ -59,17 +60,17 @@ class JoinProgress(NamedTuple):
 def joined_column_ids(
     plan: JoinedPlan, left: TableSchema, right: TableSchema, out: TableSchema
 ) -> ColumnIds:
-    """Of the columns of all three tables that a round reads or writes."""
+    """Return the ids of the columns of all three tables that a round reads or writes."""
     on = plan.definition
     return (
         column_ids(left, [*plan.left_columns, *on.left_on]),
-        column_ids(right, plan.asked_of_right),
+        column_ids(right, plan.right_read_columns),
         column_ids(out, plan.columns.names),
     )
 
 
 def last_round(out: OpenTable, base: Snapshot | None) -> tuple[int, JoinProgress | None]:
-    """The number of the last round as of `base`, 0 before the first; and its progress, None where it says none."""
+    """Return the number of the last round as of `base`, 0 before the first, and its progress, None if not recorded."""
     if base is None:
         return 0, None
     last = last_of(users_of(base, out._committer.last_commits.load), JOIN_USER)
@@ -85,9 +86,9 @@ def last_round(out: OpenTable, base: Snapshot | None) -> tuple[int, JoinProgress
 def fingerprint(
     plan: JoinedPlan, ids: ColumnIds, left: Snapshot | None, right: Snapshot | None
 ) -> str:
-    """Equal only for the same join, in the same columns, of the same snapshots.
+    """Return a text that is equal only for the same join, in the same columns, of the same snapshots.
 
-    `join.max-matches` is left out: it changes which joins are refused, not what one gives.
+    `join.max-matches` is left out: it changes which joins are refused, not their rows.
     """
     options = plan.definition.options()
     del options[join_options.MAX_MATCHES.key]
@@ -103,18 +104,17 @@ def is_sound(
     tables: tuple[OpenTable, OpenTable, OpenTable],
     base: Snapshot,
 ) -> bool:
-    """Whether the rows of the joined table at `base` are still those of that round. tables: left, right, joined.
+    """Return whether the rows of the joined table at `base` are still those of that round. tables: left, right, joined.
 
-    Unlike for an index, each snapshot since must be there to be looked at: an expired one
-    counts as unsound.
+    Unlike for an index, each snapshot since then must exist: an expired one counts as unsound.
     """
     left, right, out = tables
     state = out._state()
     try:
-        found = fingerprint(
+        current = fingerprint(
             plan, ids, _load(left, progress.left_id), _load(right, progress.right_id)
         )
-        return found == progress.fingerprint and all(
+        return current == progress.fingerprint and all(
             _is_of_join(out._committer.snapshots.load(id), state, progress)
             for id in range(progress.read_id + 1, base.id + 1)
         )
@@ -123,9 +123,10 @@ def is_sound(
 
 
 def keep_snapshots(tables: tuple[OpenTable, OpenTable, OpenTable], ids: tuple[int, ...]) -> None:
-    """Let consumers hold these snapshots and all later ones, for the next round.
-    ids: of left, right, joined; 0 is left out. Only moved where they are elsewhere: an idle
-    round writes nothing.
+    """Let consumers keep these snapshots and all later ones, for the next round.
+
+    ids: of left, right, joined; 0 is left out. A consumer that is there already is not written: an idle round writes
+    nothing.
     """
     consumer_id = consumer_of(tables[-1])
     for table, id in zip(tables, ids, strict=True):
@@ -134,7 +135,7 @@ def keep_snapshots(tables: tuple[OpenTable, OpenTable, OpenTable], ids: tuple[in
 
 
 def consumer_of(out: OpenTable) -> str:
-    """The consumer's name in all three tables."""
+    """Return the consumer's name in all three tables."""
     return f"join-{name_of(out)}"
 
 

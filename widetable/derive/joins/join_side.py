@@ -1,6 +1,6 @@
-"""A table of a join at a snapshot that a round has pinned: its rows by key, by join key, and what changed before it.
+"""A table of a join at the snapshot that a round has pinned: its rows by key, by join key, and its changes up to it.
 
-In: keys as tables of the columns that they are of. Out: rows of the chosen columns. Memory: a piece of rows at a time.
+In: keys as tables of the key columns. Out: rows of the chosen columns. Memory: a piece of rows at a time.
 Raises NotFoundError for a snapshot that has expired, InvalidError for a join key with more rows than allowed, and what
 lookups and scans raise.
 """
@@ -24,18 +24,18 @@ from widetable.format.row_budget import RowBudget
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.queries.table_at import scan_at, view_at
 
-# Rows of a piece of join keys take about so much memory on each side; nobody knows how many there are of the first.
+# The rows of a piece of join keys take about so much memory on each side; the first piece has a fixed number of keys.
 _PIECE_BYTES = 32 << 20
 _FIRST_KEYS = 256
 
 
 @dataclass
 class JoinSide:
-    """Keeps files open until `close`. snapshot_id: 0 while the table has none. on: the join key's columns. index: at
-    that snapshot, where rows are found by one.
+    """One table of a join. It keeps files open until `close`.
 
-    columns: that rows have, those of the primary key among them. way: how `matches` finds rows.
-    The index is closed by who opened it, and the caller holds the snapshot.
+    snapshot_id: 0 while the table has none. columns: the columns of the rows, including the primary key. on: the join
+    key's columns. way: how `matches` finds rows. index: the index at that snapshot, for KeyWay.INDEX. The caller closes
+    the index, and holds the snapshot.
     """
 
     plan: JoinedPlan
@@ -52,43 +52,42 @@ class JoinSide:
         self._view = view_at(self.table, self.snapshot_id, self.columns)
 
     def changes(self, since_id: int) -> Iterator[ChangedRows]:
-        """Rows that differ from those of a snapshot before, in the chosen columns; each key once.
-        since_id: 0 for a table that had none: all rows, against nulls.
+        """Yield the rows that differ from an earlier snapshot in the chosen columns; each key once.
+
+        since_id: 0 for a table that had no snapshot: all rows differ from nulls.
         """
         if not self.snapshot_id:
             return
-        found = changed_rows(self.table, since_id or None, self.snapshot_id, self.columns)
-        for before, after in found:
+        pairs = changed_rows(self.table, since_id or None, self.snapshot_id, self.columns)
+        for before, after in pairs:
             differs = pa.array(~equal_rows(before, after))
             yield ChangedRows(before.filter(differs), after.filter(differs))
 
     def all_rows(self, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """Piece by piece, each key once."""
+        """Yield all rows piece by piece, each key once."""
         scan = scan_at(self.table, self.snapshot_id, columns)
         for batch in scan.to_batches():
             yield pa.Table.from_arrays(batch.columns, names=batch.schema.names)
 
     def rows(self, keys: pa.Table) -> pa.Table:
-        """One row per key, null in all columns where there is none."""
+        """Return one row per key, null in all columns if the key has no row."""
         return self._view.lookup(keys)
 
     def present_rows(self, keys: pa.Table) -> pa.Table:
-        """The rows that there are of these keys."""
+        """Return the existing rows of these keys."""
         return present(self.rows(keys), self._no_keys.column_names)
 
     def matches(self, keys: pa.Table) -> tuple[Numbers, pa.Table]:
-        """All rows that have one of the join keys, and ascending numbers that say which. keys: distinct, with the
-        columns that the join calls them by.
+        """Return all rows that have one of the join keys, and the ascending numbers of their keys.
 
-        By a whole primary key there is one row at most; by a prefix or an index any number up
-        to `join.max-matches`, beyond which the error names the key. The rows are in the order
-        of the keys given.
+        keys: distinct, with the join's column names. A whole primary key has one row at most; a prefix or an index has
+        any number up to `join.max-matches`, beyond which the error names the key. The rows are in the order of `keys`.
         """
         own = keys.rename_columns(list(self.on))
         if self.way is KeyWay.KEY:
             rows = self._view.lookup(own)
-            is_there = rows.column(self._no_keys.column_names[0]).is_valid()
-            return np.flatnonzero(is_there.to_numpy()), rows.filter(is_there)
+            exists = rows.column(self._no_keys.column_names[0]).is_valid()
+            return np.flatnonzero(exists.to_numpy()), rows.filter(exists)
         if self.way is KeyWay.INDEX and self.index is None:  # the table has no snapshot
             return np.empty(0, np.int64), self._view.lookup(self._no_keys)
         try:
@@ -105,10 +104,10 @@ class JoinSide:
 
 
 def present(rows: pa.Table, key: Sequence[str]) -> pa.Table:
-    """Without the rows of nulls that stand for keys of no row."""
+    """Remove the rows of nulls, which stand for keys without a row."""
     return rows.filter(rows.column(key[0]).is_valid())
 
 
 def key_budget() -> RowBudget:
-    """How many join keys go together."""
+    """Return the budget that decides how many join keys are looked up at once."""
     return RowBudget(_PIECE_BYTES, _FIRST_KEYS)

@@ -1,12 +1,12 @@
-"""What a table that holds a join is: which tables, joined on what, in which columns, under which key. Pure.
+"""The definition of a table that holds a join: its source tables, join columns, columns and key. Pure.
 
     by key         the join key is the right table's primary key    keyed as the left table; inner or left
     many to many   it is not                   keyed (join key, rest of the left's key, rest of the right's); inner
 
-The definition lives in the options `join.*` of the table that holds it. Its columns are the left table's, then those of
-the right table that are no join key; what the tables gain later is not among them. Both must be findable by the join
-key (`way_to`). Raises InvalidError for a definition that does not fit the tables, UnsupportedError for a join that
-could only be kept by scans.
+The options `join.*` of the joined table store the definition. Its columns are the left table's, then those of the right
+table that are no join key; columns that the tables gain later are not added. Rows of both tables must be findable by
+the join key (`way_to`). Raises InvalidError for a definition that does not fit the tables, UnsupportedError for a join
+that would need scans.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LEFT = "left"
 
 @dataclass(frozen=True)
 class JoinDefinition:
-    """left, right: `db.name`. left_on, right_on: columns whose values are equal, in one order."""
+    """A join. left, right: `db.name`. left_on, right_on: the compared columns, in the same order."""
 
     left: str
     right: str
@@ -38,7 +38,7 @@ class JoinDefinition:
     max_matches: int
 
     def options(self) -> dict[str, str]:
-        """As they stand in the table that holds the join."""
+        """Return the options that store the definition in the joined table."""
         pairs = zip(self.left_on, self.right_on, strict=True)
         return {
             join_options.LEFT.key: self.left,
@@ -59,8 +59,8 @@ class KeyWay(Enum):
 
 @dataclass(frozen=True)
 class JoinedPlan:
-    """by_key: see the module text. left_columns, right_columns: of each side, in the joined table's order. key,
-    partition_by, columns: of the joined table.
+    """A checked join. by_key: see the module docstring. left_columns, right_columns: the columns of each side, in the
+    joined table's order. key, partition_by, columns: those of the joined table.
     """
 
     definition: JoinDefinition
@@ -75,8 +75,8 @@ class JoinedPlan:
     columns: pa.Schema
 
     @property
-    def asked_of_right(self) -> tuple[str, ...]:
-        """The columns that are read there: the join key's, too."""
+    def right_read_columns(self) -> tuple[str, ...]:
+        """Return the columns that are read of the right table: the join key, then `right_columns`."""
         return (*self.definition.right_on, *self.right_columns)
 
     @property
@@ -85,7 +85,7 @@ class JoinedPlan:
 
 
 def definition_of(schema: TableSchema) -> JoinDefinition | None:
-    """The join that a table holds; None for other tables."""
+    """Return the join that a table holds; None for other tables."""
     options = schema.typed_options
     left, right = options.get(join_options.LEFT), options.get(join_options.RIGHT)
     if left is None or right is None:
@@ -98,7 +98,7 @@ def definition_of(schema: TableSchema) -> JoinDefinition | None:
             f"option {join_options.ON.key!r}",
             repr(schema.options.get(join_options.ON.key)),
             "left_column=right_column, more of them after a comma",
-            "Make the table again, with the columns that are equal.",
+            "Create the table again, with the columns to join on.",
         )
     lefts, rights = tuple(each[0] for each in on), tuple(each[2] for each in on)
     return JoinDefinition(left, right, lefts, rights, how, most)
@@ -108,14 +108,14 @@ def join_plan(
     definition: JoinDefinition,
     left: TableSchema,
     right: TableSchema,
-    wanted: Collection[str] | None = None,
+    out_columns: Collection[str] | None = None,
 ) -> JoinedPlan:
-    """left, right: schemas of the two tables. wanted: columns that the joined table has; None: it is made now."""
+    """Plan a join. left, right: the schemas of the two tables. out_columns: the joined table's; None if it is new."""
     _check_on(definition, left, right)
     left_on, right_on = definition.left_on, definition.right_on
     others = [name for name in right.names if name not in right_on]
-    left_columns = _wanted(left.names, wanted)
-    right_columns = _wanted(others, wanted)
+    left_columns = _common(left.names, out_columns)
+    right_columns = _common(others, out_columns)
     _check_clash(definition, left_columns, right_columns)
     by_key = set(right_on) == set(right.primary_keys)
     if definition.how == LEFT and not by_key:
@@ -123,7 +123,7 @@ def join_plan(
             f"option {join_options.HOW.key!r}",
             found=f"'left', and {right_on} is not the primary key of {definition.right}, {right.primary_keys}",
             expected="an inner join, or one on the right table's whole primary key",
-            action="Join inner, or make the right table with the join key as its primary key.",
+            action="Use an inner join, or create the right table with the join key as its primary key.",
         )
     many_key = (*left_on, *_rest(left, left_on), *_rest(right, right_on))
     return JoinedPlan(
@@ -141,13 +141,13 @@ def join_plan(
 
 
 def way_to(schema: TableSchema, columns: Sequence[str], table: str) -> KeyWay:
-    """How rows of a table are found by these columns, all of them given. table: its name."""
-    wanted = set(columns)
-    if wanted == set(schema.primary_keys):
+    """Return how rows of a table are found by values of all these columns. table: its name, for the error."""
+    names = set(columns)
+    if names == set(schema.primary_keys):
         return KeyWay.KEY
-    if any(set(prefix) == wanted for prefix in key_prefixes(schema)):
+    if any(set(prefix) == names for prefix in key_prefixes(schema)):
         return KeyWay.PREFIX
-    if any(set(index.columns) == wanted for index in index_options(schema.options)):
+    if any(set(index.columns) == names for index in index_options(schema.options)):
         return KeyWay.INDEX
     raise UnsupportedError(
         f"join key ({', '.join(columns)}) of {table}",
@@ -155,20 +155,20 @@ def way_to(schema: TableSchema, columns: Sequence[str], table: str) -> KeyWay:
         f"partitioned by ({', '.join(schema.partition_keys)}), the bucket key ({', '.join(schema.bucket_keys)})",
         expected="an index on the join key, or the join key first in the primary key, the bucket key and all "
         "partition columns in it",
-        action=f"Give {table} the option 'index.{','.join(columns)}' = <database>.<table>, or make it with the join "
+        action=f"Give {table} the option 'index.{','.join(columns)}' = <database>.<table>, or create it with the join "
         f"key first in its primary key and option 'bucket-key' = {','.join(columns)}.",
     )
 
 
 def key_prefixes(schema: TableSchema) -> list[tuple[str, ...]]:
-    """Parts of the key that say in which bucket their rows are, the shortest first."""
+    """Return the leading parts of the key that determine the bucket of their rows, the shortest first."""
     trimmed = schema.trimmed_primary_key
-    found = [(*schema.partition_keys, *trimmed[:count]) for count in range(1, len(trimmed))]
-    return [names for names in found if set(schema.bucket_keys) <= set(names)]
+    prefixes = [(*schema.partition_keys, *trimmed[:count]) for count in range(1, len(trimmed))]
+    return [names for names in prefixes if set(schema.bucket_keys) <= set(names)]
 
 
 def check_joined(plan: JoinedPlan, schema: TableSchema) -> None:
-    """Raises InvalidError for a table that cannot hold the join: made otherwise, or altered since, or its sources."""
+    """Raise InvalidError if the table does not fit the join, for example after it or a source was altered."""
     options = schema.typed_options
     is_plain = {
         opt.MERGE_ENGINE.key: options.get(opt.MERGE_ENGINE) == "deduplicate",
@@ -181,19 +181,19 @@ def check_joined(plan: JoinedPlan, schema: TableSchema) -> None:
             raise _invalid(
                 f"option {key!r}",
                 f"{schema.options.get(key)!r} of a table that holds a join",
-                "the last row of a key to win, and deletes to delete",
-                "Leave the option out.",
+                "a table in which the last row of a key wins and deletes take effect",
+                "Remove the option.",
             )
-    for what, found, expected in (
+    for what, actual, expected in (
         ("primary key", schema.primary_keys, plan.key),
         ("partition columns", schema.partition_keys, plan.partition_by),
     ):
-        if found != expected:
+        if actual != expected:
             raise _invalid(
                 f"{what} of the joined table",
-                f"({', '.join(found)})",
+                f"({', '.join(actual)})",
                 f"({', '.join(expected)})",
-                "Make the table with DeltaJoin.create.",
+                "Create the table with DeltaJoin.create.",
             )
     _check_columns(plan, schema)
     if not plan.by_key:
@@ -207,15 +207,15 @@ def _check_columns(plan: JoinedPlan, schema: TableSchema) -> None:
                 f"column {name!r} of the joined table",
                 f"no such column in {plan.definition.left} or {plan.definition.right}",
                 "columns of the two tables",
-                "Add it there, drop it here, or make the joined table again.",
+                "Add it to one of them, drop it here, or create the joined table again.",
             )
-        found, expected = schema.arrow_field(name).type, plan.columns.field(name).type
-        if found != expected:
+        actual, expected = schema.arrow_field(name).type, plan.columns.field(name).type
+        if actual != expected:
             raise _invalid(
                 f"column {name!r} of the joined table",
-                f"the type {found}",
+                f"the type {actual}",
                 f"{expected}, as in the table that it comes from",
-                "Change its type with Catalog.alter_table, or make the joined table again.",
+                "Change its type with Catalog.alter_table, or create the joined table again.",
             )
 
 
@@ -230,7 +230,7 @@ def _check_on(definition: JoinDefinition, left: TableSchema, right: TableSchema)
                 raise _invalid(
                     f"option {join_options.ON.key!r}",
                     f"{name!r} of {table}, {'no such column' if name not in schema.by_name else 'twice'}",
-                    f"columns of it, each once: {', '.join(schema.names)}",
+                    f"columns of the table, each once: {', '.join(schema.names)}",
                     "Correct the name.",
                 )
     for one, other in zip(definition.left_on, definition.right_on, strict=True):
@@ -251,8 +251,8 @@ def _check_clash(
         if name in lefts:
             raise _invalid(
                 f"column {name!r}",
-                f"it in {definition.left} and in {definition.right}",
-                "columns of two names, unless they are joined on",
+                f"the same name in {definition.left} and in {definition.right}",
+                "different names, unless the join compares the columns",
                 "Rename the column in one of the two tables.",
             )
 
@@ -261,8 +261,8 @@ def _rest(schema: TableSchema, on: Collection[str]) -> tuple[str, ...]:
     return tuple(name for name in schema.primary_keys if name not in on)
 
 
-def _wanted(names: Collection[str], wanted: Collection[str] | None) -> tuple[str, ...]:
-    return tuple(name for name in names if wanted is None or name in wanted)
+def _common(names: Collection[str], chosen: Collection[str] | None) -> tuple[str, ...]:
+    return tuple(name for name in names if chosen is None or name in chosen)
 
 
 def _columns(definition: JoinDefinition, left: pa.Schema, right: pa.Schema) -> pa.Schema:
@@ -271,5 +271,5 @@ def _columns(definition: JoinDefinition, left: pa.Schema, right: pa.Schema) -> p
     return pa.schema([*left, *right])
 
 
-def _invalid(subject: str, found: str, expected: str, action: str) -> InvalidError:
-    return InvalidError(subject, found=found, expected=expected, action=action)
+def _invalid(subject: str, actual: str, expected: str, action: str) -> InvalidError:
+    return InvalidError(subject, found=actual, expected=expected, action=action)

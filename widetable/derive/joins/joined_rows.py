@@ -1,7 +1,7 @@
-"""Rows of two tables put together, with the columns and types of the joined table. Pure.
+"""Joins rows of two tables, with the columns and types of the joined table. Pure.
 
-In: rows of both sides as lookups give them. Out: joined rows, in the order of the left ones. Raises InvalidError for a
-join key with more rows than a join may have.
+In: rows of both sides as lookups return them. Out: joined rows, in the order of the left ones. Raises InvalidError for
+a join key with more rows than a join may have.
 
     keys x y z        left x 1, x 2, z 3        right x 7, x 8, y 9
     all matches       x 1 7, x 1 8, x 2 7, x 2 8
@@ -20,7 +20,8 @@ from widetable.schema import join_options
 
 
 def one_match(plan: JoinedPlan, left: pa.Table, right: pa.Table) -> pa.Table:
-    """right: for each left row the row of its join key, all null where there is none.
+    """Join each left row with one right row. right: for each left row the row of its join key, all null for none.
+
     Left rows x 1 and y 2, right rows 7 and null: joined x 7, and for a left join y null.
     """
     if not plan.is_left:
@@ -35,29 +36,29 @@ def all_matches(
     left: tuple[Numbers, pa.Table],
     right: tuple[Numbers, pa.Table],
 ) -> pa.Table:
-    """keys: distinct join keys. left, right: rows that have one of them, and ascending numbers that say which.
+    """Join left and right rows of each key. keys: distinct join keys.
 
-    Each left row is repeated for the right rows of its key, which lie together as the numbers
-    ascend. How many rows that makes is checked before any is made.
+    left, right: ascending key numbers, and the rows that have these keys. Each left row is repeated for the right rows
+    of its key, which are adjacent because the numbers ascend. The number of rows is checked before any is made.
     """
     firsts = np.searchsorted(right[0], np.arange(keys.num_rows + 1))
     counts = np.diff(firsts)
-    of_left = counts[left[0]]
+    repeats = counts[left[0]]
     _check_products(plan, keys, np.bincount(left[0], minlength=keys.num_rows) * counts)
-    ends = np.cumsum(of_left)
-    steps = np.arange(int(of_left.sum())) - np.repeat(ends - of_left, of_left)
-    places = np.repeat(firsts[:-1][left[0]], of_left) + steps
-    left_places = np.repeat(np.arange(len(of_left)), of_left)
+    ends = np.cumsum(repeats)
+    steps = np.arange(int(repeats.sum())) - np.repeat(ends - repeats, repeats)
+    places = np.repeat(firsts[:-1][left[0]], repeats) + steps
+    left_places = np.repeat(np.arange(len(repeats)), repeats)
     return _together(plan, rows_at(left[1], left_places), rows_at(right[1], places))
 
 
-def too_many(plan: JoinedPlan, found: str) -> InvalidError:
-    """found: how many rows of which key."""
+def too_many(plan: JoinedPlan, rows: str) -> InvalidError:
+    """Return the error for a join key with too many rows. rows: their number and the key, in words."""
     return InvalidError(
         f"option {join_options.MAX_MATCHES.key!r}",
-        found=f"{found} in the join of {plan.definition.left} and {plan.definition.right}",
+        found=f"{rows} in the join of {plan.definition.left} and {plan.definition.right}",
         expected=f"at most {plan.definition.max_matches}",
-        action="Raise the option, or take rows of the key out of the tables.",
+        action="Raise the option, or remove rows of the key from the tables.",
     )
 
 

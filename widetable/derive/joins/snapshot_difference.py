@@ -1,19 +1,17 @@
-"""In which rows two states of a table differ, whatever was written in between and however: Paimon's mode `diff`.
+"""The rows in which two states of a table differ, whatever was written in between: Paimon's mode `diff`.
 
     bucket with the same files in both      nothing, unread
     key only in the later state             +I its row
     key in both, with other values          -U the row before, +U the row after
     key only in the earlier state           -D its row
 
-In: two chosen states, both with the columns of today. Out: batches, bucket by bucket; within a bucket first what the
-later state has, then what it has no more, each by key. A key that moved to another bucket (the
-table was rescaled) is looked up where it is in the other state, so it shows only if its row
-differs, in its later bucket. Memory: a batch of rows and what is looked up for it. Raises what
-scans and lookups raise.
+In: two chosen states, both with the current columns. Out: batches, bucket by bucket; within a bucket first the rows of
+the later state, then the deleted rows, each by key. A key that moved to another bucket (the table was rescaled) is
+looked up in its bucket of the other state, so it is reported only if its row differs, in its later bucket. Memory: a
+batch of rows and the rows that are looked up for it. Raises what scans and lookups raise.
 
-Each bucket is read once from either side: forwards for +I, -U and +U, backwards for -D, where
-keys that are still there are only looked up. So no side is held in memory, and a key is
-reported by one of the two passes.
+Each bucket is read once from either side: forwards for +I, -U and +U, backwards for -D, where keys that still exist are
+only looked up. So no side is held in memory, and only one of the two passes reports a key.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ from widetable.read.split import Split, SplitRead
 def snapshot_difference(
     live_files: LiveFiles, old: ChosenState, new: ChosenState, columns: Sequence[str]
 ) -> Iterator[pa.Table]:
-    """columns: those of the primary key among them. The tables have `_row_kind` last."""
+    """Yield the changes, with `_row_kind` as the last column. columns: they include the primary key."""
     key = old.state.schema.primary_keys
     before, after = _splits(live_files, old, columns), _splits(live_files, new, columns)
     same = {bucket for bucket, split in before.items() if _equal(split, after.get(bucket))}
@@ -48,10 +46,11 @@ def snapshot_difference(
             if bucket in same:
                 continue
             for rows in _rows(new, after.get(bucket), columns):
-                yield row_difference(_there(old_rows, rows, key), rows, key, with_before=True)
+                existing = _existing_rows(old_rows, rows, key)
+                yield row_difference(existing, rows, key, with_before=True)
             for rows in _rows(old, before.get(bucket), columns):
-                still = _there(new_rows, rows, key)
-                yield row_difference(rows_without(rows, key, still), rows.slice(0, 0), key)
+                existing = _existing_rows(new_rows, rows, key)
+                yield row_difference(rows_without(rows, key, existing), rows.slice(0, 0), key)
 
 
 def _splits(
@@ -62,7 +61,7 @@ def _splits(
 
 
 def _equal(one: Split, other: Split | None) -> bool:
-    """Whether both read the same rows of the same files."""
+    """Return whether both splits read the same rows of the same files."""
     return other is not None and frozenset(one.files) == frozenset(other.files)
 
 
@@ -71,8 +70,8 @@ def _rows(at: ChosenState, split: Split | None, columns: Sequence[str]) -> Itera
         yield pa.Table.from_batches([batch])
 
 
-def _there(view: LookupView, rows: pa.Table, key: Sequence[str]) -> pa.Table:
-    """The rows that the view has of these keys."""
+def _existing_rows(view: LookupView, rows: pa.Table, key: Sequence[str]) -> pa.Table:
+    """Return the rows that the view has for these keys."""
     keys = rows.select(list(key)).combine_chunks().to_batches()
-    found = view.lookup(keys[0]) if keys else rows.slice(0, 0)
-    return present(found, key).cast(rows.schema)
+    existing = view.lookup(keys[0]) if keys else rows.slice(0, 0)
+    return present(existing, key).cast(rows.schema)

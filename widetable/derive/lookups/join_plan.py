@@ -1,20 +1,20 @@
-"""What a lookup join does, decided and checked before a row is read: the rules for all who join.
+"""The plan of a lookup join, made and checked before a row is read: the rules for all lookup joins.
 
-In: the left rows' Arrow schema, the schema of the table that is asked (the dim), and the arguments of
-`derive.lookup_join.lookup_join`. Out: a plan, a value that can be sent elsewhere. Pure.
+In: the left rows' Arrow schema, the schema of the joined table (the dim), and the arguments of
+`derive.lookup_join.lookup_join`. Out: a picklable plan. Pure.
 
-What `on` names of the dim decides how its rows are found, and how many a left row may have:
+The columns of the dim that `on` names decide how its rows are found, and how many matches a left row may have:
 
     the whole primary key                               one at most, by key
     leading columns of it, the bucket key among them    many, by prefix (partition columns always belong to it)
     the columns of an index (option index.<columns>)    many, by the index, at the snapshot that the index fits
 
-Raises InvalidError for arguments of a wrong type, names that clash, key columns whose types do not become the dim's as
-writes take them, and an `on` that is none of the three; NotFoundError for columns that are not there.
+Raises InvalidError for arguments of a wrong type, names that clash, key columns whose types a write would not cast to
+the dim's, and an `on` that is none of the three; NotFoundError for missing columns.
 
     dim: partitioned by p, primary key p, a, b, c, bucket key a
-    on c, b, a, p           whole key        asked for as p, a, b, c, whatever the order of `on`
-    on a, p                 prefix           also a, b, p; not b, p, which say no bucket
+    on c, b, a, p           whole key        looked up as p, a, b, c, whatever the order of `on`
+    on a, p                 prefix           also a, b, p; not b, p, which do not determine the bucket
     on a, b, c              whole key, with partitions=, which gives p
 """
 
@@ -37,13 +37,13 @@ from widetable.write.safe_cast import key_cast
 
 LEFT, INNER = "left", "inner"
 REFUSE, KEY_ONLY = "refuse", "key-only"
-# When two names are the same.
+# Two column names are the same if this function returns the same text for both.
 SameName = Callable[[str], str]
 
 
 @dataclass(frozen=True)
 class JoinArguments:
-    """As a caller gives them: see `lookup_join`. retractions: what becomes of left rows with the kinds -U and -D."""
+    """Unchecked arguments, see `lookup_join`. retractions: how left rows with the kinds -U and -D are treated."""
 
     on: Any
     columns: Any = None
@@ -58,9 +58,11 @@ class JoinArguments:
 
 @dataclass(frozen=True)
 class JoinPlan:
-    """keys: left column, and the dim's column that it is compared with. columns: of the dim. added: what they are in
-    the output. kind_column: of the left rows, where retractions get nulls. schema_id: with which it was planned.
-    is_prefix: `on` is only a part of the key. index: by which it is joined, with the keys in its order.
+    """A checked join. keys: pairs of a left column and the dim's column that it is compared with.
+
+    columns: the dim's columns that are joined. added: their fields in the output. kind_column: the left column of row
+    kinds, where retractions get nulls. schema_id: the dim's schema at planning. is_prefix: `on` is only a part of the
+    key. index: the index that finds the rows, with the keys in its order.
     """
 
     keys: tuple[tuple[str, DataField], ...]
@@ -75,14 +77,14 @@ class JoinPlan:
 
     @property
     def has_many(self) -> bool:
-        """Whether a left row may have more than one match."""
+        """Return whether a left row may have more than one match."""
         return self.is_prefix or self.index is not None
 
 
 def plan_join(
     left: pa.Schema, dim: TableSchema, given: JoinArguments, same_name: SameName = str
 ) -> JoinPlan:
-    """same_name: two columns are the same when it gives the same for their names."""
+    """Check the arguments and plan the join."""
     how = _one_of(given.how, "how", (LEFT, INNER))
     prefix = text(given.prefix, "prefix")
     partitions = parse_partitions(given.partitions, dim)
@@ -109,7 +111,7 @@ def plan_join(
 
 
 class _Way(NamedTuple):
-    """names: the columns of the dim that are compared, in the order in which they are asked for. by: an index."""
+    """A way to find rows. names: the compared columns of the dim, in the order of the lookup. by: the index, if any."""
 
     names: tuple[str, ...]
     is_prefix: bool = False
@@ -117,7 +119,7 @@ class _Way(NamedTuple):
 
 
 def _pairs(on: Any) -> dict[str, str]:
-    """Column of the dim to left column."""
+    """Return the left column of each named column of the dim."""
     pairs = mapping(on, "on") if isinstance(on, Mapping) else {n: n for n in names(on, "on")}
     left_of: dict[str, str] = {}
     for key, value in pairs.items():
@@ -133,7 +135,7 @@ def _pairs(on: Any) -> dict[str, str]:
     return left_of
 
 
-def _way(dim: TableSchema, asked: Sequence[str], *, without_partitions: bool) -> _Way:
+def _way(dim: TableSchema, columns: Sequence[str], *, without_partitions: bool) -> _Way:
     whole = dim.trimmed_primary_key if without_partitions else dim.primary_keys
     prefixes = [] if without_partitions else key_prefixes(dim)
     indexes = [] if without_partitions else index_options(dim.options)
@@ -143,20 +145,20 @@ def _way(dim: TableSchema, asked: Sequence[str], *, without_partitions: bool) ->
         *(_Way(index.columns, by=index) for index in indexes),
     ]
     for way in ways:
-        if set(way.names) == set(asked):
+        if set(way.names) == set(columns):
             return way
     rest = " without its partition columns" if without_partitions else ""
     shown = [
         f"its whole primary key{rest}: {', '.join(whole)}",
         *(f"leading columns of it: {', '.join(prefix)}" for prefix in prefixes),
-        *(f"those of an index: {', '.join(index.columns)}" for index in indexes),
+        *(f"the columns of an index: {', '.join(index.columns)}" for index in indexes),
     ]
     raise InvalidError(
         "on",
-        found=f"the columns {', '.join(asked) or 'none'} of the joined table",
+        found=f"the columns {', '.join(columns) or 'none'} of the joined table",
         expected=f"each column once of {'; or '.join(shown)}",
-        action="Name the left columns that hold these, as a list, or as a dict of left to joined columns; or make an "
-        "index: option index.<column> = <database>.<table>.",
+        action="Name the left columns that hold these, as a list, or as a dict of left to joined columns; or declare "
+        "an index: option index.<column> = <database>.<table>.",
     )
 
 
@@ -174,7 +176,7 @@ def _checked_key(left: pa.Schema, name: str, dim: TableSchema, key: str) -> Data
 
 
 def key_column(array: pa.Array, name: str, field: DataField) -> pa.Array:
-    """A left column in the type of the dim's."""
+    """Cast a left column to the type of the dim's column."""
     try:
         return key_cast(array, field, arrow_type(field.type))
     except InvalidError as wrong:
@@ -187,10 +189,13 @@ def key_column(array: pa.Array, name: str, field: DataField) -> pa.Array:
 
 
 def _columns(dim: TableSchema, columns: Any, way: _Way) -> tuple[DataField, ...]:
-    """By default those that say something new; of several matches also what tells them apart."""
+    """Return the joined columns of the dim.
+
+    By default these are all but the primary key; if a left row may have several matches, all but the compared columns.
+    """
     if columns is None:
-        known = way.names if way.is_prefix or way.by else dim.primary_keys
-        return tuple(field for field in dim.fields if field.name not in known)
+        compared = way.names if way.is_prefix or way.by else dim.primary_keys
+        return tuple(field for field in dim.fields if field.name not in compared)
     return tuple(dim.field(name) for name in names(columns, "columns"))
 
 
@@ -202,7 +207,7 @@ def _check_clash(
         if same_name(name) in seen:
             raise InvalidError(
                 f"column {name!r} of the left rows",
-                found=f"the column twice, or {seen[same_name(name)]!r} beside it",
+                found=f"the column twice, or {seen[same_name(name)]!r}, which differs only in case",
                 expected="each column once",
                 action="Drop or rename one.",
             )
@@ -211,31 +216,32 @@ def _check_clash(
         if same_name(field.name) in seen:
             raise InvalidError(
                 f"column {column.name!r}",
-                found=f"a column {seen[same_name(field.name)]!r} before the join already",
+                found=f"the left rows already have a column {seen[same_name(field.name)]!r}",
                 expected="names that the left rows do not have",
-                action="Give prefix=, such as prefix='dim_', or the columns= that you need.",
+                action="Pass prefix=, such as prefix='dim_', or the columns= that you need.",
             )
         seen[same_name(field.name)] = field.name
 
 
 def _kind_column(left: pa.Schema, retractions: Any, same_name: SameName) -> str | None:
-    """The column of row kinds, None without. A -U cannot be joined again with what its +I was
-    joined with, so such rows are refused, or passed on with nulls.
+    """Return the left column of row kinds, or None.
+
+    A -U cannot be joined with the values that its +I was joined with. So such rows are refused, or get nulls.
     """
     chosen = _one_of(retractions, "retractions", (REFUSE, KEY_ONLY))
-    wanted = same_name(ROW_KIND_COLUMN)
-    name: str | None = next((n for n in left.names if same_name(n) == wanted), None)
+    kind = same_name(ROW_KIND_COLUMN)
+    name: str | None = next((n for n in left.names if same_name(n) == kind), None)
     if name is None:
         return None
     if chosen == REFUSE:
         raise InvalidError(
             f"column {name!r}",
-            found="left rows that may retract what went out before, joined with other values",
+            found="left rows that may retract rows which were joined with other values",
             expected="rows without row kinds",
-            action="Drop the column if all rows are adds. In Spark, retractions='key-only' hands -U and -D on with "
-            "nulls in the joined columns: right for sinks that remove by key, not for sums. For sums keep the joined "
-            "columns in the table itself (option widen.<foreign key>): its changelog takes back what it gave, and an "
-            "aggregation table adds it up (docs/replace-a-three-stream-join.md).",
+            action="Drop the column if all rows are inserts. In Spark, retractions='key-only' passes on -U and -D with "
+            "nulls in the joined columns; that suits sinks that remove by key, but not sums. For sums keep the joined "
+            "columns in the table itself (option widen.<foreign key>): its changelog retracts the values that it "
+            "wrote, and an aggregation table sums them (docs/replace-a-three-stream-join.md).",
         )
     return name
 

@@ -1,10 +1,10 @@
-"""The tables of a lookup join, and which moment of them is joined: what can be sent to tasks elsewhere.
+"""The tables of a lookup join, and the moment of them that is joined. Both are picklable.
 
     dim, by its key      its newest snapshot
     dim, by an index     the newest snapshot of the index, and the one of dim that it fits (`index_lookup`)
 
-The moment is chosen now, or by the first task of a micro-batch for all that it is ever run for (`lookup_pin`).
-Raises what `join_plan` and `index_lookup` raise, NotFoundError for a table that is not there or a pin that is gone.
+The moment is chosen now. For a micro-batch its first task chooses it, and each replay uses the same one (`lookup_pin`).
+Raises what `join_plan` and `index_lookup` raise, NotFoundError for a missing table or for a pin that has expired.
 """
 
 from __future__ import annotations
@@ -41,18 +41,17 @@ from widetable.schema import options as opt
 from widetable.schema import retention_options as retention
 from widetable.storage.locate import locate
 
-# What an index is to a join.
+# The role of an index in a pin.
 INDEX: Final = "index"
-# And the table of left rows that wait for a match.
+# The role of the table of left rows that wait for a match.
 PENDING: Final = "pending"
 
 
 @dataclass(frozen=True)
 class LookupJoin:
-    """A plan and the tables that it asks. Picklable. identity, index_identity: of those that it was made for.
+    """A plan and the tables that it reads. Picklable. identity, index_identity: the tables' identities at planning.
 
-    index: opened, or made, with the plan; it may never have been fed. late: None where no row
-    waits.
+    index: opened, or created, with the plan; it may never have been fed. late: None if no row waits for a match.
     """
 
     table: OpenTable
@@ -63,9 +62,10 @@ class LookupJoin:
     late: LateTable | None = None
 
     def pin(self, batch: PinnedBatch) -> LookupPin:
-        """What the micro-batch joins, now and whenever it comes again.
-        May be asked by all tasks at once: the first pin that is published counts. Raises
-        NotFoundError for one whose snapshots have gone.
+        """Return the pin of a micro-batch: the snapshots that it joins now and in each replay.
+
+        All tasks may call it at once: the first published pin counts. Raises NotFoundError if its snapshots have
+        expired.
         """
         table = self.table
         longest_millis = table.schema.typed_options.get(retention.LOOKUP_PIN_RETENTION)
@@ -73,8 +73,9 @@ class LookupJoin:
         return pin_batch(table._file_io, table._paths, batch, choose, longest_millis, others=others)
 
     def claim(self, batch: PinnedBatch, pin: LookupPin, token: str) -> bool:
-        """Whether nobody has done so with this token, of 32 hex digits, for the rows that wait in this batch.
-        Claims lie among the holds of the pending table, and go with them.
+        """Claim the waiting rows of a batch with a token of 32 hex digits; return whether this call was the first.
+
+        Claims are stored among the holds of the pending table, and expire with them.
         """
         (pending,) = (other for other in self._others() if other.role == PENDING)
         (snapshot,) = (other for other in pin.others if other.role == PENDING)
@@ -92,34 +93,33 @@ class LookupJoin:
             return moment
         try:
             pending = self.late.table
-            held = hold_newest(pending._file_io, pending._paths, clock)
-            assert held is not None  # it is made with a snapshot
+            holds = hold_newest(pending._file_io, pending._paths, clock)
+            assert holds is not None  # the pending table is created with a snapshot
         except BaseException:
             moment.release()
             raise
-        other = OtherSnapshot(PENDING, held[0].id, held[0].time_millis)
+        other = OtherSnapshot(PENDING, holds[0].id, holds[0].time_millis)
         pin = replace(moment.pin, others=(*moment.pin.others, other))
-        return Moment(pin, (*moment.leases, *(lease for lease in held[1:] if lease is not None)))
+        return Moment(pin, (*moment.leases, *(lease for lease in holds[1:] if lease is not None)))
 
     def newest(self, clock: Clock | None = None, take: TakeLease = hold_for_pin) -> Moment:
-        """What is the newest now. take: how it is held, as of `hold_newest`.
+        """Return the newest moment, held by leases that the caller releases. take: see `hold_newest`.
 
-        Held by leases, which the caller releases. By an index it is not the dim's newest
-        snapshot, but the newest one that the index fits.
+        For a join by an index it is not the dim's newest snapshot, but the newest one that the index fits.
         """
         table, index = self.table, self.plan.index
         if index is None or self.index is None:
             return newest_moment(table._file_io, table._paths, self.partitions_of, clock, take)
-        held = hold_index(table, self.index, index, take)
-        if held is None:
+        view = hold_index(table, self.index, index, take)
+        if view is None:
             nothing = OtherSnapshot(INDEX, 0, 0)
             return Moment(replace(NO_SNAPSHOT, others=(nothing,)), ())
-        other = OtherSnapshot(INDEX, held.newest.id, held.newest.time_millis)
-        moment = held_moment(held.source, self.partitions_of, held.leases)
+        other = OtherSnapshot(INDEX, view.newest.id, view.newest.time_millis)
+        moment = held_moment(view.source, self.partitions_of, view.leases)
         return moment._replace(pin=replace(moment.pin, others=(other,)))
 
     def check_identities(self) -> None:
-        """Raises InvalidError for a table that was dropped and made again."""
+        """Raise InvalidError for a table that was dropped and created again."""
         check_identity(self.table._file_io, self.table._paths, self.identity)
         if self.index is not None:
             check_identity(self.index._file_io, self.index._paths, self.index_identity)
@@ -128,7 +128,7 @@ class LookupJoin:
             check_identity(pending._file_io, pending._paths, self.late.identity)
 
     def partitions_of(self, snapshot: Snapshot) -> tuple[bytes, ...] | None:
-        """Those that are joined, newest first; None for all."""
+        """Return the partitions that are joined, newest first; None for all."""
         if self.plan.partitions is None:
             return None
         committer = self.table._committer
@@ -138,11 +138,10 @@ class LookupJoin:
 
 
 def opened(dim: Any) -> OpenTable:
-    """The argument `dim`: a table, or its path."""
+    """Open the argument `dim`: a table, or its path."""
     if isinstance(dim, OpenTable):
         return dim
-    found = path(dim, "dim")
-    located, root = locate(found)
+    located, root = locate(path(dim, "dim"))
     table = OpenTable(root, located)
     table._committer.schemas.latest()
     return table
@@ -151,16 +150,16 @@ def opened(dim: Any) -> OpenTable:
 def new_lookup_join(
     left: pa.Schema, dim: Any, given: JoinArguments, same_name: SameName = str
 ) -> LookupJoin:
-    """For left rows of that schema, with the newest columns of the dim."""
+    """Plan and open a join for left rows of this schema, with the newest columns of the dim."""
     table = opened(dim)
     schema = table.schema
     plan = plan_join(left, schema, given, same_name)
     if plan.kind_column is not None and given.retry_batches:
         raise InvalidError(
             "retry_batches",
-            found="it with retractions, which may overtake the rows that they retract",
+            found="retry_batches with a row kind column, whose retractions may overtake the waiting rows",
             expected="one of them",
-            action="Leave retry_batches out.",
+            action="Omit retry_batches.",
         )
     is_synced = schema.typed_options.get(opt.FSYNC)
     late = late_table(left, given, beside=table._file_io, is_synced=is_synced)
@@ -168,7 +167,7 @@ def new_lookup_join(
 
 
 def join_by(table: OpenTable, plan: JoinPlan) -> LookupJoin:
-    """The join that a plan is for."""
+    """Return the join of a table by a plan; create its index if it is missing."""
     index = None if plan.index is None else made_index(table, plan.index)
     index_identity = "" if index is None else index._committer.identity
     return LookupJoin(table, plan, table._committer.identity, index, index_identity)

@@ -1,26 +1,26 @@
-"""Left rows without a match that wait for one: tried again in the next batches, then given as misses.
+"""Left rows without a match wait for one: the next batches retry them, then they are output as misses.
 
     batch b reads the pending table at the snapshot P(b) of its pin, which was chosen before anything of b was written
 
-    rows of b              without a match: kept as (join, key, b); no output yet
-    rows of P(b), of any   with a match: given out and deleted         one evaluation of the batch does this: the
-    batch a < b            b >= a + n: given as misses and deleted     caller elects it
-                           else they stay
+    rows of b              without a match: stored as (join, key, b); no output yet
+    rows of P(b), of any   with a match: output and deleted            one evaluation of the batch does this: the
+    batch a < b            b >= a + n: output as misses and deleted    caller elects it
+                           otherwise they stay
 
-What is given out and what is written follow from P(b), the pinned snapshot of the joined table and the rows of b alone:
-a replay, with other partitions too, gives the same. Every write holds on the condition that nobody wrote its keys after
-P(b) (`touched_rows`): of several that do the same the first one counts, and one of an earlier batch that comes too late
-writes nothing. What is decided of a waiting row is written before the row is given out.
+Output and writes depend only on P(b), the pinned snapshot of the joined table and the rows of b: a replay, with other
+partitions too, gives the same. Every write is committed on the condition that nobody wrote its keys after P(b)
+(`touched_rows`): of several equal writes the first one counts, and a late write of an earlier batch is dropped. The
+decision about a waiting row is written before the row is output.
 
-The key tells the rows of a batch apart and is no null: else InvalidError. Two rows of a batch with the same key are
-seen in one piece of a task, and elsewhere unless they are equal in all columns: then they count as one that came again.
-A row whose columns of the join have a null can never match: it is a miss at once. Raises what joins, reads and commits
-raise.
+The key must distinguish the rows of a batch and must not be null, else InvalidError. Two rows of a batch with the same
+key are detected within one piece of a task. Elsewhere they are detected unless they are equal in all columns: equal
+rows count as one row that was replayed. A row with a null in a column of the join can never match: it is a miss at
+once. Raises what joins, reads and commits raise.
 
-    n = 2      batch 5: row x has no match, kept as (join, x, 5)    6: none either, it stays    7: given out
+    n = 2      batch 5: row x has no match, stored as (join, x, 5)    6: no match either, it stays    7: output
 
-    batch 6              has a match for x: deletes it ── killed, x was not given out ──
-    batch 6, a replay    x is there at P(6): given out; its deletion is left out, as one is in
+    batch 6              has a match for x: deletes it ── killed, x was not output ──
+    batch 6, a replay    x is in P(6): output; its deletion is left out, because it is committed already
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ from widetable.schema.table_schema import ROW_KIND_COLUMN
 
 _Mask: TypeAlias = npt.NDArray[np.bool_]
 
-# So much is written at once: a commit to the pending table for each.
+# The limits of one piece; each piece is one commit to the pending table.
 _PIECE_ROWS: Final = 1 << 16
 _PIECE_BYTES: Final = 64 << 20
 
 
 class LateJoin:
-    """One evaluation of a batch, or of a part of its rows."""
+    """The join of one batch, or of a part of its rows, in which rows without a match wait."""
 
     def __init__(
         self, join: LookupJoin, batch: PinnedBatch, pin: LookupPin, kept: KeptJoin | None = None
@@ -73,7 +73,7 @@ class LateJoin:
     def joined(
         self, batches: Iterable[pa.RecordBatch], *, is_elected: bool
     ) -> Iterator[pa.RecordBatch]:
-        """As `PinnedJoin.joined`. is_elected: one evaluation of the batch gives the rows that waited, before others."""
+        """Yield joined rows, see `PinnedJoin.joined`. is_elected: output the waiting rows first, once per batch."""
         if is_elected:
             for rows in self._join.joined(self._waiting(), self._retry):
                 self._write()
@@ -83,25 +83,25 @@ class LateJoin:
         self._write()
 
     def _waiting(self) -> Iterator[pa.RecordBatch]:
-        """The rows of this join at P(b), with their batches."""
+        """Return the waiting rows of this join at P(b), with their batches."""
         table = self._late.table
         schema = table.schema
         names = [name for name in schema.names if name != JOIN]
-        mine = parse(pc.field(JOIN) == pc.scalar(self._batch.series), schema)
-        scan = scan_at(table, self._read_id, names, mine)
+        own_rows = parse(pc.field(JOIN) == pc.scalar(self._batch.series), schema)
+        scan = scan_at(table, self._read_id, names, own_rows)
         return iter(scan.to_batches())
 
-    def _retry(self, rows: pa.RecordBatch, found: _Mask) -> _Mask:
-        """Which of those that waited go on waiting."""
+    def _retry(self, rows: pa.RecordBatch, has_match: _Mask) -> _Mask:
+        """Return bool[n]: the waiting rows that go on waiting. Note the deletion of the others."""
         last = rows.column(BATCH).to_numpy() + self._late.batches
-        waits: _Mask = ~found & (self._batch.batch_id < last)
+        waits: _Mask = ~has_match & (self._batch.batch_id < last)
         over = rows.filter(pa.array(~waits))
         self._note(over, over.column(BATCH), "-D")
         return waits
 
-    def _first_try(self, rows: pa.RecordBatch, found: _Mask) -> _Mask:
-        """Which of the batch's own begin to."""
-        waits = ~found
+    def _first_try(self, rows: pa.RecordBatch, has_match: _Mask) -> _Mask:
+        """Return bool[n]: the rows of this batch that begin to wait. Note their insertion."""
+        waits = ~has_match
         for name in self._left:
             waits &= np.asarray(rows.column(name).is_valid().to_numpy(zero_copy_only=False))
         chosen = rows.filter(pa.array(waits))
@@ -123,8 +123,10 @@ class LateJoin:
             self._write()
 
     def _write(self) -> None:
-        """Commit what is noted, deletions first. Fewer rows written than noted means that some
-        were there already: of this batch's own an earlier try, or a second row of the same key.
+        """Commit the noted rows, deletions first.
+
+        If fewer rows are written than noted, some were stored already: by an earlier try of this batch, or by a second
+        row with the same key.
         """
         notes, self._notes, self._rows, self._bytes = self._notes, [], 0, 0
         for kind in ("-D", "+I"):
@@ -134,7 +136,7 @@ class LateJoin:
             rows = pa.concat_tables(of_kind, promote_options="permissive")
             if kind == "+I":
                 self._check_keys(rows)
-            # Nobody need find this commit again: its keys say whether it is in.
+            # The commit needs no identifier: its keys show whether it was published.
             written = append_untouched(
                 self._late.table, rows, self._read_id, Identity.of(None, None)
             )
@@ -150,24 +152,24 @@ class LateJoin:
             raise self._wrong_key(repr(twice["values"]))
 
     def _check_same(self, rows: pa.Table) -> None:
-        """What stands there must be of an earlier try of this batch."""
+        """Raise InvalidError unless the stored rows are those of an earlier try of this batch."""
         table = self._late.table
         latest_id = table._committer.snapshots.latest_id()
         assert latest_id is not None
         with closing(view_at(table, latest_id, None)) as view:
-            there = view.lookup(rows.select(list(table.schema.primary_keys)))
-        is_there = np.asarray(there.column(JOIN).is_valid().to_numpy(), np.bool_)
-        ours = rows.select(there.column_names).cast(there.schema)
-        others = is_there & ~equal_rows(ours, there)
-        if others.any():
-            raise self._wrong_key(repr(ours.column(self._late.key)[int(others.argmax())].as_py()))
+            stored = view.lookup(rows.select(list(table.schema.primary_keys)))
+        is_stored = np.asarray(stored.column(JOIN).is_valid().to_numpy(), np.bool_)
+        ours = rows.select(stored.column_names).cast(stored.schema)
+        differs = is_stored & ~equal_rows(ours, stored)
+        if differs.any():
+            raise self._wrong_key(repr(ours.column(self._late.key)[int(differs.argmax())].as_py()))
 
-    def _wrong_key(self, found: str) -> InvalidError:
+    def _wrong_key(self, value: str) -> InvalidError:
         return InvalidError(
             f"column {self._late.key!r} of the left rows, the pending_key",
-            found=f"{found}, in {self._batch}"
-            if found == "null"
-            else f"two rows of {self._batch} with {found}",
-            expected="a value that no other row of the batch has, the same in a replay",
-            action="Name a column that tells the rows apart, or leave retry_batches out.",
+            found=f"{value}, in {self._batch}"
+            if value == "null"
+            else f"two rows of {self._batch} with {value}",
+            expected="a value that no other row of the batch has, and that is the same in a replay",
+            action="Name a column that distinguishes the rows, or omit retry_batches.",
         )

@@ -1,11 +1,11 @@
-"""The table of left rows that wait for a match: made where it is missing, or checked.
+"""The table of left rows that wait for a match: it is created if it is missing, and checked otherwise.
 
     left columns | _lookup_join STRING: query and join | _lookup_batch BIGINT: the micro-batch that the row came in
     primary key: _lookup_join, the column that the user names, _lookup_batch
 
-An ordinary table of engine `deduplicate` in one bucket; several joins may share it. It has a snapshot from the start,
-so there is always one that a batch can read. Raises InvalidError for columns that cannot be so kept, for a table of
-other columns and for arguments of a wrong type, NotFoundError for a key that is no left column.
+It is an ordinary table of engine `deduplicate` in one bucket; several joins may share it. It has a snapshot from the
+start, so a batch can always read one. Raises InvalidError for columns that cannot be stored so, for a table with other
+columns and for arguments of a wrong type, NotFoundError for a key that is no left column.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MADE: Final = {"widetable.lookup.pending": "made"}
 
 @dataclass(frozen=True)
 class LateTable:
-    """Picklable. key: the left column that tells its rows apart. batches: in how many a row is tried again."""
+    """The pending table, picklable. key: the left column that distinguishes rows. batches: the number of retries."""
 
     table: OpenTable
     identity: str
@@ -48,21 +48,21 @@ class LateTable:
 def late_table(
     left: pa.Schema, given: JoinArguments, *, beside: FileIO, is_synced: bool
 ) -> LateTable | None:
-    """None where no row waits. beside: the storage of the dim. is_synced: whether a table that is made syncs its
-    files.
+    """Open or create the pending table; return None if no row waits.
 
-    Several processes may make it at once: one publishes its schema, and each sees to a first
-    snapshot, of one identity, so that one is committed.
+    beside: the storage of the dim. is_synced: whether a new table syncs its files. Several processes may create it at
+    once: one of them publishes its schema. Each then commits the first snapshot with the same identifier, so that only
+    one is published.
     """
     batches = whole_number(given.retry_batches, "retry_batches", least=0)
     named = [name for name in ("pending", "pending_key") if getattr(given, name) is not None]
     if not batches:
         if named:
-            raise _wrong(named[0], "it without retry_batches", "both, or none of them")
+            raise _wrong(named[0], "retry_batches is missing", "both arguments, or none of them")
         return None
     if len(named) < 2:
         missing = "pending" if given.pending is None else "pending_key"
-        raise _wrong(missing, f"none, with retry_batches={batches}", "a value")
+        raise _wrong(missing, f"no value, with retry_batches={batches}", "a value")
     key = text(given.pending_key, "pending_key")
     if key not in left.names:
         raise NotFoundError(
@@ -86,22 +86,24 @@ def late_table(
 def _schema(left: pa.Schema, key: str, is_synced: bool) -> TableSchema:
     for name in (JOIN, BATCH):
         if name in left.names:
-            raise _wrong(f"column {name!r}", "it in the left rows", "a name that is free")
+            raise _wrong(
+                f"column {name!r}", "the left rows have this column", "another column name"
+            )
     fields = [field.with_nullable(field.name != key) for field in left]
     own = [pa.field(JOIN, pa.string(), False), pa.field(BATCH, pa.int64(), False)]
     options = {opt.BUCKET.key: "1", opt.FSYNC.key: str(is_synced).lower()}
     return new_schema(pa.schema([*fields, *own]), primary_key=[JOIN, key, BATCH], options=options)
 
 
-def _check(table: OpenTable, wanted: TableSchema) -> None:
-    found = table.schema
-    same = found.arrow_schema().equals(wanted.arrow_schema())
-    if not same or found.primary_keys != wanted.primary_keys:
+def _check(table: OpenTable, expected: TableSchema) -> None:
+    schema = table.schema
+    same = schema.arrow_schema().equals(expected.arrow_schema())
+    if not same or schema.primary_keys != expected.primary_keys:
         raise InvalidError(
             f"pending table {table.path}",
-            found=f"{_printed(found)}",
-            expected=f"{_printed(wanted)}, as the left rows have them",
-            action="Name a table that is not there: it is made.",
+            found=f"{_printed(schema)}",
+            expected=f"{_printed(expected)}, as the left rows have them",
+            action="Name a table that does not exist: it is created.",
         )
 
 
@@ -110,10 +112,10 @@ def _printed(schema: TableSchema) -> str:
     return f"the columns {columns} with the key {', '.join(schema.primary_keys)}"
 
 
-def _wrong(subject: str, found: str, expected: str) -> InvalidError:
+def _wrong(subject: str, actual: str, expected: str) -> InvalidError:
     return InvalidError(
         subject,
-        found=found,
+        found=actual,
         expected=expected,
-        action="Give retry_batches=, pending= (the path of a table) and pending_key= (a left column) together.",
+        action="Pass retry_batches=, pending= (the path of a table) and pending_key= (a left column) together.",
     )

@@ -1,8 +1,7 @@
-"""Lookup joins of batches at hand: left rows, each with the rows of a table (the dim) that have its key.
+"""Lookup joins of Arrow batches: each left row is joined with the rows of a table (the dim) that have its key.
 
-Which tables are read and which moment of them says `joined_tables`, what `on` and the other arguments may be
-`join_plan`, how rows are found and put together `pinned_join`. Engines that run tasks elsewhere build on these three.
-Raises what they raise.
+`joined_tables` chooses the tables and their moment, `join_plan` checks `on` and the other arguments, `pinned_join`
+looks up rows and joins them. Engines that run tasks elsewhere build on these three. Raises what they raise.
 """
 
 from __future__ import annotations
@@ -36,22 +35,22 @@ def lookup_join(
     partitions: str | None = None,
     snapshot_id: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Left rows with columns of the rows of `dim` that have their keys, in their order.
+    """Join left rows with the rows of `dim` that have their keys; the order of the left rows stays.
 
     batches: a RecordBatchReader, Table, RecordBatch, or an iterable of RecordBatches of one schema. dim: a table, or
-    its path. on: the left columns that hold its primary key, as a list where the names are the same, else as a dict
-    of left to dim columns. Leading columns of the key will do, if they have its bucket key, and so do the columns of an
-    index (option `index.<columns>`): then a left row is there once for each match, in key order. Types are taken as
-    writes take them; a key with a null is not found. columns: of dim, just these, by key or by index: where a row may
-    have several matches, name dim's primary key as well to tell them apart. By default all but its primary key, or
-    with several matches all but those in `on`. They come after the left ones, each named prefix + name, and may be
-    null. how: "left": rows whose key is not found have nulls there; "inner": they are left out.
+    its path. on: the left columns that hold dim's primary key: a list if the names are the same, else a dict of left
+    to dim columns. Leading columns of the key, with its bucket key, or the columns of an index (option
+    `index.<columns>`) are allowed, too: then a left row occurs once for each match, in key order. Types are cast as in
+    writes; a key with a null has no match. columns: the columns of dim to add. By default these are all but its
+    primary key, or, if a row may have several matches, all but those in `on`; name dim's primary key to distinguish
+    the matches. They follow the left columns, each named prefix + name, and may be null. how: "left" gives nulls to
+    rows without a match; "inner" omits them.
 
-    partitions: "max_pt()" reads the newest partition of dim only, "max_two_pt()" the two newest, "dt=1;dt=2" these;
-    then `on` is the primary key without the partition columns, and of a key that is in two the newer one's row counts.
-    snapshot_id: by default the newest, for an index that which the index has seen last. It is chosen here, and kept
-    from expiry until the iterator ends; arguments are checked here too. Raises InvalidError, NotFoundError, and what
-    lookups raise.
+    partitions: "max_pt()" reads only the newest partition of dim, "max_two_pt()" the two newest, "dt=1;dt=2" these.
+    Then `on` is the primary key without the partition columns, and a key in several has the row of the newest one.
+    snapshot_id: by default the newest, or with an index the newest that the index fits. This call checks the arguments
+    and chooses the snapshot, which is kept from expiry until the iterator ends. Raises InvalidError, NotFoundError, and
+    what lookups raise.
     """
     table = opened(dim)
     given = JoinArguments(on, columns, how, prefix, partitions)
@@ -82,9 +81,9 @@ def _left(batches: Any) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     if first is None:
         raise InvalidError(
             "batches",
-            found="no batch, so no columns",
-            expected="one batch or more, of no rows perhaps, or a reader or table",
-            action="Give a RecordBatchReader, which has a schema without batches.",
+            found="no batch, so the columns are unknown",
+            expected="one batch or more (it may be empty), a reader, or a table",
+            action="Pass a RecordBatchReader, which has a schema even without batches.",
         )
     schema = _batch(first, None).schema
     return schema, (_batch(each, schema) for each in chain([first], rows))
@@ -117,14 +116,14 @@ def _moment(
         raise InvalidError(
             "snapshot_id",
             found=f"{snapshot.id}, for a join by an index",
-            expected="None: the newest snapshot of the index says which one of the table it fits",
-            action="Leave snapshot_id out, or join by the key.",
+            expected="None: the newest snapshot of the index determines the snapshot of the table",
+            action="Omit snapshot_id, or join by the key.",
         )
     lease = hold_if_taken(table._file_io, table._paths, snapshot.id)
     return join, held_moment(snapshot, join.partitions_of, [lease])
 
 
-def _held(joined: Iterator[pa.RecordBatch], held: ExitStack) -> Iterator[pa.RecordBatch]:
-    """held: goes with the iterator, if it is never begun."""
-    with held:
+def _held(joined: Iterator[pa.RecordBatch], resources: ExitStack) -> Iterator[pa.RecordBatch]:
+    """Yield the rows, then close the resources; an iterator that is never started closes them when it is collected."""
+    with resources:
         yield from joined

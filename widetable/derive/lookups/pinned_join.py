@@ -1,21 +1,20 @@
-"""A lookup join with one moment of the joined table: batches of left rows in, the same with its columns out.
+"""A lookup join with one moment of the joined table. In: batches of left rows. Out: the rows with its columns added.
 
     left rows ─► gathered ─► their keys ─► rows of the pinned snapshot ─► one row out per match, in the left order
 
 By whole keys a left row has one match at most (`LookupView.lookup`). By a part of the key or by an index it may have
-many (`LookupView.matches`): these are found once for equal keys and spread over the left rows in pieces of bounded
-size. How many left rows are looked up at once is learned from what was found, and grows from few.
+many (`LookupView.matches`): equal keys are looked up once, and the matches are spread over the left rows in pieces of
+bounded size. The number of left rows per lookup starts small and adapts to the sizes of the results.
 
-A snapshot has the columns of its time. They are found by what a table keeps of a column for all its life, its id: one
-that was renamed is found, one that the snapshot does not have yet is null, one that it has no more is an error. Raises
-NotFoundError for that and for a snapshot that has expired, InvalidError for left rows that make no keys, and what
-lookups raise.
+A snapshot has the columns of its time. They are matched by column id, which never changes: a renamed column is read,
+a column that the snapshot does not have yet is null, a column that was dropped is an error. Raises NotFoundError for
+such a column and for a snapshot that has expired, InvalidError for left rows that make no keys, and what lookups raise.
 
     column of the dim    planned (schema 3)    snapshot of schema 2    snapshot of schema 5
     id 4                 `city`                `town`: read as city    `city`
-    id 6, added in 3     `zip`                 not there: null         not there any more: NotFoundError
+    id 6, added in 3     `zip`                 missing: null           dropped: NotFoundError
 
-Masks and numbers run over all left rows that are gathered, one batch of them behind the other.
+Masks and numbers run over all gathered left rows, one batch after the other.
 """
 
 from __future__ import annotations
@@ -47,39 +46,38 @@ from widetable.schema.types import arrow_type
 from widetable.write.write_batch import row_kinds
 
 _Mask: TypeAlias = npt.NDArray[np.bool_]
-# Given left rows and which of them have a match: which of the others to leave out now.
+# It gets left rows and a mask of those with a match; it returns a mask of those without a match to leave out now.
 LeaveOut: TypeAlias = Callable[[pa.RecordBatch, _Mask], _Mask]
 _Numbers: TypeAlias = npt.NDArray[np.int64]
 
-# Left rows that are looked up at once. One lookup of 100,000 keys takes much less than ten of 10,000.
+# The number of left rows per lookup. One lookup of 100,000 keys takes much less time than ten of 10,000.
 _MOST_ROWS: Final = 131_072
 _FIRST_ROWS: Final = 16_384
-# Nobody knows how many rows a key has, before the first ones come.
+# The number of keys per lookup, if a key may have many rows: how many is unknown before the first lookup.
 _MOST_KEYS: Final = 16_384
 _FIRST_KEYS: Final = 256
-# Of left rows that are gathered, and what the rows that are found for them should take.
+# The limit for the gathered left rows, and the goal for the rows that a lookup returns.
 _BYTES: Final = 64 << 20
 
 
 class KeptJoin(NamedTuple):
-    """What joins with a table leave to later ones: open files, and how many left rows are looked up at once, as is
-    learned from what was found.
-    """
+    """What a join passes on to later joins with the same table: open files, and the learned lookup size."""
 
     lookups: KeptLookups
     keys: KeptLookups | None
     budget: RowBudget
 
     def close(self) -> None:
-        """Let go of all files. May be called more than once."""
+        """Close all files. It may be called more than once."""
         self.lookups.close()
         if self.keys is not None:
             self.keys.close()
 
 
 def keep_join(join: LookupJoin) -> KeptJoin:
-    """Nothing yet.
-    Many joins one after the other may have it, none at the same time; the caller closes it.
+    """Return a new KeptJoin without open files.
+
+    Many joins may use it one after the other, but not at the same time. The caller closes it.
     """
     rows = (_FIRST_KEYS, _MOST_KEYS) if join.plan.has_many else (_FIRST_ROWS, _MOST_ROWS)
     index = None if join.index is None else KeptLookups(join.index)
@@ -87,11 +85,10 @@ def keep_join(join: LookupJoin) -> KeptJoin:
 
 
 class PinnedJoin:
-    """A join with one moment, which the caller holds. kept: of others before it, with the same columns.
+    """A join with one moment, which the caller holds. kept: the KeptJoin of earlier joins with the same columns.
 
-    Without it the files that it opens stay open until they are collected. Raises InvalidError
-    for a table that was dropped and made again. A pin without a snapshot (id 0) is that of an
-    empty table: nothing is found.
+    Without `kept` the files stay open until they are collected. Raises InvalidError for a table that was dropped and
+    created again. A pin without a snapshot (id 0) belongs to an empty table: no row has a match.
     """
 
     def __init__(
@@ -107,24 +104,24 @@ class PinnedJoin:
         self._lookups, self._keys, self._budget = kept or keep_join(join)
         if pin.snapshot_id:
             self._schema = join.table._committer.schemas.load(pin.schema_id)
-            self._asked = _asked(self._plan, self._schema, join.late is not None)
+            self._request = _requested_columns(self._plan, self._schema, join.late is not None)
 
     def joined(
         self, batches: Iterable[pa.RecordBatch], leave_out: LeaveOut | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """The rows of the batches with the dim's columns, in batches of the sizes that came, or less; where a row may
-        have many matches, of bounded size.
+        """Yield the rows of the batches with the dim's columns.
 
-        leave_out: is asked once for each left row, batch by batch, before any of its batch
-        comes out; it may only leave out those without a match. Batches without rows are passed
-        over.
+        The output batches are as large as the input's, or smaller; if a row may have many matches, their size is
+        bounded. leave_out is called once for each left row, batch by batch, before any row of the batch is output; it
+        may only leave out rows without a match. Empty batches are skipped.
         """
         for gathered in self._gathered(batches):
             yield from self._join(gathered, leave_out)
 
     def _gathered(self, batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
-        """Left rows for one lookup: many small batches together, a large one in slices. The
-        budget may change with each lookup, so it is asked for each slice.
+        """Yield the left rows of each lookup: many small batches together, a large one in slices.
+
+        The budget may change with each lookup, so it is read for each slice.
         """
         gathered: list[pa.RecordBatch] = []
         rows = size_bytes = 0
@@ -155,7 +152,8 @@ class PinnedJoin:
             yield from self._join_many(batches, keys, retracted, leave_out)
             return
         try:
-            found, hits = self._found(pa.Table.from_arrays(keys, [name for name, _ in plan.keys]))
+            names = [name for name, _ in plan.keys]
+            columns, hits = self._matched_columns(pa.Table.from_arrays(keys, names))
         except TooManyBytesError:
             halves = _halves(batches)
             if halves is None:
@@ -167,14 +165,14 @@ class PinnedJoin:
         for batch in batches:
             own = slice(start, start + batch.num_rows)
             start += batch.num_rows
-            added = [column.slice(own.start, batch.num_rows) for column in found]
+            added = [column.slice(own.start, batch.num_rows) for column in columns]
             kept = self._kept(batch, hits[own] | retracted[own], leave_out)
             yield from self._rows(batch, added, kept, retracted[own])
 
-    def _kept(self, batch: pa.RecordBatch, found: _Mask, leave_out: LeaveOut | None) -> _Mask:
-        """Which left rows come out. found: or passed on as they are."""
-        missed = np.zeros(len(found), np.bool_) if leave_out is None else leave_out(batch, found)
-        return found if self._plan.is_inner else ~missed
+    def _kept(self, batch: pa.RecordBatch, hits: _Mask, leave_out: LeaveOut | None) -> _Mask:
+        """Return bool[n]: the left rows that are output. hits: rows with a match, and retractions."""
+        missed = np.zeros(len(hits), np.bool_) if leave_out is None else leave_out(batch, hits)
+        return hits if self._plan.is_inner else ~missed
 
     def _join_many(
         self,
@@ -190,39 +188,39 @@ class PinnedJoin:
         for batch in batches:
             own = slice(start, start + batch.num_rows)
             start += batch.num_rows
-            found = Matches(matches.rows, matches.firsts[own], counts[own])
-            kept = self._kept(batch, (found.counts > 0) | retracted[own], leave_out)
+            part = Matches(matches.rows, matches.firsts[own], counts[own])
+            kept = self._kept(batch, (part.counts > 0) | retracted[own], leave_out)
             schema = pa.schema([*batch.schema, *self._plan.added], batch.schema.metadata)
-            for lefts, places in _spread(batch, found, kept):
-                yield from _taken(batch, found.rows, lefts, places, schema)
+            for lefts, places in _spread(batch, part, kept):
+                yield from _taken(batch, part.rows, lefts, places, schema)
 
     def _matches(self, keys: pa.Table) -> Matches:
-        """Of each key. The rows have the added columns."""
+        """Look up the matches of each key; their rows have the added columns."""
         count = keys.num_rows
         if not self._pin.snapshot_id:
             rows = pa.table([pa.nulls(0, f.type) for f in self._plan.added], self._names)
             return Matches(rows, np.zeros(count, np.int64), np.zeros(count, np.int64))
         if self._keys is None:
-            keys = keys.rename_columns(self._asked.keys)
-            found = self._lookups.matches(keys, self._asked.names, self._snapshot)
+            keys = keys.rename_columns(self._request.keys)
+            matches = self._lookups.matches(keys, self._request.names, self._snapshot)
         else:
-            found = self._by_index(self._keys, keys)
-        self._budget.saw(found.rows, count)
-        columns = self._columns(found.rows)
-        return found._replace(rows=pa.table(columns, self._names))
+            matches = self._by_index(self._keys, keys)
+        self._budget.saw(matches.rows, count)
+        columns = self._columns(matches.rows)
+        return matches._replace(rows=pa.table(columns, self._names))
 
     def _by_index(self, index: KeptLookups, keys: pa.Table) -> Matches:
-        """Keys by the values, then rows by the keys: what the index names is there, since both fit."""
+        """Look up keys by the values, then rows by the keys. Each key has a row, because both snapshots fit."""
         assert self._plan.index is not None
         keys = keys.rename_columns(list(self._plan.index.columns))
         whole = self._schema.primary_keys
         pinned = self._pin.other(INDEX)
         snapshot = PinnedSnapshot(pinned.snapshot_id, pinned.time_millis)
-        found = index.matches(keys, whole, snapshot)
-        if set(self._asked.names) <= set(whole):
-            return found
-        rows = self._lookups.rows(found.rows, self._asked.names, self._snapshot)
-        return found._replace(rows=rows)
+        matches = index.matches(keys, whole, snapshot)
+        if set(self._request.names) <= set(whole):
+            return matches
+        rows = self._lookups.rows(matches.rows, self._request.names, self._snapshot)
+        return matches._replace(rows=rows)
 
     @property
     def _names(self) -> list[str]:
@@ -247,78 +245,77 @@ class PinnedJoin:
             return np.zeros(sum(batch.num_rows for batch in batches), np.bool_)
         return np.concatenate([is_retraction(row_kinds(b.column(name), name)) for b in batches])
 
-    def _found(self, keys: pa.Table) -> tuple[list[pa.Array], _Mask]:
-        """The added columns, one row per key, and which keys were found."""
-        rows = keys.num_rows
+    def _matched_columns(self, keys: pa.Table) -> tuple[list[pa.Array], _Mask]:
+        """Return the added columns, one row per key, and bool[n]: the keys that have a row."""
+        count = keys.num_rows
         if not self._pin.snapshot_id or self._pin.partitions == ():
-            return [pa.nulls(rows, f.type) for f in self._plan.added], np.zeros(rows, np.bool_)
-        if not self._asked.names:
-            return [pa.nulls(rows, f.type) for f in self._plan.added], np.ones(rows, np.bool_)
-        keys = keys.rename_columns(self._asked.keys)
+            return [pa.nulls(count, f.type) for f in self._plan.added], np.zeros(count, np.bool_)
+        if not self._request.names:
+            return [pa.nulls(count, f.type) for f in self._plan.added], np.ones(count, np.bool_)
+        keys = keys.rename_columns(self._request.keys)
         if self._pin.partitions is None:
-            found = self._looked_up(keys)
+            rows = self._lookup_rows(keys)
         else:
-            found = self._in_partitions(keys, self._pin.partitions)
-        return self._columns(found), self._hits(found)
+            rows = self._lookup_in_partitions(keys, self._pin.partitions)
+        return self._columns(rows), self._hits(rows)
 
-    def _columns(self, found: pa.Table) -> list[pa.Array]:
-        """The added ones."""
+    def _columns(self, rows: pa.Table) -> list[pa.Array]:
+        """Return the added columns of rows, with the planned types."""
         is_later = self._schema.id >= self._plan.schema_id
         return [
-            pa.nulls(found.num_rows, arrow_type(field.type))
+            pa.nulls(rows.num_rows, arrow_type(field.type))
             if name is None
             else planned_column(
-                one_array(found.column(name)), self._schema.field(name), field, is_later=is_later
+                one_array(rows.column(name)), self._schema.field(name), field, is_later=is_later
             )
-            for field, name in zip(self._plan.columns, self._asked.columns, strict=True)
+            for field, name in zip(self._plan.columns, self._request.columns, strict=True)
         ]
 
-    def _in_partitions(self, keys: pa.Table, partitions: Sequence[bytes]) -> pa.Table:
-        """Of each key the row in the first of these that has one.
-        partitions: one at least, newest first.
+    def _lookup_in_partitions(self, keys: pa.Table, partitions: Sequence[bytes]) -> pa.Table:
+        """Return for each key the row in the first partition that has one. partitions: at least one, newest first.
 
-        Each partition is asked for the keys that were not found before it: with keys 1, 2, 3 of
-        which the newest has 2, the second one is asked for 1 and 3, and its rows take their
-        places.
+        Each partition is read for the keys without a row in the partitions before it. With keys 1, 2, 3 of which the
+        newest partition has 2, the second one is read for 1 and 3.
         """
-        found = None
+        result = None
         for partition in partitions:
-            left = np.arange(keys.num_rows) if found is None else np.flatnonzero(~self._hits(found))
+            left = (
+                np.arange(keys.num_rows) if result is None else np.flatnonzero(~self._hits(result))
+            )
             if not len(left):
                 break
-            asked = keys if found is None else keys.take(pa.array(left))
+            request = keys if result is None else keys.take(pa.array(left))
             for name, value in partition_values(partition, self._schema).items():
-                asked = asked.append_column(name, pa.repeat(value, len(left)))
-            rows = self._looked_up(asked)
-            if found is None:
-                found = rows
+                request = request.append_column(name, pa.repeat(value, len(left)))
+            rows = self._lookup_rows(request)
+            if result is None:
+                result = rows
             else:
                 places = np.arange(keys.num_rows)
                 places[left] = keys.num_rows + np.arange(len(left))
-                found = pa.concat_tables([found, rows]).take(pa.array(places))
-        assert found is not None
-        return found
+                result = pa.concat_tables([result, rows]).take(pa.array(places))
+        assert result is not None
+        return result
 
-    def _looked_up(self, keys: pa.Table) -> pa.Table:
-        found = self._lookups.rows(keys, self._asked.names, self._snapshot)
-        self._budget.saw(found)
-        return found
+    def _lookup_rows(self, keys: pa.Table) -> pa.Table:
+        rows = self._lookups.rows(keys, self._request.names, self._snapshot)
+        self._budget.saw(rows)
+        return rows
 
-    def _hits(self, found: pa.Table) -> _Mask:
-        if self._asked.mark is None:
-            return np.ones(found.num_rows, np.bool_)
-        valid = found.column(self._asked.mark).is_valid()
+    def _hits(self, rows: pa.Table) -> _Mask:
+        if self._request.mark is None:
+            return np.ones(rows.num_rows, np.bool_)
+        valid = rows.column(self._request.mark).is_valid()
         return np.asarray(valid.to_numpy(), np.bool_)
 
 
 @dataclass(frozen=True)
-class _AskedColumns:
-    """Names in the snapshot. keys, columns: in the plan's order, None for a column that it does not have yet; no keys
-    where an index is asked. mark: a
-    key column that tells what was found, None where that does not matter. names: all that are looked up.
+class _RequestedColumns:
+    """The names in the snapshot of the columns to look up.
 
-    It does not matter for a left join by a whole key: a key that is not found has nulls either
-    way.
+    keys, columns: in the plan's order, None for a column that the snapshot does not have yet; no keys for a lookup by
+    an index. mark: a key column whose validity marks the keys that have a row. None for a left join by a whole key,
+    where a key without a row has nulls either way. names: all columns that are looked up.
     """
 
     keys: list[str]
@@ -327,11 +324,11 @@ class _AskedColumns:
 
     @property
     def names(self) -> tuple[str, ...]:
-        wanted = [*self.columns, self.mark]
-        return tuple(dict.fromkeys(name for name in wanted if name is not None))
+        columns = [*self.columns, self.mark]
+        return tuple(dict.fromkeys(name for name in columns if name is not None))
 
 
-def _asked(plan: JoinPlan, schema: TableSchema, needs_hits: bool) -> _AskedColumns:
+def _requested_columns(plan: JoinPlan, schema: TableSchema, needs_hits: bool) -> _RequestedColumns:
     name_of = {field.id: field.name for field in schema.fields}
     for field in (*plan.columns, *(field for _, field in plan.keys)):
         if field.id not in name_of and schema.id >= plan.schema_id:
@@ -339,17 +336,17 @@ def _asked(plan: JoinPlan, schema: TableSchema, needs_hits: bool) -> _AskedColum
                 f"column {field.name!r} of the joined table",
                 found=f"no such column since its schema {schema.id}",
                 expected=f"the columns that it had in schema {plan.schema_id}",
-                action="Start the query anew, with other columns=.",
+                action="Start the query again, with other columns=.",
             )
     needs_hits = needs_hits or plan.is_inner or plan.partitions is not None or plan.is_prefix
-    # An index has them by their names of today: the snapshot may have none yet.
+    # An index uses the current names; the snapshot may not have these columns yet.
     keys = [] if plan.index is not None else [name_of[field.id] for _, field in plan.keys]
     columns = [name_of.get(field.id) for field in plan.columns]
-    return _AskedColumns(keys, columns, schema.trimmed_primary_key[-1] if needs_hits else None)
+    return _RequestedColumns(keys, columns, schema.trimmed_primary_key[-1] if needs_hits else None)
 
 
 def _halves(batches: Sequence[pa.RecordBatch]) -> tuple[list[pa.RecordBatch], ...] | None:
-    """The same rows in two parts; None for a single row."""
+    """Split the rows in two parts; return None for a single row."""
     if len(batches) > 1:
         return list(batches[: len(batches) // 2]), list(batches[len(batches) // 2 :])
     (batch,) = batches
@@ -358,39 +355,41 @@ def _halves(batches: Sequence[pa.RecordBatch]) -> tuple[list[pa.RecordBatch], ..
 
 
 def _nulled(column: pa.Array, where: pa.Array) -> pa.Array:
-    """Nulls in these rows."""
+    """Return the column with nulls where `where` is true."""
     places = np.where(np.asarray(where), -1, np.arange(len(column)))
     return column.take(pa.array(places, mask=places < 0))
 
 
 def _spread(
-    batch: pa.RecordBatch, found: Matches, kept: _Mask
+    batch: pa.RecordBatch, matches: Matches, kept: _Mask
 ) -> Iterator[tuple[_Numbers, _Numbers]]:
-    """Which left rows, one for each match, and where in the found rows these are. kept: a row without a match is there
-    once, with the place -1.
+    """Yield the left rows, one for each match, and the places of the matches in their rows.
+
+    A kept row without a match occurs once, with the place -1.
 
         left rows p, q, r    firsts 1, 0, 0    counts 2, 0, 1
         left join            p p q r           places 1, 2, -1, 0
         inner join           p p r             places 1, 2, 0
 
-    In pieces of about BATCH_BYTES; a left row with many matches may be in several.
+    Pieces have about BATCH_BYTES; a left row with many matches may be in several.
     """
-    counts = np.maximum(found.counts, kept)
+    counts = np.maximum(matches.counts, kept)
     ends = np.cumsum(counts)
     total = int(ends[-1]) if len(ends) else 0
-    most = rows_within(BATCH_BYTES, row_bytes(batch) + row_bytes(found.rows))
+    most = rows_within(BATCH_BYTES, row_bytes(batch) + row_bytes(matches.rows))
     for start in range(0, total, most):
         numbers = np.arange(start, min(start + most, total))
         lefts = np.searchsorted(ends, numbers, "right")
-        places = found.firsts[lefts] + numbers - (ends - counts)[lefts]
-        yield lefts, np.where(found.counts[lefts] > 0, places, -1)
+        places = matches.firsts[lefts] + numbers - (ends - counts)[lefts]
+        yield lefts, np.where(matches.counts[lefts] > 0, places, -1)
 
 
 def _taken(
     batch: pa.RecordBatch, rows: pa.Table, lefts: _Numbers, places: _Numbers, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """These left rows, each with the row at its place; in halves, where one array cannot hold them: a row may be much
-    wider than most.
+    """Yield these left rows, each with the row at its place.
+
+    If one array cannot hold them, because some rows are much wider than most, they are yielded in halves.
     """
     nowhere = places < 0
     at = pa.array(places, mask=nowhere) if nowhere.any() else pa.array(places)

@@ -1,11 +1,11 @@
-"""A column as a running query planned it, of rows that are read with another schema: that of the snapshot which is
-pinned now. Columns, and fields within them, are the same by id, whatever they are called there.
+"""Casts a column from the schema of the pinned snapshot to the schema with which a running query was planned. Columns,
+and fields within them, are matched by id, whatever their names.
 
 In: values with the type that the column has in the snapshot's schema. Out: values of the planned type. Raises
-NotFoundError for a field that is not there any more, InvalidError for a value that the planned type does not hold.
+NotFoundError for a field that was dropped, InvalidError for a value that the planned type does not hold.
 
-    planned ROW<x, y>, ids 2 and 3       found ROW<z>, id 2, older than the plan     z as x, y null
-                                         found ROW<z>, id 2, later                   NotFoundError: y was dropped
+    planned ROW<x, y>, ids 2 and 3       read ROW<z>, id 2, older than the plan      z as x, y null
+                                         read ROW<z>, id 2, later                    NotFoundError: y was dropped
 """
 
 from __future__ import annotations
@@ -21,20 +21,23 @@ from widetable.write.safe_cast import safe_cast
 
 
 def planned_column(
-    values: pa.Array, found: DataField, planned: DataField, *, is_later: bool
+    values: pa.Array, source: DataField, planned: DataField, *, is_later: bool
 ) -> pa.Array:
-    """found: the column in the snapshot's schema. is_later: than the plan, so what it lacks was dropped."""
+    """Cast values to the planned column. source: the column in the snapshot's schema.
+
+    is_later: that schema is later than the plan, so a field that it lacks was dropped.
+    """
     if planned.type.is_nested:
-        between = _between(found.type, planned.type, planned.name, is_later=is_later)
-        cast = column_cast(values.type, found.type, between, f"column {planned.name!r}")
+        between = _between(source.type, planned.type, planned.name, is_later=is_later)
+        cast = column_cast(values.type, source.type, between, f"column {planned.name!r}")
         values = values if cast is None else cast(values)
     return safe_cast(values, planned, arrow_type(planned.type))
 
 
-def _between(found: DataType, planned: DataType, path: str, *, is_later: bool) -> DataType:
-    """The planned fields, with the plain types that are found."""
+def _between(source: DataType, planned: DataType, path: str, *, is_later: bool) -> DataType:
+    """Return a type with the planned fields and the plain types of the source."""
     if planned.root == "ROW":
-        before = {each.id: each.type for each in found.fields}
+        before = {each.id: each.type for each in source.fields}
         fields = []
         for each in planned.fields:
             name = f"{path}.{each.name}"
@@ -47,14 +50,14 @@ def _between(found: DataType, planned: DataType, path: str, *, is_later: bool) -
                     f"column {name!r} of the joined table",
                     found="no such field any more",
                     expected="the fields that it had when the query started",
-                    action="Start the query anew.",
+                    action="Start the query again.",
                 )
             fields.append(replace(each, type=each.type.as_nullable()))
-        return replace(planned, fields=tuple(fields), nullable=found.nullable)
-    if found.element is not None and planned.element is not None:
-        element = _between(found.element, planned.element, f"{path}.element", is_later=is_later)
-        return replace(found, element=element)
-    if found.value is not None and planned.value is not None:
-        value = _between(found.value, planned.value, f"{path}.value", is_later=is_later)
-        return replace(found, value=value)
-    return found
+        return replace(planned, fields=tuple(fields), nullable=source.nullable)
+    if source.element is not None and planned.element is not None:
+        element = _between(source.element, planned.element, f"{path}.element", is_later=is_later)
+        return replace(source, element=element)
+    if source.value is not None and planned.value is not None:
+        value = _between(source.value, planned.value, f"{path}.value", is_later=is_later)
+        return replace(source, value=value)
+    return source

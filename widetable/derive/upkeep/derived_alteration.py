@@ -1,7 +1,7 @@
-"""Alters tables together with what their options make of others: `Table.alter_options`, and `Catalog.alter_table`.
+"""Alters tables together with their derived columns: `Table.alter_options`, and `Catalog.alter_table`.
 
-A new option `widen.<fk>` brings its columns, in the types of the dimension, and their sequence group. A table that is
-put under barriers says so in a snapshot, too; its dims must be under the same ones. Raises what
+A new option `widen.<fk>` adds its columns, in the types of the dimension, and their sequence group. A table that is
+put under barriers also records that in a snapshot; its dims must be under the same barriers. Raises what
 `operations/ddl/alteration`, `operations/ddl/barrier_beginning` and `widen_schema` raise.
 """
 
@@ -34,15 +34,15 @@ def alter_options(
 ) -> None:
     """Set and remove options, in one step.
 
-    `Catalog.alter_table` changes columns too. Who has the table open sees the options in what it does next. A new
-    option `widen.<fk>` adds its columns.
+    `Catalog.alter_table` changes columns too. Open tables use the options from their next operation on. A new option
+    `widen.<fk>` adds its columns.
 
     Parameters
     ----------
     set_options : dict of str to str, default None
         Options to set (docs/options.md). None: none.
     remove_options : list of str, default ()
-        Options to remove; one that is not set may be named.
+        Options to remove. It may name options that are not set.
 
     Raises
     ------
@@ -51,7 +51,7 @@ def alter_options(
     UnsupportedError
         This version does not honour an option.
     NotFoundError
-        An option `widen.<fk>` names a table that is not there.
+        An option `widen.<fk>` names a table that does not exist.
     """
     change = SchemaChange(
         set_options=option_texts(set_options, "set_options"),
@@ -85,7 +85,7 @@ def _check_dims(table: OpenTable, change: SchemaChange) -> None:
 
 
 def _widened(table: OpenTable, change: SchemaChange) -> SchemaChange:
-    """With the columns that its new options ask for."""
+    """Return the change with the columns and options that its new options `widen.<fk>` need."""
     fields = pa.schema([*table.schema.arrow_schema(), *change.add_columns])
     added, groups = widened_columns(
         name_of(table),

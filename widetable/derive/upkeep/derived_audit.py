@@ -1,18 +1,17 @@
-"""Whether what is made of tables is as it should be: `Table.audit`, with the laws of derived tables.
+"""The laws of derived tables, which `Table.audit` checks.
 
     index     each row of the base at the snapshot that the index fits, whose indexed columns have values, is in the
               index, and there are no more rows in it
     joined    a table that holds a join has, at its newest snapshot, the join of its tables at those of the last round
     widened   in the last commit of the widener that ended a round, facts that nobody wrote since its fact snapshot
               have the columns of the dim's row at its dim snapshot; in a table under barriers, as of the last barrier
-              of the widener, facts that nobody has deleted since have those of the dim's row as of it
+              of the widener, facts that nobody has deleted since have those of the dim's row as of that barrier
 
-What cannot be looked at, because a snapshot has expired or a table has gone or was altered, is named among what was
-skipped. Raises what audits raise (operations/health/audit).
+The report lists a law as skipped if it cannot be checked because a snapshot has expired or a table was dropped or
+altered. Raises what audits raise (operations/health/audit).
 
-Each law is looked at as of the snapshots that its last round names, held by leases meanwhile,
-so writers and maintainers go on; what they have yet to do is no finding. Memory: batches of
-rows, and what is looked up for them.
+Each law is checked as of the snapshots that its last round names. Leases hold them, so writers and maintainers go on;
+work that they have yet to do is no finding. Memory: batches of rows, and the rows that are looked up for them.
 """
 
 from __future__ import annotations
@@ -67,19 +66,18 @@ def audit(
 ) -> AuditReport:
     """Check the laws of the format, of the changelog, and of derived tables.
 
-    It checks the changelog where the table keeps one, from `start` on, and what is made of the table or of others
-    for it: indexes, widened columns. Nothing is changed, but that a lease keeps the snapshots for as long as it
-    takes.
+    It checks the changelog, if the table keeps one, from `start` on, and the derived data: indexes, widened columns,
+    the join that the table holds. It changes nothing, except that a lease keeps the snapshots while it runs.
 
     Parameters
     ----------
     start : int or str, default None
         The id of a snapshot or the name of a tag, onto whose rows the changelog is folded. 0: the empty table,
-        while snapshot 1 is there. None: the oldest that is left.
+        as long as snapshot 1 exists. None: the oldest snapshot that exists.
     findings_per_law : int, default 20
-        How many findings of each law are named; the others are counted.
+        The number of findings that are listed for each law; the others are counted.
     folded_rows : int, default 50000000
-        How many rows may be read to fold whole buckets.
+        The highest number of rows to read when whole buckets are folded.
 
     Returns
     -------
@@ -89,7 +87,7 @@ def audit(
     Raises
     ------
     NotFoundError
-        There is no such start.
+        The snapshot or tag `start` does not exist.
     InvalidError
         A number is negative.
     UnsupportedError
@@ -114,21 +112,22 @@ def _audit_derived(table: OpenTable, findings: Findings) -> None:
 
 @contextlib.contextmanager
 def _skipped(findings: Findings, law: str) -> Iterator[None]:
-    """Of what cannot be made: `inspect` warns of it. What cannot be read breaks the law, and keeps no other from being
-    looked at.
+    """Note the law as skipped if its data cannot be derived (`inspect` warns of that).
+
+    Damage is a finding of this law; the other laws are checked nevertheless.
     """
     try:
         yield
     except DamagedError as damage:
-        found = Finding(law.split()[0], None, damage.expected, damage.found, file=damage.subject)
-        findings.add(found)
+        each = Finding(law.split()[0], None, damage.expected, damage.found, file=damage.subject)
+        findings.add(each)
     except (InvalidError, UnsupportedError, NotFoundError) as error:
         findings.skip(f"law {law}: {error}")
 
 
 @contextlib.contextmanager
 def _unless_gone(findings: Findings, law: str) -> Iterator[None]:
-    """Of snapshots that have expired."""
+    """Note the law as skipped if one of its snapshots has expired."""
     try:
         yield
     except NotFoundError as gone:
@@ -136,16 +135,16 @@ def _unless_gone(findings: Findings, law: str) -> Iterator[None]:
 
 
 def _audit_index(base: OpenTable, option: IndexOption, findings: Findings) -> None:
-    """All rows of the base are looked up in the index, then both are counted: so a row too many
-    is found, not named.
+    """Look up all rows of the base in the index, then count both: so a surplus row is counted, but not named.
 
-    By what the last round claims, whoever has written since: just that is to be found.
+    The check uses the snapshot that the last round claims, even if another commit has changed the index since: it must
+    find just that change.
     """
     index = find_index(base, option)
     latest = None if index is None else index._committer.snapshots.latest()
     source_id = None if index is None else index_progress(index, base, option, latest).claimed_id
     if index is None or latest is None or source_id is None:
-        findings.skip(f"law index: {option.table} was never fed, or fits no snapshot that is there")
+        findings.skip(f"law index: {option.table} was never fed, or fits no existing snapshot")
         return
     columns = index_columns(option, base.schema)
     with (
@@ -159,18 +158,19 @@ def _audit_index(base: OpenTable, option: IndexOption, findings: Findings) -> No
             rows = pa.Table.from_batches([batch]).drop_null()
             expected += rows.num_rows
             missing = one_array(view.lookup(rows).column(0)).is_null()
-            wrong = Finding("index", source_id, "it in the index", "none")
+            wrong = Finding("index", source_id, "the row in the index", "none")
             _add(findings, rows.filter(missing), wrong)
-        found = sum(b.num_rows for b in scan_at(index, latest.id, columns[:1]).to_batches())
+        actual = sum(b.num_rows for b in scan_at(index, latest.id, columns[:1]).to_batches())
         findings.checked("index", expected)
-        if found != expected:
+        if actual != expected:
             text, at = f"{counted(expected, 'row')} in {option.table}", f"its snapshot {latest.id}"
-            findings.add(Finding("index", source_id, text, f"{counted(found, 'row')} at {at}"))
+            findings.add(Finding("index", source_id, text, f"{counted(actual, 'row')} at {at}"))
 
 
 def _audit_widened(fact: OpenTable, option: WidenOption, findings: Findings) -> None:
-    """As of the commit that ended the last round: what it left out, others had written between
-    f and it.
+    """Check the widened columns as of the commit that ended the last round.
+
+    Rows that others wrote between snapshot f and that commit are left out, as the round did.
     """
     dim = neighbour(fact, option.table, f"option {option.key!r}")
     if fact.schema.typed_options.get(BARRIER_INTERVAL) is not None:
@@ -180,17 +180,17 @@ def _audit_widened(fact: OpenTable, option: WidenOption, findings: Findings) -> 
     ends = (store.load(id) for id in sorted(store.ids(), reverse=True))
     last = next((s for s in ends if s.commit_user == user and FACT in s.properties), None)
     if last is None:
-        findings.skip(f"law widened of {option.column}: no end of a round is kept")
+        findings.skip(f"law widened of {option.column}: no snapshot exists that ended a round")
         return
     is_known = last_widened(widening_of(fact, dim, option), last).done is not None
     if not is_known and DIGEST in last.properties:
         findings.skip(
-            f"law widened of {option.column}: tables, columns or snapshots are not those of that round"
+            f"law widened of {option.column}: tables, columns or snapshots have changed since that round"
         )
         return
     fact_id, dim_id = int(last.properties[FACT]), int(last.properties[DIM])
     text = f"the columns of {option.table} at snapshot {dim_id}"
-    wrong = Finding("widened", last.id, text, "others")
+    wrong = Finding("widened", last.id, text, "other values")
     with (
         _unless_gone(findings, f"widened of {option.column}"),
         held(fact._state(), min(fact_id, last.id)),
@@ -209,10 +209,10 @@ def _audit_widened_at_barrier(
     law, views = f"widened of {option.column}", barrier_views(fact)
     own = views.newest().members.get(option.writer_of(name_of(fact)))
     if own is None or own.at is None:
-        findings.skip(f"law {law}: no round is done")
+        findings.skip(f"law {law}: no round has ended")
         return
     text = f"the columns of {option.table} as of barrier {own.at}"
-    wrong, names = Finding("widened", views.ids[-1], text, "others"), _compared(fact, option)
+    wrong, names = Finding("widened", views.ids[-1], text, "other values"), _compared(fact, option)
     with _unless_gone(findings, law):
         of_fact, of_dim = views.ahead(own.at, ()), barrier_views(dim).view(own.at)
         with (
@@ -237,26 +237,26 @@ def _add_differing(
     dim: LookupView,
     wrong: Finding,
 ) -> None:
-    """Facts that have others than the dim's columns."""
-    found = dim.lookup(one_array(rows.column(option.column)))
-    differs = pa.array(~equal_rows(rows.select(list(option.columns)), found))
+    """Add a finding for each fact whose widened columns differ from the dim's row."""
+    expected = dim.lookup(one_array(rows.column(option.column)))
+    differs = pa.array(~equal_rows(rows.select(list(option.columns)), expected))
     findings.checked("widened", rows.num_rows)
     _add(findings, rows.filter(differs).select(list(fact.schema.primary_keys)), wrong)
 
 
 def _audit_joined(out: OpenTable, definition: JoinDefinition, findings: Findings) -> None:
-    """What a round that begins from nothing would write."""
+    """Add a finding for each row that a round would write which compares all rows."""
     latest = out._committer.snapshots.latest()
     last = last_round(out, latest)[1]
     if latest is None or last is None:
-        findings.skip("law joined: no round is done")
+        findings.skip("law joined: no round has ended")
         return
     joining = joining_of(out, definition)
     plan, key = joining.plan, list(out.schema.primary_keys)
     if not plan.by_key and KeyWay.INDEX in (plan.left_way, plan.right_way):
         findings.skip("law joined: many to many by an index")
         return
-    wrong = Finding("joined", latest.id, "what the tables have for it", "other")
+    wrong = Finding("joined", latest.id, "the join of the rows of both tables", "other values")
     with _unless_gone(findings, "joined"), contextlib.ExitStack() as stack:
         ids = (last.left_id, last.right_id, latest.id)
         for table, id in zip(joining.tables, ids, strict=True):
@@ -271,7 +271,7 @@ def _audit_joined(out: OpenTable, definition: JoinDefinition, findings: Findings
 
 
 def _add(findings: Findings, rows: pa.Table, each: Finding) -> None:
-    """For each of the rows, which are keys."""
+    """Add the finding once for each of the rows, which are keys."""
     named = rows.slice(0, findings.wanted(each.law))
     for row in printed_rows(named):
         findings.add(replace(each, key=row))

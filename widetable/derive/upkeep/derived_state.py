@@ -1,8 +1,8 @@
-"""How far what is made of a table has got: `Table.inspect`, with its indexes, widened columns and join.
+"""The progress of the data derived from a table: `Table.inspect`, with its indexes, widened columns and join.
 
-How far is counted in snapshots of the sources: 0 is up to date, None never made, or nobody
-knows. What cannot be made, because its option does not fit any more, say, has its error, and so
-a warning, and a finding of the doctor's. Raises what inspections raise.
+The distance is counted in snapshots of the sources: 0 is up to date, None is unknown or never derived. Data that cannot
+be derived, for example because its option no longer fits, has an error; it gives a warning, and a finding of the
+doctor. Raises what inspections raise.
 """
 
 from __future__ import annotations
@@ -31,34 +31,34 @@ from widetable.operations.inspection.inspection import DerivedState, Inspection,
 from widetable.schema import join_options
 from widetable.schema.derived_options import IndexOption, WidenOption, index_options, widen_options
 
-_NOT_MADE: Final = (InvalidError, UnsupportedError, NotFoundError)
+_NOT_DERIVABLE: Final = (InvalidError, UnsupportedError, NotFoundError)
 
 
 def inspect(table: OpenTable) -> Inspection:
-    """What state the table is in: snapshots, files per level, what waits, who reads and compacts, which files are
-    damaged as far as a listing shows it, how far indexes, widened columns and joins have got, and warnings.
+    """Return the state of the table: snapshots, files per level, pending work, readers and compactors, files that a
+    listing shows as damaged, the progress of indexes, widened columns and joins, and warnings.
     """
-    found, derived = inspect_table(table), tuple(_derived(table))
-    errors = (made.error for made in derived if made.error is not None)
+    inspection, derived = inspect_table(table), tuple(_derived(table))
+    errors = (each.error for each in derived if each.error is not None)
     warnings = [coded(WarningCode.DERIVED_IMPOSSIBLE, error) for error in errors]
-    return replace(found, derived=derived, warnings=(*found.warnings, *warnings))
+    return replace(inspection, derived=derived, warnings=(*inspection.warnings, *warnings))
 
 
 def doctor(table: OpenTable, deep: bool = False) -> DoctorReport:
     """Find everything that is wrong with the table, and say what to do.
 
-    Nothing is changed. What cannot be looked at is a finding, not an error.
+    It changes nothing. A check that cannot run is a finding, not an error.
 
     Parameters
     ----------
     deep : bool, default False
-        Read every live data file and every changelog file, and merge the rows. False: look at the sizes of
+        Read every live data file and every changelog file, and merge the rows. False: check only the sizes of
         the files.
 
     Returns
     -------
     DoctorReport
-        The findings, each with what is concerned and what to do; none for a table that is well.
+        The findings, each with its subject and the action to take; none for a healthy table.
 
     Raises
     ------
@@ -66,23 +66,23 @@ def doctor(table: OpenTable, deep: bool = False) -> DoctorReport:
         The table was dropped.
     """
     report = doctor_of_table(table, deep)
-    found = list(report.findings)
+    findings = list(report.findings)
     try:
-        for option, _, state in _makings(table):
+        for option, _, state in _derivations(table):
             try:
                 state()
-            except _NOT_MADE as error:
-                made = f"what option {option!r} of {table.path} makes"
-                found.append(of_error("upkeep", error, made))
-    except WidetableError as error:  # of the table's own options: one of the report, or as bad
-        found.append(of_error("options", error))
-    return replace(report, findings=tuple(dict.fromkeys(found)))
+            except _NOT_DERIVABLE as error:
+                subject = f"the data that option {option!r} of {table.path} derives"
+                findings.append(of_error("upkeep", error, subject))
+    except WidetableError as error:  # in the table's own options; the report may have it already
+        findings.append(of_error("options", error))
+    return replace(report, findings=tuple(dict.fromkeys(findings)))
 
 
-def _makings(
+def _derivations(
     table: OpenTable,
 ) -> Iterator[tuple[str, tuple[str, ...], Callable[[], DerivedState]]]:
-    """(option, its sources, how far it has got)"""
+    """Yield (option, its sources, a function that returns its progress) for each derivation."""
     schema = table.schema
     for index in index_options(schema.options):
         yield index.key, (name_of(table),), partial(_indexed, table, index)
@@ -95,18 +95,18 @@ def _makings(
 
 
 def _derived(table: OpenTable) -> Iterator[DerivedState]:
-    """With the error of one that cannot be made."""
-    for option, sources, state in _makings(table):
+    """Yield the progress of each derivation, or its error if the data cannot be derived."""
+    for option, sources, state in _derivations(table):
         try:
             yield state()
-        except _NOT_MADE as error:
+        except _NOT_DERIVABLE as error:
             yield DerivedState(option, dict.fromkeys(sources), error=str(error))
 
 
 def _indexed(base: OpenTable, option: IndexOption) -> DerivedState:
-    made = find_index(base, option)
-    latest = None if made is None else made._committer.snapshots.latest()
-    source_id = None if made is None else index_progress(made, base, option, latest).source_id
+    index = find_index(base, option)
+    latest = None if index is None else index._committer.snapshots.latest()
+    source_id = None if index is None else index_progress(index, base, option, latest).source_id
     return DerivedState(option.key, {name_of(base): _behind(base, source_id)})
 
 
@@ -128,7 +128,9 @@ def _widened(fact: OpenTable, option: WidenOption) -> DerivedState:
     latest = fact._committer.snapshots.latest()
     done = last_round(widening_of(fact, dim, option), latest).done
     behind = {
-        name_of(fact): None if done is None else _of_others(fact, done.fact_id, user_of(option)),
+        name_of(fact): None
+        if done is None
+        else _count_of_others(fact, done.fact_id, user_of(option)),
         name_of(dim): _behind(dim, None if done is None else done.dim_id),
     }
     last = last_of(users_of(latest, fact._committer.last_commits.load), user_of(option))
@@ -136,21 +138,21 @@ def _widened(fact: OpenTable, option: WidenOption) -> DerivedState:
         return DerivedState(option.key, behind)
     state = DerivedState(option.key, behind, last.identifier // PIECES)
     try:
-        found = fact._committer.snapshots.load(last.snapshot_id)
+        snapshot = fact._committer.snapshots.load(last.snapshot_id)
     except NotFoundError:
         return state
-    if not {ROWS, MILLIS} <= found.properties.keys():
+    if not {ROWS, MILLIS} <= snapshot.properties.keys():
         return state
     return replace(
         state,
-        ended_millis=found.time_millis,
-        rows=int(found.properties[ROWS]),
-        duration_millis=int(found.properties[MILLIS]),
+        ended_millis=snapshot.time_millis,
+        rows=int(snapshot.properties[ROWS]),
+        duration_millis=int(snapshot.properties[MILLIS]),
     )
 
 
-def _of_others(fact: OpenTable, done_id: int, user: str) -> int:
-    """Snapshots that are news to the widener: not its own, nor compactions."""
+def _count_of_others(fact: OpenTable, done_id: int, user: str) -> int:
+    """Return the number of snapshots that the widener has yet to read: all but its own and compactions."""
     store = fact._committer.snapshots
     newer = (store.load(id) for id in range(done_id + 1, (store.latest_id() or 0) + 1))
     return sum(s.commit_kind != COMMIT_KIND_COMPACT and s.commit_user != user for s in newer)

@@ -1,14 +1,14 @@
-"""What is made of one table, kept up to date by its maintainer: indexes, widened columns, the join that it holds.
+"""The maintainer of a table keeps its derived data up to date: indexes, widened columns, the join that it holds.
 
     each in turn ─► rows written
-          └─ fails ─► logged, and left alone for longer each time; the others go on, and so does compaction
+          └─ fails ─► logged, and retried after a pause that grows; the others go on, and so does compaction
 
-So a dim that was altered, or a join key with too many rows, costs nobody else anything. Raises what reading the table's
-schema raises; errors of what is made of it are given back.
+So a dim that was altered, or a join key with too many rows, does not affect the others. Raises what reading the table's
+schema raises; errors of the derivations are returned.
 
-    ConflictError                       somebody was faster: again in the next round, no error
-    NotFoundError, the first in a row   perhaps a snapshot that expired while it was read: again at once, noted
-    StorageError                        again at once: the maintainer pauses for all, and makes room
+    ConflictError                       another commit was first: retry in the next round, no error
+    NotFoundError, the first in a row   perhaps a snapshot that expired during the read: retry at once, logged
+    StorageError                        retry at once: the maintainer pauses all work, and frees space
     any other                           a warning; the pause grows with each failure in a row
 """
 
@@ -46,49 +46,50 @@ from widetable.schema.derived_options import index_options, widen_options
 from widetable.schema.table_schema import TableSchema
 
 # Options may be altered without a new snapshot.
-_LOOK_AGAIN_SECONDS: Final = 10.0
-# A fault of ours stops the others as little as one of theirs.
+_RECHECK_SECONDS: Final = 10.0
+# A programming error in one derivation must not stop the others either.
 _SURVIVED: Final = Exception
 _log = logging.getLogger("widetable")
-# What one of the makings did; None: nothing.
+# The result of one derivation; None if there was nothing to do.
 _Round: TypeAlias = IndexRound | WidenRound | JoinRound | None
 
 
 class _Failed(NamedTuple):
-    """tries: that failed in a row. again_seconds: when the next one is due."""
+    """A failed derivation. tries: the number of failures in a row. retry_seconds: the time of the next try."""
 
     error: Exception
     tries: int
-    again_seconds: float
+    retry_seconds: float
 
 
 class DerivedTables:
-    """A table that has nothing of the kind is looked at again when it has a new snapshot, or after a while."""
+    """The derived data of one table. A table without any is checked again after a new snapshot, or after 10 s."""
 
     def __init__(self, table: OpenTable) -> None:
         self._table = table
         self._nothing_at: int | None = -1
-        self._looked_at_seconds = 0.0
+        self._checked_seconds = 0.0
         self._failed: dict[str, _Failed] = {}
 
     def bring_up_to_date(self, latest_id: int | None) -> Derived:
-        """All that is due.
-        latest_id: the table's newest snapshot, None without one. The errors are those of all
-        that has failed and not succeeded since, also of what is left alone for now.
+        """Run all derivations that are due. latest_id: the table's newest snapshot, None without one.
+
+        The result has the errors of all derivations that have failed and not succeeded since, also of those that wait
+        for their next try.
         """
-        # An empty table is looked at, too: a join begins with one.
-        is_old = time.monotonic() - self._looked_at_seconds > _LOOK_AGAIN_SECONDS
+        # An empty table is checked, too: a join begins with one.
+        is_old = time.monotonic() - self._checked_seconds > _RECHECK_SECONDS
         if latest_id == self._nothing_at and not is_old:
             return Derived()
         schema = self._table.schema
-        makings = dict(_makings(self._table, schema))
-        # Somebody else was faster; or a table whose options cannot name others, which its makings say.
+        derivations = dict(_derivations(self._table, schema))
+        # Another process was first, or the options name no valid tables; the derivations report the latter.
         with contextlib.suppress(ConflictError, NotFoundError, UnsupportedError, InvalidError):
             let_wideners_leave(self._table)
-        if not makings:
-            self._nothing_at, self._looked_at_seconds = latest_id, time.monotonic()
-        self._failed = {key: failed for key, failed in self._failed.items() if key in makings}
-        rounds = [self._made(key, make) for key, make in makings.items()]
+        if not derivations:
+            self._nothing_at, self._checked_seconds = latest_id, time.monotonic()
+        self._failed = {key: failed for key, failed in self._failed.items() if key in derivations}
+        rounds = [self._run(key, derive) for key, derive in derivations.items()]
         errors = tuple(failed.error for failed in self._failed.values())
         at_barriers = schema.typed_options.get(BARRIER_INTERVAL) is not None
         barriers = sum(at_barriers and isinstance(done, WidenRound) for done in rounds)
@@ -99,14 +100,14 @@ class DerivedTables:
         )
         return Derived(done, errors)
 
-    def _made(self, key: str, make: Callable[[], _Round]) -> _Round:
+    def _run(self, key: str, derive: Callable[[], _Round]) -> _Round:
         before = self._failed.get(key)
-        if before is not None and time.monotonic() < before.again_seconds:
+        if before is not None and time.monotonic() < before.retry_seconds:
             return None
         try:
-            done = make()
+            done = derive()
         except ConflictError as error:
-            _log.info("option %r of %s goes again: %s", key, self._table.path, error)
+            _log.info("option %r of %s is retried: %s", key, self._table.path, error)
         except _SURVIVED as error:
             self._note(key, error, 1 if before is None else before.tries + 1)
         else:
@@ -116,7 +117,7 @@ class DerivedTables:
 
     def _note(self, key: str, error: Exception, tries: int) -> None:
         pause_millis = wait_millis(INTERVAL_MILLIS, tries)
-        # A snapshot that expired while it was read; or the maintainer itself pauses, and makes room.
+        # A snapshot expired during the read; or, for a StorageError, the maintainer itself pauses and frees space.
         is_expired = isinstance(error, NotFoundError) and tries == 1
         if is_expired or isinstance(error, StorageError):
             pause_millis = 0
@@ -135,8 +136,10 @@ class DerivedTables:
         )
 
 
-def _makings(table: OpenTable, schema: TableSchema) -> Iterator[tuple[str, Callable[[], _Round]]]:
-    """By the option that asks for it."""
+def _derivations(
+    table: OpenTable, schema: TableSchema
+) -> Iterator[tuple[str, Callable[[], _Round]]]:
+    """Yield the option and the function of each derivation that the schema declares."""
     for index in index_options(schema.options):
         yield index.key, partial(feed_index, table, index)
     widened = (
@@ -149,7 +152,7 @@ def _makings(table: OpenTable, schema: TableSchema) -> Iterator[tuple[str, Calla
 
 
 def _rows(done: _Round) -> int:
-    """That were written."""
+    """Return the number of rows that a round wrote."""
     if isinstance(done, JoinRound):
         return done.rows_added + done.rows_removed
     return 0 if done is None else done.rows

@@ -1,22 +1,22 @@
-"""What happened between two states of a table, as `Table.changes` gives it: from snapshots, tags or times, in one of
+"""The changes between two states of a table, as `Table.changes` returns them: from snapshots, tags or times, in one of
 Paimon's four modes (`incremental-between`, `incremental-between-scan-mode`).
 
     auto        the changelog of snapshots that have a producer, the appended records of others
-    delta       the records of each append as they were written, whatever changelog there is
+    delta       the records of each append as they were written, whatever the changelog
     changelog   the changelog; refused where a snapshot has none
-    diff        in which rows the two states differ (snapshot_difference), for which nothing in between need be there
+    diff        the rows in which the two states differ (snapshot_difference); it needs no snapshot in between
 
-and one of tables under barriers:
+and one mode of tables under barriers:
 
-    barrier     start and end are barriers; the changes of the records that belong to those after start, up to end
+    barrier     start and end are barriers; the changes of the records that belong to barriers after start, up to end
 
-In: start exclusive, end inclusive. Raises InvalidError for a range that runs backwards (but diff), for one that goes
-over a rollback (but diff and delta) when it comes to it, or for a mode that is none, NotFoundError for snapshots, tags
-and times that are not there.
+In: start exclusive, end inclusive. Raises InvalidError for a range that runs backwards (except diff), for a range that
+contains a rollback (except diff and delta) when the iteration reaches it, and for an unknown mode; NotFoundError for
+missing snapshots, tags and times.
 
-    ends     an int is an id, 0 before the first; a text a tag, also one that looks like an id; a datetime the
-             newest snapshot then, 0 where none is as old
-    diff     holds both snapshots by leases while it is read, but for what a tag keeps
+    ends     an int is an id, 0 before the first; a text is a tag, even if it looks like an id; a datetime is the
+             newest snapshot at that time, 0 if all are younger
+    diff     holds both snapshots by leases during the read, unless a tag keeps them
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ MODES: Final = ("auto", "delta", "changelog", "diff", "barrier")
 
 
 class _End(NamedTuple):
-    """One end of a range: a snapshot's id, 0 for the table before the first; tag: by which it is kept."""
+    """One end of a range. id: a snapshot's id, 0 for the table before the first. tag: the tag that keeps it, if any."""
 
     id: int
     tag: str | None = None
@@ -61,24 +61,24 @@ def changes(
     mode: str = "auto",
     commit_columns: bool = False,
 ) -> pa.Table:
-    """Read what happened after one state of the table, up to another.
+    """Read the changes after one state of the table, up to another.
 
     - `auto`: the changelog of tables with a producer, else the records of each append as they were written.
     - `delta`: always the records as they were written.
     - `changelog`: always the changelog.
-    - `diff`: in which rows `start` and `end` differ. It needs no snapshot but these two.
-    - `barrier`, of a table under barriers: the changes of records that belong to barriers after `start`, up to
-      `end`. They are the same whatever came when.
+    - `diff`: the rows in which `start` and `end` differ. It needs no snapshot but these two.
+    - `barrier`, for a table under barriers: the changes of records that belong to barriers after `start`, up to
+      `end`. They do not depend on the order in which the records arrived.
 
     Parameters
     ----------
     start : int, str or datetime
-        The id of a snapshot (0: before the first), a tag, or a time: the newest snapshot then. With the
-        mode `barrier`, a barrier in epoch milliseconds (0: before the first). Its own changes are left out.
+        The id of a snapshot (0: before the first), a tag, or a time: the newest snapshot at that time. With the
+        mode `barrier`, a barrier in epoch milliseconds (0: before the first). Its own changes are excluded.
     end : int, str or datetime
-        As `start`; its own changes are the last.
+        The same forms as `start`; its own changes are the last.
     columns : list of str, default None
-        The columns, as they are named today. None: all.
+        The columns by their current names. None: all.
     mode : str, default "auto"
         `auto`, `delta`, `changelog`, `diff` or `barrier`.
     commit_columns : bool, default False
@@ -93,15 +93,15 @@ def changes(
     Raises
     ------
     NotFoundError
-        There is no such column or tag, or snapshots of the range have expired or are yet to come; the error
-        says what is there.
+        A column or tag does not exist, or snapshots of the range have expired or do not exist yet; the error
+        lists what exists.
     InvalidError
-        The range runs backwards, a snapshot of it has no changelog in the mode `changelog`, or a rollback is
-        within it (but for `diff` and `delta`). Also for an unknown mode, for `commit_columns` with `diff`, and
+        The range runs backwards, one of its snapshots has no changelog in the mode `changelog`, or it contains a
+        rollback (except in `diff` and `delta`). Also for an unknown mode, for `commit_columns` with `diff`, and
         for `barrier` of a table that is not under barriers.
     UnsupportedError
         The table has an option that changes its rows and that this version does not honour; with `diff`,
-        it has no primary key, or none that says the partition.
+        it has no primary key, or one without the partition columns.
 
     Examples
     --------
@@ -123,7 +123,7 @@ def change_batches(
     mode: str = "auto",
     commit_columns: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """Read what `changes` reads, batch by batch: for ranges that memory does not hold.
+    """Read what `changes` reads, batch by batch, for ranges that do not fit in memory.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def change_batches(
     NotFoundError
         As in `changes`.
     InvalidError
-        As in `changes`; for a rollback within the range, when the iteration comes to it.
+        As in `changes`; for a rollback within the range, when the iteration reaches it.
     UnsupportedError
         As in `changes`.
     """
@@ -156,10 +156,10 @@ def scan_changes(
     mode: str = "auto",
     commit_columns: bool = False,
 ) -> ChangeScan:
-    """Scan what `changes` reads: it is read when you ask for it.
+    """Scan what `changes` reads, lazily.
 
-    As of `scan`, there are frames of pandas, polars and DuckDB, Arrow's C stream, `count`, `head`, `limit`, and
-    batches when the scan is iterated. What is wrong with the range is raised at once.
+    Like `scan`, it offers frames of pandas, polars and DuckDB, Arrow's C stream, `count`, `head`, `limit`, and
+    batches by iteration. Errors of the range are raised at once.
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ def scan_changes(
     NotFoundError
         As in `changes`.
     InvalidError
-        As in `changes`; for a rollback within the range, when the scan is read and comes to it.
+        As in `changes`; for a rollback within the range, when the read reaches it.
     UnsupportedError
         As in `changes`.
     """
@@ -205,7 +205,7 @@ def _reads(
             return _difference_reads(table, first, last, schema, commit_columns=commit_columns)
         span = f"after snapshot {first.id} up to {last.id}"
         ids = snapshot_range(table, first.id, last.id)
-    # Of no columns, batches have the kinds alone, and as many rows.
+    # Without columns, batches have only the row kinds, and the same number of rows.
     read = partial(batches_of_snapshots, table, ids, mode=mode)
     return ChangeReads(
         span,
@@ -223,19 +223,19 @@ def _difference_reads(
         raise InvalidError(
             "commit_columns",
             found="True with the mode 'diff'",
-            expected="a mode in which each change is of a commit",
-            action="Leave it out, or choose another mode.",
+            expected="a mode in which each change belongs to one commit",
+            action="Omit commit_columns, or choose another mode.",
         )
     check_key_has_partition(table.schema)
     old, new = (state_at(table, end.id, end.tag) for end in (first, last))
     untagged = [end.id for end in (first, last) if end.id and end.tag is None]
-    span = f"in which rows snapshots {first.id} and {last.id} differ"
+    span = f"difference of snapshots {first.id} and {last.id}"
     read = partial(_difference, table, old, new, untagged, schema)
     return ChangeReads(span, schema, read, read, _no_splits)
 
 
 def _no_splits() -> None:
-    """It takes a read to know them."""
+    """Return None: only a read can tell the splits of a difference."""
 
 
 def _barrier_range(table: OpenTable, start: Any, end: Any) -> tuple[Sequence[int], str]:
@@ -245,17 +245,17 @@ def _barrier_range(table: OpenTable, start: Any, end: Any) -> tuple[Sequence[int
     return barrier_change_ids(table, first, last), f"after barrier {first} up to {last}"
 
 
-def _end(table: OpenTable, given: int | str | datetime, name: str) -> _End:
-    if isinstance(given, str):
-        return _End(_tagged_id(table, given, name), given)
-    if isinstance(given, datetime):
-        at = chosen_state(table, timestamp=given).snapshot
+def _end(table: OpenTable, value: int | str | datetime, name: str) -> _End:
+    if isinstance(value, str):
+        return _End(_tagged_id(table, value, name), value)
+    if isinstance(value, datetime):
+        at = chosen_state(table, timestamp=value).snapshot
         return _End(0 if at is None else at.id)
-    return _End(whole_number(given, name, least=0))
+    return _End(whole_number(value, name, least=0))
 
 
 def _tagged_id(table: OpenTable, tag: str, name: str) -> int:
-    """Automatic tags may look like ids."""
+    """Return the snapshot id of a tag; automatic tags may look like ids."""
     try:
         with table._of_one_life():
             return table._tags.load(tag).id
@@ -264,8 +264,8 @@ def _tagged_id(table: OpenTable, tag: str, name: str) -> int:
             raise
         raise InvalidError(
             name,
-            found=f"the text {tag!r}, which is no tag",
-            expected="a tag, or a snapshot's id as a whole number, not as a text",
+            found=f"the text {tag!r}, and no tag has this name",
+            expected="a tag, or a snapshot's id as an int",
             action="Give the id as an int, or correct the tag's name.",
         ) from cause
 
@@ -282,5 +282,5 @@ def _difference(
     with ExitStack() as stack:
         for id in held_ids:
             stack.enter_context(held(table._state(), id))
-        for found in snapshot_difference(table._committer.live_files, old, new, columns):
-            yield from found.select(schema.names).cast(schema).to_batches()
+        for rows in snapshot_difference(table._committer.live_files, old, new, columns):
+            yield from rows.select(schema.names).cast(schema).to_batches()

@@ -1,8 +1,8 @@
-"""`Table.inspect`: called, what state the table is in; its methods, what the table has as Arrow tables.
+"""`Table.inspect`: a call returns the state of the table; its methods return parts of the metadata as Arrow tables.
 
-Each method gives a `pyarrow.Table` of one schema, whatever the table: times are of UTC unless they are a writer's wall
-clock, sizes are bytes. Raises InvalidError for arguments, NotFoundError for a snapshot or tag that is not there, and
-what reading the table's files raises.
+Each method returns a `pyarrow.Table` whose schema is the same for every table: times are UTC unless they are a writer's
+wall clock, sizes are bytes. Raises InvalidError for arguments, NotFoundError for a missing snapshot or tag, and what
+reading the table's files raises.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _OF_A_SNAPSHOT: Final[Mapping[str, Callable[[OpenTable, inspected_files.Choice],
 
 
 class Inspector:
-    """Of one table, or of the branch that is open. Where a snapshot is asked for, it is the newest by default."""
+    """The metadata of one table, or of the open branch. Methods that take a snapshot use the newest by default."""
 
     __module__ = "widetable"
 
@@ -57,109 +57,112 @@ class Inspector:
         return f"Inspector({self._table.path!r})"
 
     def __call__(self) -> Inspection:
-        """What state the table is in: snapshots, files per level, what waits, who reads and compacts, which files are
-        damaged as far as a listing shows it, how far indexes, widened columns and joins have got, and warnings.
+        """Return the state of the table: snapshots, files per level, pending work, readers and compactors, files that a
+        listing shows as damaged, the progress of indexes, widened columns and joins, and warnings.
         """
         return inspect(self._table)
 
     def frame(
         self, name: str, *, snapshot_id: int | None = None, tag: str | None = None
     ) -> pa.Table:
-        """What the method of that name gives: `frame("files", tag="monday")`."""
+        """Return the result of the method of that name: `frame("files", tag="monday")`."""
         name = one_of(name, NAMES, "name")
         if name in OF_A_SNAPSHOT:
             return _OF_A_SNAPSHOT[name](self._table, (snapshot_id, tag))
         if snapshot_id is not None or tag is not None:
             raise InvalidError(
                 "snapshot_id and tag",
-                found=f"one of them for {name!r}, which are those of the whole table",
-                expected=f"none, or one of {', '.join(OF_A_SNAPSHOT)}",
-                action="Leave it out.",
+                found=f"one of them for {name!r}, which belongs to the whole table",
+                expected=f"neither of them, or a name that belongs to a snapshot: {', '.join(OF_A_SNAPSHOT)}",
+                action="Omit snapshot_id and tag.",
             )
         return _OF_THE_TABLE[name](self._table)
 
     def snapshots(self) -> pa.Table:
-        """The snapshots that are kept, newest last: `snapshot_id, schema_id, commit_kind, commit_user,
+        """Return the existing snapshots, newest last: `snapshot_id, schema_id, commit_kind, commit_user,
         commit_identifier, time, total_records, delta_records, changelog_records, watermark_millis,
         base_manifest_list, delta_manifest_list, changelog_manifest_list, index_manifest, properties`.
         """
         return self.frame("snapshots")
 
     def schemas(self) -> pa.Table:
-        """All schemas, newest last: `schema_id, time, columns` (a list of `id, name, type, comment`), `primary_key,
-        partition_by, options, comment`.
+        """Return all schemas, newest last: `schema_id, time, columns` (a list of `id, name, type, comment`),
+        `primary_key, partition_by, options, comment`.
         """
         return self.frame("schemas")
 
     def options(self) -> pa.Table:
-        """Options, those that the newest schema sets first: `key, value, default, is_known`. value: null where the
-        default holds, `is_known` false for those of other clients.
+        """Return the options, first those that the newest schema sets: `key, value, default, is_known`. `value` is null
+        where the default applies; `is_known` is false for options of other clients.
         """
         return self.frame("options")
 
     def files(self, *, snapshot_id: int | None = None, tag: str | None = None) -> pa.Table:
-        """Live data files: `partition, bucket, total_buckets, level, file_name, path, format, size_bytes, rows,
-        delete_records` (rows that delete), `deleted_rows` (that a deletion vector takes out), `schema_id, min_key,
-        max_key, min_sequence_number, max_sequence_number, creation_time` (its writer's wall clock), `source,
+        """Return the live data files: `partition, bucket, total_buckets, level, file_name, path, format, size_bytes,
+        rows, delete_records` (rows that delete), `deleted_rows` (rows that a deletion vector removes), `schema_id,
+        min_key, max_key, min_sequence_number, max_sequence_number, creation_time` (its writer's wall clock), `source,
         write_columns`.
         """
         return self.frame("files", snapshot_id=snapshot_id, tag=tag)
 
     def manifests(self, *, snapshot_id: int | None = None, tag: str | None = None) -> pa.Table:
-        """Manifests: `list` (base, delta or changelog), `file_name, size_bytes, added_files, deleted_files, schema_id,
-        min_bucket, max_bucket, min_level, max_level`.
+        """Return the manifests: `list` (base, delta or changelog), `file_name, size_bytes, added_files, deleted_files,
+        schema_id, min_bucket, max_bucket, min_level, max_level`.
         """
         return self.frame("manifests", snapshot_id=snapshot_id, tag=tag)
 
     def partitions(self, *, snapshot_id: int | None = None, tag: str | None = None) -> pa.Table:
-        """Partitions that have files: `partition, total_buckets, buckets` (with files), `files, rows, size_bytes,
-        deleted_rows, newest_file_time` (its writer's wall clock).
+        """Return the partitions that have files: `partition, total_buckets, buckets` (those with files), `files, rows,
+        size_bytes, deleted_rows, newest_file_time` (its writer's wall clock).
         """
         return self.frame("partitions", snapshot_id=snapshot_id, tag=tag)
 
     def buckets(self, *, snapshot_id: int | None = None, tag: str | None = None) -> pa.Table:
-        """Buckets that have files: `partition, bucket, total_buckets, files, rows, size_bytes, deleted_rows, runs`
-        (sorted ones, that a read merges), `level0_files, levels` (a list of `level, files, rows, size_bytes`),
-        `due_files, due_bytes` (that a compaction takes next).
+        """Return the buckets that have files: `partition, bucket, total_buckets, files, rows, size_bytes,
+        deleted_rows, runs` (sorted runs that a read merges), `level0_files, levels` (a list of `level, files, rows,
+        size_bytes`), `due_files, due_bytes` (the input of the next compaction).
         """
         return self.frame("buckets", snapshot_id=snapshot_id, tag=tag)
 
     def tags(self) -> pa.Table:
-        """Tags: `tag, snapshot_id, schema_id, time, total_records, create_time, expire_time, expires_at`.
-        create_time and expire_time are wall clock of who made it, null for one that is kept for ever. expires_at is
-        the instant at which expiry deletes it, null for one of another client, which notes no zone.
+        """Return the tags: `tag, snapshot_id, schema_id, time, total_records, create_time, expire_time, expires_at`.
+        `create_time` and `expire_time` are the wall clock of the tag's creator, null for a tag that never expires.
+        `expires_at` is the instant at which expiry deletes it, null for a tag of another client, which notes no zone.
         """
         return self.frame("tags")
 
     def branches(self) -> pa.Table:
-        """Branches but main: `branch, path, schema_id, snapshot_id, time`, of the newest schema and snapshot."""
+        """Return the branches except main, with their newest schema and snapshot: `branch, path, schema_id,
+        snapshot_id, time`.
+        """
         return self.frame("branches")
 
     def consumers(self) -> pa.Table:
-        """Consumers: `consumer, next_snapshot_id, snapshots_behind, time` (of its last progress)."""
+        """Return the consumers: `consumer, next_snapshot_id, snapshots_behind, time` (of the last progress)."""
         return self.frame("consumers")
 
     def barriers(self) -> pa.Table:
-        """Who a table under barriers waits for: `writer, kind, complete_barrier, last_barrier` (of its records),
-        `table_barrier` (up to which the whole table is complete), `is_slowest, run` (the process that has the name).
+        """Return the writers that a table under barriers waits for: `writer, kind, complete_barrier, last_barrier` (of
+        its records), `table_barrier` (up to which the whole table is complete), `is_slowest, run` (the process that has
+        the name).
         """
         return self.frame("barriers")
 
     def leases(self) -> pa.Table:
-        """Who works with the table: `kind` (compaction, old-levels, join, read, pin), `owner, snapshot_id` (the first
-        that is held), `expire_time, state` (in force, over, void), `path`.
+        """Return the leases on the table: `kind` (compaction, old-levels, join, read, pin), `owner, snapshot_id` (the
+        first that is held), `expire_time, state` (in force, over, void), `path`.
         """
         return self.frame("leases")
 
     def caches(self) -> pa.Table:
-        """Lookup caches of the table on this host: `data_file, schema_id, rows, size_bytes` (on the disk),
+        """Return the lookup caches of the table on this host: `data_file, schema_id, rows, size_bytes` (on disk),
         `last_used_time, path`.
         """
         return self.frame("caches")
 
     def space(self) -> pa.Table:
-        """What the table takes on the storage, by who holds it: `holder` (snapshot, retention, read, pin, barriers,
+        """Return the storage that the table uses, by its holders: `holder` (snapshot, retention, read, pin, barriers,
         consumer, tag, branch, changelog, expiry, nobody), `name, snapshot_id` (the first that is held), `files,
-        size_bytes`. Each line counts what none above it needs: the sum is all that there is.
+        size_bytes`. Each row counts the files that no row above it needs; the sum is the whole storage.
         """
         return self.frame("space")

@@ -1,4 +1,4 @@
-"""Keeping a table in order, and what is made of it up to date: `Table.maintain`.
+"""Maintains a table and keeps its derived data up to date: `Table.maintain`.
 
 Raises what a Maintainer raises (operations/maintenance/maintenance).
 """
@@ -34,68 +34,68 @@ def maintain(
 ) -> MaintenanceResult:
     """Maintain the table: compact, expire, and bring derived tables up to date.
 
-    It works in rounds until `stop` is set. With `once` it does everything now, until nothing is due. A round that
-    fails is logged and repeated; an error that only the user can mend is raised. With `once` every error is raised,
-    when all else is done. A derived table that fails is logged and tried again (not with `once`); the rest goes on.
-    Without `once` the call waits while another maintainer has the lease. Several at once are safe.
+    It works in rounds until `stop` is set. With `once` it works until nothing is due. A round that fails is logged and
+    repeated; an error that only the user can correct is raised. With `once` every error is raised after all other work.
+    A derived table that fails is logged and retried (not with `once`); the other work goes on. Without `once` the call
+    waits while another maintainer has the lease. Several maintainers at once are safe.
 
     Parameters
     ----------
     once : bool, default False
         Do everything now, then return.
     interval_millis : int, default 1000
-        Milliseconds between two looks at the table.
+        Milliseconds between two rounds.
     full_compaction_interval_millis : int, default None
-        Milliseconds after which everything is compacted when something is new. None: never; every minute with
-        the changelog producer `full-compaction`.
+        Milliseconds after which new data is compacted fully. None: never, or every minute with the changelog
+        producer `full-compaction`.
     expire : bool, default True
-        Let old snapshots go.
+        Expire old snapshots.
     orphans_older_than_millis : int, default None
-        Remove files that nothing names and that are so many milliseconds old, once a day. None: leave them.
+        Remove orphans that are at least this many milliseconds old, once a day. None: keep them.
     stop : threading.Event, default None
         The call returns after the round in which this event is set. None: it does not return without `once`.
     on_round : callable, default None
-        It is called after each round with the MaintenanceResult of the round; not with `once`.
+        A function that is called after each round with the MaintenanceResult of the round; not with `once`.
 
     Returns
     -------
     MaintenanceResult
-        What all rounds did together.
+        The sum of all rounds.
 
     Raises
     ------
     DamagedError
-        A file is damaged; without `once`, when three rounds in a row found it so.
+        A file is damaged; without `once`, only after three rounds in a row found the damage.
     InvalidError
         An argument is out of range, or records of the table cannot be merged.
     UnsupportedError
         The table has an option that this version does not honour.
     ConflictError
-        Other commits were first again and again, with `once`.
+        Other commits were first in each try, with `once`.
     """
     once = flag(once, "once")
     stop = threading.Event() if stop is None else instance(stop, threading.Event, "stop")
-    on_round = _nobody if on_round is None else called(on_round, "on_round")
+    on_round = _ignore_round if on_round is None else called(on_round, "on_round")
     upkeep = Upkeep(
         interval_millis, full_compaction_interval_millis, expire, orphans_older_than_millis
     )
-    with maintainer(table, upkeep) as its:
-        return its.run_once() if once else _rounds(its, stop, on_round)
+    with maintainer(table, upkeep) as worker:
+        return worker.run_once() if once else _run_rounds(worker, stop, on_round)
 
 
-def _nobody(_: MaintenanceResult) -> None:
-    """Hear of a round, and do nothing."""
+def _ignore_round(_: MaintenanceResult) -> None:
+    """Ignore the result of a round: the default of `on_round`."""
 
 
-def _rounds(
-    its: Maintainer, stop: threading.Event, on_round: Callable[[MaintenanceResult], None]
+def _run_rounds(
+    worker: Maintainer, stop: threading.Event, on_round: Callable[[MaintenanceResult], None]
 ) -> MaintenanceResult:
     done = MaintenanceResult()
     while not stop.is_set():
-        of_round = its.round()
-        done = done.plus(of_round)
-        on_round(of_round)
-        stop.wait(its.wait_millis / 1000)
+        result = worker.round()
+        done = done.plus(result)
+        on_round(result)
+        stop.wait(worker.wait_millis / 1000)
     return done
 
 
@@ -105,9 +105,9 @@ def maintainer(table: OpenTable, upkeep: Upkeep, compact: Compact = compact_here
     Parameters
     ----------
     upkeep : Upkeep
-        What the maintainer does, and how often.
+        The work of the maintainer, and its intervals.
     compact : callable, default compact_here
-        How the table is compacted. By default this process compacts it.
+        The function that compacts the table. By default this process compacts it.
 
     Returns
     -------

@@ -4,21 +4,23 @@
                                              ├─ compared ─► what differs, label T; the last commit completes T
     the dim   ── complete to T ─► dim as of T┘
 
-The widener is a derived writer of the fact, which waits for it: `widen-<fact>-<fk>`. It takes a barrier that the others
-have completed and that the dim has, by the rule that jobs go by (`next_barrier`), and reads both
-as of it, whatever came later. It looks at what was written in (P, T], P the barrier before, and at the facts whose
-foreign key leads to such a row of the dim; at all facts in the first round, and where P is not known any more.
+The widener is a derived writer of the fact, and the fact waits for it: `widen-<fact>-<fk>`. It takes a barrier that the
+other writers have completed and that the dim has, by the rule for jobs (`next_barrier`), and reads both tables as of
+that barrier, whatever came later. It compares the facts that were written in (P, T], where P is the barrier before, and
+the facts whose foreign key leads to such a row of the dim. It compares all facts in the first round, and if P is
+unknown.
 
-Records of later barriers do not matter, as each column has one writer; but one that deletes a row does: it would come
-back, so it is left as it is. Its columns are right again if it is written once more.
+Records of later barriers do not matter, because each column has one writer. The exception is a record that deletes a
+row: the widener's record would restore the row, so such a row is left out. If it is written again, its columns are
+correct again.
 
-Raises NotFoundError for a dim that is not there and barriers that have expired, InvalidError for one that does not fit
-or is under other barriers, ConflictError where others were faster, and what reading and writing raises.
+Raises NotFoundError for a missing dim and for barriers that have expired, InvalidError for a dim that does not fit or
+is under other barriers, ConflictError where other commits were first, and what reading and writing raises.
 
 Two wideners of a fact, c_city by cust, and c_zip by c_city (so the second waits for the first);
 the other writer is at 60, the dims have all barriers:
 
-    come to        cust      0    20   20   40   60
+    has reached    cust      0    20   20   40   60
                    c_city    0    0    20   20   60
     takes next     cust      60   40   40   60   -
                    c_city    -    20   -    40   -
@@ -41,7 +43,7 @@ from widetable.derive.widening.widen_changes import (
     BarrierRound,
     DoneBarrier,
     ReadBarrier,
-    asked_facts,
+    candidate_facts,
     lookup_as_of,
     not_deleted,
 )
@@ -53,7 +55,7 @@ from widetable.derive.widening.widen_progress import (
     last_round,
     widening_of,
 )
-from widetable.derive.widening.widen_rows import asked_columns, differing
+from widetable.derive.widening.widen_rows import compared_columns, differing
 from widetable.derive.widening.widen_schema import check_one_interval, wanted_columns
 from widetable.operations.barriers.barrier_writer import let_leave
 from widetable.operations.handle.barrier_scan import active_revision, barrier_views
@@ -70,21 +72,22 @@ from widetable.schema.table_schema import TableSchema
 
 
 def let_wideners_leave(fact: OpenTable) -> None:
-    """A table under barriers waits no more for those whose options it has not any more.
-    Raises ConflictError and NotFoundError where somebody else was faster.
+    """Let a table under barriers stop waiting for wideners whose options were removed.
+
+    Raises ConflictError and NotFoundError where another process was first.
     """
     if fact.schema.typed_options.get(BARRIER_INTERVAL) is None:
         return
     options = widen_options(fact.schema.options)
-    wanted = {option.writer_of(name_of(fact)) for option in options}
+    writers = {option.writer_of(name_of(fact)) for option in options}
     for writer, member in barrier_views(fact).newest().members.items():
-        if member.run == WIDENER_RUN and writer not in wanted:
+        if member.run == WIDENER_RUN and writer not in writers:
             let_leave(fact, writer)
 
 
 def widen_to_barrier(fact: OpenTable, option: WidenOption) -> WidenRound | None:
-    """Bring the columns to the next barrier. None: there is none yet, or another widener is at it or was faster.
-    Nor is there one where it has only joined now: barriers from then on wait for it.
+    """Bring the columns to the next barrier. Return None if there is none yet, or another widener is at work or was
+    first. There is also none if the widener has only joined the fact in this call: later barriers wait for it.
     """
     dim = neighbour(fact, option.table, f"option {option.key!r}")
     widening = widening_of(fact, dim, option)
@@ -101,21 +104,20 @@ def widen_to_barrier(fact: OpenTable, option: WidenOption) -> WidenRound | None:
             held(fact._state(), of.fact.view.first_id),
             held(dim._state(), of.dim.view.first_id),
         ):
-            found = commit_pieces(of.numbered, _differing(of), {}, partial(_committed, of))
-        if found is not None:
+            done = commit_pieces(of.numbered, _differing(of), {}, partial(_committed, of))
+        if done is not None:
             keep_snapshots(widening, Pair(*(read.first_kept for read in (of.fact, of.dim))))
-        return found
+        return done
 
 
 def next_widened(
     state: BarrierState, fact: str, schema: TableSchema, option: WidenOption, dim: Available
 ) -> int | None:
-    """The barrier that a widener takes next, of a fact in this state. Pure. dim: the barriers that it has. A widener
-    that gives the foreign key is waited for, others are not: they would wait for each other.
+    """Return the barrier that a widener takes next, for a fact in this state. Pure. dim: the barriers that it has.
 
-    least: what it has completed is done, and its labels never go back, so a round that was
-    killed after its first pieces goes on at their barrier or a later one. The option's widener
-    is a member of the state.
+    It waits for a widener that writes its foreign key, but not for other wideners: they would wait for each other. The
+    option's widener is a member of the state. Its labels never go back, so after a kill the next round takes the
+    barrier of the committed pieces or a later one (`least`).
     """
     own, interval = state.members[option.writer_of(fact)], state.interval
     wideners = widen_options(schema.options)
@@ -123,27 +125,27 @@ def next_widened(
     others = [one.frontier for writer, one in state.members.items() if writer not in aside]
     least = max(own.frontier + interval, own.last)
     newest = min(others, default=LARGEST)
-    of_fact = Available([(least, newest)] if least <= newest else [])
-    return next_barrier([of_fact, dim], interval, is_first=own.at is None)
+    available = Available([(least, newest)] if least <= newest else [])
+    return next_barrier([available, dim], interval, is_first=own.at is None)
 
 
 def _next_round(of: Widening) -> BarrierRound | None:
-    """Joins the fact where that does not wait for it.
+    """Return the next round, or None; join the fact first if the widener is no member yet.
 
-    The fact's newest snapshot is read before its barriers: what the last round says is then no
-    newer than the state that it is used with, and a round in between takes the number.
+    The fact's newest snapshot is read before its barriers. So the last round is no newer than the state that it is used
+    with, and a round in between takes the number.
     """
     fact, dim, option, _ = of
     base = fact._committer.snapshots.latest()
     revision = active_revision(fact)
-    of_fact, of_dim = barrier_views(fact, revision), barrier_views(dim, revision)
-    state = of_fact.newest()
+    fact_views, dim_views = barrier_views(fact, revision), barrier_views(dim, revision)
+    state = fact_views.newest()
     name = name_of(fact)
     own = state.members.get(option.writer_of(name))
     if own is None:
         _join(of, state)
         return None
-    available = _available(of_dim, own.frontier)
+    available = _available(dim_views, own.frontier)
     barrier = next_widened(state, name, fact.schema, option, available)
     if barrier is None:
         return None
@@ -151,15 +153,15 @@ def _next_round(of: Widening) -> BarrierRound | None:
     before = None
     if last.done is not None and own.at is not None:
         before = DoneBarrier(own.at, last.done.fact_id)
-    read = ReadBarrier(fact, of_fact, of_fact.ahead(barrier, ()))
-    looked_up = ReadBarrier(dim, of_dim, of_dim.view(barrier))
-    pair = Pair(of_fact.ids[-1], looked_up.view.end.id)
+    fact_read = ReadBarrier(fact, fact_views, fact_views.ahead(barrier, ()))
+    dim_read = ReadBarrier(dim, dim_views, dim_views.view(barrier))
+    pair = Pair(fact_views.ids[-1], dim_read.view.end.id)
     numbered = NumberedRound(of, pair, last)
-    return BarrierRound(numbered, before, own.at or 0, read, looked_up)
+    return BarrierRound(numbered, before, own.at or 0, fact_read, dim_read)
 
 
 def _available(dim: BarrierViews, after: int) -> Available:
-    """Barriers of the dim behind that one; that they are exact, too."""
+    """Return the barriers of the dim after that one, and which of them are exact."""
     first, newest = max(after + dim.interval, dim.first_barrier), dim.newest().frontier
     spans = [(first, newest)] if first <= newest else []
     return Available(spans, None if dim.exact.has_all else dim.exact.between(after, newest))
@@ -175,21 +177,20 @@ def _differing(of: BarrierRound) -> Iterator[pa.Table]:
     fact, dim, option, _ = of.numbered.widening
     columns = list(option.columns.values())
     with closing(lookup_as_of(dim, of.dim.view, columns)) as view:
-        asked = [*asked_columns(fact.schema, option), option.column]
-        facts = asked_facts(of, asked)
+        names = [*compared_columns(fact.schema, option), option.column]
+        facts = candidate_facts(of, names)
         yield from differing(fact.schema, option, of.numbered.number, facts, view)
 
 
 def _committed(
     of: BarrierRound, piece: pa.Table, by: Identity, properties: dict[str, str], is_last: bool
 ) -> int | None:
-    """How many rows; None: the commit was in already.
+    """Commit a piece; return the number of rows, or None if the commit was published before.
 
-        widener    leaves out k 1, which 8 deleted              commit: 9 deletes, too: refused       again, without k 2
+        widener    leaves out k 1, which 8 deleted              commit: 9 deletes, too: refused       retry, without k 2
         others                                     9: deletes k 2
 
-    Only the last piece completes the barrier: until then none is shown that has a part of the
-    round.
+    Only the last piece completes the barrier, so no complete barrier has only a part of the round.
     """
     (fact, _, option, _), span = of.numbered.widening, (of.after, of.barrier)
     step = BarrierStep(

@@ -1,19 +1,18 @@
-"""Which rows of a fact table may have other widened columns than before, as they are at a snapshot.
+"""The candidates of a round: rows of a fact table, as of a snapshot, whose widened columns may have to change.
 
-    touched   facts that were written in (f0, f], but by the round that ended with f0 and d0
+    touched   facts that were written in (f0, f], except by the round that ended with f0 and d0
     followed  facts whose foreign key leads to a dim row that differs between d0 and d: by the fact's index on the
-              foreign key, where that is not behind f
+              foreign key, if that is not behind f
 
-Without a snapshot before, without an index, or where so many are asked for that one scan is cheaper: all facts of f.
-Candidates too many cost time only. Raises what lookups and scans raise.
+All facts of f are candidates without an earlier snapshot, without an index, or if there are so many candidates that one
+scan is cheaper. Surplus candidates only cost time. Raises what lookups and scans raise.
 
     1,000,000 facts    touched 200    changed dim rows 3, followed by the index to 40,000 facts    40,200 keys looked up
                        touched 200    changed dim rows 3, no index                                 all scanned
                        touched 130,000, more than an eighth                                        all scanned
 
-An index that is ahead of f will do: facts that it leads to besides are compared for nothing,
-and a fact that has left it since was written after f, so that it is not to be widened in this
-round anyway.
+An index that is ahead of f is good enough: the additional facts that it leads to are compared unnecessarily, and a fact
+that has left it since was written after f, so this round does not widen it anyway.
 """
 
 from __future__ import annotations
@@ -57,21 +56,22 @@ SCAN_SHARE: Final = 1 / 8
 
 
 def candidates(of: NumberedRound, columns: Sequence[str]) -> Iterator[pa.Table]:
-    """Their rows at the fact's snapshot, each once, piece by piece: these columns and the foreign key; those of the key
-    among them.
+    """Yield the candidates at the fact's snapshot, each once, piece by piece.
+
+    columns: they include the primary key; the foreign key is added.
     """
     fact, fact_id = of.widening.fact, of.pair.fact_id
-    wanted = list(dict.fromkeys([*columns, of.widening.option.column]))
+    names = list(dict.fromkeys([*columns, of.widening.option.column]))
     keys = None if of.last.done is None else _keys(of, of.last.done)
     return rows_of_keys(
-        keys, lambda: scan_at(fact, fact_id, wanted), lambda: view_at(fact, fact_id, wanted)
+        keys, lambda: scan_at(fact, fact_id, names), lambda: view_at(fact, fact_id, names)
     )
 
 
 def rows_of_keys(
     keys: pa.Table | None, scan: Callable[[], ArrowRows], view: Callable[[], LookupView]
 ) -> Iterator[pa.Table]:
-    """The rows that there are, piece by piece. keys: None for all rows."""
+    """Yield the existing rows of these keys, piece by piece. keys: None for all rows."""
     if keys is None:
         for batch in scan().to_batches():
             yield pa.Table.from_batches([batch])
@@ -82,7 +82,7 @@ def rows_of_keys(
 
 
 def _keys(of: NumberedRound, done: Pair) -> pa.Table | None:
-    """Keys of candidates; None: scan all."""
+    """Return the keys of the candidates, or None: scan all facts."""
     (fact, dim, option, _), pair = of.widening, of.pair
     try:
         touched = _touched(of, done)
@@ -101,8 +101,10 @@ def _keys(of: NumberedRound, done: Pair) -> pa.Table | None:
 def few_keys(
     table: OpenTable, files: TouchedFiles, follow: Callable[[], pa.Table | None], rows: int
 ) -> pa.Table | None:
-    """Those that were touched, in files, and those that lead to rows of the dim, each once; None: so many of all rows
-    that one scan costs less, or nobody knows the second. Files with too many rows are not read.
+    """Return the keys in the files and those that `follow` returns, each once.
+
+    Return None if they are so many of all rows that one scan costs less, or if `follow` returns None. Files with too
+    many rows are not read.
     """
     if sum(file.row_count for members in files.values() for file in members) > SCAN_SHARE * rows:
         return None
@@ -113,23 +115,24 @@ def few_keys(
 
 
 def _touched(of: NumberedRound, done: Pair) -> TouchedFiles:
-    """By whomever, but by the round that has ended at `done`: what one of ours wrote before it was killed may be of a
-    dim row that is since what it was.
+    """Return the files that any commit has written since `done`, except the commits of the round that ended at `done`.
+
+    The commits of a killed round count: they may have used a dim row that has since got its old values back.
     """
     fact, end_id = of.widening.fact, of.pair.fact_id + 1
-    committer, found = fact._committer, dict[BucketId, list[DataFileMeta]]()
-    ours = (user_of(of.widening.option), of.last.number if of.last.has_ended else None)
+    committer, touched = fact._committer, dict[BucketId, list[DataFileMeta]]()
+    last_ended = (user_of(of.widening.option), of.last.number if of.last.has_ended else None)
     load, ids = committer.snapshots.load, range(done.fact_id + 1, end_id)
-    of_last = [id for id in ids if round_of(load(id)) == ours]
-    for after, next_id in pairwise([done.fact_id, *of_last, end_id]):
+    skipped_ids = [id for id in ids if round_of(load(id)) == last_ended]
+    for after, next_id in pairwise([done.fact_id, *skipped_ids, end_id]):
         files = touched_files(fact._state(), committer.live_files, after, next_id - 1)
         for bucket, members in files.items():
-            found.setdefault(bucket, []).extend(members)
-    return found
+            touched.setdefault(bucket, []).extend(members)
+    return touched
 
 
 def keys_in(table: OpenTable, files: TouchedFiles) -> pa.Table:
-    """The keys in files, each once, with the columns of their partition; a rescaled one may be in two buckets."""
+    """Return the keys in files, each once, with their partition columns; a rescaled partition may have two buckets."""
     state = table._state()
     batches = [
         whole_keys(distinct_keys(state, group), next(iter(group)), state.schema)
@@ -139,32 +142,31 @@ def keys_in(table: OpenTable, files: TouchedFiles) -> pa.Table:
 
 
 def nullable_keys(table: OpenTable) -> pa.Schema:
-    """Of keys that are given, or were found."""
+    """Return the schema of key tables: the primary key, with nullable columns."""
     fields = table.schema.arrow_schema(table.schema.primary_keys)
     return pa.schema([field.with_nullable(True) for field in fields])
 
 
 def _changed_keys(dim: OpenTable, option: WidenOption, after_id: int, until_id: int) -> pa.Table:
-    """Keys of the dim whose widened columns differ."""
+    """Return the keys of the dim whose widened columns differ between the two snapshots."""
     key = dim.schema.primary_keys
     columns = list(dict.fromkeys([*key, *option.columns.values()]))
-    found = [pa.table([pa.array([], dim.schema.arrow_schema(key).field(0).type)], list(key))]
+    keys = [pa.table([pa.array([], dim.schema.arrow_schema(key).field(0).type)], list(key))]
     for before, after in changed_rows(dim, after_id, until_id, columns):
         same = equal_rows(before, after)
         for rows in (before, after):
-            found.append(present(rows.select(list(key)).filter(pa.array(~same)), key))
-    return pa.concat_tables(found)
+            keys.append(present(rows.select(list(key)).filter(pa.array(~same)), key))
+    return pa.concat_tables(keys)
 
 
 def followed_by_index(
     fact: OpenTable, option: WidenOption, changed: pa.Table, fact_id: int
 ) -> pa.Table | None:
-    """Keys of the facts that refer to these rows of the dim, by an index that has come to that snapshot, or further;
-    None: there is none.
+    """Return the keys of the facts that refer to these rows of the dim, by an index that has reached `fact_id`.
 
-    changed: one column, the dim's key; it is cast to the foreign key's type, as writes cast.
-    fact_id: rows that were written up to it are in the index. The index and its base are held
-    while it is asked.
+    Return None if there is no such index. changed: one column, the dim's key; it is cast to the foreign key's type, as
+    writes cast. fact_id: the index must have the rows that were written up to it. The index and its base are held
+    during the lookup.
     """
     own, schema = (option.column,), fact.schema
     fitting = next((one for one in index_options(schema.options) if one.columns == own), None)
@@ -176,9 +178,9 @@ def followed_by_index(
     if source_id is None or source_id < fact_id:
         return None
     kind = schema.arrow_schema(own).field(0).type
-    asked = key_cast(one_array(changed.column(0)), schema.field(option.column), kind)
+    keys = key_cast(one_array(changed.column(0)), schema.field(option.column), kind)
     with closing(IndexView(fact, fitting, [])) as view:
-        return view.keys(pa.table([asked], [option.column]))
+        return view.keys(pa.table([keys], [option.column]))
 
 
 def _rows_at(table: OpenTable, snapshot_id: int) -> int:

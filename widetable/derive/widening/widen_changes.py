@@ -1,16 +1,16 @@
-"""Which rows of a fact may have other widened columns at a barrier than at one before, as they are at it.
+"""The candidates of a round at a barrier: rows of a fact, as of the barrier, whose widened columns may have to change.
 
     touched   facts with records of (P, T]; and of barriers up to P, which other clients have written since
     followed  facts whose foreign key leads to a row of the dim with records of (P, T]: by the index on the foreign key,
-              which knows the newest rows, with all that was written after T; else by a scan
+              which has the newest rows, plus all facts that were written after T; else by a scan
 
-All facts where P is None, where records have expired, and where one scan is cheaper than lookups. Candidates too many
-cost time only. Raises what lookups and scans raise.
+All facts are candidates if P is None, if records have expired, and if one scan is cheaper than lookups. Surplus
+candidates only cost time. Raises what lookups and scans raise.
 
     dim     1: id 7 = a @10    2: id 7 = b @20    3: id 7 = c @30
     fact    1: k 1, cust 7 @10    2: k 2, cust 7 @20    3: k 1, cust 8 @30
-    P = 10, T = 20    touched k 2    the dim's row 7 has a record @20: followed k 2 by the index; k 1 leads to 8 by now,
-                      but its record came after T, so it is asked of, too: as of T it leads to 7
+    P = 10, T = 20    touched k 2    the dim's row 7 has a record @20: followed k 2 by the index; k 1 now leads to 8,
+                      but its record came after T, so it is a candidate, too: as of T it leads to 7
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ from widetable.schema.derived_options import WidenOption
 
 
 class DoneBarrier(NamedTuple):
-    """The barrier that the columns are those of, and the newest snapshot of the fact that its round knew.
+    """The barrier whose values the columns have, and the newest snapshot of the fact that its round read.
 
-    The second tells what came late: another client's append, which gets the label of the first
-    barrier that is not complete, may have come while the round was under way.
+    The snapshot shows which commits came late: another client's append gets the label of the first incomplete barrier,
+    and may have come during the round.
     """
 
     barrier: int
@@ -61,7 +61,7 @@ class DoneBarrier(NamedTuple):
 
 
 class ReadBarrier(NamedTuple):
-    """A table as of a barrier, by the snapshots that `views` knows."""
+    """A table as of a barrier, by the snapshots of `views`."""
 
     table: OpenTable
     views: BarrierViews
@@ -69,15 +69,15 @@ class ReadBarrier(NamedTuple):
 
     @property
     def first_kept(self) -> int:
-        """The first snapshot that is needed to go on from the barrier."""
+        """Return the first snapshot that is needed to continue from the barrier."""
         return self.views.floor_id(self.view.barrier) or self.view.first_id
 
     def commits(self, after: int, until: int) -> list[int]:
-        """Whose records belong to barriers after one up to another."""
+        """Return the ids of commits whose records belong to barriers after one up to another."""
         return BarrierChanges(self.table._state(), self.views).commits(after, until)
 
     def late_commits(self, done: DoneBarrier) -> list[int]:
-        """Whose records belong to a barrier that is done, and came later: of clients that know of none."""
+        """Return the ids of commits that came after the done barrier but belong to it: those of foreign clients."""
         load, ids = self.table._committer.snapshots.load, self.views.ids
         later = (load(id) for id in ids if id > done.snapshot_id)
         labels = ((one.id, self.views.label(one.id)) for one in later if is_foreign_commit(one))
@@ -85,8 +85,9 @@ class ReadBarrier(NamedTuple):
 
 
 class BarrierRound(NamedTuple):
-    """before: the barrier that the columns are those of, None where nobody knows. after: up to which barrier the
-    widener's records are in, 0 for none.
+    """A round that brings the columns to a barrier. before: the barrier whose values they have, None if unknown.
+
+    after: the barrier up to which the widener's records are committed, 0 for none.
     """
 
     numbered: NumberedRound
@@ -100,32 +101,33 @@ class BarrierRound(NamedTuple):
         return self.fact.view.barrier
 
 
-def asked_facts(of: BarrierRound, columns: Sequence[str]) -> Iterator[pa.Table]:
-    """Each once, piece by piece. columns: those of the key and the foreign key among them.
+def candidate_facts(of: BarrierRound, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """Yield the candidates, each once, piece by piece. columns: they include the primary key and the foreign key.
 
-    Rows as of the fact's view, whatever came later: all facts in the first round, and where nobody
-    knows the one before.
+    The rows are those of the fact's view, whatever came later. In the first round, and if the barrier before is
+    unknown, all facts are candidates.
     """
-    (table, _, view), wanted = of.fact, list(dict.fromkeys(columns))
+    (table, _, view), names = of.fact, list(dict.fromkeys(columns))
     keys = None if of.before is None else _keys(of, of.before)
-    scan = partial(scan_of_view, table, view, wanted, None, table.schema)
-    return rows_of_keys(keys, scan, partial(lookup_as_of, table, view, wanted))
+    scan = partial(scan_of_view, table, view, names, None, table.schema)
+    return rows_of_keys(keys, scan, partial(lookup_as_of, table, view, names))
 
 
 def lookup_as_of(table: OpenTable, view: BarrierView, columns: Sequence[str]) -> LookupView:
-    """By key, with the columns of now; to be closed."""
+    """Return a lookup by key as of a barrier, with the current columns. The caller closes it."""
     at = state_of_view(table, view, table.schema)
     return LookupView(at, table._committer.live_files, columns)
 
 
 def not_deleted(table: OpenTable, rows: pa.Table, barrier: int) -> tuple[pa.Table, int | None]:
-    """The rows that no record of a later barrier has deleted, and the snapshot up to which that is known; None where
-    records delete no rows. A retraction need not delete: it may take something off a sum, or come too late. It did
-    where the row is not there at the snapshot that it came with.
+    """Return the rows that no record of a later barrier has deleted, and the newest snapshot that was checked.
 
-    Each commit is looked at by itself: a row that one deletes and a later one writes anew is
-    deleted all the same, as what it had before is not the new row's. Given as
-    `read_snapshot_id`, the snapshot lets the commit ask about those that follow.
+    The snapshot is None if records delete no rows in this table. A retraction need not delete: it may decrease a sum,
+    or come too late. It did delete the row if the row does not exist at the snapshot of the retraction.
+
+    Each commit is checked separately: a row that one commit deletes and a later one writes again counts as deleted,
+    because its old values do not belong to the new row. Passed on as `read_snapshot_id`, the snapshot lets the commit
+    check the commits that follow.
     """
     if not table.schema.typed_options.get(opt.REMOVE_RECORD_ON_SEQUENCE_GROUP):
         return rows, None
@@ -140,8 +142,8 @@ def not_deleted(table: OpenTable, rows: pa.Table, barrier: int) -> tuple[pa.Tabl
             continue
         key = list(table.schema.primary_keys)
         with closing(view_at(table, id, key[:1])) as view:
-            asked = rows.filter(pa.array(is_retracted)).select(key)
-            is_gone = one_array(view.lookup(asked).column(0)).is_null()
+            keys = rows.filter(pa.array(is_retracted)).select(key)
+            is_gone = one_array(view.lookup(keys).column(0)).is_null()
         is_deleted = is_retracted.copy()
         is_deleted[is_retracted] = is_gone.to_numpy(zero_copy_only=False)
         rows = rows.filter(pa.array(~is_deleted))
@@ -149,7 +151,7 @@ def not_deleted(table: OpenTable, rows: pa.Table, barrier: int) -> tuple[pa.Tabl
 
 
 def _keys(of: BarrierRound, done: DoneBarrier) -> pa.Table | None:
-    """Keys of candidates; None: scan all."""
+    """Return the keys of the candidates, or None: scan all facts."""
     fact, dim, barrier, table = of.fact, of.dim, of.barrier, of.fact.table
     try:
         ids = sorted([*fact.commits(done.barrier, barrier), *fact.late_commits(done)])
@@ -168,12 +170,14 @@ def _keys(of: BarrierRound, done: DoneBarrier) -> pa.Table | None:
 
 
 def _followed(fact: ReadBarrier, option: WidenOption, changed: pa.Table, last_id: int) -> pa.Table:
-    """Keys of the facts that refer to these rows of the dim. last_id: of the records up to the barrier.
-    An index must have seen these; without such a one a scan as of the barrier looks for them.
+    """Return the keys of the facts that refer to these rows of the dim.
+
+    last_id: the last commit up to the barrier. An index must have reached it; otherwise a scan as of the barrier finds
+    the facts.
     """
     table = fact.table
     by_index = followed_by_index(table, option, changed, last_id)
-    if by_index is not None:  # but of facts that later records have taken elsewhere
+    if by_index is not None:  # it misses facts whose foreign key later records have changed
         later_ids = barrier_changes(table).commits(fact.view.barrier)
         later = keys_in(table, _files(table, later_ids))
         return pa.concat_tables([by_index.select(later.schema.names), later])
@@ -186,9 +190,9 @@ def _followed(fact: ReadBarrier, option: WidenOption, changed: pa.Table, last_id
 
 def _files(table: OpenTable, ids: Sequence[int]) -> TouchedFiles:
     committer = table._committer
-    found: dict[BucketId, list[DataFileMeta]] = {}
+    files: dict[BucketId, list[DataFileMeta]] = {}
     for id in ids:
         for entry in committer.live_files.delta_entries(committer.snapshots.load(id)):
             if entry.kind == ADD:
-                found.setdefault(BucketId(entry.partition, entry.bucket), []).append(entry.file)
-    return found
+                files.setdefault(BucketId(entry.partition, entry.bucket), []).append(entry.file)
+    return files

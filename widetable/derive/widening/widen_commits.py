@@ -1,11 +1,11 @@
-"""A round of a widener as commits: piece by piece, each known again by its number; the last one says what it cost.
+"""The commits of a widener's round: one for each piece, identified by its number; the last one records the cost.
 
-In: the round and its rows. Out: a `WidenRound`, or None where a commit was in already: another widener was faster.
+In: the round and its rows. Out: a `WidenRound`, or None if a commit was published before: another widener was first.
 Raises what reading and committing raises.
 
     round 5 of three pieces: commits 5 * 2^20, + 1, + 2 of `widen/<fk>`, two of them "part", the last one "end"
 
-A piece is committed when a row behind it has been read, so memory is that of a piece and of what is read at once.
+A piece is committed when the next row has been read, so memory is that of a piece and of one batch.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MILLIS: Final = "widen.millis"
 
 
 class WidenRound(NamedTuple):
-    """fact_id, dim_id: the snapshots that were compared. rows: that were written, in so many commits."""
+    """The result of a round. fact_id, dim_id: the compared snapshots. rows: the number written, in all commits."""
 
     fact_id: int
     dim_id: int
@@ -41,7 +41,7 @@ class WidenRound(NamedTuple):
 
 
 class NumberedRound(NamedTuple):
-    """pair: what it compares; last: the round before it."""
+    """A round. pair: the snapshots that it compares. last: the round before it."""
 
     widening: Widening
     pair: Pair
@@ -49,22 +49,22 @@ class NumberedRound(NamedTuple):
 
     @property
     def number(self) -> int:
-        """Of its own."""
+        """Return the number of this round."""
         return self.last.number + 1
 
 
-# Of rows, who commits them, the properties, and whether they are the last; how many were written, None: they are in.
+# It gets rows, their identity, properties, and whether they are the last piece. It returns the number of rows written,
+# or None if the commit was published before.
 CommitPiece = Callable[[pa.Table, Identity, dict[str, str], bool], int | None]
 
 
 def commit_pieces(
     of: NumberedRound, tables: Iterator[pa.Table], ends_with: Mapping[str, str], commit: CommitPiece
 ) -> WidenRound | None:
-    """ends_with: properties of the last commit.
+    """Commit a round piece by piece; return None if another widener was first. ends_with: the last commit's properties.
 
-    With None, what this round had committed before stays. The count that the last commit notes
-    has its own rows as they were found, before keys that others wrote are left out: properties
-    are given with the commit.
+    Pieces that were committed before a None stay. The last commit records the number of rows before it leaves out keys
+    that others wrote, because its properties are fixed before it commits.
     """
     began_seconds = time.monotonic()
     rows = commits = 0

@@ -1,7 +1,7 @@
-"""The rows that a widener writes: those of a fact table whose widened columns are others than the dim has.
+"""The rows that a widener writes: those of a fact table whose widened columns differ from the dim's.
 
-In: facts that may have others, piece by piece, and the dim by key. Out: the key, columns that every writer must carry,
-the widened ones with their number, cut to what one commit takes. Raises what reading both raises.
+In: candidates, piece by piece, and the dim by key. Out: the key, the columns that every writer must carry, the widened
+columns and their number, cut to the size of one commit. Raises what reading both raises.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from widetable.schema.derived_options import WidenOption
 from widetable.schema.table_schema import TableSchema
 
 
-def asked_columns(schema: TableSchema, option: WidenOption) -> list[str]:
-    """Of a fact, to know what is to be written of it; the foreign key comes besides."""
+def compared_columns(schema: TableSchema, option: WidenOption) -> list[str]:
+    """Return the columns of a fact that a round reads, without the foreign key."""
     return [*carried_columns(schema, option), *option.columns, option.sequence]
 
 
@@ -33,29 +33,28 @@ def differing(
     candidates: Iterable[pa.Table],
     dim: LookupView,
 ) -> Iterator[pa.Table]:
-    """What is to be written, empty first: the last piece may have no rows. candidates: `asked_columns` and the foreign
-    key. dim: gives the widened columns. number: of the round.
+    """Yield the rows to write. The first table is empty, because the last piece may have no rows.
 
-    A foreign key that is null, or leads to no row of the dim, has nulls: they are compared and
-    written like values. All columns are nullable here, whatever the table says.
+    candidates: `compared_columns` and the foreign key. dim: returns the widened columns. number: the round's. A foreign
+    key that is null, or leads to no row of the dim, gives nulls, which are compared and written like values. All
+    columns are nullable here, whatever the table says.
     """
     carried = carried_columns(schema, option)
     names = [*carried, *option.columns, option.sequence]
     yield _nullable(schema, names).empty_table()
     for rows in candidates:
-        found = dim.lookup(one_array(rows.column(option.column)))
-        same = equal_rows(rows.select(list(option.columns)), found)
+        dims = dim.lookup(one_array(rows.column(option.column)))
+        same = equal_rows(rows.select(list(option.columns)), dims)
         numbers = _numbers(number, rows.column(option.sequence))
-        arrays = [*rows.select(carried).columns, *found.columns, numbers]
+        arrays = [*rows.select(carried).columns, *dims.columns, numbers]
         written = pa.Table.from_arrays(arrays, schema=_nullable(schema, names))
         yield written.filter(pa.array(~same))
 
 
 def pieces(fact: OpenTable, tables: Iterator[pa.Table]) -> Iterator[tuple[pa.Table, bool]]:
-    """Joined and cut to what one commit takes, one at least; with whether it is the last.
+    """Concatenate the tables and cut them to the size of one commit; yield each piece, and whether it is the last.
 
-    Tables of 2 and 5 rows, at most 3 in a piece: pieces of 3, 3 and 1 rows. What is cut off has
-    rows behind it, so it is never the last.
+    There is at least one piece. Tables of 2 and 5 rows, at most 3 rows in a piece: pieces of 3, 3 and 1 rows.
     """
     most = fact.schema.typed_options.get(opt.WIDEN_PIECE_ROWS)
     waiting: list[pa.Table] = []
@@ -71,10 +70,10 @@ def pieces(fact: OpenTable, tables: Iterator[pa.Table]) -> Iterator[tuple[pa.Tab
 
 
 def _numbers(number: int, before: pa.ChunkedArray) -> pa.ChunkedArray:
-    """That of the round; higher for rows with a higher one, which somebody wrote while they were not widened, or a
-    widener that nobody remembers (decision 0005): theirs would win for good.
+    """Return the round's number for each row, or a higher one for a row that has the same number or a higher one.
 
-    In round 5 rows that have null, 3 and 7 get 5, 5 and 8.
+    Such a row was written while the table was not widened, or by a widener whose progress is lost (decision 0005); with
+    a lower number the new values would never win. In round 5 rows that have null, 3 and 7 get 5, 5 and 8.
     """
     return pc.max_element_wise(pa.scalar(number, pa.int64()), pc.add(before, 1))
 

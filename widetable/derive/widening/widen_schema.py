@@ -1,9 +1,9 @@
-"""The columns of a widened table: what option `widen.<fk>` says of the dimension becomes columns of the fact.
+"""The columns of a widened table: the option `widen.<fk>` adds columns of the dimension to the fact.
 
-In: the columns and options that a caller gives, and the tables of the warehouse. Out: the same with what is missing:
-the widened columns in the dim's types, `_widen_<fk>` BIGINT, and the sequence group of both. Columns that are there
-already must have these types. Raises InvalidError for a dim with another key or types and for tables that widen each
-other, NotFoundError for a dim that is not there.
+In: the columns and options of the caller, and the tables of the warehouse. Out: what has to be added: the widened
+columns in the dim's types, `_widen_<fk>` BIGINT, and the sequence group of both. Existing columns must have these
+types. Raises InvalidError for a dim with another key or types and for tables that widen each other, NotFoundError for a
+missing dim.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from widetable.schema.derived_options import WidenOption, widen_options
 from widetable.schema.options import TableOptions
 from widetable.schema.table_schema import TableSchema
 
-# The newest schema of a table by `db.name`. Raises NotFoundError.
+# It returns the newest schema of a table by `db.name`, or raises NotFoundError.
 SchemaOf: TypeAlias = Callable[[str], TableSchema]
 
 
@@ -31,13 +31,13 @@ def widened_columns(
     schema_of: SchemaOf,
     typed: TableOptions,
 ) -> tuple[list[pa.Field], dict[str, str]]:
-    """(columns to add at the end, options to add). name: `db.name` of the fact. options: that may widen it; typed: all
-    that it has.
+    """Return (columns to add at the end, options to add). name: `db.name` of the fact. options: those that may widen
+    it. typed: all its options.
 
         fields id, cust    widen.cust = db.dim(city as c_city)
         columns c_city STRING, _widen_cust BIGINT    option fields._widen_cust.sequence-group = c_city
 
-    An option that the caller gives stays as it is given.
+    An option of the caller is not changed.
     """
     added: list[pa.Field] = []
     groups: dict[str, str] = {}
@@ -54,7 +54,7 @@ def widened_columns(
 def check_one_interval(
     widen: WidenOption, fact: str, options: TableOptions, dim: TableSchema
 ) -> None:
-    """Refuse a dim that is not under the barriers of the fact, if that is under any: it is read as of these."""
+    """Refuse a dim that is not under the barriers of the fact, if the fact has any: the dim is read as of these."""
     interval = options.get(BARRIER_INTERVAL)
     if interval is not None:
         intervals = {fact: interval, widen.table: dim.typed_options.get(BARRIER_INTERVAL)}
@@ -62,9 +62,9 @@ def check_one_interval(
 
 
 def check_acyclic(name: str, widen: WidenOption, schema_of: SchemaOf) -> None:
-    """Follows the dims of dims.
-    A circle would never come to rest: each round of one is news for the next. Raises
-    InvalidError that names the whole way.
+    """Raise InvalidError if tables widen each other in a circle; the error names the whole circle.
+
+    A circle would never end: each round of one table is a change for the next.
     """
     waiting: list[tuple[str, ...]] = [(widen.table,)]
     seen: set[str] = set()
@@ -83,8 +83,10 @@ def check_acyclic(name: str, widen: WidenOption, schema_of: SchemaOf) -> None:
 
 
 def wanted_columns(widen: WidenOption, fields: pa.Schema, dim: TableSchema) -> list[pa.Field]:
-    """The columns that a fact with these needs for the option. Raises InvalidError where one has another type, or the
-    dim another key; NotFoundError for a column that the dim has not.
+    """Return the columns that a fact with these fields needs for the option.
+
+    Raises InvalidError if one has another type, or if the dim's key is not one column; NotFoundError for a column that
+    the dim does not have.
     """
     types = {field.name: field.type for field in fields}
     key = dim.primary_keys
@@ -105,7 +107,7 @@ def wanted_columns(widen: WidenOption, fields: pa.Schema, dim: TableSchema) -> l
                 f"option {widen.key!r}",
                 found=f"the column {theirs!r}, which {widen.table} does not have",
                 expected=f"some of {', '.join(dim.names)}",
-                action="Correct the option, or bring the column back.",
+                action="Correct the option, or add the column again.",
             )
     wanted = [pa.field(own, dim.arrow_field(theirs).type) for own, theirs in widen.columns.items()]
     wanted.append(pa.field(widen.sequence, pa.int64()))
@@ -119,7 +121,7 @@ def wanted_columns(widen: WidenOption, fields: pa.Schema, dim: TableSchema) -> l
     return wanted
 
 
-def _wrong(widen: WidenOption, found: str, expected: str) -> InvalidError:
+def _wrong(widen: WidenOption, actual: str, expected: str) -> InvalidError:
     return InvalidError(
-        f"option {widen.key!r}", found=found, expected=expected, action="Correct the option."
+        f"option {widen.key!r}", found=actual, expected=expected, action="Correct the option."
     )

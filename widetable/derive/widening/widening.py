@@ -4,27 +4,26 @@
            1  | 7    10.0   | Oslo   3                          7  | Oslo
 
     round r   f, d: the newest snapshots of fact and dim, pinned; f0, d0: those of the round before (widen_progress)
-      ask     facts that were touched in (f0, f], but by round r - 1, and those whose dim row differs between d0 and d
-      compare what they have at f with the dim's rows at d of their foreign keys at f
-      write   what differs, with _widen_<fk> = r at least, but of no key that somebody wrote after f: it would come back
-              from the dead, and is asked again in the next round
-      commit  piece by piece, refused where somebody is faster; user `widen/<fk>`, identifier r * 2^20 + piece; the
-              last one, of no rows perhaps, has the properties widen.fact = f and widen.dim = d
-    no round  while d = d0 and nobody but the widener has written facts since f0
+      find    facts that were touched in (f0, f], except by round r - 1, and facts whose dim row differs from d0 to d
+      compare their columns at f with the dim's rows at d of their foreign keys at f
+      write   what differs, with _widen_<fk> = r at least, except keys that another commit wrote after f: the record
+              might restore a deleted row; the next round compares these keys again
+      commit  piece by piece, refused where another commit is first; user `widen/<fk>`, identifier r * 2^20 + piece; the
+              last one, which may have no rows, has the properties widen.fact = f and widen.dim = d
+    no round  while d = d0 and only the widener has written facts since f0
 
-The law: in a commit with widen.fact and widen.dim, each fact that nobody wrote after f has the dim's values at d of its
-foreign key at f, nulls where that is null or not there. Because only differences are written, a round that was killed
-is made up for by the next one, and nobody reads a change twice (docs/decisions/0029).
+The law: in a commit with widen.fact and widen.dim, each fact that was not written after f has the dim's values at d of
+its foreign key at f, nulls if that is null or leads to no row. Only differences are written, so the next round makes up
+for a killed one, and no reader sees a change twice (docs/decisions/0029).
 
-Raises NotFoundError for a dim that is not there, InvalidError for one that does not fit, ConflictError where others
-were faster again and again, and what reading and writing raises.
+Raises NotFoundError for a missing dim, InvalidError for one that does not fit, ConflictError where other commits were
+first in each try, and what reading and writing raises.
 
-Why a key that was written after f is left out: at f fact 1 is there, at f + 1 somebody deletes
-it. The widener's record of it, with a later sequence number, would make a row of it again, of
-nothing but the widened columns.
+Why a key that was written after f is left out: fact 1 exists at f, and another commit deletes it at f + 1. The
+widener's record of it, with a later sequence number, would create a row with only the widened columns.
 
-A round that is killed between two pieces has written some rows of (f, d). The next one compares
-again from (f0, d0), and finds these equal unless the dim has changed again.
+A round that is killed between two pieces has written some rows of (f, d). The next one compares again from (f0, d0),
+and finds these equal unless the dim has changed again.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ from widetable.derive.widening.widen_progress import (
     user_of,
     widening_of,
 )
-from widetable.derive.widening.widen_rows import asked_columns, differing
+from widetable.derive.widening.widen_rows import compared_columns, differing
 from widetable.derive.widening.widen_schema import wanted_columns
 from widetable.errors import ConflictError, DamagedError, InvalidError
 from widetable.messages.warning_code import WarningCode, warn
@@ -65,10 +64,11 @@ _log = logging.getLogger("widetable")
 
 
 def widen_round(fact: OpenTable, option: WidenOption) -> WidenRound | None:
-    """Bring the columns to the newest snapshots. None: they are there, or another widener is at it or was faster.
+    """Bring the columns to the newest snapshots. Return None if they are there, or another widener is at work or was
+    first.
 
-    Where rows of the last round's snapshots cannot be read, which a repair may have left behind, all facts are
-    compared. Raises DamagedError where those of now cannot be read either.
+    If rows of the last round's snapshots cannot be read (a repair may leave that behind), all facts are compared.
+    Raises DamagedError if the current rows cannot be read either.
     """
     try:
         return _round(fact, option)
@@ -79,10 +79,11 @@ def widen_round(fact: OpenTable, option: WidenOption) -> WidenRound | None:
 def _round(
     fact: OpenTable, option: WidenOption, damage: DamagedError | None = None
 ) -> WidenRound | None:
-    """damage: of this round when it compared from the last one on; it is raised where there was none.
+    """Run one round. damage: the error of a first try; all facts are compared then. It is raised if the first try
+    already did so.
 
-    What the last round says is read as of the same snapshot f that this one compares, so the
-    number that it takes is free only as long as no other round has committed since.
+    The progress is read as of the same snapshot f that this round compares, so its number is free only as long as no
+    other round has committed since.
     """
     dim = neighbour(fact, option.table, f"option {option.key!r}")
     widening = widening_of(fact, dim, option)
@@ -115,16 +116,14 @@ def _round(
         with held(fact._state(), pair.fact_id), held(dim._state(), dim_id):
             of = NumberedRound(widening, pair, last)
             ends_with = {FACT: str(pair.fact_id), DIM: str(pair.dim_id)}
-            found = commit_pieces(of, _differing(of), ends_with, partial(_committed, of))
-            if found is not None:
+            done = commit_pieces(of, _differing(of), ends_with, partial(_committed, of))
+            if done is not None:
                 keep_snapshots(widening, pair)
-            return found
+            return done
 
 
 def _is_idle(fact: OpenTable, option: WidenOption, done: Pair, pair: Pair) -> bool:
-    """Whether nothing is news to the widener. Its own commits are none, or each round would be
-    the reason of another.
-    """
+    """Return whether the widener has nothing to do. Its own commits do not count, or each round would cause another."""
     committer = fact._committer
     return done.dim_id == pair.dim_id and not touched_files(
         fact._state(), committer.live_files, done.fact_id, pair.fact_id, user_of(option)
@@ -133,15 +132,15 @@ def _is_idle(fact: OpenTable, option: WidenOption, done: Pair, pair: Pair) -> bo
 
 def _differing(of: NumberedRound) -> Iterator[pa.Table]:
     fact, dim, option, _ = of.widening
-    asked = asked_columns(fact.schema, option)
+    names = compared_columns(fact.schema, option)
     with closing(view_at(dim, of.pair.dim_id, list(option.columns.values()))) as view:
-        yield from differing(fact.schema, option, of.number, candidates(of, asked), view)
+        yield from differing(fact.schema, option, of.number, candidates(of, names), view)
 
 
 def _committed(
     of: NumberedRound, piece: pa.Table, by: Identity, properties: dict[str, str], _is_last: bool
 ) -> int | None:
-    """How many rows; None: another widener was faster."""
+    """Commit a piece; return the number of rows, or None if another widener was first."""
     fact = of.widening.fact
     try:
         return append_untouched(fact, piece, of.pair.fact_id, by, properties)

@@ -70,7 +70,7 @@ def test_it_says_what_it_reads(table: wt.Table, mode: str) -> None:
     assert said.startswith("ChangeScan(")
     assert "3 columns" in said
     if mode == "diff":
-        assert "in which rows snapshots 2 and 6 differ" in said
+        assert "difference of snapshots 2 and 6" in said
         return
     rows = table.changes(2, 6, mode=mode).num_rows
     assert f"after snapshot 2 up to 6, 3 columns, at most {rows} rows in " in said

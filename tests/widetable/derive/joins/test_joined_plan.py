@@ -72,7 +72,7 @@ def made(folder: Path, a: dict[str, Any], b: dict[str, Any], **join: Any) -> wt.
             {"schema": TAGS, "primary_key": ["w", "tag"], "options": {"bucket-key": "w"}},
             {"how": "left", "on": {"u": "w"}},
             wt.UnsupportedError,
-            "Join inner",
+            "Use an inner join",
         ),
         ({}, {}, {"options": {"merge-engine": "partial-update"}}, wt.InvalidError, "merge-engine"),
         ({}, {}, {"options": {"ignore-delete": "true"}}, wt.InvalidError, "ignore-delete"),
