@@ -1,1 +1,1 @@
-"""The command line: thin commands over `Table`, and how their results look. Private; the commands are the interface."""
+"""The command line: thin commands over `Table`, and the output of their results. Private: the commands are the API."""

@@ -1,11 +1,11 @@
-"""What the words of a command line mean, and the help, both from the table of commands.
+"""Parses the words of a command line, and prints the help, both from the table of commands.
 
-Raises InvalidError for words that do not fit; help is written to standard output and ends the process.
+Raises InvalidError for wrong arguments; --help writes to standard output and ends the process.
 
     widetable read PATH --limit 10    {"path": "PATH", "limit": 10, "columns": None, .., "debug": False}
 
-Every argument of the command is there, given or not. Values are what argparse makes of them (texts, whole numbers,
-lists, flags); what they mean is checked by the command.
+The result has every argument of the command, given or not. argparse makes the values (texts, whole numbers, lists,
+flags); the command checks their meaning.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from widetable.errors import InvalidError
 _OVERVIEW: Final = """\
 usage: widetable COMMAND ...
 
-Wide primary-key tables in Apache Paimon's format: look after them.
+Create, fill, inspect and maintain wide primary-key tables in Apache Paimon's format.
 
 {commands}
 
@@ -30,37 +30,37 @@ examples:
   widetable inspect /warehouse/shop.db/users
   widetable maintain --once /warehouse/shop.db/users
 
-Every command has --help, with its arguments and examples, and --debug, which adds warnings
-and the traceback to an error; widetable --version says which this is. Exit codes: 0 done;
-1 findings, of audit and doctor, or writers that meta has not heard of for ten minutes;
-2 an error, which is one line on standard error; 130 interrupted; 141 nobody reads the output.
-Pages that errors name, docs/..., are in {pages}.
+Every command has --help, which shows its arguments and examples, and --debug, which adds
+warnings and the traceback to an error. widetable --version prints the version.
+Exit codes: 0 done; 1 audit or doctor has findings, or meta has not heard of a writer for ten
+minutes; 2 an error, printed as one line on standard error; 130 interrupted; 141 nobody reads
+the output. The pages that errors cite as docs/... are in {pages}.
 """
 
 
 class _CommandParser(argparse.ArgumentParser):
-    """argparse would print its errors itself, in several lines, and end the process with the same code as ours."""
+    """A parser that raises InvalidError. argparse itself would print several lines, and end the process."""
 
-    color: bool  # of Python 3.14
+    color: bool  # since Python 3.14
 
     def error(self, message: str) -> NoReturn:
-        # argparse calls it for all that does not fit. The usage in one line says what would.
+        # argparse calls this method for every wrong argument. The usage, in one line, shows what is expected.
         raise InvalidError(
             self.prog,
-            found=f"arguments that do not fit: {message}",
+            found=f"wrong arguments: {message}",
             expected=" ".join(self.format_usage().removeprefix("usage: ").split()),
             action=f"Run {self.prog} --help.",
         )
 
     def print_help(self, file: Any = None) -> None:
-        write_text(self.format_help())  # argparse would pass over what a full disk refuses
+        write_text(self.format_help())  # argparse would ignore the error of a full disk
 
 
 def parsed(command: Command, words: list[str]) -> dict[str, Any]:
-    """The values of the command's arguments, and `debug`, by their names.
+    """Return the values of the command's arguments, and `debug`, by their names.
 
-    Options may stand anywhere between the others (intermixed). They are not abbreviated: a script
-    that did would break with the next option that begins alike.
+    Options and other arguments may be mixed. Options cannot be abbreviated, because a script that did so would break
+    when a new option has the same beginning.
     """
     parser = _CommandParser(
         prog=f"widetable {command.name}",
@@ -76,7 +76,7 @@ def parsed(command: Command, words: list[str]) -> dict[str, Any]:
 
 
 def overview() -> str:
-    """All commands by their groups, one line each."""
+    """Return the help of the program: all commands by groups, one line each."""
     lines: list[str] = []
     for group, commands in GROUPS.items():
         lines += ["", f"{group}:", *(f"  {one.name:<12}{one.summary}" for one in commands)]

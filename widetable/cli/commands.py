@@ -1,9 +1,9 @@
 """The table of commands. A command `name` is the function `name` of its module, called with one keyword for each
-argument; it returns the exit code. The modules, and with them the engine, are imported when a command is called: help
-comes without them. What is imported here (audit_report, inspected_names) must itself import no engine.
+argument; it returns the exit code. The modules, and with them the engine, are imported only when a command is called,
+so help is fast. The modules imported here (audit_report, inspected_names) must not import the engine.
 
-In three parts, for the length of files: `table_commands`, `meta_command` and this one. Texts here are the help; what a
-command does otherwise stands in its function.
+The table has three parts, to keep files short: `table_commands`, `meta_command` and this one. The texts are the help;
+the function of a command describes the rest.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ _LOOK: Final = (
     Command(
         "inspect",
         "reports",
-        "Say what state a table is in: snapshots, files, what waits, warnings.",
+        "Show the state of a table: snapshots, files, pending work, warnings.",
         (
             PATH,
             argument(
                 "--what",
-                f"In place of the state one of {', '.join(NAMES)}, row by row.",
+                f"Instead of the state, list one of {', '.join(NAMES)}.",
                 metavar="NAME",
                 choices=NAMES,
             ),
-            number("--snapshot", f"{', '.join(OF_A_SNAPSHOT)}: of this snapshot.", "ID"),
-            argument("--tag", "The same, of this tag.", metavar="NAME"),
+            number("--snapshot", f"{', '.join(OF_A_SNAPSHOT)}: those of this snapshot.", "ID"),
+            argument("--tag", f"{', '.join(OF_A_SNAPSHOT)}: those of this tag.", metavar="NAME"),
             *FORMATS,
         ),
         (
@@ -57,18 +57,20 @@ _LOOK: Final = (
     Command(
         "explain",
         "reports",
-        "Say why a key has its values: which record each is from, what became of the others.",
+        "Explain the values of a key: which record each comes from, why the others do not count.",
         (
             PATH,
             argument(
                 "key",
-                "column=value for each column of the primary key, or the value of its only one.",
+                "column=value for each column of the primary key; for a key of one column the value alone.",
                 metavar="KEY",
                 nargs="+",
             ),
-            number("--snapshot", "As of this snapshot.", "ID"),
-            argument("--tag", "As of this tag.", metavar="NAME"),
-            argument("--columns", "Comma-separated columns; by default all.", metavar="NAMES"),
+            number("--snapshot", "Explain the key as of this snapshot.", "ID"),
+            argument("--tag", "Explain the key as of this tag.", metavar="NAME"),
+            argument(
+                "--columns", "Explain only these columns, separated by commas.", metavar="NAMES"
+            ),
             *FORMATS,
         ),
         (
@@ -83,14 +85,14 @@ _LOOK: Final = (
         (
             argument(
                 "--from",
-                "Snapshot id or tag (tag:NAME where it is a number) onto whose rows the changelog is folded; 0: the "
-                "empty table. By default the oldest snapshot.",
+                "Fold the changelog onto the rows of this snapshot id or tag (tag:NAME if the name is a number); 0 is "
+                "the empty table. By default it is the oldest snapshot.",
                 dest="start",
                 metavar="SNAPSHOT",
             ),
             number(
                 "--findings",
-                "How many findings of each law to print (default: %(default)s).",
+                "Print at most this many findings of each law (default: %(default)s).",
                 "NUMBER",
                 default=FINDINGS_PER_LAW,
             ),
@@ -98,15 +100,15 @@ _LOOK: Final = (
             *FORMATS,
         ),
         (f"widetable audit {EXAMPLE}", f"widetable audit --from 120 --findings 3 {EXAMPLE}"),
-        "Exit code 0: all hold; 1: findings; 2: no audit.",
+        "Exit codes: 0 all laws hold; 1 there are findings; 2 the audit failed.",
     ),
     Command(
         "doctor",
         "mending",
-        "List all that is wrong with tables, and what to do.",
+        "List everything that is wrong with tables, and what to do.",
         (
-            flag("--deep", "Read every file, instead of looking at its size."),
-            argument("path", "A table's directory, a warehouse's or a database's.", metavar="PATH"),
+            flag("--deep", "Read every file, instead of checking its size only."),
+            argument("path", "The directory of a table, warehouse or database.", metavar="PATH"),
             *FORMATS,
         ),
         (
@@ -114,28 +116,29 @@ _LOOK: Final = (
             f"widetable doctor --deep {EXAMPLE}",
             "widetable doctor /warehouse",
         ),
-        "Exit code 0: nothing is wrong; 1: findings; 2: no look.",
+        "Exit codes: 0 nothing is wrong; 1 there are findings; 2 the check failed.",
     ),
     Command(
         "changes",
         "reports",
-        "Write the changes of a range of snapshots, with their kind in the column _row_kind.",
+        "Print the changes of a range of snapshots, with their kind in the column _row_kind.",
         (
             PATH,
             argument(
                 "start",
-                "Snapshot id or tag (tag:NAME where it is a number), exclusive; 0: before the first.",
+                "A snapshot id or tag (tag:NAME if the name is a number), exclusive; 0 is before the first snapshot.",
                 metavar="START",
             ),
-            argument("end", "The same, inclusive.", metavar="END"),
+            argument("end", "A snapshot id or tag, inclusive.", metavar="END"),
             argument(
                 "--mode",
-                "The changelog, else what was appended (auto); always these, or that; in which rows both ends differ; "
-                "or all that belongs to barriers, which START and END are then (default: %(default)s).",
+                "auto: the changelog, or the appended records of a table without one. delta: always the appended "
+                "records. changelog: always the changelog. diff: the rows in which START and END differ. barrier: "
+                "START and END are barriers (default: %(default)s).",
                 choices=("auto", "delta", "changelog", "diff", "barrier"),
                 default="auto",
             ),
-            flag("--commits", "With _snapshot_id and _commit_time of each change."),
+            flag("--commits", "Add _snapshot_id and _commit_time of each change."),
             *SOURCE,
         ),
         (
@@ -150,29 +153,29 @@ _KEEP: Final = (
     Command(
         "maintain",
         "upkeep",
-        "Keep a table compacted, with its changelog, and expired: until SIGTERM, or once.",
+        "Compact a table, produce its changelog and expire snapshots: until SIGTERM, or once.",
         (
             PATH,
             flag(
                 "--once",
-                "Do all that is due, then end: until nothing is, derived tables and their changelog included.",
+                "Work until nothing is due, derived tables and their changelogs included, then end.",
             ),
             time(
                 "--interval",
-                "Time between two looks at the table (default: %(default)s).",
+                "The time between two rounds (default: %(default)s).",
                 default="1 s",
             ),
             time(
                 "--full-compaction-interval",
-                "How often to compact everything when something is new; by default only with "
+                "Compact new data fully at this interval; by default only with "
                 "changelog-producer=full-compaction, every minute.",
             ),
-            on_or_off("--expire", "Let old snapshots go"),
+            on_or_off("--expire", "Expire old snapshots"),
             time(
                 "--orphans-older-than",
-                "Remove files that nothing names and that are so old, once a day.",
+                "Once a day, remove files that nothing names and that are older than this.",
             ),
-            flag("--quiet", "Log warnings and errors only."),
+            flag("--quiet", "Log only warnings and errors."),
             *FORMATS,
         ),
         (
@@ -184,11 +187,11 @@ _KEEP: Final = (
     Command(
         "join",
         "joins",
-        "Make a table that holds the join of two others, and keep it so: until SIGTERM or once.",
+        "Create a table that holds the join of two others, and keep it up to date.",
         (
             argument(
                 "action",
-                "add or run: make the table, or keep it.",
+                "add creates the table; run keeps it up to date, until SIGTERM or once.",
                 metavar="ACTION",
                 choices=("add", "run"),
             ),
@@ -199,15 +202,15 @@ _KEEP: Final = (
             argument("--right", "add: the right table.", metavar="TABLE"),
             argument(
                 "--on",
-                "add: columns that are equal, left=right, or a name that both have; more after commas.",
+                "add: the columns to join on, separated by commas: left=right, or one name that both tables have.",
                 metavar="COLUMNS",
             ),
             argument("--how", "add: inner (the default) or left.", choices=("inner", "left")),
-            number("--max-matches", "add: rows that a join key may have at most.", "NUMBER"),
-            many("--set", "add: an option of the table. May be repeated.", "KEY=VALUE"),
-            flag("--once", "run: one round, then end."),
-            time("--interval", "run: time between two looks at the tables; by default 1 s."),
-            flag("--quiet", "run: log warnings and errors only."),
+            number("--max-matches", "add: the highest number of rows of a join key.", "NUMBER"),
+            many("--set", "add: set an option of the table. May be repeated.", "KEY=VALUE"),
+            flag("--once", "run: do one round, then end."),
+            time("--interval", "run: the time between two rounds; by default 1 s."),
+            flag("--quiet", "run: log only warnings and errors."),
             *FORMATS,
         ),
         (
@@ -218,14 +221,15 @@ _KEEP: Final = (
     Command(
         "expire",
         "upkeep",
-        "Let old snapshots go, as the table's options say, or as given here.",
+        "Expire old snapshots, by the table's options or the options given here.",
         (
             PATH,
-            number("--retain-min", "Snapshots that stay at least.", "NUMBER"),
-            number("--retain-max", "Snapshots that stay at most.", "NUMBER"),
-            time("--time-retained", "How long a snapshot stays after the next one came."),
+            number("--retain-min", "Keep at least this many snapshots.", "NUMBER"),
+            number("--retain-max", "Keep at most this many snapshots.", "NUMBER"),
+            time("--time-retained", "Keep a snapshot this long after the next one was committed."),
             flag(
-                "--partitions", "Old partitions, in place of snapshots (partition.expiration-time)."
+                "--partitions",
+                "Expire old partitions (partition.expiration-time), instead of snapshots.",
             ),
             DRY_RUN,
             *FORMATS,
@@ -238,12 +242,14 @@ _KEEP: Final = (
     Command(
         "rescale",
         "upkeep",
-        "Give a table another number of buckets, while others read and write.",
+        "Change the number of buckets of a table, while others read and write it.",
         (
             PATH,
-            number("buckets", "Buckets per partition.", "BUCKETS"),
+            number("buckets", "The number of buckets per partition.", "BUCKETS"),
             many(
-                "--partition", "Only this one: each column of the partition once.", "COLUMN=VALUE"
+                "--partition",
+                "Rescale only this partition; repeat it for each partition column.",
+                "COLUMN=VALUE",
             ),
             *FORMATS,
         ),
@@ -257,7 +263,7 @@ _KEEP: Final = (
             PATH,
             time(
                 "--older-than",
-                "Only files that were last written so long ago (default: %(default)s).",
+                "Remove only files that were last written longer ago than this (default: %(default)s).",
                 default="1 d",
             ),
             DRY_RUN,
@@ -271,26 +277,32 @@ _KEEP: Final = (
     Command(
         "alter",
         "alteration",
-        "Change options and columns of a table, in one step. Data files are not touched.",
+        "Change options and columns of a table, in one step. It rewrites no data files.",
         (
             PATH,
-            many("--set", "An option.", "KEY=VALUE"),
-            many("--unset", "Back to its default.", "KEY"),
-            many("--add", "A new column, last.", "'NAME TYPE'"),
-            many("--drop", "A column, and its values.", "NAME"),
-            many("--rename", "A column; its values stay.", "OLD=NEW"),
-            many("--type", "To a wider type.", "'NAME TYPE'"),
-            many("--nullable", "Allow nulls.", "NAME"),
-            many("--not-null", "Forbid them.", "NAME"),
-            many("--comment", "Without a text there is none.", "NAME=TEXT"),
-            many("--move", "To first, last, 'after NAME' or 'before NAME'.", "NAME=PLACE"),
+            many("--set", "Set an option.", "KEY=VALUE"),
+            many("--unset", "Set an option back to its default.", "KEY"),
+            many("--add", "Add a column as the last one.", "'NAME TYPE'"),
+            many("--drop", "Drop a column and its values.", "NAME"),
+            many("--rename", "Rename a column; it keeps its values.", "OLD=NEW"),
+            many("--type", "Change a column to a wider type.", "'NAME TYPE'"),
+            many("--nullable", "Allow nulls in a column.", "NAME"),
+            many("--not-null", "Forbid nulls in a column.", "NAME"),
+            many(
+                "--comment", "Set the comment of a column; an empty TEXT removes it.", "NAME=TEXT"
+            ),
+            many(
+                "--move",
+                "Move a column to PLACE: first, last, 'after NAME' or 'before NAME'.",
+                "NAME=PLACE",
+            ),
             *FORMATS,
         ),
         (
             f'widetable alter {EXAMPLE} --set write-only=true --set "target-file-size=64 mb"',
             f"widetable alter {EXAMPLE} --add 'country STRING' --move country='after city'",
         ),
-        "Each may be repeated. NAME may be a path to a field: v.f, v.element.f, v.value.f.",
+        "Each option may be repeated. NAME may be a path to a field: v.f, v.element.f, v.value.f.",
     ),
 )
 
@@ -298,7 +310,7 @@ _MEND: Final = (
     Command(
         "repair",
         "mending",
-        "Take damaged files out of a table, keep what can be read, list exactly what is gone.",
+        "Remove damaged files from a table, keep the readable rows, and list exactly what is lost.",
         (
             PATH,
             YES,
@@ -307,12 +319,12 @@ _MEND: Final = (
             *FORMATS,
         ),
         (f"widetable repair {EXAMPLE}", f"widetable repair --yes {EXAMPLE}"),
-        "Changes nothing without --yes.",
+        "It changes nothing without --yes.",
     ),
     Command(
         "rollback",
         "mending",
-        "Give a table the rows of an older snapshot, in a new snapshot.",
+        "Restore the rows of an older snapshot, in a new snapshot.",
         (
             PATH,
             number("--snapshot", "Go back to this snapshot.", "ID"),
@@ -326,7 +338,7 @@ _MEND: Final = (
             f"widetable rollback {EXAMPLE} --snapshot 120",
             f"widetable rollback {EXAMPLE} --tag good --yes",
         ),
-        "Says first what that undoes; changes nothing without --yes.",
+        "It prints what the rollback undoes, and changes nothing without --yes.",
     ),
 )
 
@@ -337,7 +349,10 @@ _PREPARE: Final = (
         "Print a script that completes command lines in a shell.",
         (
             argument(
-                "shell", "bash, zsh or fish.", metavar="SHELL", choices=("bash", "zsh", "fish")
+                "shell",
+                "The shell: bash, zsh or fish.",
+                metavar="SHELL",
+                choices=("bash", "zsh", "fish"),
             ),
         ),
         (
@@ -348,21 +363,21 @@ _PREPARE: Final = (
     Command(
         "warmup",
         "installation",
-        "Compile all kernels into their cache, as when an image is built.",
+        "Compile all kernels into their cache, for example during an image build.",
         FORMATS,
         ("widetable warmup", "NUMBA_CACHE_DIR=/opt/kernels widetable warmup"),
-        "Later processes compile nothing, given the same cache, package and kind of processor;\n"
-        "NUMBA_CPU_NAME=generic, then and later, makes them fit every processor.",
+        "Later processes with the same cache, package version and processor type compile nothing.\n"
+        "Set NUMBA_CPU_NAME=generic, now and later, to compile for every processor.",
     ),
 )
 
 GROUPS: Final = {
-    "make and fill a table": MAKE,
-    "look at a table": (*LOOK, *_LOOK),
-    "keep it up": (*KEEP, *_KEEP),
-    "keep its past": PAST,
-    "mend it": _MEND,
-    "look after tables under barriers": (META_COMMAND,),
+    "create and fill a table": MAKE,
+    "inspect a table": (*LOOK, *_LOOK),
+    "maintain a table": (*KEEP, *_KEEP),
+    "manage partitions, tags, branches and consumers": PAST,
+    "repair a table": _MEND,
+    "manage tables under barriers": (META_COMMAND,),
     "prepare an installation": _PREPARE,
 }
 COMMANDS: Final = {command.name: command for group in GROUPS.values() for command in group}

@@ -1,7 +1,7 @@
-"""The command of a warehouse's tables under barriers and their jobs: meta.
+"""The command `meta`, for a warehouse's tables under barriers and their jobs.
 
-One command with actions: they share the warehouse or the service that is asked. path, name and writer are optional for
-the parser; which of them an action takes is checked by `meta._placed`.
+It is one command with actions, because they share the warehouse or the service that answers. path, name and writer are
+optional for the parser; `meta._placed` checks which of them an action takes.
 """
 
 from __future__ import annotations
@@ -28,42 +28,49 @@ ACTIONS: Final = (
 META_COMMAND: Final = Command(
     "meta",
     "meta",
-    "Show or serve jobs, tables and barriers of a warehouse; let who has ended leave.",
+    "Show or serve jobs, tables and barriers of a warehouse; remove jobs and writers that ended.",
     (
-        argument("action", f"{', '.join(ACTIONS)}.", metavar="ACTION", choices=ACTIONS),
+        argument("action", f"One of {', '.join(ACTIONS)}.", metavar="ACTION", choices=ACTIONS),
         argument(
             "path",
-            "The warehouse's directory or URL; with --uri there is none.",
+            "The warehouse's directory or URL; omit it with --uri.",
             metavar="WAREHOUSE",
             nargs="?",
         ),
         argument(
             "name",
-            "lineage, barriers, leave, revise: a table, as db.name; read: some, as db.a,db.b; drop-job: a job.",
+            "lineage, barriers, leave, revise: a table, as db.name; read: tables, as db.a,db.b; drop-job: a job.",
             metavar="NAME",
             nargs="?",
         ),
-        argument("writer", "leave: who will not come back.", metavar="WRITER", nargs="?"),
+        argument(
+            "writer", "leave: the writer that will not come back.", metavar="WRITER", nargs="?"
+        ),
         many(
             "--uri",
-            "Ask the service at this URL instead; all but rebuild and serve. May be given for each of its instances.",
+            "Ask the service at this URL instead (not for rebuild and serve). Repeat it for each of its instances.",
             "URL",
         ),
         number(
             "--barrier",
-            "delay: of this one; by default of all that are kept. read: this one.",
+            "delay: show only this barrier; by default all existing ones. read: read this barrier.",
             "MILLISECONDS",
         ),
-        number("--limit", "barriers, delay: so many at most, the newest.", "NUMBER"),
-        flag("--force", "leave, drop-job: even if it goes on, or has not come equally far."),
-        number("--to", "revise: back to this barrier.", "MILLISECONDS"),
-        flag("--full", "revise: back to the beginning, with no rows."),
-        flag("--dry-run", "leave, drop-job, revise: only say what would be left, or go."),
-        argument(
-            "--host", "serve: where it listens; by default on 127.0.0.1 alone.", metavar="NAME"
+        number("--limit", "barriers, delay: show only so many, the newest.", "NUMBER"),
+        flag(
+            "--force",
+            "leave, drop-job: do it even if the writer or job still runs, or its tables are at different barriers.",
         ),
-        number("--port", "serve: by default 9096; 0 for one that is free.", "NUMBER"),
-        argument("--url", "serve: under which other instances reach it.", metavar="URL"),
+        number("--to", "revise: go back to this barrier.", "MILLISECONDS"),
+        flag("--full", "revise: go back to the beginning, without rows."),
+        flag("--dry-run", "leave, drop-job, revise: only print what would change."),
+        argument(
+            "--host", "serve: listen on this host; by default only on 127.0.0.1.", metavar="NAME"
+        ),
+        number(
+            "--port", "serve: listen on this port; by default 9096, 0 for a free one.", "NUMBER"
+        ),
+        argument("--url", "serve: the URL under which other instances reach it.", metavar="URL"),
         *FORMATS,
     ),
     (
@@ -77,12 +84,13 @@ META_COMMAND: Final = Command(
         "widetable meta revise /warehouse shop.amounts --to 1767225600000 --dry-run",
         "widetable meta serve /warehouse --port 9096",
     ),
-    "show: jobs and tables. jobs: what each reads and writes. tables: how far each is, who is missing. For a writer\n"
-    "that was not heard of for ten minutes show, jobs and tables end with exit code 1, and say what to do.\n"
-    "lineage: what a table is made of, and what is made of it. barriers: which snapshots they are.\n"
-    "read: the newest barrier that tables have in common, and by which snapshots other clients read it.\n"
-    "delay: when tables came to their barriers, what jobs took of that. leave: from one table;\n"
-    "drop-job: from all that it writes. revise: take a table that jobs make, and all that is made of it,\n"
-    "back to a barrier, to be made again from there. rebuild: bring the tables of the database __meta up to date.\n"
-    "serve: answer all this by REST and as a page, until it is ended (needs the extra meta).",
+    "show: list jobs and tables. jobs: list what each job reads and writes. tables: list the barrier of each\n"
+    "table and its missing writers. If a writer was silent for ten minutes, show, jobs and tables end with exit\n"
+    "code 1, and print what to do. lineage: list the tables that a table is derived from, and those derived from\n"
+    "it. barriers: list the snapshots of a table's barriers. read: print the newest barrier that tables have in\n"
+    "common, and the snapshots by which other clients read it. delay: show when tables reached their barriers,\n"
+    "and how much of that time each job took. leave: remove a writer from one table. drop-job: remove a job from\n"
+    "all tables that it writes. revise: take a table that jobs write, and all tables derived from it, back to a\n"
+    "barrier; the jobs then write them again from there. rebuild: bring the tables of the database __meta up to\n"
+    "date. serve: answer all this by REST and as a page, until it is stopped (needs the extra meta).",
 )

@@ -1,10 +1,10 @@
-"""The process of the command `widetable`. An interrupt while its modules are imported ends it as the shell expects, and
-without a traceback; from then on the command has it (app.py).
+"""The process of the command `widetable`. An interrupt during its imports ends it as the shell expects, and without a
+traceback; after the imports the command handles interrupts (app.py).
 
     the shell's Ctrl-C    while modules are imported    the system ends the process by the signal, as `cat` would end
-                          then                          KeyboardInterrupt, which becomes exit code 130
+                          afterwards                    KeyboardInterrupt, which becomes exit code 130
 
-An interrupt inside an import would print a traceback of whichever library that was.
+Otherwise an interrupt inside an import would print a traceback of the imported library.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from importlib import import_module
 
 
 def run() -> int:
-    """The entry point; out: the exit code."""
+    """Run the command line of the process; return the exit code."""
     is_pythons = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    if is_pythons:  # not where the shell has it ignored
+    if is_pythons:  # it is not, if the shell ignores the signal
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     main = import_module("widetable.cli.app").main
     if is_pythons:

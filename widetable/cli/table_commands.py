@@ -1,7 +1,7 @@
 """Commands of tables and their rows: init, copy, ls, schema, write, read, tag, branch, consumer, compact.
 
-Data only: `commands` says what becomes of it. A group's commands stand in the help in the order of this
-file, then of that one.
+Data only: `commands` describes its use. In the help a group lists the commands of this file first, then those of
+`commands`.
 """
 
 from __future__ import annotations
@@ -26,21 +26,24 @@ MAKE: Final = (
     Command(
         "init",
         "tables",
-        "Make a table.",
+        "Create a table.",
         (
-            argument("path", "<warehouse>/<db>.db/<table>, a new directory.", metavar="PATH"),
+            argument("path", "A new directory <warehouse>/<db>.db/<table>.", metavar="PATH"),
             argument(
                 "column",
-                "Name and type, such as 'id BIGINT', in order.",
+                "Name and type of each column, such as 'id BIGINT', in order.",
                 metavar="COLUMN",
                 nargs="+",
             ),
             argument(
-                "--key", "Columns of the primary key, after commas.", metavar="NAMES", required=True
+                "--key",
+                "The columns of the primary key, separated by commas.",
+                metavar="NAMES",
+                required=True,
             ),
-            argument("--partition", "Columns of the partition, after commas.", metavar="NAMES"),
-            many("--set", "An option of the table. May be repeated.", "KEY=VALUE"),
-            flag("--if-not-exists", "A table that is there stays as it is."),
+            argument("--partition", "The partition columns, separated by commas.", metavar="NAMES"),
+            many("--set", "Set an option of the table. May be repeated.", "KEY=VALUE"),
+            flag("--if-not-exists", "Leave an existing table unchanged, instead of failing."),
             *FORMATS,
         ),
         (
@@ -56,31 +59,37 @@ MAKE: Final = (
             PATH,
             argument(
                 "file",
-                "Files or their file: URLs, of the table's columns or some of them; -: standard input.",
+                "Files, or file: URLs, with all or some of the table's columns; - is standard input.",
                 metavar="FILE",
                 nargs="+",
             ),
             argument(
                 "--format",
-                "Of the files; by default by their names.",
+                "The format of the files; by default their names decide.",
                 choices=("json", "csv", "parquet"),
             ),
             flag(
                 "--overwrite",
-                "Replace the partitions that the rows have, or all rows of a table without.",
+                "Replace the partitions that the rows belong to, or all rows of a table without partitions.",
             ),
             argument(
                 "--row-kind",
-                "A column of +I, -U, +U, -D in the files; by default _row_kind where they have it.",
+                "The column of the files with +I, -U, +U, -D; by default _row_kind, if they have it.",
                 metavar="NAME",
             ),
             argument(
-                "--user", "With --identifier: a commit that comes again is in once.", metavar="NAME"
+                "--user",
+                "The commit user. With --identifier, a repeated commit is published only once.",
+                metavar="NAME",
             ),
-            number("--identifier", "Of the user's commits; they grow.", "NUMBER"),
+            number(
+                "--identifier",
+                "The commit identifier; it grows with each commit of the user.",
+                "NUMBER",
+            ),
             argument(
                 "--json",
-                "Say what was committed as one JSON object.",
+                "Print the result as one JSON object.",
                 action="store_true",
                 dest="is_json",
             ),
@@ -89,11 +98,10 @@ MAKE: Final = (
             f"widetable write {EXAMPLE} new.parquet more.parquet",
             f"widetable write {EXAMPLE} - --format json",
         ),
-        "JSON and CSV have values as widetable read prints them: dates and times as text, a TIMESTAMP_LTZ with its\n"
-        "time zone, bytes as hex digits, a map as a list of [key, value]. In CSV an empty field without quotes is\n"
-        "null. A column that is anywhere in the files is one of all rows: what a row lacks is null in it, which in a\n"
-        "partial-update table leaves the value that is there. A row that lacks columns of a sequence group is\n"
-        "refused where other rows have them.",
+        "Values in JSON and CSV have the form that widetable read prints: dates and times as text, a TIMESTAMP_LTZ\n"
+        "with its time zone, bytes as hex digits, a map as a list of [key, value]. In CSV an empty field without\n"
+        "quotes is null. If any row has a column, rows without it get null, which in a partial-update table keeps\n"
+        "the existing value. A row that lacks columns of a sequence group is refused if other rows have them.",
     ),
     Command(
         "delete",
@@ -101,13 +109,13 @@ MAKE: Final = (
         "Delete the rows that match a condition, in one commit.",
         (
             PATH,
-            argument("condition", "In SQL.", metavar="CONDITION"),
+            argument("condition", "A condition in SQL.", metavar="CONDITION"),
             flag(
                 "--rewrite",
-                "Take the rows out of the data files, instead of writing -D records: it works with every merge engine, "
-                "but readers of changes do not see it.",
+                "Rewrite the data files without the rows, instead of writing -D records: this works with every merge "
+                "engine, but readers of changes do not see it.",
             ),
-            flag("--dry-run", "Only say how many would go."),
+            flag("--dry-run", "Only print how many rows would be deleted."),
             *FORMATS,
         ),
         (f"widetable delete {EXAMPLE} \"city = 'Oslo'\" --dry-run",),
@@ -115,22 +123,24 @@ MAKE: Final = (
     Command(
         "copy",
         "tables",
-        "Make a table of one snapshot of another: the same files, at another place.",
+        "Copy one snapshot of a table, with its files, to a new table.",
         (
             argument("source", "The table's directory or URL.", metavar="SOURCE"),
             argument(
-                "target", "<warehouse>/<db>.db/<table>: a name that nothing has.", metavar="TARGET"
+                "target",
+                "A new directory <warehouse>/<db>.db/<table>.",
+                metavar="TARGET",
             ),
-            number("--snapshot", "Of this snapshot; by default of the newest.", "ID"),
-            argument("--tag", "Of this tag.", metavar="NAME"),
-            moment("--timestamp", "Of this time"),
+            number("--snapshot", "Copy this snapshot; by default the newest.", "ID"),
+            argument("--tag", "Copy the snapshot of this tag.", metavar="NAME"),
+            moment("--timestamp", "Copy the newest snapshot at this time"),
             *FORMATS,
         ),
         (
             f"widetable copy {EXAMPLE} /backup/shop.db/users",
             f"widetable copy {EXAMPLE} /warehouse/test.db/users --tag january",
         ),
-        "The new table is there whole or not at all; in an object store also empty, right before it is whole. "
+        "The new table appears complete or not at all; in an object store it is empty for a moment before. "
         "It has no other snapshots, tags, branches or consumers.",
     ),
 )
@@ -140,7 +150,7 @@ LOOK: Final = (
         "ls",
         "tables",
         "List the tables of a warehouse or database.",
-        (argument("path", "A warehouse's directory, or a database's.", metavar="PATH"), *FORMATS),
+        (argument("path", "The directory of a warehouse or database.", metavar="PATH"), *FORMATS),
         ("widetable ls /warehouse", "widetable ls --json /warehouse/shop.db"),
     ),
     Command(
@@ -153,15 +163,17 @@ LOOK: Final = (
     Command(
         "read",
         "rows",
-        "Write the rows of a snapshot, by default of the newest.",
+        "Print the rows of a snapshot, by default of the newest.",
         (
             PATH,
-            argument("--filter", "A SQL condition.", metavar="CONDITION"),
-            number("--limit", "So many rows at most.", "NUMBER"),
-            number("--snapshot", "As of this snapshot.", "ID"),
-            argument("--tag", "As of this tag.", metavar="NAME"),
-            moment("--timestamp", "As of this time"),
-            number("--barrier", "As of this barrier, of a table under barriers.", "MILLISECONDS"),
+            argument(
+                "--filter", "Print only rows that match this SQL condition.", metavar="CONDITION"
+            ),
+            number("--limit", "Print at most this many rows.", "NUMBER"),
+            number("--snapshot", "Read this snapshot.", "ID"),
+            argument("--tag", "Read this tag.", metavar="NAME"),
+            moment("--timestamp", "Read the newest snapshot at this time"),
+            number("--barrier", "Read a table under barriers as of this barrier.", "MILLISECONDS"),
             *SOURCE,
         ),
         (
@@ -176,48 +188,48 @@ PAST: Final = (
     Command(
         "partition",
         "partitions",
-        "List the partitions of a table, let one go, or give it the rows of an older snapshot.",
+        "List the partitions of a table, drop one, or restore one from an older snapshot.",
         (
             argument(
                 "action",
-                "list, drop or restore.",
+                "One of list, drop, restore.",
                 metavar="ACTION",
                 choices=("list", "drop", "restore"),
             ),
             PATH,
             many(
                 "--partition",
-                "drop, restore: which one, each of its columns once.",
+                "drop, restore: the partition; repeat it for each partition column.",
                 "COLUMN=VALUE",
             ),
-            number("--snapshot", "restore: with the rows of this snapshot.", "ID"),
-            argument("--tag", "restore: with the rows of this tag.", metavar="NAME"),
-            moment("--timestamp", "restore: with the rows of this time"),
-            flag("--dry-run", "drop, restore: only say what would change."),
+            number("--snapshot", "restore: use the rows of this snapshot.", "ID"),
+            argument("--tag", "restore: use the rows of this tag.", metavar="NAME"),
+            moment("--timestamp", "restore: use the rows of this time"),
+            flag("--dry-run", "drop, restore: only print what would change."),
             *FORMATS,
         ),
         (
             f"widetable partition list {EXAMPLE}",
             f"widetable partition restore {EXAMPLE} --partition day=2026-11-27 --tag good --dry-run",
         ),
-        "Other partitions keep what was committed since.",
+        "Other partitions keep all later commits.",
     ),
     Command(
         "tag",
         "past",
-        "Keep a snapshot under a name, let it go, or list the tags.",
+        "List, create or delete tags, which keep snapshots under a name.",
         (
             argument(
                 "action",
-                "list, create or delete.",
+                "One of list, create, delete.",
                 metavar="ACTION",
                 choices=("list", "create", "delete"),
             ),
             PATH,
-            argument("name", "create, delete: of the tag.", metavar="NAME", nargs="?"),
-            number("--snapshot", "create: which one; by default the newest.", "ID"),
-            time("--time-retained", "create: after which expiry deletes the tag."),
-            flag("--dry-run", "delete: only say what would go."),
+            argument("name", "create, delete: the name of the tag.", metavar="NAME", nargs="?"),
+            number("--snapshot", "create: the snapshot to tag; by default the newest.", "ID"),
+            time("--time-retained", "create: let expiry delete the tag after this time."),
+            flag("--dry-run", "delete: only print what would be deleted."),
             *FORMATS,
         ),
         (f"widetable tag create {EXAMPLE} january --snapshot 120", f"widetable tag list {EXAMPLE}"),
@@ -225,23 +237,28 @@ PAST: Final = (
     Command(
         "branch",
         "branch",
-        "Make, drop or list branches, or let the table go on as one.",
+        "List, create or drop branches, or fast-forward the table to one.",
         (
             argument(
                 "action",
-                "list, create, drop or fast-forward.",
+                "One of list, create, drop, fast-forward.",
                 metavar="ACTION",
                 choices=("list", "create", "drop", "fast-forward"),
             ),
             PATH,
-            argument("name", "With all but list: of the branch.", metavar="NAME", nargs="?"),
+            argument(
+                "name",
+                "create, drop, fast-forward: the name of the branch.",
+                metavar="NAME",
+                nargs="?",
+            ),
             argument(
                 "--tag",
-                "create: whose rows it begins with; without it the branch is empty.",
+                "create: begin with the rows of this tag; without it the branch is empty.",
                 metavar="NAME",
             ),
-            flag("--replace", "fast-forward: drop what the branch does not have."),
-            flag("--dry-run", "drop, fast-forward: only say what would come and go."),
+            flag("--replace", "fast-forward: drop everything that the branch does not have."),
+            flag("--dry-run", "drop, fast-forward: only print what would change."),
             *FORMATS,
         ),
         (
@@ -253,12 +270,14 @@ PAST: Final = (
     Command(
         "consumer",
         "past",
-        "List the consumers of a table's changes, or forget one.",
+        "List the consumers of a table's changes, or delete one.",
         (
-            argument("action", "list or delete.", metavar="ACTION", choices=("list", "delete")),
+            argument(
+                "action", "One of list, delete.", metavar="ACTION", choices=("list", "delete")
+            ),
             PATH,
-            argument("name", "delete: of the consumer.", metavar="NAME", nargs="?"),
-            flag("--dry-run", "delete: only say what would go."),
+            argument("name", "delete: the name of the consumer.", metavar="NAME", nargs="?"),
+            flag("--dry-run", "delete: only print what would be deleted."),
             *FORMATS,
         ),
         (f"widetable consumer list {EXAMPLE}", f"widetable consumer delete {EXAMPLE} totals"),
@@ -269,7 +288,7 @@ KEEP: Final = (
     Command(
         "compact",
         "upkeep",
-        "Merge sorted runs where that is due, and make the changelog.",
+        "Merge sorted runs where that is due, and produce the changelog.",
         (PATH, flag("--full", "Merge all runs of every bucket."), *FORMATS),
         (f"widetable compact {EXAMPLE}", f"widetable compact --full {EXAMPLE}"),
     ),

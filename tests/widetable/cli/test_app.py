@@ -251,14 +251,14 @@ def test_expire(make: Callable[..., wt.Table]) -> None:
     table = make()
     for key in range(4):
         table.write(rows(key))
-    assert run("expire", table.path).stdout.startswith("0 snapshots gone")
+    assert run("expire", table.path).stdout.startswith("0 snapshots expired")
     keeping = ("--retain-min", "1", "--time-retained", "0 s")
     reported = run("expire", table.path, *keeping, "--dry-run")
-    assert reported.stdout.startswith("3 snapshots would go: 1 to 3; 6 files of ")
+    assert reported.stdout.startswith("3 snapshots would expire: 1 to 3; 6 files of ")
     assert " would stay:\n    newest snapshot, 4  " in reported.stdout
     assert len(table.snapshots()) == 4
     gone = run("expire", table.path, *keeping)
-    assert gone.stdout.startswith("3 snapshots gone: 1 to 3")
+    assert gone.stdout.startswith("3 snapshots expired: 1 to 3")
     assert [snapshot.id for snapshot in table.snapshots()] == [4]
 
 
@@ -267,9 +267,9 @@ def test_orphans(make: Callable[..., wt.Table]) -> None:
     table.write(rows(1))
     stray = Path(table.path, "bucket-0", "data-stray-0.parquet")
     stray.write_bytes(b"12345")
-    assert run("orphans", table.path).stdout.strip() == "0 files gone, 0 B"
+    assert run("orphans", table.path).stdout.strip() == "0 files removed, 0 B"
     reported = run("orphans", table.path, "--older-than", "0 s", "--dry-run").stdout.splitlines()
-    assert reported == [str(stray), "1 file would go, 5 B"]
+    assert reported == [str(stray), "1 file would be removed, 5 B"]
     assert stray.exists()
     run("orphans", table.path, "--older-than", "0 s")
     assert not stray.exists()

@@ -34,7 +34,7 @@ def test_make_list_go_forward_and_drop(table: wt.Table, capsys: pytest.CaptureFi
     listed = json.loads(said(capsys, "list", table.path, "--format", "json"))
     assert listed == {"branches": [{"name": "b", "snapshot": 2}, {"name": "e", "snapshot": None}]}
     assert said(capsys, "fast-forward", table.path, "b", "--dry-run") == (
-        "would come or go: snapshots: 2\n"
+        "would be: snapshots: 2\n"
     )
     assert rows_of(table) == {1: "a"}
     done = json.loads(said(capsys, "fast-forward", table.path, "b", "--format", "json"))
@@ -88,6 +88,6 @@ def test_a_branch_without_a_tag_is_said_to_be_empty(
     table: wt.Table, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert said(capsys, "create", table.path, "bare") == (
-        "branch bare made, empty; --tag starts it from a tag\n"
+        "branch bare created, empty (--tag starts it from a tag)\n"
     )
     assert opened(table, "bare").scan().count() == 0

@@ -40,8 +40,8 @@ def test_doctor_ends_as_an_audit_does(table: wt.Table) -> None:
     assert sound.stdout.splitlines()[-1] == "ok: nothing is wrong"
     assert sound.stdout.splitlines()[1:] == ["ok: nothing is wrong"]
     assert run("doctor", table.path).stdout.splitlines()[1:] == [
-        "  not looked at: what the files hold (--deep reads them)",
-        "ok: nothing is wrong in what was looked at",
+        "  not checked: what the files hold (--deep reads them)",
+        "ok: nothing is wrong in the checked parts",
     ]
     newest_file(table).write_bytes(b"")
     ill = run("doctor", table.path)
@@ -93,8 +93,8 @@ def test_doctor_names_what_it_did_not_look_at(tmp_path: Path) -> None:
     made.compact(full=True)
     unread = "what 2 data files hold that only older snapshots and tags name"
     assert run("doctor", made.path, "--deep").stdout.splitlines()[1:] == [
-        f"  not looked at: {unread}",
-        "ok: nothing is wrong in what was looked at",
+        f"  not checked: {unread}",
+        "ok: nothing is wrong in the checked parts",
     ]
     body = json.loads(run("doctor", made.path, "--json", "--deep").stdout)
     assert (body["ok"], body["not_checked"]) == (True, [unread])

@@ -158,10 +158,10 @@ def test_what_has_ended_leaves_and_a_dry_run_leaves_it(tmp_path: Path) -> None:
     assert (would["left"], would["tables"], would["dry_run"]) == ("q", ["db.y"], True)
     assert [(row["barrier_before"], row["barrier"]) for row in would["barriers"]] == [(10, 10)]
     said = told("leave", warehouse, "db.x", "clicks", "--dry-run")
-    assert said.startswith("clicks would leave db.x\ndb.x would be complete up to 20; nobody")
+    assert said.startswith("clicks would leave db.x\ndb.x would be complete up to 20; it has no")
     assert [job["name"] for job in in_json("jobs", warehouse)["jobs"]] == ["clicks", "q"]
-    alone = "; nobody writes it any more: it stays there, and holds sessions over several tables, until somebody "
-    alone += "joins\n"
+    alone = "; it has no writer any more: it stays at this barrier, and keeps sessions over several tables there, "
+    alone += "until a writer joins\n"
     assert told("leave", warehouse, "db.x", "clicks") == (
         "clicks has left db.x\n"
         "db.x is complete up to 20; in common with the tables that jobs connect with it: 10" + alone
@@ -189,9 +189,9 @@ def test_a_table_goes_back_and_is_told_with_its_jobs(tmp_path: Path) -> None:
         ["table", "barrier", "to", "commits", "records"],
         ["db.y", "10", "10", "0", "0"],
         [],
-        ["would", "begin", "anew:", "q"],
+        ["jobs", "that", "would", "restart:", "q"],
     ]
-    assert told(*words).splitlines()[-1] == "begin anew: q"
+    assert told(*words).splitlines()[-1] == "jobs that restart: q"
     assert in_json("tables", warehouse)["tables"][1]["version"] == 2
     found = in_json("revise", warehouse, "db.y", "--full")
     assert (found["number"], found["to"], found["jobs"]) == (2, None, ["q"])
@@ -214,7 +214,7 @@ def test_a_table_goes_back_and_is_told_with_its_jobs(tmp_path: Path) -> None:
         (("revise", "W", "db.y", "--to", "20"), "complete up to 10"),
         (("jobs", "W", "--to", "20"), "--to"),
         (("show", "W/db.db/x"), "no database"),
-        (("serve-it", "W"), "arguments that do not fit"),
+        (("serve-it", "W"), "wrong arguments"),
     ],
     ids=lambda given: " ".join(given) if isinstance(given, tuple) else "",
 )
@@ -280,7 +280,7 @@ def test_a_dead_sole_writer_is_said_to_be_one_with_the_command_that_lets_it_go(
     would = run("meta", *command.split()[2:], "--dry-run")
     assert "db.x would be complete up to 20" in would.stdout
     left = run("meta", *command.split()[2:])
-    assert (left.exit_code, "nobody writes it any more" in left.stdout) == (0, True)
+    assert (left.exit_code, "it has no writer any more" in left.stdout) == (0, True)
     assert run("meta", "show", str(tmp_path)).exit_code == 0
     assert table.doctor().ok
 

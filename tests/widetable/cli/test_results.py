@@ -58,14 +58,14 @@ CALLS = """
 # They write rows or a script, in formats of their own.
 OTHERS = {"read", "changes", "completion"}
 REMOVING = {
-    "branch drop PATH side --dry-run": "branch side would go",
-    "consumer delete PATH totals --dry-run": "consumer totals would go",
-    "delete PATH k=1 --dry-run": "1 row would go",
-    "expire PATH --dry-run --retain-min 1 --retain-max 1 --time-retained 0s": "1 snapshot would go: 1 to 1",
-    "orphans PATH --dry-run --older-than 0s": "1 file would go, 5 B",
+    "branch drop PATH side --dry-run": "branch side would be deleted",
+    "consumer delete PATH totals --dry-run": "consumer totals would be deleted",
+    "delete PATH k=1 --dry-run": "1 row would be deleted",
+    "expire PATH --dry-run --retain-min 1 --retain-max 1 --time-retained 0s": "1 snapshot would expire: 1 to 1",
+    "orphans PATH --dry-run --older-than 0s": "1 file would be removed, 5 B",
     "repair PATH --dry-run": "nothing to repair",
-    "rollback PATH --snapshot 1 --dry-run": "nothing is changed yet: --yes does it",
-    "tag delete PATH first --dry-run": "tag first would go",
+    "rollback PATH --snapshot 1 --dry-run": "nothing is changed yet; run it with --yes",
+    "tag delete PATH first --dry-run": "tag first would be deleted",
 }
 
 
@@ -212,7 +212,7 @@ def test_files_are_named_as_tables_are(
     assert Path(words["ROOT"], "out.csv").read_text().startswith('"k","v"\n')
     assert Path(words["ROOT"], "changes.json").exists()
     there = run(*words_of(f"read PATH --output {place.format('out.csv')}", words))
-    assert "which is there" in there.stderr
+    assert "which exists already" in there.stderr
     elsewhere = run(*words_of("write PATH s3://bucket/rows.jsonl", words))
     assert elsewhere.stderr.startswith("UnsupportedError: path 's3://bucket/rows.jsonl'")
 

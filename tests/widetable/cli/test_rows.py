@@ -165,7 +165,7 @@ def test_kinds_and_replays(path: str, tmp_path: Path) -> None:
     write_json(tmp_path / "a.json")
     once = ("write", path, str(tmp_path / "a.json"), "--user", "job", "--identifier", "1")
     assert "2 rows" in succeeded(*once)
-    assert "has this commit already" in succeeded(*once)
+    assert "already has this commit" in succeeded(*once)
     (tmp_path / "b.json").write_text('{"id": 9, "city": "Bonn"}\n')
     succeeded("write", path, "--overwrite", str(tmp_path / "b.json"))
     assert [row["id"] for row in rows_of(path)] == [9]
@@ -208,11 +208,11 @@ def test_rows_are_deleted(tmp_path: Path) -> None:
         "".join(f'{{"id": {n}, "city": "c{n % 2}"}}\n' for n in range(6))
     )
     succeeded("write", path, str(tmp_path / "a.json"))
-    assert succeeded("delete", path, "city = 'c1'", "--dry-run") == "3 rows would go\n"
+    assert succeeded("delete", path, "city = 'c1'", "--dry-run") == "3 rows would be deleted\n"
     assert len(rows_of(path)) == 6
-    assert succeeded("delete", path, "city = 'c1'").startswith("3 rows gone, snapshot ")
+    assert succeeded("delete", path, "city = 'c1'").startswith("3 rows deleted, snapshot ")
     assert sorted(row["id"] for row in rows_of(path)) == [0, 2, 4]
-    assert succeeded("delete", path, "id = 99") == "0 rows gone\n"
+    assert succeeded("delete", path, "id = 99") == "0 rows deleted\n"
 
 
 def test_tables_are_listed_and_shown(path: str, tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
-"""The command alter: the next schema of a table, in one step. Prints its number.
+"""The command alter: it publishes the next schema of a table, in one step, and prints its number.
 
-What is typed becomes one `SchemaChange`, as that of `Catalog.alter_table`; only the table is named by
-its path, so it need not lie in a warehouse.
+The arguments become one `SchemaChange`, as in `Catalog.alter_table`. The table is named by its path, so it need not lie
+in a warehouse.
 """
 
 from __future__ import annotations
@@ -30,12 +30,11 @@ def alter(
     move: list[str] | None,
     format: str,
 ) -> int:
-    """As `Catalog.alter_table`. Raises InvalidError where nothing is to be changed.
+    """Change a table like `Catalog.alter_table`. Raises InvalidError if there is nothing to change.
 
-    The number that is printed is read anew behind the change: somebody else's next schema, if it
-    came between, is what it says then.
+    The printed number is read again after the change: it may be that of a later schema of another process.
     """
-    # Types go by Arrow fields, which carry a text of SQL along (`new_schema`).
+    # Types are passed as Arrow fields, which carry the SQL text with them (`new_schema`).
     types = typed_names_of(type, "--type")
     nulls = [(name, True) for name in nullable or ()] + [(name, False) for name in not_null or ()]
     change = SchemaChange(
@@ -56,7 +55,7 @@ def alter(
             "alter",
             found="nothing to change",
             expected="an option or a column to change",
-            action="See widetable alter --help.",
+            action="Run widetable alter --help.",
         )
     table = Table.open(path)
     alter_table(table, change)

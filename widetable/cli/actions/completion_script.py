@@ -1,14 +1,14 @@
 """The command completion: scripts that complete command lines in shells, from the table of commands.
 
-In: a shell's name. Out: a script for its start-up file; names first, then options and their choices; paths are as the
-shell has them. Imports no engine: it runs whenever a shell starts.
+In: a shell's name. Out: a script for its start-up file. It completes names first, then options and their choices; the
+shell itself completes paths. The module imports no engine, because it runs whenever a shell starts.
 
     bash    one function: the first word is a command; later ones its options and choices, or, behind an
             option that has choices, only these. `-o default` falls back to names of files
     zsh     the same function, by zsh's own emulation of bash's completion
     fish    a line for each command, option and choice
 
-Nothing is asked of a table: a key that is pressed must not read a storage.
+Completion reads no table: a key press must not read a storage.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from widetable.cli.output.console import write_text
 
 
 def _options(command: Command) -> list[str]:
-    """All of a command, as they are typed; of a flag that can be off, both forms."""
-    found: list[str] = []
+    """Return all options of a command as they are typed, with both forms of a flag that can be switched off."""
+    options: list[str] = []
     for name, settings in (*command.arguments, DEBUG):
         if name.startswith("-"):
-            found.append(name)
+            options.append(name)
             if settings.get("action") is BooleanOptionalAction:
-                found.append(f"--no-{name[2:]}")
-    return [*found, "--help"]
+                options.append(f"--no-{name[2:]}")
+    return [*options, "--help"]
 
 
 def _choices(command: Command) -> list[str]:
-    """What stands for itself: the choices of arguments that are no options."""
+    """Return the choices of all arguments that are no options."""
     return [
         choice
         for name, settings in command.arguments
@@ -44,12 +44,12 @@ def _choices(command: Command) -> list[str]:
 
 
 def _values(command: Command) -> list[tuple[str, list[str]]]:
-    """Options with the words that may follow them."""
-    found: Iterable[tuple[str, dict[str, Any]]] = command.arguments
-    return [(n, list(s["choices"])) for n, s in found if n.startswith("-") and "choices" in s]
+    """Return each option that has choices, with these."""
+    arguments: Iterable[tuple[str, dict[str, Any]]] = command.arguments
+    return [(n, list(s["choices"])) for n, s in arguments if n.startswith("-") and "choices" in s]
 
 
-# Words here have no blanks, quotes or `$`: names of commands and options and choices are such.
+# Names of commands, options and choices have no blanks, quotes or `$`, so they need no quoting here.
 def _bash() -> str:
     lines = [
         "_widetable() {",
@@ -78,13 +78,13 @@ def _zsh() -> str:
     return "autoload -U +X compinit bashcompinit && compinit && bashcompinit\n" + _bash()
 
 
-# A summary is quoted for fish, whose quotes know `\'` alone.
+# A summary is quoted for fish, whose single quotes need an escape only for `'`.
 def _fish() -> str:
     lines = []
     for command in COMMANDS.values():
-        said = command.summary.replace("'", "\\'")
+        summary = command.summary.replace("'", "\\'")
         lines.append(
-            f"complete -c widetable -n __fish_use_subcommand -a {command.name} -d '{said}'"
+            f"complete -c widetable -n __fish_use_subcommand -a {command.name} -d '{summary}'"
         )
         seen = f"-n '__fish_seen_subcommand_from {command.name}'"
         lines += [f"complete -c widetable {seen} -l {name[2:]}" for name in _options(command)]
@@ -101,6 +101,6 @@ _SCRIPTS: Final[dict[str, Callable[[], str]]] = {"bash": _bash, "zsh": _zsh, "fi
 
 
 def completion(shell: str) -> int:
-    """Prints the script."""
+    """Print the script of a shell."""
     write_text(_SCRIPTS[shell]())
     return DONE

@@ -12,10 +12,10 @@ from widetable.warmup import warm_up
 
 
 def warmup(format: str) -> int:
-    """Prints how much there is, how long it took, and where the cache is.
+    """Print the number of kernels, the time, and the directory of the cache.
 
-    "compiled 0 times" says that the cache was warm. For a process of its own: afterwards this one
-    interprets no kernel any more (`warm_up`).
+    "compiled 0 times" means that the cache was warm. Call it in a process of its own: afterwards the process interprets
+    no kernel any more (`warm_up`).
     """
     start = time.monotonic()
     warmth = warm_up()

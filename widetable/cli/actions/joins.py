@@ -1,9 +1,9 @@
-"""The command for tables that hold a join: made with `add`, kept with `run`.
+"""The command join: `add` creates a table that holds a join, `run` keeps it up to date.
 
-    add     makes the table, empty, and writes the join into its options
-    run     round after round until a signal, or one with --once; needs the path alone, as the table says what it joins
+    add     creates the table, empty, and stores the join in its options
+    run     runs rounds until a signal, or one round with --once; it needs only the path, because the table has the join
 
-Several processes may run one join: each round one of them commits, the others give way. Raises InvalidError for
+Several processes may run one join: in each round one of them commits, and the others give way. Raises InvalidError for
 arguments of the other action and for a table that holds no join.
 """
 
@@ -47,24 +47,25 @@ def join(
     quiet: bool,
     format: str,
 ) -> int:
-    """Prints where the table is, or what the last round did.
+    """Print the path of the new table, or the result of the last round.
 
     Only --once has a result: without it rounds are logged, so --json would have nothing to print.
     """
-    of_add: dict[str, Any] = {"left": left, "right": right, "on": on, "how": how}
-    of_add |= {"max-matches": max_matches, "set": set}
-    of_run: dict[str, Any] = {"once": once, "interval": interval, "quiet": quiet}
-    for name, value in (of_run if action == "add" else of_add).items():
+    add_arguments: dict[str, Any] = {"left": left, "right": right, "on": on, "how": how}
+    add_arguments |= {"max-matches": max_matches, "set": set}
+    run_arguments: dict[str, Any] = {"once": once, "interval": interval, "quiet": quiet}
+    other, others = ("run", run_arguments) if action == "add" else ("add", add_arguments)
+    for name, value in others.items():
         if value not in (None, False):
-            raise _wrong(name, action, "it", "an argument of the other action")
+            raise _wrong(name, action, f"an argument of join {other}", "no such argument")
     if format == "json" and action == "run" and not once:
-        raise _wrong("format json", action, "it without --once", "rounds of which none is the last")
+        raise _wrong("format json", action, "no --once", "--once, because only it has a result")
     if action == "run":
         return _run(path, once=once, interval=interval, quiet=quiet, format=format)
     if not (left and right and on):
-        missing = next(name for name, value in of_add.items() if not value)
-        raise _wrong(missing, action, "no value", "what is to be joined")
-    # left and right are names in the warehouse of the path: a join has its three tables in one catalog.
+        missing = next(name for name, value in add_arguments.items() if not value)
+        raise _wrong(missing, action, "no value", "a value")
+    # left and right are names in the warehouse of the path: the three tables of a join have one catalog.
     warehouse, name = place_of(path)
     table = DeltaJoin(
         Catalog(warehouse),
@@ -79,64 +80,64 @@ def join(
     return DONE
 
 
-# The table is opened before the log begins: who mistypes the path gets the error at once. The join is
-# read from the table's options each round.
+# The table is opened before the log begins, so a mistyped path is an error at once. Each round reads the join from the
+# table's options.
 def _run(path: str, *, once: bool, interval: str | None, quiet: bool, format: str) -> int:
     table = Table.open(path)
     wait_millis = millis_of(interval or "1 s", "--interval")
     with logged(logging.WARNING if quiet else logging.INFO), stop_on_signals() as stop:
         if once:
             done = _round(table)
-            write_result(format, asdict(done), [_said(done)])
+            write_result(format, asdict(done), [_round_text(done)])
         else:
-            _keep(table, wait_millis / 1000, stop)
+            _run_rounds(table, wait_millis / 1000, stop)
     return DONE
 
 
-def _keep(table: Table, wait_seconds: float, stop: threading.Event) -> None:
-    """Round after round; a storage that refuses may answer again. All other errors end the command: they come again.
+def _run_rounds(table: Table, wait_seconds: float, stop: threading.Event) -> None:
+    """Run rounds until `stop` is set. A StorageError is retried; other errors would recur, so they end the command.
 
-    The first signal is seen between rounds: one that is under way is done to its end. Rounds that had
-    nothing to do are not logged.
+    The first signal takes effect between rounds: a running round is finished. Rounds that had nothing to do are not
+    logged.
     """
     while not stop.is_set():
         try:
             done = _round(table)
         except StorageError as error:
-            warn(_log, WarningCode.JOIN_GOES_AGAIN, "the join %s goes again: %s", table.path, error)
+            warn(_log, WarningCode.JOIN_GOES_AGAIN, "the join %s is retried: %s", table.path, error)
         else:
             if done.snapshot_id is not None:
-                _log.info("%s: %s", table.path, _said(done))
+                _log.info("%s: %s", table.path, _round_text(done))
         stop.wait(wait_seconds)
 
 
 def _round(table: Table) -> JoinRound:
-    """What the round did. `join_round` gives None for a table that holds no join."""
+    """Run one round and return its result. Raises InvalidError for a table that holds no join."""
     done = join_round(table)
     if done is not None:
         return done
     raise InvalidError(
         table.path,
         found="a table that holds no join",
-        expected="one that was made with `widetable join add`",
+        expected="a table that `widetable join add` has created",
         action="Name that table.",
     )
 
 
-def _said(done: JoinRound) -> str:
-    # The counts of a round that gave way are zeros, which would read as nothing to do.
+def _round_text(done: JoinRound) -> str:
+    # The counts of a round that gave way are zeros, which would look like nothing to do.
     if done.gave_way:
-        return "another joiner is at it"
+        return "another joiner is at work"
     return (
         f"snapshots {done.left_snapshot} and {done.right_snapshot}: "
         f"{counted(done.rows_added, 'row')} added, {done.rows_removed} removed"
     )
 
 
-def _wrong(name: str, action: str, found: str, expected: str) -> InvalidError:
+def _wrong(name: str, action: str, actual: str, expected: str) -> InvalidError:
     return InvalidError(
         f"--{name} of join {action}",
-        found=found,
+        found=actual,
         expected=expected,
         action="Run widetable join --help.",
     )

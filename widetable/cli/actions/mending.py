@@ -1,12 +1,12 @@
-"""Commands for a table that is damaged: doctor, repair, rollback.
+"""Commands for a damaged table: doctor, repair, rollback.
 
-What changes rows only says what it would do, unless it is called with --yes.
+Commands that change rows only print their plan, unless they are called with --yes.
 
-    without --yes    the operation with dry_run=True: the same plan, nothing written
-    --dry-run        says that in words; with --yes it is refused, as nobody can mean both
-    --yes            the plan is made anew and carried out, so it may differ from what was shown before
+    without --yes    the operation runs with dry_run=True: the same plan, nothing written
+    --dry-run        does the same explicitly; together with --yes it is refused
+    --yes            the plan is made again and carried out, so it may differ from the printed one
 
-doctor changes nothing and has exit code 1 for findings; repair and rollback have 0 for all that they did.
+doctor changes nothing and has exit code 1 for findings; repair and rollback have 0 if they succeed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from widetable.table import Table
 
 
 def doctor(path: str, deep: bool, format: str) -> int:
-    """Lists what is wrong with a table, or each of a warehouse or database; the exit code says whether anything is."""
+    """List what is wrong with a table, or with each of a warehouse or database; the exit code is 1 for findings."""
     paths = table_paths(path)
     if paths is not None:
         return _doctor_all(path, paths, deep, format)
@@ -32,18 +32,18 @@ def doctor(path: str, deep: bool, format: str) -> int:
 
 
 def _doctor_all(path: str, paths: list[str], deep: bool, format: str) -> int:
-    """All reports, healthy ones too, then how many tables are ill. Nothing is printed before the last was looked at."""
+    """Print all reports, then the number of tables with findings. Nothing is printed before the last check."""
     reports = [_report(each, deep) for each in paths]
-    ill = sum(not report.ok for report in reports)
+    unhealthy = sum(not report.ok for report in reports)
     lines = [line for report in reports for line in doctor_lines(report)]
-    last = f"{counted(len(reports), 'table')}, {ill} with findings", "error" if ill else "good"
-    found = {"ok": not ill, "path": path, "tables": [one.to_dict() for one in reports]}
-    write_lines(format, found, [*lines, last])
-    return FOUND if ill else DONE
+    summary = f"{counted(len(reports), 'table')}, {unhealthy} with findings"
+    value = {"ok": not unhealthy, "path": path, "tables": [one.to_dict() for one in reports]}
+    write_lines(format, value, [*lines, (summary, "error" if unhealthy else "good")])
+    return FOUND if unhealthy else DONE
 
 
 def _report(path: str, deep: bool) -> DoctorReport:
-    """What cannot be opened is a finding. One bad table of a warehouse must not hide what the others have."""
+    """Return the report of a table. One that cannot be opened is a finding, so the other tables are still checked."""
     try:
         return Table.open(path).doctor(deep)
     except WidetableError as error:
@@ -54,9 +54,9 @@ def _report(path: str, deep: bool) -> DoctorReport:
 
 
 def repair(path: str, yes: bool, dry_run: bool, deep: bool, format: str) -> int:
-    """Says what a repair takes out and what of it can be read; does it with `yes`.
+    """Print what a repair removes and which of its rows can be read; carry it out with `yes`.
 
-    deep: reads every live file; without it files are judged by their size.
+    deep: read every live file; without it only the sizes of files are checked.
     """
     _check_not_both(yes, dry_run)
     result = Table.open(path).repair(dry_run=not yes, deep=deep)
@@ -73,8 +73,9 @@ def rollback(
     dry_run: bool,
     format: str,
 ) -> int:
-    """Says what going back undoes; goes back with `yes`. Where to is said by one of snapshot, tag and timestamp;
-    the operation refuses none and several.
+    """Print what a rollback undoes; carry it out with `yes`.
+
+    One of snapshot, tag and timestamp names the target; the operation refuses none and several.
     """
     _check_not_both(yes, dry_run)
     result = Table.open(path).rollback(snapshot, timestamp, tag, dry_run=not yes)
@@ -83,8 +84,8 @@ def rollback(
 
 
 def _check_not_both(yes: bool, dry_run: bool) -> None:
-    """--dry-run is what happens without --yes."""
+    """Raise InvalidError if both --yes and --dry-run are given."""
     if yes and dry_run:
         raise InvalidError(
-            "--yes and --dry-run", found="both", expected="one", action="Leave the other out."
+            "--yes and --dry-run", found="both", expected="one of them", action="Omit the other."
         )

@@ -1,10 +1,10 @@
-"""The command of tables under barriers and their jobs: meta. The tables answer, or a service that is asked.
+"""The command meta, for tables under barriers and their jobs. It reads the tables, or asks a service.
 
-    widetable meta barriers /warehouse shop.users        the tables, read by this process
+    widetable meta barriers /warehouse shop.users        this process reads the tables
     widetable meta barriers --uri URL shop.users         the same answer from `widetable meta serve`
 
-Who answers is an `_Answerer`: the functions below do not know which. rebuild and serve are for who has the
-warehouse at hand. What a service says is not looked up in the tables again.
+An `_Answerer` hides which of them answers. rebuild and serve need the warehouse itself. Answers of a service are not
+compared with the tables.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ from widetable.topology.table_progress import TableProgress, barrier_without
 _Row = dict[str, Any]
 _HOST: Final = "127.0.0.1"
 _PORT: Final = 9096
-# How many of NAME and WRITER stand with an action. 2: both.
+# The number of arguments NAME and WRITER that an action takes. 2: both.
 _NAMES: Final = {"lineage": 1, "barriers": 1, "read": 1, "leave": 2, "drop-job": 1, "revise": 1}
-# Columns of what people see: `frame_lines` prints by their types. JSON has more: all fields.
+# The columns of the output for people; `frame_lines` prints them by their types. JSON has all fields.
 _JOBS: Final = frame_schema("job string?, kind string?, state string?, sources list?, sinks list?")
 _TABLES: Final = frame_schema(
     "table string?, layer int64?, type string?, barrier int64?, common_barrier int64?, freshness_millis int64?, "
@@ -67,9 +67,9 @@ _READ: Final = frame_schema("table string?, snapshot_id int64?")
 
 
 class _Answerer(NamedTuple):
-    """Who is asked: the tables themselves, or their service.
+    """The source of the answers: the tables themselves, or their service.
 
-    topology: what there is. revise, session: of either. words: of a command line that asks the same.
+    topology, revise, session: its interfaces. words: the arguments by which a command line names it.
     """
 
     topology: MetaAnswers
@@ -79,7 +79,7 @@ class _Answerer(NamedTuple):
 
 
 class _MetaWords(NamedTuple):
-    """What a command line says, besides of whom it is asked. name, writer: "" where there is none."""
+    """The arguments of a command line without the answerer's. name, writer: "" if they are not given."""
 
     action: str
     name: str
@@ -110,25 +110,24 @@ def meta(
     url: str | None,
     format: str,
 ) -> int:
-    """Prints what is asked for, or the tables that were left, or where it is served."""
-    # First what stands with which action: a word that would have no effect is a mistake, and must not
-    # pass for one that had.
+    """Print the answer, the tables that a writer or job left, or the URL of the service."""
+    # First check which arguments belong to the action: an argument without effect is refused.
     check_only("meta", action, tuple(_ANSWERS), {"--uri": uri is not None})
     words = [one for one in (path, name, writer) if one is not None]
-    warehouse, named, leaving = _placed(action, words, by_uri=uri is not None)
+    warehouse, table, leaving = _placed(action, words, by_uri=uri is not None)
     check_only("meta", action, ["delay", "read"], {"--barrier": barrier is not None})
     check_only("meta", action, ["barriers", "delay"], {"--limit": limit is not None})
     check_only("meta", action, ["leave", "drop-job"], {"--force": force})
     check_only("meta", action, ["leave", "drop-job", "revise"], {"--dry-run": dry_run})
     check_only("meta", action, ["revise"], {"--to": to is not None, "--full": full})
-    of_serve = {"--host": host is not None, "--port": port is not None, "--url": url is not None}
-    check_only("meta", action, ["serve"], of_serve)
+    for_serve = {"--host": host is not None, "--port": port is not None, "--url": url is not None}
+    check_only("meta", action, ["serve"], for_serve)
     if limit is not None:
         whole_number(limit, "--limit", least=0)
     if action in _ANSWERS:
-        asked = _answerer(warehouse, uri)
-        given = _MetaWords(action, named, leaving, barrier, limit, force, to, full, dry_run, format)
-        return _ANSWERS[action](asked, given) or DONE
+        source = _answerer(warehouse, uri)
+        given = _MetaWords(action, table, leaving, barrier, limit, force, to, full, dry_run, format)
+        return _ANSWERS[action](source, given) or DONE
     if action == "rebuild":
         _rebuild(warehouse, format)
     else:
@@ -136,8 +135,8 @@ def meta(
     return DONE
 
 
-# A service chooses the barrier and knows its snapshots; no table is opened here, so this needs no way to
-# the warehouse's storage. Several URLs are instances of one service: one that answers is asked.
+# A service chooses the barrier and knows its snapshots. This process then opens no table, so it needs no access to the
+# warehouse's storage. Several URLs are instances of one service; any instance that responds is used.
 def _answerer(warehouse: str, uris: Sequence[str] | None) -> _Answerer:
     if uris is not None:
         service = service_client(uris, "--uri")
@@ -148,14 +147,14 @@ def _answerer(warehouse: str, uris: Sequence[str] | None) -> _Answerer:
 
 
 def _placed(action: str, words: Sequence[str], *, by_uri: bool) -> tuple[str, str, str]:
-    """The warehouse and the names that stand with an action, "" for those that do not.
+    """Return (warehouse, name, writer) of an action, "" for each that it does not take.
 
         leave /warehouse shop.users crm        "/warehouse", "shop.users", "crm"
         leave --uri URL shop.users crm         "", "shop.users", "crm"
         jobs /warehouse                        "/warehouse", "", ""
 
-    The parser fills path, name and writer from the left, so with --uri they are one place off:
-    words are what it was given, in order. Raises InvalidError for too few and for too many.
+    The parser fills path, name and writer from the left, so with --uri they are shifted by one place. words: the given
+    ones, in order. Raises InvalidError for too few and for too many.
     """
     names = ("NAME", "WRITER")[: _NAMES.get(action, 0)]
     behind = list(words if by_uri else words[1:])
@@ -163,83 +162,83 @@ def _placed(action: str, words: Sequence[str], *, by_uri: bool) -> tuple[str, st
         name, writer = (*behind, "", "")[:2]
         return "" if by_uri else words[0], name, writer
     if by_uri and len(behind) == 1 + len(names):
-        found = f"both WAREHOUSE and --uri: {words[0]!r}"
+        actual = f"both WAREHOUSE and --uri: {words[0]!r}"
     elif not by_uri and not words:
-        found = "neither WAREHOUSE nor --uri" if action in _ANSWERS else "no WAREHOUSE"
+        actual = "neither WAREHOUSE nor --uri" if action in _ANSWERS else "no WAREHOUSE"
     else:
-        found = ", ".join(map(repr, behind)) or "no NAME"
+        actual = ", ".join(map(repr, behind)) or "no NAME"
     forms = ("WAREHOUSE", "--uri URL") if action in _ANSWERS else ("WAREHOUSE",)
     raise InvalidError(
         f"widetable meta {action}",
-        found=found,
+        found=actual,
         expected=", or ".join(" ".join([form, *names]) for form in forms),
         action="Run widetable meta --help.",
     )
 
 
-# Does not return before the service ends. The look at the warehouse comes first: a mistyped path would
-# be served without a table. own_url is known when it listens, as port 0 takes a free one.
+# It returns when the service ends. The warehouse is checked first, because a mistyped path would be served without
+# tables. own_url is known once the service listens, because port 0 takes a free port.
 def _serve(path: str, host: str, port: int, url: str | None, format: str) -> None:
     warehouse_of(path)
     serving = meta_package("widetable_meta.serving", "widetable meta serve")
 
-    def said(own_url: str) -> None:
+    def print_url(own_url: str) -> None:
         write_result(format, {"url": own_url}, [f"{path} is served at {own_url}"])
 
-    serving.serve(path, host, port, url, said)
+    serving.serve(path, host, port, url, print_url)
 
 
-# Writes: the tables of the database __meta get what the snapshots say and they do not have yet.
+# It writes: the tables of the database __meta get the facts from the snapshots that they do not have yet.
 def _rebuild(path: str, format: str) -> None:
-    rows_of = warehouse_of(path).topology().rebuild()
-    lines = [f"{table}: {counted(rows, 'row')}" for table, rows in rows_of.items()]
-    write_result(format, {"tables": rows_of}, lines)
+    rows_by_table = warehouse_of(path).topology().rebuild()
+    lines = [f"{table}: {counted(rows, 'row')}" for table, rows in rows_by_table.items()]
+    write_result(format, {"tables": rows_by_table}, lines)
 
 
-# show: both, and the barrier that all have; jobs and tables: one of them.
-def _write_topology(asked: _Answerer, given: _MetaWords) -> int:
-    found: _Row = {}
+# show prints jobs, tables and the common barrier; jobs and tables print one of them.
+def _write_topology(source: _Answerer, given: _MetaWords) -> int:
+    value: _Row = {}
     lines: list[str] = []
     lost: list[_Row] = []
     if given.action != "tables":
-        jobs = asked.topology.jobs()
-        found["jobs"] = [asdict(job) for job in jobs]
+        jobs = source.topology.jobs()
+        value["jobs"] = [asdict(job) for job in jobs]
         lines += _lines(_JOBS, map(_job_row, jobs))
         silent = [(table, job.name, job.silent_millis) for job in jobs for table in job.tables]
-        lost = _lost(asked, silent)
+        lost = _lost(source, silent)
     if given.action != "jobs":
-        tables = asked.topology.tables()
-        found["tables"] = [{**asdict(one), "missing": one.missing} for one in tables]
+        tables = source.topology.tables()
+        value["tables"] = [{**asdict(one), "missing": one.missing} for one in tables]
         rows = [{**asdict(one), **_table_row(one)} for one in tables]
         lost = lost or _lost(
-            asked,
+            source,
             [(one.table, each.name, each.silent_millis) for one in tables for each in one.writers],
         )
         lines += ["", *_lines(_TABLES, rows)] if lines else _lines(_TABLES, rows)
     if given.action == "show":
-        found["common_barrier"] = asked.topology.common_barrier()
-        common = "none" if found["common_barrier"] is None else str(found["common_barrier"])
+        value["common_barrier"] = source.topology.common_barrier()
+        common = "none" if value["common_barrier"] is None else str(value["common_barrier"])
         lines += ["", f"complete in all tables: {common}"]
-    if not any(found.get(rows) for rows in ("jobs", "tables")):
+    if not any(value.get(rows) for rows in ("jobs", "tables")):
         lines = [_NO_JOBS if given.action == "jobs" else _NO_BARRIERS]
-    found["lost"] = lost
+    value["lost"] = lost
     lines += [
         f"{one['writer']} of {one['table']}: {last_seen_text(one['silent_millis'])}. Start it again, or, if it does "
         f"not come back: {one['command']}"
         for one in lost
     ]
-    write_result(given.format, found, lines)
+    write_result(given.format, value, lines)
     return FOUND if lost else DONE
 
 
-def _lost(asked: _Answerer, silent: Iterable[tuple[str, str, int | None]]) -> list[_Row]:
-    """Writers that a table waits for and that have not been heard of for long, with the command that lets them go."""
+def _lost(source: _Answerer, silent: Iterable[tuple[str, str, int | None]]) -> list[_Row]:
+    """Return the writers that a table waits for and that were silent for long, with the command that removes each."""
     return [
         {
             "table": table,
             "writer": name,
             "silent_millis": millis,
-            "command": command_line("meta", "leave", *asked.words, table, name),
+            "command": command_line("meta", "leave", *source.words, table, name),
         }
         for table, name, millis in silent
         if is_lost(millis)
@@ -247,7 +246,7 @@ def _lost(asked: _Answerer, silent: Iterable[tuple[str, str, int | None]]) -> li
 
 
 def _table_row(one: TableProgress) -> _Row:
-    """Of a writer that is missing, and not heard of, it says so."""
+    """Return the type and the missing writers of a table; a silent writer has the time since it was last heard of."""
     missing = [
         each.name
         if each.silent_millis is None
@@ -259,7 +258,7 @@ def _table_row(one: TableProgress) -> _Row:
 
 
 def _job_row(job: Job) -> _Row:
-    """A sink of which a job writes some columns is shown as `db.table(a, b)`."""
+    """Return the row of a job; a sink of which it writes only some columns is `db.table(a, b)`."""
     sinks = [
         sink.table if sink.columns is None else f"{sink.table}({', '.join(sink.columns)})"
         for sink in job.sinks
@@ -268,11 +267,11 @@ def _job_row(job: Job) -> _Row:
     return {**asdict(job), "job": job.name, "state": state, "sinks": sinks}
 
 
-# The tables that one is made of, itself, and those that are made of it, each with the jobs that write it.
-def _write_lineage(asked: _Answerer, given: _MetaWords) -> None:
-    topology, table = asked.topology, given.name
+# The output has the tables upstream of a table, the table, and those downstream, each with the jobs that write it.
+def _write_lineage(source: _Answerer, given: _MetaWords) -> None:
+    topology, table = source.topology, given.name
     jobs = topology.jobs()
-    found = {
+    lineage = {
         direction: [{"table": one, "written_by": _writers(one, jobs)} for one in tables]
         for direction, tables in (
             ("upstream", topology.upstream(table)),
@@ -280,8 +279,8 @@ def _write_lineage(asked: _Answerer, given: _MetaWords) -> None:
             ("downstream", topology.downstream(table)),
         )
     }
-    rows = ({"direction": direction, **row} for direction in found for row in found[direction])
-    value = {**found, "table": found["table"][0]}
+    rows = ({"direction": direction, **row} for direction in lineage for row in lineage[direction])
+    value = {**lineage, "table": lineage["table"][0]}
     write_result(given.format, value, _lines(_LINEAGE, rows))
 
 
@@ -289,56 +288,56 @@ def _writers(table: str, jobs: Iterable[Job]) -> list[str]:
     return [job.name for job in jobs if table in job.tables]
 
 
-# Of one table, as many as `--limit`, by default all that are kept: by which snapshots each is read.
-def _write_barriers(asked: _Answerer, given: _MetaWords) -> None:
-    rows = [asdict(one) for one in asked.topology.barriers(given.name, given.limit)]
+# The output has the barriers of one table, at most `--limit`, with the snapshots by which each is read.
+def _write_barriers(source: _Answerer, given: _MetaWords) -> None:
+    rows = [asdict(one) for one in source.topology.barriers(given.name, given.limit)]
     write_result(given.format, {"table": given.name, "barriers": rows}, _lines(_BARRIERS, rows))
 
 
-# One comma-separated word of tables, so that it stands where the others have one NAME.
-def _write_read(asked: _Answerer, given: _MetaWords) -> None:
+# The tables are one comma-separated word, in the place of the NAME of other actions.
+def _write_read(source: _Answerer, given: _MetaWords) -> None:
     tables = names_of(given.name)
-    # Closed at once: what is printed is not held from expiry.
-    with asked.session(tables, consistency=REPEATABLE_READ, as_of=given.barrier) as found:
-        ids = found.snapshot_ids() if isinstance(found, Session) else found.snapshot_ids
+    # The session is closed at once: the printed snapshots are not held from expiry.
+    with source.session(tables, consistency=REPEATABLE_READ, as_of=given.barrier) as session:
+        ids = session.snapshot_ids() if isinstance(session, Session) else session.snapshot_ids
         rows = [{"table": table, "snapshot_id": id} for table, id in ids.items()]
-        value = {"barrier": found.barrier, "revision": found.revision, "tables": rows}
-    said = f"at barrier {found.barrier}; a table without a snapshot is read by the barrier"
-    write_result(given.format, value, [*_lines(_READ, rows), "", said])
+        value = {"barrier": session.barrier, "revision": session.revision, "tables": rows}
+    text = f"at barrier {session.barrier}; read a table without a snapshot by the barrier"
+    write_result(given.format, value, [*_lines(_READ, rows), "", text])
 
 
-# Two frames, one of tables and one of jobs; for programs both in one object.
-def _write_delays(asked: _Answerer, given: _MetaWords) -> None:
-    found = asked.topology.delays(given.barrier, given.limit)
-    lines = [*frame_lines(found.tables_to_arrow()), "", *frame_lines(found.jobs_to_arrow())]
-    write_result(given.format, asdict(found), lines)
+# The output has two frames, one of tables and one of jobs; JSON has both in one object.
+def _write_delays(source: _Answerer, given: _MetaWords) -> None:
+    delays = source.topology.delays(given.barrier, given.limit)
+    lines = [*frame_lines(delays.tables_to_arrow()), "", *frame_lines(delays.jobs_to_arrow())]
+    write_result(given.format, asdict(delays), lines)
 
 
-# One table forgets a writer, or all tables of a job forget it: barriers wait for it no more. Both are
-# refused for one that still goes on, unless --force says that it does not.
-def _leave(asked: _Answerer, given: _MetaWords) -> None:
-    before = asked.topology.tables()
-    asked.topology.leave(given.name, given.writer, force=given.force, dry_run=given.dry_run)
-    _write_left(asked, given.writer, [given.name], before, given)
+# One table, or all tables of a job, remove a writer: barriers no longer wait for it. Both are refused for a writer that
+# still runs, unless --force is given.
+def _leave(source: _Answerer, given: _MetaWords) -> None:
+    before = source.topology.tables()
+    source.topology.leave(given.name, given.writer, force=given.force, dry_run=given.dry_run)
+    _write_left(source, given.writer, [given.name], before, given)
 
 
-def _drop(asked: _Answerer, given: _MetaWords) -> None:
-    before = asked.topology.tables()
-    left = asked.topology.drop(given.name, force=given.force, dry_run=given.dry_run)
-    _write_left(asked, given.name, left, before, given)
+def _drop(source: _Answerer, given: _MetaWords) -> None:
+    before = source.topology.tables()
+    left = source.topology.drop(given.name, force=given.force, dry_run=given.dry_run)
+    _write_left(source, given.name, left, before, given)
 
 
 def _write_left(
-    asked: _Answerer,
+    source: _Answerer,
     name: str,
     tables: Sequence[str],
     before: Sequence[TableProgress],
     given: _MetaWords,
 ) -> None:
-    """And what becomes of the barriers of these tables."""
-    said = f"{name} {'would leave' if given.dry_run else 'has left'} {', '.join(tables)}"
+    """Print the tables that a writer or job left, and the barriers of these tables afterwards."""
+    text = f"{name} {'would leave' if given.dry_run else 'has left'} {', '.join(tables)}"
     was = {one.table: one for one in before if one.table in tables}
-    now = {one.table: one for one in asked.topology.tables() if one.table in was}
+    now = {one.table: one for one in source.topology.tables() if one.table in was}
     after = (
         {table: barrier_without(one, name) for table, one in was.items()}
         if given.dry_run
@@ -356,11 +355,11 @@ def _write_left(
         for table, barrier in after.items()
     ]
     value = {"left": name, "tables": tables, "dry_run": given.dry_run, "barriers": rows}
-    write_result(given.format, value, [said, *(_after_leave(row, given) for row in rows)])
+    write_result(given.format, value, [text, *(_after_leave(row, given) for row in rows)])
 
 
 def _after_leave(row: _Row, given: _MetaWords) -> str:
-    """What the table shows at barriers from now on, in words."""
+    """Return, in words, the barrier of the table after the writer has left."""
 
     def moved(before: int | None, after: int | None) -> str:
         words = "none" if after is None else str(after)
@@ -369,42 +368,46 @@ def _after_leave(row: _Row, given: _MetaWords) -> str:
         )
 
     barrier = moved(row["barrier_before"], row["barrier"])
-    would = "would be" if given.dry_run else "is"
-    said = f"{row['table']} {would} complete up to {barrier}"
+    verb = "would be" if given.dry_run else "is"
+    text = f"{row['table']} {verb} complete up to {barrier}"
     if not given.dry_run:
         common = moved(row["common_barrier_before"], row["common_barrier"])
-        said += f"; in common with the tables that jobs connect with it: {common}"
+        text += f"; in common with the tables that jobs connect with it: {common}"
     if not row["writers"]:
-        said += (
-            "; nobody writes it any more: it stays there, and holds sessions over several tables, until somebody "
-            "joins"
+        text += (
+            "; it has no writer any more: it stays at this barrier, and keeps sessions over several tables there, "
+            "until a writer joins"
         )
-    return said
+    return text
 
 
-# `--full` is to=None, the beginning. A number is there when it was done: None means that it was a dry run.
-def _revise(asked: _Answerer, given: _MetaWords) -> None:
+# `--full` is to=None, the beginning. The result of a dry run has no number.
+def _revise(source: _Answerer, given: _MetaWords) -> None:
     if given.full == (given.to is not None):
         raise InvalidError(
             "widetable meta revise",
             found="both --to and --full" if given.full else "neither --to nor --full",
             expected="one of them",
-            action="Say to which barrier the table is to go back, or that it is to be made from the beginning.",
+            action="Pass --to with the barrier to go back to, or --full to begin from the start.",
         )
-    found = asked.revise(given.name, to=given.to, dry_run=given.dry_run)
-    rows = [asdict(one) for one in found.tables]
-    jobs = ", ".join(found.jobs)
-    said = f"would begin anew: {jobs}" if found.number is None else f"begin anew: {jobs}"
-    write_result(given.format, found.to_dict(), [*_lines(_REVISED, rows), "", said])
+    result = source.revise(given.name, to=given.to, dry_run=given.dry_run)
+    rows = [asdict(one) for one in result.tables]
+    jobs = ", ".join(result.jobs)
+    text = (
+        f"jobs that would restart: {jobs}"
+        if result.number is None
+        else f"jobs that restart: {jobs}"
+    )
+    write_result(given.format, result.to_dict(), [*_lines(_REVISED, rows), "", text])
 
 
 def _lines(columns: pa.Schema, rows: Iterable[_Row]) -> list[str]:
-    """As `frame_lines`; rows may have more than the columns."""
+    """Return the lines of `frame_lines` for these columns; rows may have further fields."""
     shown = [{name: row[name] for name in columns.names} for row in rows]
     return list(frame_lines(pa.Table.from_pylist(shown, columns)))
 
 
-# Those that a service answers, too.
+# The actions that a service can answer, too.
 _ANSWERS: Final[Mapping[str, Callable[[_Answerer, _MetaWords], int | None]]] = {
     "show": _write_topology,
     "jobs": _write_topology,

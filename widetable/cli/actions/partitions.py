@@ -1,4 +1,4 @@
-"""The command of partitions: partition. An option that belongs to another action is refused, never passed over."""
+"""The command partition. An option that belongs to another action is refused, never ignored."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def partition(
     dry_run: bool,
     format: str,
 ) -> int:
-    """Prints the partitions that have files, or what became of one. partition: one word for each of its columns."""
-    of_restore = {
+    """Print the partitions that have files, or the change of one. partition: one word for each of its columns."""
+    for_restore = {
         "--snapshot": snapshot is not None,
         "--tag": tag is not None,
         "--timestamp": timestamp is not None,
     }
-    check_only("partition", action, ["restore"], of_restore)
+    check_only("partition", action, ["restore"], for_restore)
     check_only("partition", action, ["drop", "restore"], {"--partition": bool(partition)})
     check_only("partition", action, ["drop", "restore"], {"--dry-run": dry_run})
     table = Table.open(path)
@@ -42,25 +42,25 @@ def partition(
             f"widetable partition {action}",
             found="no --partition",
             expected="each column of one partition, as in --partition day=2026-11-27",
-            action="Say which partition; partition list has them.",
+            action="Name the partition; widetable partition list prints them.",
         )
     if action == "drop":
         _drop(table, partition, format, dry_run=dry_run)
         return DONE
     only = partition_of_words(partition, table.schema)
     done = table.restore_partitions(only, snapshot, timestamp, tag, dry_run=dry_run)
-    verb = "would come back" if dry_run else "came back"
+    verb = "would be " if dry_run else ""
     where = "" if done.snapshot_id is None else f", snapshot {done.snapshot_id}"
-    said = (
-        f"{', '.join(done.partitions)}: {counted(done.restored_files, 'file')} of {counted(done.rows, 'row')} {verb} "
-        f"from snapshot {done.from_id}, {done.removed_files} {'would go' if dry_run else 'went'}{where}"
+    text = (
+        f"{', '.join(done.partitions)}: {counted(done.restored_files, 'file')} with {counted(done.rows, 'row')} "
+        f"{verb}restored from snapshot {done.from_id}, {done.removed_files} {verb}removed{where}"
     )
-    write_result(format, {**asdict(done), "dry_run": dry_run}, [said])
+    write_result(format, {**asdict(done), "dry_run": dry_run}, [text])
     return DONE
 
 
 def _list(table: Table, format: str) -> None:
-    """As `inspect --what partitions` has them, in fewer words."""
+    """Print the partitions of `inspect --what partitions`, with fewer columns."""
     rows = table.inspect.partitions().to_pylist()
     listed = [
         {name: row[name] for name in ("partition", "files", "rows", "size_bytes")} for row in rows
@@ -76,7 +76,7 @@ def _list(table: Table, format: str) -> None:
 def _drop(table: Table, words: list[str], format: str, *, dry_run: bool) -> None:
     only = partition_of_words(words, table.schema)
     done = None if dry_run else table.drop_partitions(only)
-    verb = "would go" if dry_run else "gone"
+    verb = "would be dropped" if dry_run else "dropped"
     where = f", snapshot {done.snapshot_id}" if done is not None and done.committed else ""
     value = {
         "partition": words,

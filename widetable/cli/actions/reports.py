@@ -1,7 +1,7 @@
-"""Commands that look at a table: inspect, explain, audit, changes.
+"""Commands that report on a table: inspect, explain, audit, changes.
 
-None of them changes anything. With --json there is one object, made whole before it is printed; changes alone is a
-stream, whose rows are printed while they are read, and which may break off in the middle.
+They change nothing. With --json they print one object, which is complete before it is printed. Only changes prints a
+stream: its rows are printed while they are read, so an error may end it in the middle.
 """
 
 from __future__ import annotations
@@ -35,10 +35,7 @@ from widetable.table import Table
 
 
 def inspect(path: str, what: str | None, snapshot: int | None, tag: str | None, format: str) -> int:
-    """Prints the state of a table, or what it has of one kind.
-
-    Warnings of the state are no findings: the exit code is 0 with them, too.
-    """
+    """Print the state of a table, or one part of its metadata. The exit code is 0 with warnings, too."""
     table = Table.open(path)
     if what is not None:
         return _inspect_frame(
@@ -48,21 +45,21 @@ def inspect(path: str, what: str | None, snapshot: int | None, tag: str | None, 
         raise InvalidError(
             "--snapshot and --tag",
             found="one of them without --what",
-            expected=f"them with --what {', '.join(OF_A_SNAPSHOT)}",
-            action="Leave it out, or say what to show.",
+            expected=f"--what with one of {', '.join(OF_A_SNAPSHOT)}",
+            action="Omit the option, or pass --what.",
         )
-    found = table.inspect()
+    state = table.inspect()
     try:
         space, unknown = table_space(table), None
-    except WidetableError as error:  # of an old snapshot, say, which nothing else here reads
+    except WidetableError as error:  # for example of an old snapshot, which only this call reads
         space, unknown = (), error.facts
-    held = None if unknown is not None else [asdict(line) for line in space]
-    lines = chain(inspection_lines(found), space_lines(space, unknown), warning_lines(found))
-    write_lines(format, {**found.to_dict(), "space": held}, lines)
+    sizes = None if unknown is not None else [asdict(line) for line in space]
+    lines = chain(inspection_lines(state), space_lines(space, unknown), warning_lines(state))
+    write_lines(format, {**state.to_dict(), "space": sizes}, lines)
     return DONE
 
 
-# For programs values as rows are printed (`printed_rows`), for people in units (`frame_text`).
+# JSON has the values of `printed_rows`; the output for people has human units (`frame_text`).
 def _inspect_frame(what: str, frame: pa.Table, format: str) -> int:
     if format == "json":
         write_json({what: list(printed_rows(frame))})
@@ -80,22 +77,23 @@ def explain(
     columns: str | None,
     format: str,
 ) -> int:
-    """Prints why a key has its values."""
+    """Print the explanation of a key's values."""
     if snapshot is not None and tag is not None:
         raise InvalidError(
-            "--snapshot and --tag", found="both", expected="one", action="Leave the other out."
+            "--snapshot and --tag", found="both", expected="one of them", action="Omit the other."
         )
     table = Table.open(path)
     names = None if columns is None else names_of(columns)
     as_of = snapshot if tag is None else tag
-    found = table.explain(key_of_words(key, table.schema), as_of, names)
-    # A copy of all columns and events, of which there may be thousands: for JSON alone.
-    write_result(format, found.to_dict() if format == "json" else None, found.lines())
+    explanation = table.explain(key_of_words(key, table.schema), as_of, names)
+    # `to_dict` copies all columns and events, perhaps thousands, so it is called only for JSON.
+    value = explanation.to_dict() if format == "json" else None
+    write_result(format, value, explanation.lines())
     return DONE
 
 
 def audit(path: str, start: str | None, findings: int, format: str) -> int:
-    """Prints how much was checked of each law, and what breaks one; the exit code says whether anything does."""
+    """Print the number of checks and the findings of each law; the exit code is 1 for findings."""
     table = Table.open(path)
     first = None if start is None else snapshot_or_tag(start, "--from", table)
     report = table.audit(first, findings)
@@ -113,10 +111,10 @@ def changes(
     format: str,
     output: str | None,
 ) -> int:
-    """Writes changes to a new file, or to standard output.
+    """Write changes to a new file, or to standard output.
 
-    The schema is there before any change is, so a range without changes has its head as well. How
-    many rows a file got is said on standard output; where rows go there, nothing else does.
+    The schema is known before the first change, so a range without changes has a head as well. For a file the number of
+    rows is printed on standard output; if the rows go there, nothing else does.
     """
     names = None if columns is None else names_of(columns)
     table = Table.open(path)
@@ -128,12 +126,12 @@ def changes(
     batches = table.change_batches(*ends, names, mode=mode, commit_columns=commits)
     write_rows(format, output, batches, schema)
     if mode in ("auto", "changelog"):
-        _say_what_waits(table, *ends)
+        _warn_of_waiting_commits(table, *ends)
     return DONE
 
 
-def _say_what_waits(table: Table, start: int | str, end: int | str) -> None:
-    """Commits of the range whose changes are not there yet. Nothing of a range between tags."""
+def _warn_of_waiting_commits(table: Table, start: int | str, end: int | str) -> None:
+    """Warn of commits of the range whose changelog does not exist yet. A range between tags has no warning."""
     if isinstance(start, str) or isinstance(end, str):
         return
     waiting = commits_without_changelog(table, start, end)

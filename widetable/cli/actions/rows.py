@@ -3,8 +3,8 @@
     write     files ─► batches of the same columns (row_files) ─► Table.write ─► one commit
     read      Table.scan ─► batches ─► bytes (changes_output)
 
-Both are streams, which never hold all rows. Rows that go to standard output are all that goes there; how many went into
-a file is said.
+Both are streams, which never hold all rows. If rows go to standard output, nothing else does; for a file the number of
+rows is printed.
 """
 
 from __future__ import annotations
@@ -36,35 +36,35 @@ def write(
     identifier: int | None,
     is_json: bool,
 ) -> int:
-    """Prints what was committed.
+    """Print what was committed.
 
-    With a user and an identifier the commit may be repeated by a script that does not know whether it
-    was in: what was in already is said, and nothing is written. Without, each call is a commit.
+    With a user and an identifier a script may repeat a commit whose outcome it does not know: a commit that was
+    published before is reported, and nothing is written. Without them each call is a new commit.
     """
     table = Table.open(path)
     call = table.overwrite if overwrite else table.write
     with row_batches(file, format, table.schema, row_kind) as rows:
-        # An empty write commits nothing; an empty overwrite of a table without partitions would empty it.
-        given = _not_none(rows) if overwrite else rows
-        done = call(given, user, identifier, ROW_KIND_COLUMN if row_kind is None else row_kind)
+        # An empty write commits nothing; an empty overwrite of a table without partitions would delete all rows.
+        batches = _at_least_one_row(rows) if overwrite else rows
+        done = call(batches, user, identifier, ROW_KIND_COLUMN if row_kind is None else row_kind)
     where = "nothing was committed" if done.snapshot_id is None else f"snapshot {done.snapshot_id}"
     if not done.committed and done.snapshot_id is not None:
-        where += " has this commit already"
-    said = f"{counted(done.rows, 'row')} in {counted(done.files, 'file')}, {where}"
-    write_result("json" if is_json else "table", asdict(done), [said])
+        where += " already has this commit"
+    text = f"{counted(done.rows, 'row')} in {counted(done.files, 'file')}, {where}"
+    write_result("json" if is_json else "table", asdict(done), [text])
     return DONE
 
 
-def _not_none(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows. Raises InvalidError when there is none: who was to write them into a pipe may have failed."""
+def _at_least_one_row(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Return the rows. Raises InvalidError if there is none: the program that writes the pipe may have failed."""
     for batch in rows:
         if batch.num_rows:
             return chain((batch,), rows)
     raise InvalidError(
         "--overwrite",
         found="no rows",
-        expected="the rows to put in the place of others",
-        action="Check who writes the files; to empty a table or some of it, use widetable delete.",
+        expected="the rows that replace the old ones",
+        action="Check the program that writes the files; to delete rows, use widetable delete.",
     )
 
 
@@ -80,10 +80,10 @@ def read(
     format: str,
     output: str | None,
 ) -> int:
-    """Writes rows to a new file, or to standard output.
+    """Write rows to a new file, or to standard output.
 
-    Of snapshot, tag, timestamp and barrier one may be given. A read that fails in the middle leaves no file, but
-    what went to standard output is there: the exit code tells.
+    At most one of snapshot, tag, timestamp and barrier may be given. A read that fails leaves no file. Standard output
+    may then have some of the rows: the exit code shows the failure.
     """
     names = None if columns is None else names_of(columns)
     scan = Table.open(path).scan(
@@ -95,9 +95,9 @@ def read(
 
 
 def delete(path: str, condition: str, rewrite: bool, dry_run: bool, format: str) -> int:
-    """Prints how many rows went, or would go. condition: as the filter of read."""
+    """Print the number of rows that were deleted, or would be. condition: like the filter of read."""
     done = Table.open(path).delete(condition, dry_run=dry_run, rewrite=rewrite)
-    verb = "would go" if dry_run else "gone"
+    verb = "would be deleted" if dry_run else "deleted"
     where = f", snapshot {done.snapshot_id}" if done.committed else ""
     write_result(format, asdict(done), [f"{counted(done.rows, 'row')} {verb}{where}"])
     return DONE

@@ -1,7 +1,6 @@
-"""Commands that keep a table up: maintain, compact, expire, rescale, orphans.
+"""Commands that maintain a table: maintain, compact, expire, rescale, orphans.
 
-Each is one call of the operation of that name, and prints what it did; --dry-run makes the same plan and deletes
-nothing.
+Each calls the operation of its name once, and prints the result; --dry-run makes the same plan and deletes nothing.
 """
 
 from __future__ import annotations
@@ -35,10 +34,9 @@ def maintain(
     quiet: bool,
     format: str,
 ) -> int:
-    """Logs what it does; prints what it did when it ends.
+    """Log each step, and print the result at the end; an end by a signal is a success.
 
-    Ended by a signal that counts as done. The log goes to standard error, so that the result alone is
-    on standard output, also as JSON.
+    The log goes to standard error, so that standard output has only the result, also as JSON.
     """
     with logged(logging.WARNING if quiet else logging.INFO), stop_on_signals() as stop:
         done = Table.open(path).maintain(
@@ -51,12 +49,12 @@ def maintain(
             orphans_older_than_millis=millis_of(orphans_older_than, "--orphans-older-than"),
             stop=stop,
         )
-        write_result(format, asdict(done), [_maintained(done)])
+        write_result(format, asdict(done), [_maintenance_text(done)])
     return DONE
 
 
-def _maintained(done: MaintenanceResult) -> str:
-    """The first four always; the others only where there were any."""
+def _maintenance_text(done: MaintenanceResult) -> str:
+    """Return the result in words: the first four counts always, the others only if they are not 0."""
     parts = [
         counted(done.compactions, "compaction"),
         f"{counted(done.expired_snapshots, 'snapshot')} expired",
@@ -72,17 +70,17 @@ def _maintained(done: MaintenanceResult) -> str:
     if done.derived_failures:
         parts.append(f"{counted(done.derived_failures, 'derived table')} failed")
     if done.damaged_buckets:
-        parts.append(f"{counted(done.damaged_buckets, 'damaged bucket')} passed by")
+        parts.append(f"{counted(done.damaged_buckets, 'damaged bucket')} skipped")
     return ", ".join(parts)
 
 
 def compact(path: str, full: bool, format: str) -> int:
-    """Prints what came of it. Nothing due is no error: the exit code is 0 as well."""
+    """Print the result of the compaction. The exit code is 0, too, if nothing was due."""
     done = Table.open(path).compact(full)
-    said = (
+    text = (
         f"snapshot {done.snapshot_id}, {counted(done.rows, 'row')} in {counted(done.files, 'file')}"
     )
-    write_result(format, asdict(done), [said if done.committed else "nothing was due"])
+    write_result(format, asdict(done), [text if done.committed else "nothing was due"])
     return DONE
 
 
@@ -95,40 +93,40 @@ def expire(
     dry_run: bool,
     format: str,
 ) -> int:
-    """Prints which snapshots or partitions went, or would go.
+    """Print which snapshots or partitions expired, or would expire.
 
-    One or the other: partitions go by a commit, whose rows older snapshots still have, so their files
-    go with a later expiry of snapshots.
+    A call expires one or the other. A commit drops partitions; older snapshots still have their rows, so a later expiry
+    of snapshots removes their files.
     """
     if partitions:
         if any(each is not None for each in (retain_min, retain_max, time_retained)):
             raise InvalidError(
                 "--partitions",
-                found="an option of snapshots with it",
+                found="an option for snapshots with it",
                 expected="--dry-run only",
-                action="Let partitions and snapshots expire one after the other.",
+                action="Expire partitions and snapshots in separate calls.",
             )
         old = Table.open(path).expire_partitions(dry_run=dry_run)
-        went = "would go" if dry_run else "gone"
-        last = f"{counted(len(old.partitions), 'partition')} {went}; {counted(old.rows, 'row')} in their files"
+        verb = "would expire" if dry_run else "expired"
+        last = f"{counted(len(old.partitions), 'partition')} {verb}; {counted(old.rows, 'row')} in their files"
         write_result(format, asdict(old), [*old.partitions, last])
         return DONE
     done = Table.open(path).expire_snapshots(
         retain_min, retain_max, millis_of(time_retained, "--time-retained"), dry_run=dry_run
     )
-    write_result(format, asdict(done), _expired(done, is_dry=dry_run))
+    write_result(format, asdict(done), _expiry_lines(done, is_dry=dry_run))
     return DONE
 
 
-def _expired(done: ExpiryResult, *, is_dry: bool) -> Iterator[str]:
-    """Of a dry run, who holds the rest as well."""
+def _expiry_lines(done: ExpiryResult, *, is_dry: bool) -> Iterator[str]:
+    """Yield what expired; for a dry run also the holders of the remaining bytes."""
     span = f": {done.ids[0]} to {done.ids[-1]}" if done.ids else ""
-    went = "would go" if is_dry else "gone"
+    verb = "would expire" if is_dry else "expired"
     yield (
-        f"{counted(len(done.ids), 'snapshot')} {went}{span}; {counted(done.files, 'file')} of {size_text(done.bytes)}"
+        f"{counted(len(done.ids), 'snapshot')} {verb}{span}; {counted(done.files, 'file')} of {size_text(done.bytes)}"
     )
     would_be = "would be " if is_dry else ""
-    yield from (f"consumer {consumer} {would_be}forgotten" for consumer in done.consumers)
+    yield from (f"consumer {consumer} {would_be}deleted" for consumer in done.consumers)
     yield from (f"tag {tag} {would_be}deleted" for tag in done.tags)
     if done.held:
         total = size_text(sum(line.bytes for line in done.held))
@@ -137,24 +135,24 @@ def _expired(done: ExpiryResult, *, is_dry: bool) -> Iterator[str]:
 
 
 def rescale(path: str, buckets: int, partition: list[str] | None, format: str) -> int:
-    """Prints what was rewritten. partition: one word for each column of one partition; none: all of the table."""
+    """Print what was rewritten. partition: one word for each column of one partition; None: the whole table."""
     table = Table.open(path)
     only = partition_of_words(partition, table.schema) if partition else None
     done = table.rescale(buckets, only)
     records = sum(each.rows for each in done)
-    said = f"{counted(len(done), 'partition')} of {counted(records, 'record')} now in {counted(buckets, 'bucket')}"
-    write_result(format, {"buckets": buckets, "partitions": len(done), "records": records}, [said])
+    text = f"{counted(len(done), 'partition')} of {counted(records, 'record')} now in {counted(buckets, 'bucket')}"
+    write_result(format, {"buckets": buckets, "partitions": len(done), "records": records}, [text])
     return DONE
 
 
 def orphans(path: str, older_than: str, dry_run: bool, format: str) -> int:
-    """Prints which files went, or would go.
+    """Print which files were removed, or would be.
 
-    older_than protects what a writer has written and not committed yet: only files that are older than
-    any write can last are certainly nobody's.
+    older_than protects files that a writer has not committed yet: only files that are older than the longest write are
+    certainly orphans.
     """
-    found = Table.open(path).remove_orphan_files(millis_of(older_than, "--older-than"), dry_run)
-    verb = "would go" if dry_run else "gone"
-    last = f"{counted(len(found.paths), 'file')} {verb}, {size_text(found.bytes)}"
-    write_result(format, asdict(found), [*found.paths, last])
+    result = Table.open(path).remove_orphan_files(millis_of(older_than, "--older-than"), dry_run)
+    verb = "would be removed" if dry_run else "removed"
+    last = f"{counted(len(result.paths), 'file')} {verb}, {size_text(result.bytes)}"
+    write_result(format, asdict(result), [*result.paths, last])
     return DONE

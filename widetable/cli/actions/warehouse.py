@@ -2,15 +2,15 @@
 
     <warehouse>/<db>.db/<table>
 
-In: what a user gave as PATH. Raises InvalidError for a URL that no table can have, StorageError.
+In: the argument PATH. Raises InvalidError for a URL that no table can have, StorageError.
 
     path                       what it is                                        out
     /warehouse                 has directories <db>.db                           tables of all of them
     /warehouse/shop.db         ends with .db and has entries                     its tables
     /warehouse/shop.db/users   has schemas                                       None
-    /nothing                   none of these                                     None: opened as a table, which says why
+    /nothing                   none of these                                     None: opening it as a table explains it
 
-`Catalog.list_tables` lists what can be opened; this lists what ought to be, for who looks for damage.
+`Catalog.list_tables` lists the tables that can be opened; this module also lists damaged ones, for the doctor.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from widetable.storage.paths import DATABASE_SUFFIX, TablePaths
 
 
 def table_paths(path: str) -> list[str] | None:
-    """Those of a warehouse or a database, sorted; None for a directory that is neither, such as a table's.
+    """Return the tables of a warehouse or a database, sorted; None for another directory, such as a table's.
 
-    What cannot be looked into is one of them, so that somebody says why; and so is a directory with snapshots and
-    without schemas.
+    The list includes directories that cannot be read, so that the caller reports the error, and directories with
+    snapshots but without schemas.
     """
-    # A table first: its directory has others below it, too.
+    # Check for a table first, because its directory has directories, too.
     file_io, root = locate(path)
     if SchemaStore(file_io, TablePaths(root)).ids():
         return None
@@ -47,14 +47,14 @@ def table_paths(path: str) -> list[str] | None:
 
 
 def _tables(file_io: FileIO, database: str) -> list[str]:
-    """Two looks for each directory at most: schemas, then snapshots."""
+    """Return the tables of a database; each directory costs at most two listings: schemas, then snapshots."""
     entries = (entry for entry in file_io.list(database) if entry.is_dir)
     paths = sorted(f"{database}/{entry.name}" for entry in entries)
     return [path for path in paths if _is_table(file_io, TablePaths(path))]
 
 
 def _is_table(file_io: FileIO, paths: TablePaths) -> bool:
-    """Whether it has schemas or snapshots. Other directories of a database, as that of copies, are passed over."""
+    """Return whether a directory has schemas or snapshots. Other directories, such as that of copies, are skipped."""
     try:
         return bool(SchemaStore(file_io, paths).ids() or file_io.list(paths.snapshot_dir))
     except WidetableError:

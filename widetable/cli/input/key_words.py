@@ -1,8 +1,8 @@
-"""A key as it is typed: `user=7 day=2026-01-31`, or `7` where the key is one column.
+"""A key on the command line: `user=7 day=2026-01-31`, or `7` if the key is one column.
 
-In: words, the schema. Out: an Arrow table of one row. Texts are those that rows are printed and written with
-(format/parsed_text.py). Raises InvalidError for words that are no value of the column; which columns a key needs is
-known by who looks it up.
+In: words, the schema. Out: an Arrow table of one row. Values have the form in which rows are printed and written
+(format/parsed_text.py). Raises InvalidError for words that are no value of the column; the caller checks whether the
+key is complete.
 
     key                    words                      row
     user, day              user=7 day=2026-01-31      (7, 2026-01-31)
@@ -25,13 +25,13 @@ from widetable.schema.table_schema import TableSchema
 
 
 def key_of_words(words: Sequence[str], schema: TableSchema) -> pa.Table:
-    """Columns in the order of the words."""
+    """Return the key; its columns are in the order of the words."""
     check_has_key(schema)
     return _row_of(words, schema, schema.primary_keys, "KEY")
 
 
 def partition_of_words(words: Sequence[str], schema: TableSchema) -> pa.Table:
-    """The same of the partition columns."""
+    """Return the partition that the words name, as `key_of_words` does for keys."""
     return _row_of(words, schema, schema.partition_keys, "--partition")
 
 
@@ -39,23 +39,23 @@ def partition_of_words(words: Sequence[str], schema: TableSchema) -> pa.Table:
 def _row_of(
     words: Sequence[str], schema: TableSchema, names: Sequence[str], subject: str
 ) -> pa.Table:
-    # One word for one column: it names the column, or is the value as a whole.
+    # If there is one word for one column, it may be the value alone.
     pairs = [word.partition("=") for word in words]
     if len(words) == len(names) == 1 and pairs[0][0] not in names:
         pairs = [(names[0], "=", words[0])]
     key: dict[str, pa.Array] = {}
     for name, sign, word in pairs:
         if not sign or name not in names or name in key:
-            what = f"the column {name!r}" if sign else f"{name!r} without a column"
+            what = f"the column {name!r}" if sign else f"{name!r} without a column name"
             raise InvalidError(
                 subject,
                 found=what + (" twice" if sign and name in key else ""),
                 expected=f"a value for each of {', '.join(names)}, as in {''.join(names[:1]) or 'no'}=7",
                 action=f"Correct {subject}."
                 if names
-                else "Leave it out: the table has no such columns.",
+                else "Omit it: the table has no such columns.",
             )
-        # Said again with the word as it was typed: the parser knows neither column nor argument.
+        # The error is raised again with the typed word, because the parser knows neither column nor argument.
         try:
             key[name] = parsed_texts(
                 pa.array([text(word, name)], pa.string()), schema.field(name).type

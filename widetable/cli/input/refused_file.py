@@ -1,13 +1,13 @@
-"""Files and streams that the command line reads and writes, and the system refuses: the errors of Python as ours.
+"""Turns the system's errors for files and streams of the command line into errors of widetable.
 
-    error of the block                                                  what comes out
+    error of the block                                                  error that is raised
     BrokenPipeError                                                     the same: the command ends with 141
     FileNotFoundError, NotADirectoryError, IsADirectoryError            NotFoundError
     other OSError of the system (it has an errno)                       StorageError
-    OSError without one: Arrow says it of bytes that it cannot read     the same
+    OSError without errno: Arrow raises it for unreadable bytes         the same
 
-name is what a message calls the file: its path as it was given, or the stream's name in words. Standard output gets
-what a command says when it has done its work, so refusing it undoes nothing.
+name is the name of the file in messages: its path as typed, or the stream's name in words. A command prints its result
+after its work, so a failure of standard output undoes nothing.
 """
 
 from __future__ import annotations
@@ -19,22 +19,23 @@ from typing import Any, BinaryIO, Final
 
 from widetable.errors import NotFoundError, StorageError
 
-_RETRY: Final = "Make room or mend the storage, then retry; nothing was committed."
-_LOOK: Final = (
-    "Make room or mend the storage. The output is not whole, but what the command does to a table may be done: look at "
+_RETRY: Final = "Free space or repair the storage, then retry; nothing was committed."
+_CHECK: Final = (
+    "Free space or repair the storage. The output is incomplete, but the command may have changed the table: look at "
     "its snapshots before you run it again."
 )
 
 
 def output_errors(name: str) -> contextlib.AbstractContextManager[None]:
-    """The same of a stream that a command says its result on."""
-    return storage_errors(name, _LOOK)
+    """Turn errors of a stream to which a command prints its result into StorageError; see `storage_errors`."""
+    return storage_errors(name, _CHECK)
 
 
 @contextlib.contextmanager
 def storage_errors(name: str, action: str = _RETRY) -> Iterator[None]:
-    """Turns OSError of the block into NotFoundError or StorageError with the file's name, and this action. A reader
-    that went away (BrokenPipeError) passes, and what Arrow says of bytes: these are no errors of the system.
+    """Turn OSError of the block into NotFoundError or StorageError with the file's name, and this action.
+
+    BrokenPipeError, and Arrow's errors for unreadable bytes, pass: they are no errors of the storage.
     """
     try:
         yield
@@ -44,7 +45,7 @@ def storage_errors(name: str, action: str = _RETRY) -> Iterator[None]:
         raise NotFoundError(
             name,
             found=cause.strerror or "no file",
-            expected="a file, in a directory that is there",
+            expected="a file, in an existing directory",
             action="Check the path.",
         ) from cause
     except OSError as cause:
@@ -59,10 +60,10 @@ def storage_errors(name: str, action: str = _RETRY) -> Iterator[None]:
 
 
 class RefusingFile(io.RawIOBase):
-    """A file to write to whose refusals are such errors; closing it closes nothing.
+    """A file to write to, which raises these errors; closing it does not close the file below it.
 
-    For Arrow's writers, which take Python files and close them: standard output must stay open, and
-    a new file is closed by who made it. The error passes through Arrow as it is.
+    Arrow's writers take Python files and close them. But standard output must stay open, and a new file is closed by
+    its creator. Arrow passes the error on unchanged.
     """
 
     def __init__(self, file: BinaryIO, name: str) -> None:
@@ -70,7 +71,7 @@ class RefusingFile(io.RawIOBase):
         self._name = name
 
     def __del__(self) -> None:
-        """Python would close it, and print what that raises: where it matters, it was flushed and has raised."""
+        """Do nothing: Python would close the file here, and print errors that an earlier flush has raised already."""
 
     def writable(self) -> bool:
         return True
@@ -80,7 +81,7 @@ class RefusingFile(io.RawIOBase):
             return self._file.write(data)
 
     def flush(self) -> None:
-        """Nothing of a file that was closed: closing has done it, and Python flushes what it collects."""
+        """Flush the file, unless it is closed: closing has flushed it, and Python flushes the files it collects."""
         if not self._file.closed:
             with storage_errors(self._name):
                 self._file.flush()

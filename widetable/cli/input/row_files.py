@@ -1,9 +1,9 @@
-"""Rows in files that people have: Parquet, CSV with a line of names, JSON lines, as batches of the same columns.
+"""Reads the rows of user files (Parquet, CSV with a line of names, JSON lines) as batches with the same columns.
 
-In: paths, -: standard input, the table's schema. Out: record batches. A column that is anywhere in the files is one
-of all rows, null where a file, or an object of JSON, lacks it. What cannot be read twice, such as a pipe, is put into a
-temporary file first. Raises NotFoundError for a file that is not there, InvalidError for one of another form and for
-columns that the table does not take, StorageError for what the system refuses.
+In: paths (- is standard input), the table's schema. Out: record batches. If any file has a column, all rows have it;
+it is null where a file, or a JSON object, lacks it. An input that cannot be read twice, such as a pipe, is first copied
+to a temporary file. Raises NotFoundError for a missing file, InvalidError for a file of another form and for columns
+that the table does not take, StorageError for errors of the system.
 
     a.csv    id,city      1,Oslo              rows    id  city  price
     b.json   {"id": 2, "price": "1.50"}               1   Oslo  null
@@ -11,10 +11,10 @@ columns that the table does not take, StorageError for what the system refuses.
 
 A row whose own columns could not be written by themselves is refused (`write/row_columns`).
 
-Read twice: once for the names, as one commit has one set of columns and the last line of the last file may have one
-more; then for the rows, while they are written. The first pass reads lines of JSON to their end, unless all columns of
-the table and that of row kinds were seen before; of the other forms it reads the names alone. In a table of partial
-updates that null leaves the value that is there.
+Files are read twice: once for the names, because one commit has one set of columns and the last line of the last file
+may add one; then for the rows, while they are written. The first pass reads JSON lines to the end, unless it has seen
+all columns of the table and the column of row kinds; of other formats it reads only the names. In a partial-update
+table such a null keeps the existing value.
 """
 
 from __future__ import annotations
@@ -52,59 +52,58 @@ _TEXT: Final = DataType("VARCHAR", length=MAX_LENGTH)
 def row_batches(
     paths: Sequence[str], format: str | None, schema: TableSchema, row_kind: str | None
 ) -> Iterator[Iterator[pa.RecordBatch]]:
-    """All rows, file by file; files are closed with the block. format: None: by the names of the files. row_kind: None:
-    the usual name, which files need not have.
+    """Return an iterator of all rows, file by file. Use it only inside the block, which closes the files.
 
-    Names are checked here, before the first row is read: what the table refuses has written nothing.
-    The iterator is used inside the block only, as it opens the files.
+    format: None: the names of the files decide. row_kind: None: the usual name, which files need not have. Names are
+    checked before the first row is read, so refused columns have written nothing.
     """
     kind_name = ROW_KIND_COLUMN if row_kind is None else row_kind
     _check_row_kind(row_kind, schema)
     with contextlib.ExitStack() as spools:
         files = [_RowFile(path, format, spools) for path in paths]
-        # Where these were seen no more can be: lines of JSON are not read to the end then.
+        # There can be no further names, so JSON lines need not be read to the end after these.
         enough = {*schema.names, kind_name}
-        found = dict.fromkeys(name for file in files for name in file.names(enough))
-        if row_kind is not None and found and row_kind not in found:
+        names = dict.fromkeys(name for file in files for name in file.names(enough))
+        if row_kind is not None and names and row_kind not in names:
             raise InvalidError(
                 "--row-kind",
                 found=f"{row_kind!r}, which no row has",
-                expected=f"one of {', '.join(found)}",
-                action="Correct the name, or leave it out.",
+                expected=f"one of {', '.join(names)}",
+                action="Correct the name, or omit it.",
             )
-        # For what it raises. Without any name there is no row, and nothing is written.
-        if found:
-            write_columns(schema, list(found), kind_name)
+        # Called for its errors. Without any name there is no row, and nothing is written.
+        if names:
+            write_columns(schema, list(names), kind_name)
         types = {
-            name: schema.field(name).type if name in schema.by_name else _TEXT for name in found
+            name: schema.field(name).type if name in schema.by_name else _TEXT for name in names
         }
         check = RowColumns(schema).check
         yield (batch for file in files for batch in file.batches(types, check))
 
 
-# A column of the table that holds kinds is the option `rowkind.field`; this one is no column of the table.
+# The option `rowkind.field` names a column of the table; this argument names a column that only the files have.
 def _check_row_kind(row_kind: str | None, schema: TableSchema) -> None:
     if row_kind == "" or row_kind in schema.by_name:
         raise InvalidError(
             "--row-kind",
             found=f"{row_kind!r}, {'a column of the table' if row_kind else 'no name'}",
-            expected="a column of +I, -U, +U, -D that the files have and the table has not",
-            action="Name that column in the files otherwise, or leave --row-kind out.",
+            expected="a column of +I, -U, +U, -D that the files have and the table does not",
+            action="Rename that column in the files, or omit --row-kind.",
         )
 
 
 def _spool_file(name: str) -> BinaryIO:
-    """A file without a name, for a copy of an input that can be read once only. name: of the input."""
+    """Create a file without a name, for a copy of an input that can be read only once. name: the input's name."""
     folder = temporary_directory(f"for a copy of {name}, which can be read only once")
     return cast("BinaryIO", tempfile.TemporaryFile(dir=folder))
 
 
 class _RowFile:
-    """A file that can be read twice. spools: close what it is copied to.
+    """A file that can be read twice. spools: the stack that closes its copy.
 
-    Opened when it is made, which tells at once that it is not there; then anew for each pass, so that
-    of many files one is open at a time. What is copied (standard input, a pipe) stays open, on the
-    disk of the system's temporary files, without a name.
+    The constructor opens the file, so a missing file is an error at once. Each pass opens it again, so only one of many
+    files is open at a time. The copy of standard input or a pipe stays open, without a name, among the system's
+    temporary files.
     """
 
     def __init__(self, path: str, format: str | None, spools: contextlib.ExitStack) -> None:
@@ -117,7 +116,7 @@ class _RowFile:
                 shutil.copyfileobj(file, self._spooled, 1 << 20)
 
     def names(self, enough: set[str]) -> list[str]:
-        """Of the columns, each once. `RowInput` says what `enough` is."""
+        """Return the names of the columns, each once. enough: see `RowInput.names`."""
         with self._rows() as rows:
             names = list(rows.names(enough))
         for name in names:
@@ -131,15 +130,17 @@ class _RowFile:
         return names
 
     def batches(self, types: dict[str, DataType], check: Check) -> Iterator[pa.RecordBatch]:
-        """All rows, with all of these columns. The file is open from the first batch asked for to the last."""
+        """Yield all rows, with all of these columns. The file is open from the first batch to the last."""
         with self._rows() as rows:
             for batch in rows.batches(types, check):
-                yield _of_all(batch, types)
+                yield _with_all_columns(batch, types)
 
     @contextlib.contextmanager
     def _rows(self) -> Iterator[RowInput]:
-        """For one pass. Errors of the system are ours already where they leave the inner block; what is left of
-        OSError has no errno, and is Arrow's word for bytes of another form.
+        """Open the file for one pass.
+
+        The inner block turns errors of the system into errors of widetable. An OSError that remains has no errno: Arrow
+        raises it for bytes of another form.
         """
         opened = contextlib.nullcontext(self._spooled) if self._spooled else _opened(self._path)
         try:
@@ -150,12 +151,12 @@ class _RowFile:
                 self._path,
                 found=str(cause).splitlines()[0],
                 expected="a file of rows",
-                action="Correct the file, or name its --format.",
+                action="Correct the file, or pass its --format.",
             ) from cause
 
 
-def _of_all(batch: pa.RecordBatch, types: dict[str, DataType]) -> pa.RecordBatch:
-    """With a column of nulls for each that the batch lacks."""
+def _with_all_columns(batch: pa.RecordBatch, types: dict[str, DataType]) -> pa.RecordBatch:
+    """Return the batch with a column of nulls for each column that it lacks."""
     columns = [
         batch.column(name)
         if name in batch.schema.names
@@ -166,14 +167,14 @@ def _of_all(batch: pa.RecordBatch, types: dict[str, DataType]) -> pa.RecordBatch
 
 
 def _format_of(path: str) -> str:
-    """By what stands behind the last dot, in any case; standard input has no name that tells."""
+    """Return the format by the ending of the name, in any case; standard input has no ending."""
     ending = path.rpartition(".")[2].lower()
     if ending not in _ENDINGS:
         raise InvalidError(
             path,
-            found="a name that does not tell the format",
-            expected=f"one that ends with .{', .'.join(_ENDINGS)}",
-            action="Name the --format.",
+            found="a name without an ending that tells the format",
+            expected=f"a name that ends with .{', .'.join(_ENDINGS)}",
+            action="Pass --format.",
         )
     return _ENDINGS[ending]
 

@@ -1,21 +1,21 @@
-"""The rows of one file, in three forms: Parquet, CSV with a line of names, JSON lines. Read batch by batch.
+"""Reads the rows of one file batch by batch, in three formats: Parquet, CSV with a line of names, JSON lines.
 
     file := lines                                     JSON: one object per line; empty lines do not count
           | names row*                                CSV: commas; quotes doubled, and line breaks, in quotes
           | Parquet
 
 Values are texts of `format.parsed_value`; null is JSON's null or a name that the object lacks, in CSV an empty field
-without quotes. What is asked for twice is read twice: files are seekable.
+without quotes. Each call reads the file again, so files are seekable.
 
-In: files, types of columns. Out: names of columns, record batches. Raises InvalidError naming the file and the line or
-row of what has another form, OSError and pyarrow's errors of files that cannot be read.
+In: files, types of columns. Out: names of columns, record batches. Raises InvalidError with the file and the line or
+row of a value of another form, OSError and pyarrow's errors of files that cannot be read.
 
-                memory                                what a message names
+                memory                                an error names
     Parquet     a batch of Arrow's reader             the column
     JSON        4 MB of lines, at least one line      the line
-    CSV         4 MB, up to 256 MB for a long row     the row behind the line of names: a row may have several lines
+    CSV         4 MB, up to 256 MB for a long row     the row after the line of names: a row may have several lines
 
-All values of a column are turned at once; only when that fails is the one looked for that is to blame (`_column`).
+All values of a column are converted at once; only if that fails, the wrong value is searched for (`_column`).
 """
 
 from __future__ import annotations
@@ -40,37 +40,38 @@ from widetable.schema.types import DataType
 # A batch ends at whichever comes first, lines or bytes.
 _LINES_AT_ONCE: Final = 65_536
 _BYTES_AT_ONCE: Final = 1 << 22
-# The largest block: who forgot to close a quote must not make a file of any size one row.
+# The largest block: it limits the memory for a file in which a quote is not closed.
 _MOST_BYTES: Final = 1 << 28
-# What Arrow says of a row that is longer than a block; texts of rows stand in its other errors.
+# The beginning of Arrow's error for a row that is longer than a block; its other errors may contain texts of rows.
 _BLOCK_IS_SMALL: Final = "straddling object straddles two block boundaries"
 _IS_NO_TEXT: Final = "invalid UTF8"
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
-# In each field of the row that is put behind a file of CSV.
+# The text in each field of the row that is appended to a CSV file.
 _ENDED: Final = "\0end"
 Types = Mapping[str, DataType]
 Check = Callable[[Collection[str], str], None]
 
 
 class RowInput(Protocol):
-    """Of one file. path: for messages. The file is seekable, and open for as long as the object is used."""
+    """The rows of one file. path: for messages. The file is seekable, and open while the object is used."""
 
     def __init__(self, file: BinaryIO, path: str) -> None: ...
 
     def names(self, enough: Collection[str]) -> Sequence[str]:
-        """Of the columns; not necessarily more than `enough` when those are there."""
+        """Return the names of the columns; the function may stop reading when it has all of `enough`."""
 
     def batches(self, types: Types, check: Check) -> Iterator[pa.RecordBatch]:
-        """All rows, of the columns `types`, or some of them: a file need not have all, and has its own order. check:
-        called with each set of columns that rows have, and whose it is, before these rows are given.
+        """Yield all rows, with all or some of the columns `types`, in the file's own order.
+
+        check: called with each set of columns that rows have, and their place, before these rows are yielded.
         """
 
 
 @dataclass(frozen=True)
 class ParquetInput:
-    """In the file's own types, which the table takes without loss or refuses.
+    """A Parquet file. Its batches keep the file's types, not `types`.
 
-    So its batches do not go by `types`: the writer casts them (`write.safe_cast`).
+    The writer casts them without loss, or refuses them (`write.safe_cast`).
     """
 
     file: BinaryIO
@@ -87,29 +88,29 @@ class ParquetInput:
 
 @dataclass(frozen=True)
 class JsonInput:
-    """One line, a few MB of lines at a time.
+    """A file of JSON lines, read a few MB of lines at a time.
 
         {"id": 1, "tags": ["a"]}        a row; a column that the object lacks is null
-                                        empty lines count for the number of a line, not as rows
+                                        empty lines count in line numbers, but are no rows
 
-    A line is in memory as a whole, however long it is.
+    A whole line is in memory, however long it is.
     """
 
     file: BinaryIO
     path: str
 
     def names(self, enough: Collection[str]) -> Sequence[str]:
-        """Of all objects, in the order of their first line: the file is parsed until `enough` are there."""
-        found: dict[str, None] = {}
+        """Return the names of all objects, in the order of their first line; stop after all of `enough`."""
+        names: dict[str, None] = {}
         for number, line in self._lines():
-            found |= dict.fromkeys(self._row(number, line))
-            if found.keys() >= set(enough):
+            names |= dict.fromkeys(self._row(number, line))
+            if names.keys() >= set(enough):
                 break
-        return list(found)
+        return list(names)
 
     def batches(self, types: Types, check: Check) -> Iterator[pa.RecordBatch]:
-        # numbers: of the lines of the rows, as empty lines make them differ. The names may have been
-        # read in part only, so an unknown one shows here.
+        # numbers: the line numbers of the rows; empty lines make them differ from row numbers. `names` may have
+        # stopped early, so an unknown name is found here.
         numbers: list[int] = []
         rows: list[dict[str, Any]] = []
         size = 0
@@ -141,7 +142,7 @@ class JsonInput:
         return pa.RecordBatch.from_arrays(columns, names=list(types))
 
     def _lines(self) -> Iterator[tuple[int, bytes]]:
-        """With their numbers, from 1 on."""
+        """Yield the non-empty lines with their numbers, from 1 on."""
         check_encoding(self.file, self.path)
         for number, line in enumerate(self.file, 1):
             text = line.removeprefix(_BYTE_ORDER_MARK) if number == 1 else line
@@ -149,35 +150,35 @@ class JsonInput:
                 yield number, text
 
     def _row(self, number: int, line: bytes) -> dict[str, Any]:
-        """RecursionError: arrays too deep for the decoder. An empty object has no key and would be a row of nothing."""
+        """Parse a line. Arrays may be too deep for the decoder (RecursionError). An empty object is refused."""
         try:
             row = _DECODER.decode(decoded(line, f"{self.path}, line {number}"))
         except (ValueError, RecursionError) as cause:
-            raise self._refused(number, f"text that is none: {cause}", "an object") from cause
+            raise self._refused(number, f"text that is not JSON: {cause}", "an object") from cause
         if not isinstance(row, dict) or not row:
             raise self._refused(number, shown(row), "an object of column names and values")
         return row
 
-    def _refused(self, number: int, found: str, expected: str) -> InvalidError:
+    def _refused(self, number: int, actual: str, expected: str) -> InvalidError:
         return InvalidError(
             f"{self.path}, line {number}",
-            found=found,
+            found=actual,
             expected=f"{expected}, as JSON, in every line",
-            action="Correct the file, or name its --format.",
+            action="Correct the file, or pass its --format.",
         )
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A name twice is refused, where `json` takes the last one. Also of objects within."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    """Return an object, also a nested one, as a dict. A repeated name is refused; `json` would take the last value."""
+    values = dict(pairs)
+    if len(values) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"the name {twice!r} twice in an object")
-    return found
+    return values
 
 
-# Numbers stay texts until the type of the column is known: a DECIMAL or a BIGINT loses no digit.
+# Numbers stay texts until the type of the column is known, so a DECIMAL or a BIGINT loses no digit.
 _DECODER: Final = json.JSONDecoder(
     object_pairs_hook=_object,
     parse_float=JsonNumber,
@@ -188,12 +189,12 @@ _DECODER: Final = json.JSONDecoder(
 
 @dataclass(frozen=True)
 class CsvInput:
-    """One block, as large as the largest row needs, at a time.
+    """A CSV file, read in blocks that grow to the size of the largest row.
 
         id,city     1,      null: nothing between the commas
                     1,""    the empty text
 
-    Values are texts for Arrow, so that one parser (`parsed_texts`) says what a value is.
+    Arrow reads all values as texts, so that one parser (`parsed_texts`) decides about values.
     """
 
     file: BinaryIO
@@ -201,8 +202,8 @@ class CsvInput:
 
     def names(self, enough: Collection[str]) -> Sequence[str]:
         check_encoding(self.file, self.path)
-        # The line of names alone, which may have line breaks in quotes. An odd number of quotes opens
-        # or closes one; doubled quotes are two, and change nothing. Empty lines before it are skipped.
+        # Read only the line of names, which may have line breaks in quotes. An odd number of quotes opens or closes
+        # a quote; doubled quotes change nothing. Empty lines before it are skipped.
         parts: list[bytes] = []
         in_quotes, length = False, 0
         while part := self.file.readline(_MOST_BYTES):
@@ -210,7 +211,9 @@ class CsvInput:
             in_quotes ^= part.count(b'"') % 2 == 1
             length += len(part)
             if length > _MOST_BYTES:
-                raise self._refused("a quote that is not closed, or a line of names without end")
+                raise self._refused(
+                    "a quote that is not closed, or a line of names that does not end"
+                )
             if not in_quotes and part.strip():
                 break
         if in_quotes:
@@ -221,7 +224,7 @@ class CsvInput:
             return list(reader.schema.names)
 
     def batches(self, types: Types, check: Check) -> Iterator[pa.RecordBatch]:
-        # row: how many came before, for messages; Arrow says of a batch only what is in it.
+        # row: the number of rows before a batch, for messages.
         names = self.names(())
         check(names, self.path)
         self._check_flat(names, types)
@@ -230,7 +233,7 @@ class CsvInput:
             yield self._batch(batch, row, types)
             row += batch.num_rows
 
-    # Before the first row is read, as no field of CSV can be such a value.
+    # This check comes before the first row, because no CSV field can hold a nested value.
     def _check_flat(self, names: Sequence[str], types: Types) -> None:
         nested = [name for name in names if types[name].is_nested]
         if nested:
@@ -238,32 +241,32 @@ class CsvInput:
                 self.path,
                 found=f"the nested columns {', '.join(nested)}",
                 expected="plain columns, as CSV has no others",
-                action="Leave these columns out, or use json or parquet.",
+                action="Omit these columns, or use json or parquet.",
             )
 
     def _texts(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """The rows as texts. Behind the file a row is read that a quote which is left open would take in.
+        """Yield the rows as texts. A row is appended to the file; an open quote would swallow it.
 
-            1,"a      the file ends here; Arrow would take what follows for a part of the field
-            \\0end,\\0end    so this row comes out in one piece only if the quote was closed
+            1,"a      the file ends here; Arrow would take the next line for a part of the field
+            \\0end,\\0end    so this row is read unchanged only if the quote was closed
 
-        It is the last row of the last batch, so one batch is held back, and comes without it.
+        It is the last row of the last batch, so one batch is held back, and yielded without it.
         """
         tail = f"\n{','.join([_ENDED] * len(names))}\n".encode()
-        held: pa.RecordBatch | None = None
+        last: pa.RecordBatch | None = None
         for batch in self._blocks(names, tail):
-            if held is not None:
-                yield held
-            held = batch
-        if held is None or any(column[-1].as_py() != _ENDED for column in held.columns):
+            if last is not None:
+                yield last
+            last = batch
+        if last is None or any(column[-1].as_py() != _ENDED for column in last.columns):
             raise self._refused("a quote that is not closed")
-        yield held[:-1]
+        yield last[:-1]
 
     def _blocks(self, names: Sequence[str], tail: bytes) -> Iterator[pa.RecordBatch]:
-        """Read in blocks; should one not hold a row, from that row on in larger ones, up to `_MOST_BYTES`.
+        """Yield batches, read in blocks. If a block is too small for a row, larger ones follow, up to `_MOST_BYTES`.
 
-        Arrow cannot enlarge a block on the way: the file is opened again, and the rows that were given
-        already (`done`) are passed over. 4, 32, 256 MB: three times at most.
+        Arrow cannot enlarge a block during a read. So the file is opened again, and the rows that were yielded already
+        (`done`) are skipped. Blocks have 4, 32 and 256 MB, so the file is opened three times at most.
         """
         block, done = _BYTES_AT_ONCE, 0
         texts = pyarrow.csv.ConvertOptions(
@@ -302,22 +305,22 @@ class CsvInput:
         ]
         return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
-    def _refused(self, found: str) -> InvalidError:
+    def _refused(self, actual: str) -> InvalidError:
         return InvalidError(
             self.path,
-            found=found,
+            found=actual,
             expected="CSV with a line of names",
-            action="Correct the file, or name its --format.",
+            action="Correct the file, or pass its --format.",
         )
 
 
-# Of no bytes (an empty file) Arrow takes no block of 0.
+# Arrow refuses a block of 0 bytes, even for an empty file.
 def _reading(block: int, done: int) -> pyarrow.csv.ReadOptions:
     return pyarrow.csv.ReadOptions(block_size=max(block, 1), skip_rows_after_names=done)
 
 
 class _Followed(io.RawIOBase):
-    """A file from its begin, and bytes behind it. Closing it leaves the file open, for the next pass."""
+    """A file from its start, followed by more bytes. Closing it leaves the file open, for the next pass."""
 
     def __init__(self, file: BinaryIO, tail: bytes) -> None:
         self._parts = [file, io.BytesIO(tail)]
@@ -327,12 +330,12 @@ class _Followed(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """As of a pipe: less than was asked for is not the end, 0 is. Never a mix of file and tail."""
+        """Read like a pipe: only 0 bytes mean the end. One call never mixes bytes of file and tail."""
         while self._parts:
-            found = self._parts[0].read(len(buffer))
-            if found:
-                buffer[: len(found)] = found
-                return len(found)
+            data = self._parts[0].read(len(buffer))
+            if data:
+                buffer[: len(data)] = data
+                return len(data)
             del self._parts[0]
         return 0
 
@@ -344,10 +347,10 @@ def _column(
     kind: DataType,
     place: Callable[[int], str],
 ) -> pa.Array:
-    """values: a list or an Arrow column. place: the line or row of a value, in words.
+    """Convert the values of a column. values: a list or an Arrow column. place: the line or row of a value, in words.
 
-    `first_refused` halves the values until one is left, so a wrong one costs a few more conversions,
-    and the right ones nothing.
+    `first_refused` halves the values until one is left. So a wrong value costs a few more conversions, and valid values
+    cost nothing.
     """
     try:
         return convert(values, kind)

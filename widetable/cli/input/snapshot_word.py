@@ -1,11 +1,11 @@
 """The word by which a command names one moment of a table: a snapshot's id, or a tag.
 
-    120                 snapshot 120; refused where a tag has that name, too
+    120                 snapshot 120; refused if a tag has that name, too
     january             the tag
-    tag:20240129        the tag, whose name may be of digits alone: automatic tags and other clients have such
-    snapshot:20240129   the snapshot, whatever tags there are
+    tag:20240129        the tag; its name may have only digits, as names of automatic tags and of other clients do
+    snapshot:20240129   the snapshot, whatever tags exist
 
-Raises InvalidError for a word that may mean both, and for an id that is none.
+Raises InvalidError for an ambiguous word, and for an id that is no number.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from widetable.table import Table
 
 _TAG: Final = "tag:"
 _SNAPSHOT: Final = "snapshot:"
-# Of the largest id, 2**63 - 1. A longer number is a tag's name, and is looked up as one.
+# The digits of the largest id, 2**63 - 1. A longer number is a tag's name.
 _ID_DIGITS: Final = 19
 FORMS: Final = f"a snapshot's id, a tag, {_SNAPSHOT}ID or {_TAG}NAME"
 
 
 def snapshot_or_tag(word: str, name: str, table: Table) -> int | str:
-    """An id as a number, a tag's name as text. name: of the argument, for messages. Neither needs to be there."""
+    """Return an id as a number, or a tag's name as text; it need not exist. name: the argument, for messages."""
     if word.startswith(_TAG):
         return word.removeprefix(_TAG)
     if word.startswith(_SNAPSHOT):
@@ -31,7 +31,7 @@ def snapshot_or_tag(word: str, name: str, table: Table) -> int | str:
         if _is_id(digits):
             return int(digits)
         raise InvalidError(
-            name, found=repr(word), expected=FORMS, action="Give the id as a number."
+            name, found=repr(word), expected=FORMS, action="Write the id as a number."
         )
     if not _is_id(word):
         return word
@@ -39,14 +39,14 @@ def snapshot_or_tag(word: str, name: str, table: Table) -> int | str:
         raise InvalidError(
             name,
             found=f"{word!r}, which is a tag's name and may be a snapshot's id",
-            expected="a word that means one of them",
+            expected="an unambiguous word",
             action=f"Write {_TAG}{word} or {_SNAPSHOT}{word}.",
         )
     return int(word)
 
 
 def barrier_or_text(word: str) -> int | str:
-    """Of mode `barrier`, in which ends are barriers: a number, or what the table refuses."""
+    """Return an end of the mode `barrier`: a barrier as a number, or the text, which the table then refuses."""
     return int(word) if _is_id(word) else word
 
 

@@ -1,7 +1,7 @@
 """An audit report as lines for people.
 
-A line for each law, whether it holds or not, so that "ok" says what was looked at; then what could not
-be checked, then the findings that the report names, and how many more there are.
+Each law has a line, whether it holds or not, so that the reader of "ok" sees what was checked. Then come the skipped
+laws, the findings that the report lists, and the number of further ones.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from widetable.operations.health.audit_report import LAWS, AuditReport
 
 
 def audit_lines(report: AuditReport) -> Iterator[tuple[str, str]]:
-    """(line, style), styles of `console`."""
+    """Yield (line, style), with the styles of `console`."""
     yield f"{report.path}, {_span(report)}, changelog-producer={report.producer}", "plain"
     for law, count in report.checks.items():
         broken = report.found.get(law, 0)
@@ -34,7 +34,7 @@ def audit_lines(report: AuditReport) -> Iterator[tuple[str, str]]:
 
 
 def _span(report: AuditReport) -> str:
-    """Over which snapshots the changelog was folded. 0 is the empty table before the first."""
+    """Return the snapshots over which the changelog was folded. 0 is the empty table before the first."""
     if report.last_snapshot_id is None:
         return "no snapshots"
     start = report.first_snapshot_id

@@ -1,9 +1,8 @@
-r"""Rows and changes as a stream of bytes: JSON lines, CSV, a Parquet file, or columns of text for people.
+r"""Writes rows and changes as a stream of bytes: JSON lines, CSV, a Parquet file, or aligned text for people.
 
-In: record batches of one schema; out: bytes in a sink. Memory: one batch. Values are printed as
-format/printed_value.py says.
-Raises InvalidError for columns that CSV does not have and for an output that is there already, NotFoundError for one in
-no directory, StorageError when the sink refuses.
+In: record batches of one schema; out: bytes in a sink. Memory: one batch. format/printed_value.py prints the values.
+Raises InvalidError for columns that CSV cannot hold and for an output that exists already, NotFoundError for an output
+in a missing directory, StorageError for errors of the sink.
 
     table      a head, then a line for each row; columns are as wide as the widest value of a batch; null is -
     csv    := line line*
@@ -17,8 +16,8 @@ Rows (20, null, 1.50) and (1, "Oslo", null) of id, city, price:
     {"id": 1, "city": "Oslo", "price": null}           20,,"1.50"              20  -     1.50
                                                        1,"Oslo",                1  Oslo  -
 
-Only numbers of machines stand bare: a DECIMAL is a text, as no reader of JSON may round it. What is
-written here `widetable write` reads back without loss, but for the columns of text for people.
+Only integers and floats have no quotes: a DECIMAL is a text, so that no reader of JSON rounds it. `widetable write`
+reads all formats back without loss, except `table`.
 """
 
 from __future__ import annotations
@@ -48,8 +47,8 @@ _ITS_NAME: Final = "standard output"
 Batches = Iterable[pa.RecordBatch]
 
 
-# The writers of `WRITERS`. Out: how many rows. The schema is given, as there may be no batch at all: a
-# head of CSV, or a Parquet file, has the columns of a result without rows.
+# The writers of `WRITERS`. They return the number of rows. They get the schema, because there may be no batch: a CSV
+# head, or a Parquet file, has the columns even without rows.
 
 
 def _write_json(batches: Batches, schema: pa.Schema, sink: pa.NativeFile) -> int:
@@ -62,21 +61,21 @@ def _write_json(batches: Batches, schema: pa.Schema, sink: pa.NativeFile) -> int
 
 
 def _write_csv(batches: Batches, schema: pa.Schema, sink: pa.NativeFile) -> int:
-    """Refuses nested columns before it has written a byte: there is no one way to put a list into a field."""
+    """Write CSV. Nested columns are refused before the first byte, because CSV has no standard form for a list."""
     nested = [field.name for field in schema if pa.types.is_nested(field.type)]
     if nested:
         raise InvalidError(
             "format csv",
             found=f"the nested columns {', '.join(nested)}",
             expected="plain columns",
-            action="Leave these columns out, or use json or parquet.",
+            action="Omit these columns, or use json or parquet.",
         )
     rows = 0
     sink.write(f"{','.join(_quoted(pa.array(schema.names)).to_pylist())}\n".encode())
     for batch in batches:
         fields = [_csv_fields(column) for column in batch.columns]
-        # Lines are joined by columns, not by rows: Arrow makes a batch of them at once. One empty text
-        # more, for the line's end; nulls become nothing, while an empty text has its quotes.
+        # Arrow joins the columns of a whole batch at once. The last column of empty texts gives the line's end. Nulls
+        # become empty fields, while an empty text has quotes.
         ends = pa.array([""]).take(pa.array(np.zeros(batch.num_rows, np.int8)))
         lines = pc.binary_join_element_wise(
             pc.binary_join_element_wise(*fields, ",", null_handling="replace"), ends, "\n"
@@ -87,10 +86,9 @@ def _write_csv(batches: Batches, schema: pa.Schema, sink: pa.NativeFile) -> int:
 
 
 def _csv_fields(column: pa.Array) -> pa.Array:
-    """Numbers and flags without quotes, all else printed within.
+    """Return the fields of a column: numbers and flags without quotes, all other values in quotes.
 
-    Floats are Arrow's shortest texts; NaN and the infinities alone are those of `printed`, which
-    `write` knows.
+    Floats are Arrow's shortest texts; only NaN and the infinities come from `printed`, so that `write` can read them.
     """
     if pa.types.is_integer(column.type) or pa.types.is_boolean(column.type):
         return column.cast(pa.string())
@@ -107,7 +105,7 @@ def _quoted(texts: pa.Array) -> pa.Array:
     return pc.binary_join_element_wise('"', pc.replace_substring(texts, '"', '""'), '"', "")
 
 
-# In the types of the batches as they are.
+# Parquet keeps the types of the batches.
 def _write_parquet(batches: Batches, schema: pa.Schema, sink: pa.NativeFile) -> int:
     rows = 0
     with pq.ParquetWriter(sink, schema) as writer:
@@ -118,8 +116,8 @@ def _write_parquet(batches: Batches, schema: pa.Schema, sink: pa.NativeFile) -> 
 
 
 def _write_table(batches: Batches, schema: pa.Schema, sink: pa.NativeFile) -> int:
-    # Widths only grow from batch to batch: what is written is not moved any more, so that a table of any
-    # size needs the memory of one batch, and its columns may shift to the right on the way.
+    # Widths only grow from batch to batch, and written lines stay. So a table of any size needs the memory of one
+    # batch, and its columns may shift to the right.
     rows, columns = 0, [[name] for name in schema.names]
     widths = [0] * len(columns)
     right = [pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in schema.types]
@@ -131,7 +129,7 @@ def _write_table(batches: Batches, schema: pa.Schema, sink: pa.NativeFile) -> in
 
     for batch in batches:
         texts = [[_cell(value) for value in printed(column)] for column in batch.columns]
-        # The head stands above the first rows.
+        # The head comes before the first rows.
         columns = texts if rows else [h + each for h, each in zip(columns, texts, strict=True)]
         if rows := rows + batch.num_rows:
             put()
@@ -141,7 +139,7 @@ def _write_table(batches: Batches, schema: pa.Schema, sink: pa.NativeFile) -> in
 
 
 def _cell(value: Any) -> str:
-    """One line, whatever the text has: numbers, lists and objects as JSON, control characters as digits."""
+    """Return the value on one line: numbers, lists and objects as JSON, control characters as digits."""
     if value is None:
         return NOTHING
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
@@ -158,10 +156,10 @@ WRITERS: Final[dict[str, Callable[[Batches, pa.Schema, pa.NativeFile], int]]] = 
 
 @contextlib.contextmanager
 def new_file(path: str) -> Iterator[pa.NativeFile]:
-    """A sink to a file that was not there, and is not when the block raises: it is whole or gone.
+    """Open a sink to a new file. If the block raises, the file is removed.
 
-    Under its own name from the beginning, so a process that is killed leaves a part of it; the next
-    call refuses that (InvalidError), and overwrites nothing.
+    The file has its final name from the start, so a killed process leaves a part of it. The next call then raises
+    InvalidError, and overwrites nothing.
     """
     where = local_path(path)
     with storage_errors(path):
@@ -170,13 +168,13 @@ def new_file(path: str) -> Iterator[pa.NativeFile]:
         except FileExistsError as cause:
             raise InvalidError(
                 "--output",
-                found=f"{path}, which is there",
+                found=f"{path}, which exists already",
                 expected="a new file",
                 action="Name another file, or remove this one.",
             ) from cause
     try:
         yield pa.PythonFile(RefusingFile(file, path), "w")
-        # What is buffered goes to the disk here: a full one refuses now, and the file is taken away.
+        # The buffer goes to the disk here: if the disk is full, the error comes now, and the file is removed.
         with storage_errors(path):
             file.close()
     except BaseException:
@@ -189,7 +187,7 @@ def new_file(path: str) -> Iterator[pa.NativeFile]:
 
 @contextlib.contextmanager
 def output_sink(format: str, output: str | None) -> Iterator[pa.NativeFile]:
-    """A new file, or standard output, which takes Parquet only where it is no terminal, and is not closed."""
+    """Open a new file, or standard output, which is not closed. Parquet is refused on a terminal."""
     if output not in (None, STANDARD_OUTPUT):
         assert output is not None
         with new_file(output) as file:
@@ -200,7 +198,7 @@ def output_sink(format: str, output: str | None) -> Iterator[pa.NativeFile]:
             "--format parquet",
             found="a terminal",
             expected="a file",
-            action="Give --output, or redirect the output.",
+            action="Pass --output, or redirect the output.",
         )
     yield pa.PythonFile(RefusingFile(sys.stdout.buffer, _ITS_NAME), "w")
     with output_errors(_ITS_NAME):
@@ -208,7 +206,7 @@ def output_sink(format: str, output: str | None) -> Iterator[pa.NativeFile]:
 
 
 def write_rows(format: str, output: str | None, batches: Batches, schema: pa.Schema) -> None:
-    """Rows in a format, to a new file, of which it is said then, or to standard output."""
+    """Write rows in a format to standard output, or to a new file; then print the number of rows in the file."""
     with output_sink(format, output) as sink:
         rows = WRITERS[format](batches, schema, sink)
     if output not in (None, STANDARD_OUTPUT):

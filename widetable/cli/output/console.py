@@ -1,10 +1,10 @@
-"""Where the command line writes: results to standard output, everything else to standard error.
+"""The output of the command line: results go to standard output, everything else to standard error.
 
-Lines are never cut or wrapped: they may be read by programs. On a terminal some have a colour. Raises StorageError
-when a stream takes no more, BrokenPipeError when nobody reads it.
+Lines are never cut or wrapped, because programs may read them. On a terminal some have a colour. Raises StorageError if
+a stream cannot be written, BrokenPipeError if nobody reads it.
 
-Every line is flushed. Slower than a buffer, but a full disk or a closed pipe is known while the command still has an
-exit code to give; and lines of both streams come in their order. Rows have a way of their own (`changes_output`).
+Every line is flushed. That is slower than a buffer, but an error of a full disk or a closed pipe comes while the
+command can still return an exit code, and lines of both streams stay in order. `changes_output` writes rows.
 """
 
 from __future__ import annotations
@@ -20,40 +20,41 @@ from widetable.cli.input.refused_file import output_errors
 
 _COLOURS: Final = {"error": "\033[31m", "warning": "\033[33m", "good": "\033[32m"}
 _NO_COLOUR: Final = "\033[0m"
-# Of file names and texts of others: they neither move the cursor nor begin a line. C0, DEL and C1; a tab
-# and a line end are among them.
+# Control characters (C0, DEL and C1, with tabs and line ends) in file names and foreign texts are printed as digits, so
+# that they cannot move the cursor or begin a line.
 _CONTROLS: Final = {number: f"\\x{number:02x}" for number in (*range(0x20), *range(0x7F, 0xA0))}
 
 
 def make_streams_whole() -> None:
-    """Standard output that was closed (`>&-`) refuses what is written, as a full disk does; standard error takes it
-    nowhere. Neither goes into the next file that is opened, which would get its number. Output without a buffer
-    (PYTHONUNBUFFERED) gets one: of what a full disk or a closed pipe takes in part, the rest would be dropped without
-    an error.
+    """Replace closed standard streams, and add a buffer to unbuffered ones.
+
+    Writing to standard output that was closed (`>&-`) is an error, as on a full disk; closed standard error drops its
+    text. Otherwise the next opened file would get the stream's number and its text. An unbuffered stream
+    (PYTHONUNBUFFERED) would drop the rest of a partial write without an error.
     """
     for name in ("stdin", "stdout", "stderr"):
         stream = getattr(sys, name)
         # None: the number 0, 1 or 2 was closed when the process began.
         if stream is None:
-            setattr(sys, name, _in_place_of(name))
+            setattr(sys, name, _replacement(name))
         elif isinstance(getattr(stream, "buffer", None), io.RawIOBase):
             whole = io.BufferedWriter(stream.detach())
             setattr(sys, name, io.TextIOWrapper(whole, stream.encoding, stream.errors))
 
 
-def _in_place_of(name: str) -> TextIO:
-    """Of a stream that was closed. A result that nobody gets is an error: the system refuses to write to what is open
-    for reading.
+def _replacement(name: str) -> TextIO:
+    """Return the replacement of a closed stream.
+
+    Standard output is opened for reading, so that the system refuses writes: a result that nobody gets is an error.
     """
     number = os.open(os.devnull, os.O_WRONLY if name == "stderr" else os.O_RDONLY)
     return open(number, "r" if name == "stdin" else "w")
 
 
 def drop_refused_output() -> None:
-    """What a stream has refused is not tried again, and reported again, when the process ends.
+    """Redirect a stream that cannot be flushed to nowhere, so that its error is not reported twice.
 
-    Python flushes both once more as it ends, and makes exit code 120 of an error then: by that time
-    the file number leads nowhere.
+    Python flushes both streams once more at its end, and turns an error into exit code 120.
     """
     for stream in (sys.stdout, sys.stderr):
         try:
@@ -63,7 +64,7 @@ def drop_refused_output() -> None:
 
 
 def write_text(text: str, stream: TextIO | None = None) -> None:
-    """As it is, and at once: what is refused is known here. By default to standard output."""
+    """Write the text unchanged and flush it. stream: by default standard output."""
     stream = stream or sys.stdout
     with output_errors("standard error" if stream is sys.stderr else "standard output"):
         stream.write(text)
@@ -71,7 +72,7 @@ def write_text(text: str, stream: TextIO | None = None) -> None:
 
 
 def write_line(line: str, style: str = "plain", stream: TextIO | None = None) -> None:
-    """One line. style: a key of `_COLOURS`, or plain."""
+    """Write one line. style: a key of `_COLOURS`, or plain."""
     stream = stream or sys.stdout
     text = _printable(line, stream)
     if style in _COLOURS and _takes_colours(stream):
@@ -80,20 +81,20 @@ def write_line(line: str, style: str = "plain", stream: TextIO | None = None) ->
 
 
 def write_json(value: Any) -> None:
-    """A result for programs. What JSON does not have becomes text. ASCII, so that every stream takes it."""
+    """Write a result for programs, in ASCII, which every stream takes. Values that JSON lacks become text."""
     write_text(json.dumps(value, indent=2, default=str) + "\n")
 
 
 def write_result(format: str, value: Any, lines: Iterable[str]) -> None:
-    """What a command did. format: of `FORMATS`: value for programs, lines for people.
+    """Write the result of a command: with the format `json` the value, otherwise the lines.
 
-    lines may be made while they are written; for programs they are never made.
+    lines may be an iterator; with `json` it is not used.
     """
     write_lines(format, value, ((line, "plain") for line in lines))
 
 
 def write_lines(format: str, value: Any, lines: Iterable[tuple[str, str]]) -> None:
-    """As `write_result`, of lines with their styles."""
+    """Write the result of a command like `write_result`; the lines have styles."""
     if format == "json":
         write_json(value)
         return
@@ -102,22 +103,22 @@ def write_lines(format: str, value: Any, lines: Iterable[tuple[str, str]]) -> No
 
 
 def write_error(error: Exception) -> None:
-    """One line: what is wrong, and what to do. Line ends and runs of blanks in it become one blank each."""
+    """Write an error as one line. Line ends and runs of blanks in it become one blank each."""
     write_line(" ".join(f"{type(error).__name__}: {error}".split()), "error", sys.stderr)
 
 
 def _printable(line: str, stream: TextIO) -> str:
-    """What the stream cannot take, such as a file name that is no text, as backslashes and digits."""
+    """Return the line with backslashes and digits for characters that the stream cannot encode."""
     encoding = stream.encoding or "utf-8"
     return without_controls(line).encode(encoding, "backslashreplace").decode(encoding)
 
 
 def without_controls(text: str) -> str:
-    """What would move the cursor or begin a line, as backslashes and digits."""
+    """Return the text with backslashes and digits for control characters."""
     return text.translate(_CONTROLS)
 
 
 def _takes_colours(stream: TextIO) -> bool:
-    """A terminal whose user has not said otherwise (no-color.org)."""
+    """Return whether the stream is a terminal, and its user has not switched colours off (no-color.org)."""
     environment = os.environ
     return stream.isatty() and not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"

@@ -1,7 +1,7 @@
 """Reports of damage, repairs and rollbacks as lines for people: (line, style), styles of `console`.
 
-Each ends with a verdict in one line: nothing to do, what `--yes` would do, or what was done. A command that a finding
-has to offer stands in a line of its own, to be copied.
+Each ends with a verdict in one line: nothing to do, what `--yes` would do, or what was done. If a finding suggests a
+command, it is a separate line, which can be copied.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from widetable.operations.health.repair import RepairedFile, RepairResult
 from widetable.operations.health.rollback import RollbackResult
 from widetable.operations.health.whole_snapshot import SAME_ROWS
 
-# So many undone commits are listed.
+# The number of undone commits that are listed.
 _UNDONE_SHOWN = 20
 
 
 def doctor_lines(report: DoctorReport) -> Iterator[tuple[str, str]]:
-    """All findings, and a verdict."""
+    """Yield all findings, and a verdict."""
     at = "no snapshot" if report.snapshot_id is None else f"snapshot {report.snapshot_id}"
-    how = "read" if report.deep else "looked at by their size"
+    how = "read" if report.deep else "checked by size"
     yield f"{report.path}, {at}, {counted(report.files, 'file')} {how}", "plain"
     for finding in report.findings:
         yield f"  {finding.check}: {finding}", "error"
@@ -31,23 +31,23 @@ def doctor_lines(report: DoctorReport) -> Iterator[tuple[str, str]]:
     for damage in report.past:
         yield f"  only older snapshots need: {damage}", "warning"
     for part in report.not_checked:
-        yield f"  not looked at: {part}", "plain"
+        yield f"  not checked: {part}", "plain"
     if report.ok:
-        where = " in what was looked at" if report.not_checked else ""
+        where = " in the checked parts" if report.not_checked else ""
         yield f"ok: nothing is wrong{where}", "good"
     else:
         yield counted(len(report.findings), "finding"), "error"
 
 
 def repair_lines(result: RepairResult, *, is_dry: bool) -> Iterator[tuple[str, str]]:
-    """File by file what is kept, and what is gone. is_dry: nothing was done, so there is no snapshot."""
+    """Yield for each file what is kept and what is lost. is_dry: nothing was done, so there is no snapshot."""
     for file in result.files:
         yield str(file.damage), "error"
         yield from ((f"  {line}", "plain") for line in _file_lines(file))
     lost = sum(file.lost_rows for file in result.files)
     if not result.files:
         yield (
-            "nothing to repair: all live data files are whole (doctor looks at changelog files, too)",
+            "nothing to repair: all live data files are undamaged (doctor checks changelog files, too)",
             "good",
         )
     elif is_dry:
@@ -55,7 +55,7 @@ def repair_lines(result: RepairResult, *, is_dry: bool) -> Iterator[tuple[str, s
             yield f"or go back to snapshot {result.whole_snapshot_id}: {SAME_ROWS}", "good"
             yield f"  {_rollback_command(result.path, result.whole_snapshot_id)}", "plain"
         yield (
-            f"{counted(len(result.files), 'file')} to repair, {counted(lost, 'row')} to lose: --yes does it",
+            f"{counted(len(result.files), 'file')} to repair, {counted(lost, 'row')} to lose; run it with --yes",
             "warning",
         )
     else:
@@ -69,7 +69,7 @@ def _rollback_command(path: str, snapshot_id: int) -> str:
 
 
 def _file_lines(file: RepairedFile) -> Iterator[str]:
-    """Among which keys and sequence numbers rows are lost, and whose commits wrote the file: they may have them."""
+    """Yield the ranges of keys and sequence numbers with lost rows, and the commits that wrote the file."""
     yield f"{counted(file.kept_rows, 'row')} can be read, {file.lost_rows} cannot"
     for lost in file.lost:
         numbers = f"{lost.min_sequence_number} to {lost.max_sequence_number}"
@@ -79,16 +79,17 @@ def _file_lines(file: RepairedFile) -> Iterator[str]:
 
 
 def _commits(origin: Origin) -> str:
-    """An origin is not complete where rows of the file are older than the snapshots that are kept."""
-    known = [f"{c.user} {c.identifier} (snapshot {c.snapshot_id})" for c in origin.commits]
-    return ", ".join(known + ([] if origin.is_complete else ["commits whose snapshots expired"]))
+    """Return the commits of an origin; it is incomplete if rows of the file are older than the existing snapshots."""
+    commits = [f"{c.user} {c.identifier} (snapshot {c.snapshot_id})" for c in origin.commits]
+    expired = [] if origin.is_complete else ["commits whose snapshots expired"]
+    return ", ".join(commits + expired)
 
 
 def rollback_lines(result: RollbackResult, *, is_dry: bool) -> Iterator[tuple[str, str]]:
-    """What it does, and whose commits are undone: of those the first twenty, in the result's order."""
+    """Yield the effect of a rollback, and the first twenty commits that it undoes, in the result's order."""
     files = (
-        f"{counted(result.restored_files, 'file comes back', 'files come back')}, {result.removed_files} go, "
-        f"{result.kept_files} stay"
+        f"{counted(result.restored_files, 'file')} restored, {result.removed_files} removed, "
+        f"{result.kept_files} kept"
     )
     yield f"from snapshot {result.latest_id} to the rows of {result.target_id}: {files}", "plain"
     for commit in result.undone[:_UNDONE_SHOWN]:
@@ -99,6 +100,6 @@ def rollback_lines(result: RollbackResult, *, is_dry: bool) -> Iterator[tuple[st
     if not (result.restored_files or result.removed_files or result.undone):
         yield "nothing to do", "good"
     elif is_dry:
-        yield "nothing is changed yet: --yes does it", "warning"
+        yield "nothing is changed yet; run it with --yes", "warning"
     else:
-        yield f"done in snapshot {result.snapshot_id}; let readers of changes start anew", "good"
+        yield f"done in snapshot {result.snapshot_id}; restart readers of changes", "good"

@@ -1,4 +1,4 @@
-"""Where the pages are that errors cite as docs/<page>.md."""
+"""The folder of the pages that errors cite as docs/<page>.md."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ _PACKAGE: Final = Path(__file__).resolve().parents[2]
 
 
 def pages_folder() -> Path:
-    """Of an installation, inside the package; of a checkout, beside it. Not there where code alone was copied."""
+    """Return the folder of the pages: inside an installed package, beside a checkout's. It may not exist."""
     installed = _PACKAGE / "docs"
     return installed if installed.is_dir() else _PACKAGE.parent / "docs"

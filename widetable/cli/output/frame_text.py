@@ -1,7 +1,7 @@
 """Arrow tables of an inspection as lines for people: a head, and one line for each row, in columns.
 
-In: a table. Out: lines. Sizes, times and durations stand in human units; `size_bytes` is called `size` then. Null and
-what is empty is `-`. Raises nothing.
+In: a table. Out: lines. Sizes, times and durations have human units; the head of `size_bytes` is then `size`. Null and
+empty values are `-`. Raises nothing.
 
     column                    head         cell
     size_bytes: 1126          size         1.1 KiB
@@ -9,7 +9,7 @@ what is empty is `-`. Raises nothing.
     a timestamp column        its name     2026-11-27 04:15:29
     a list, a map             its name     a, b; k=v
 
-Values of timestamps are milliseconds: columns of other units are not made by inspections.
+Values of timestamps are milliseconds: inspections make no columns of other units.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _UNITS: Final[tuple[tuple[str, Callable[[int], str]], ...]] = (
     ("_bytes", size_text),
     ("_millis", duration_text),
 )
-# These are moments, whatever their unit.
+# These columns are moments, although their names end like durations.
 _MOMENTS: Final = ("watermark_millis",)
 
 
 def frame_lines(frame: pa.Table) -> Iterator[str]:
-    """One line more than rows. Numbers stand on the right. All of the frame becomes text at once, and is in memory."""
+    """Return a head and a line for each row; numbers are right-aligned. The texts of the whole frame are in memory."""
     columns = [[_head(field.name), *_texts(field, frame[field.name])] for field in frame.schema]
     widths = [max(map(len, column)) for column in columns]
     return aligned(columns, widths, [_is_number(field) for field in frame.schema])
@@ -40,7 +40,7 @@ def frame_lines(frame: pa.Table) -> Iterator[str]:
 def aligned(
     columns: Sequence[Sequence[str]], widths: Sequence[int], right: Sequence[bool]
 ) -> Iterator[str]:
-    """A line for each row of the columns. right: which stand on the right."""
+    """Yield a line for each row of the columns. right: the columns that are right-aligned."""
     for row in zip(*columns, strict=True):
         yield _line(row, widths, right)
 
@@ -63,7 +63,7 @@ def _is_number(field: pa.Field) -> bool:
 
 
 def _texts(field: pa.Field, column: pa.ChunkedArray) -> list[str]:
-    """By the type, then by how the name ends; a timestamp without a zone is shown without one."""
+    """Return the texts of a column, by its type, then by the ending of its name. A zone is shown only if it has one."""
     kind = field.type
     if pa.types.is_timestamp(kind) or field.name in _MOMENTS:
         is_utc = not pa.types.is_timestamp(kind) or kind.tz is not None
@@ -77,12 +77,12 @@ def _each(column: pa.ChunkedArray, text: Callable[[Any], str]) -> list[str]:
 
 
 def _plain(value: Any) -> str:
-    """Of a struct `name value` of each field, of a map `key=value`, of a list its parts after commas."""
+    """Return a struct as `name value` of each field, a map as `key=value`, a list as its parts with commas."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, dict):
         return " ".join(map(_named, value.items()))
-    if isinstance(value, tuple):  # of a map
+    if isinstance(value, tuple):  # an entry of a map
         return f"{value[0]}={value[1]}"
     if isinstance(value, list):
         return ", ".join(map(_plain, value)) or NOTHING
@@ -90,7 +90,7 @@ def _plain(value: Any) -> str:
 
 
 def _named(item: tuple[str, Any]) -> str:
-    """A field of a struct. Its name stays whole, `b_bytes 2.0 KiB`: there is no head that could say it."""
+    """Return a field of a struct with its name, because it has no head; a size in bytes has no name."""
     name, value = item
     if name.endswith("_bytes") and value is not None:
         return size_text(value)

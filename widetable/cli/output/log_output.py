@@ -1,12 +1,12 @@
 """The log of the package on standard error.
 
-For commands that run on, maintain and join run:
+The commands that run until they are stopped, maintain and join run, log:
 
     2026-11-27 04:15:29,871 INFO widetable: ..
 
-Other commands have no log: what a user must know is in their result. Their warnings are printed behind it, without a
-time. Beside an error there are none, nor of a command that logs but ends by itself: what else a disk refused, such as
-to clean up, follows from it, and an error is one line. With --debug they are printed, too.
+Other commands have no log: their result has everything that a user must know. Their warnings are printed after the
+result, without a time. If a command ends with an error, its warnings are not printed, because an error is one line and
+warnings such as a failed clean-up follow from it. With --debug they are printed, too.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 class HeldWarnings(logging.Handler):
-    """Keeps what the package warns of until it is known how a command ends."""
+    """A handler that keeps the warnings of the package until the command ends."""
 
     _current: ClassVar[HeldWarnings | None] = None
 
@@ -34,7 +34,7 @@ class HeldWarnings(logging.Handler):
 
     @classmethod
     def current(cls) -> HeldWarnings | None:
-        """Of the command that runs; None for one that runs on, whose warnings are printed at once."""
+        """Return the handler of the running command; None if its warnings are logged at once."""
         return cls._current
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -52,7 +52,7 @@ class HeldWarnings(logging.Handler):
             logger.removeHandler(self)
 
     def write(self) -> None:
-        """To standard error, a line each, once. What cannot be written there makes no error of a command."""
+        """Write the warnings to standard error, a line each, once. A failure to write them is ignored."""
         lines, self._lines = self._lines, []
         with contextlib.suppress(OSError, StorageError):
             for line in lines:
@@ -61,16 +61,16 @@ class HeldWarnings(logging.Handler):
 
 @contextlib.contextmanager
 def logged(level: int) -> Iterator[None]:
-    """While the block runs, what the package logs goes to standard error.
+    """Log to standard error while the block runs.
 
-    From this level on; warnings when the command ends, if it does so by itself. Only the logger `widetable`, with what
-    is below it. What it was set to before is put back, so that a test or a second command finds it as it was.
+    level: the lowest level of messages. Warnings come at the end of a command that ends by itself. Only the logger
+    `widetable` and those below it are affected; its level is restored after the block.
     """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter(_FORMAT))
-    held = HeldWarnings.current()
-    if held is not None:
-        held.setFormatter(handler.formatter)
+    warnings = HeldWarnings.current()
+    if warnings is not None:
+        warnings.setFormatter(handler.formatter)
         handler.addFilter(lambda record: record.levelno < logging.WARNING)
     logger = logging.getLogger("widetable")
     before = logger.level

@@ -1,12 +1,12 @@
-"""Says on a terminal that a command is still at work, and how much it has read and written.
+"""Prints on a terminal that a command is still at work, and how much it has read and written.
 
-Whole lines on standard error, after 1, 3, 10 and 30 seconds, then each minute: nothing is drawn over, so that results,
-log lines and a copied screen stay whole. Where standard error is no terminal there are none. Raises nothing.
+It prints whole lines on standard error, after 1, 3, 10 and 30 seconds, then each minute. No line is overwritten, so
+results, log lines and a copied screen stay intact. If standard error is no terminal, it prints nothing. Raises nothing.
 
     compact: 10 s, 1.2 GiB read, 310.0 MiB written
 
-By a thread that is waited for when the block ends, so no line comes behind the result; a daemon, so that it does not
-keep a process that ends otherwise.
+A thread prints the lines. The end of the block waits for it, so no line follows the result. It is a daemon, so it does
+not keep a process alive that ends otherwise.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _EVERY_SECONDS: Final = 60
 
 
 def line_seconds() -> Iterator[int]:
-    """When there is a line, in seconds from the start. Without end: 1, 3, 10, 30, 60, 120, 180, .."""
+    """Return the times of the lines, in seconds from the start, without end: 1, 3, 10, 30, 60, 120, 180, .."""
     return chain(_FIRST_SECONDS, count(_EVERY_SECONDS, _EVERY_SECONDS))
 
 
@@ -38,7 +38,7 @@ def progress(
     stream: TextIO | None = None,
     ended: Callable[[float], bool] | None = None,
 ) -> Iterator[None]:
-    """While the block runs. ended: waits so many seconds, True when the block has ended; by default it has a clock."""
+    """Print progress while the block runs. ended: waits for seconds, and returns True once the block has ended."""
     to = stream or sys.stderr
     if not to.isatty():
         yield
@@ -54,8 +54,8 @@ def progress(
         thread.join()
 
 
-# Times of lines are fixed, so that a line which was late does not put off the next ones. Bytes are those
-# since the block began, of the whole process: its imports do not count.
+# Times of lines are fixed, so that a late line does not delay the next ones. Bytes count from the start of the block,
+# for the whole process: its imports do not count.
 def _say(command: str, stream: TextIO, ended: Callable[[float], bool]) -> None:
     started, before = time.monotonic(), _moved_bytes()
     said_at_seconds = 0
@@ -68,15 +68,15 @@ def _say(command: str, stream: TextIO, ended: Callable[[float], bool]) -> None:
         if before is not None and (now := _moved_bytes()) is not None:
             read, written = (after - first for after, first in zip(now, before, strict=True))
             text += f", {size_text(read)} read, {size_text(written)} written"
-        with contextlib.suppress(OSError, ValueError, StorageError):  # the terminal has gone
+        with contextlib.suppress(OSError, ValueError, StorageError):  # the terminal was closed
             write_line(text, stream=stream)
 
 
 def _moved_bytes() -> tuple[int, int] | None:
-    """What this process has read and written; None where the system does not say it.
+    """Return the bytes that this process has read and written; None if the system does not count them.
 
-    By its system calls (Linux), caches of the system included; what is mapped into memory, as
-    lookup caches are, is not in it.
+    Linux counts system calls, also those that its caches answer; reads of mapped files, such as lookup caches, do not
+    count.
     """
     try:
         with open("/proc/self/io") as file:

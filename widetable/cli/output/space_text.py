@@ -4,7 +4,7 @@
         newest snapshot          1.0 GiB in 10 files
         consumer 'a', from 3 on  0.2 GiB in 30 files
 
-Lines in the order in which they are given: each counts what none above it needs.
+Lines keep the order of the input: each counts the files that no line above it needs.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _TEXTS: Final = {
     table_space.TAG: "tag {name}, of snapshot {id}",
     table_space.BRANCH: "branch {name}",
     table_space.CHANGELOG: "changelogs that another client keeps for longer",
-    table_space.EXPIRY: "snapshots that the next expiry takes, from {id} on",
-    table_space.NOBODY: "named by nobody: writers at work, or orphans",
+    table_space.EXPIRY: "snapshots that the next expiry removes, from {id} on",
+    table_space.NOBODY: "not in any snapshot: files of active writers, or orphans",
     CONSUMER: "consumer {name}, from snapshot {id} on",
     BARRIERS: "barriers that are kept, from snapshot {id} on",
     "read": "reader {name}, from snapshot {id} on",
@@ -37,9 +37,9 @@ _TEXTS: Final = {
 def space_lines(
     lines: Sequence[HeldBytes], unknown: str | None = None
 ) -> Iterator[tuple[str, str]]:
-    """(line, style). unknown: why it is not known what the table takes."""
+    """Yield (line, style) for the total and each holder. unknown: the error, if the size could not be computed."""
     if unknown is not None:
-        yield fact_line("bytes", f"not known: {unknown}"), "plain"
+        yield fact_line("bytes", f"unknown: {unknown}"), "plain"
     elif lines:
         total, files = sum(line.bytes for line in lines), sum(line.files for line in lines)
         yield fact_line("bytes", _size(total, files)), "plain"
@@ -47,7 +47,7 @@ def space_lines(
 
 
 def holder_lines(lines: Sequence[HeldBytes]) -> Iterator[tuple[str, str]]:
-    """One for each holder."""
+    """Yield (line, style) for each holder."""
     texts = [_holder_text(line) for line in lines]
     width = max(map(len, texts), default=0)
     for text, line in zip(texts, lines, strict=True):

@@ -1,9 +1,9 @@
 """SIGTERM and SIGINT ask a loop to stop; a second one interrupts it.
 
-    first     the event is set: the loop ends what it is at, a compaction, a round, and then itself; exit code 0
+    first     the event is set: the loop ends its current compaction or round, and then itself; exit code 0
     second    KeyboardInterrupt, wherever the main thread is: exit code 130
 
-Python runs handlers in the main thread, between two of its instructions, so one that waits for the event wakes up.
+Python runs handlers in the main thread, between two instructions, so a wait for the event in it ends.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 @contextlib.contextmanager
 def stop_on_signals() -> Iterator[threading.Event]:
-    """An event that the first signal sets, while the block runs. Only in the main thread: elsewhere Python raises
-    ValueError. Handlers that were there before come back.
+    """Return an event that the first signal sets while the block runs; the former handlers are restored after it.
+
+    It works only in the main thread: elsewhere Python raises ValueError.
     """
     stop = threading.Event()
 
-    # It sets an event and no more: who is interrupted may hold any lock.
+    # It only sets an event, because the interrupted code may hold any lock.
     def ask(number: int, frame: FrameType | None) -> None:
         if stop.is_set():
             raise KeyboardInterrupt

@@ -390,7 +390,8 @@ def test_rows_that_fill_no_array_together_come_in_several(tmp_path: Path, wide: 
         (
             {"on": ["name"]},
             wt.InvalidError,
-            r"on.*columns name .*whole primary key: k; or the columns of an index: city; or the columns of an index: name, k",
+            r"on.*columns name .*whole primary key: k; or the columns of an index: city; "
+            "or the columns of an index: name, k",
         ),
         ({"on": ["city", "k"]}, wt.InvalidError, r"on.*the columns of an index: city"),
         (

@@ -155,7 +155,7 @@ def test_commands_say_who_holds_the_bytes(table: wt.Table) -> None:
         "consumer 'slow', from snapshot 5 on",
         "tag 'first', of snapshot 2",
         "branch 'b'",
-        "named by nobody: writers at work, or orphans  ",
+        "not in any snapshot: files of active writers, or orphans  ",
         "snapshots that the next expiry takes, from 1 on",
     ):
         assert text in said

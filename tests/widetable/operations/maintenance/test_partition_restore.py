@@ -167,7 +167,7 @@ def test_on_the_command_line(table: wt.Table) -> None:
     ]
     would = run("partition", "drop", table.path, *words, "--dry-run").stdout
     assert would == "partition day=2026-11-26 would go\n"
-    assert "gone, snapshot" in run("partition", "drop", table.path, *words).stdout
+    assert "dropped, snapshot" in run("partition", "drop", table.path, *words).stdout
     assert FIRST not in {row[1] for row in rows_of(table)}
     for dry in (("--dry-run",), ()):
         said = run("partition", "restore", table.path, *words, "--tag", "good", *dry).stdout
