@@ -38,7 +38,9 @@ STAGES = (
     ("operations",),
     ("derive",),
     ("topology",),
-    ("table", "catalog", "delta_join", "public_names", "version", "connector"),
+    ("table",),
+    ("warehouse",),
+    ("catalog", "delta_join", "public_names", "version", "connector"),
     ("warmup",),
     ("cli", "__main__"),
 )
