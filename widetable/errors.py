@@ -1,19 +1,19 @@
 """The six kinds of error, named by what the caller must do.
 
     WidetableError
-    ├── InvalidError       your call, option or data is wrong: fix it and call again
-    ├── NotFoundError      the table, snapshot, tag or column is not there: check the name
-    ├── UnsupportedError   the table needs something this version does not honour: use another client or alter the table
+    ├── InvalidError       your call, option or data is wrong: correct it and call again
+    ├── NotFoundError      the table, snapshot, tag or column does not exist: check the name
+    ├── UnsupportedError   the table needs what this version does not support: use another client or alter the table
     ├── DamagedError       bytes on disk are not what they must be: restore the file, or go back to an older snapshot
-    ├── ConflictError      somebody else committed first and the result cannot be kept: plan again
-    └── StorageError       the storage refused (disk full, permission, lost): mend it and retry by the same identifier
+    ├── ConflictError      another commit came first and the result cannot be kept: plan again
+    └── StorageError       the storage refused (disk full, permission, lost): correct it, retry by the same identifier
 
 Every error names its subject (a file, column, option or table), what was found, what was expected and what to do.
 The kind, these four parts and the code (`error_code`) are the contract; the wording of the message is not.
 
-What is none of them (a TypeError, an AssertionError) is a fault of this package; so nothing turns
-unknown errors into one of the six (0019). MemoryError, KeyboardInterrupt and what a caller's own
-iterators and callbacks raise pass as they are.
+Any other error (a TypeError, an AssertionError) is a fault of this package, so nothing turns unknown errors into one of
+the six kinds (0019). MemoryError, KeyboardInterrupt and the errors of a caller's own iterators and callbacks pass
+unchanged.
 """
 
 from __future__ import annotations
@@ -34,12 +34,31 @@ __all__ = [
 
 
 class WidetableError(Exception):
-    """Root of all errors of this package; never raised itself.
+    """The root of all errors of this package; it is never raised itself.
 
-    subject: the file, column, option or table it is about; found, expected: facts, already as text;
-    action: what the caller should do, an imperative sentence; code: a stable code such as "WT-E204" (docs/errors.md).
+    As text an error is `<subject>: found <found>; expected <expected>. <action>`. Errors are picklable.
 
-        str(error)    "<subject>: found <found>; expected <expected>. <action>"
+    Parameters
+    ----------
+    subject : str
+        The file, column, option or table that the error is about.
+    found : str
+        What was found.
+    expected : str
+        What was expected.
+    action : str
+        What the caller should do, an imperative sentence.
+    code : ErrorCode or str, default None
+        A stable code, such as `WT-E204` (docs/errors.md). None: the general code of the kind.
+
+    Examples
+    --------
+    >>> import widetable as wt
+    >>> try:
+    ...     wt.Catalog("warehouse").table("shop.users")
+    ... except wt.WidetableError as error:
+    ...     print(error.code, error.subject, "|", error.action)
+    WT-E201 table 'shop.users' | Check the name, or make the table first.
     """
 
     __module__ = "widetable"
@@ -66,7 +85,7 @@ class WidetableError(Exception):
 
     @property
     def facts(self) -> str:
-        """Without what to do: for who goes on in spite of it, where the action would speak of another call."""
+        """The text without the action, for a caller that continues in spite of the error."""
         return f"{self.subject}: found {self.found}; expected {self.expected}"
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -83,22 +102,23 @@ def _rebuild(
 
 
 class InvalidError(WidetableError):
-    """Your call, option or data is wrong: fix it and call again."""
+    """A call, option or data of the caller is wrong: correct it and call again."""
 
     __module__ = "widetable"
 
 
 class NotFoundError(WidetableError):
-    """The table, snapshot, tag or column is not there: check the name."""
+    """A table, snapshot, tag or column does not exist: check the name."""
 
     __module__ = "widetable"
     _general = ErrorCode.NOT_FOUND
 
 
 class UnsupportedError(WidetableError):
-    """The table needs something this version does not honour, and it is refused rather than ignored.
+    """The table needs something that this version does not support.
 
-    An option that were ignored could change which rows a table has.
+    It is refused rather than ignored: an ignored option could change which rows a table has. Use another client, or
+    alter the table.
     """
 
     __module__ = "widetable"
@@ -106,16 +126,16 @@ class UnsupportedError(WidetableError):
 
 
 class DamagedError(WidetableError):
-    """Bytes on disk are not what they must be; nothing was changed."""
+    """Bytes on disk are not what they must be. Nothing was changed."""
 
     __module__ = "widetable"
     _general = ErrorCode.DAMAGED
 
 
 class ConflictError(WidetableError):
-    """Somebody else committed first and this result cannot be kept: plan again on the newest snapshot.
+    """Another commit came first, and this result cannot be kept. Plan again on the newest snapshot.
 
-    Nothing of it is in the table.
+    Nothing of the result is in the table.
     """
 
     __module__ = "widetable"
@@ -123,10 +143,10 @@ class ConflictError(WidetableError):
 
 
 class StorageError(WidetableError):
-    """The storage refused the operation: mend it and retry. What is there is whole.
+    """The storage refused the operation: correct the cause and retry. Existing data is whole.
 
-    Nothing was committed, but where publishing the snapshot itself failed, of which it may not be
-    known. A commit that is repeated with the same user and identifier is in once, whichever it was.
+    Nothing was committed, unless publishing the snapshot itself failed: then the outcome may be unknown. A commit that
+    is repeated with the same user and identifier is made once in either case.
     """
 
     __module__ = "widetable"

@@ -10,9 +10,8 @@ was not done; the rest, also register and renew, is asked again of the next inst
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
-from urllib.parse import quote
 
 from pydantic import TypeAdapter
 
@@ -21,33 +20,76 @@ from widetable import (
     InvalidError,
     Job,
     NotedRevision,
-    RevisionResult,
     TableBarrier,
     TableProgress,
 )
-from widetable.connector import flag, mapping, names, text, whole_number
+from widetable.connector import names, text, whole_number
 from widetable_meta.answer_form import NESTED as NESTED
 from widetable_meta.answer_form import LineageAnswer, TopologyAnswer
 from widetable_meta.answer_value import value_of
+from widetable_meta.client_jobs import (
+    drop,
+    leave,
+    optional_number,
+    path_part,
+    register,
+    renew,
+    revise,
+    running,
+)
 from widetable_meta.client_session import ClientSession
 from widetable_meta.request_form import MOST_BARRIERS
 from widetable_meta.service_calls import PATIENCE_SECONDS, ServiceCalls
 from widetable_meta.service_url import service_urls
 
-_JOB: Final = TypeAdapter(Job)
 _JOBS: Final = TypeAdapter(list[Job])
 _TABLES: Final = TypeAdapter(list[TableProgress])
 _BARRIERS: Final = TypeAdapter(list[TableBarrier])
 _DELAYS: Final = TypeAdapter(Delays)
-_REVISED: Final = TypeAdapter(RevisionResult)
 _REVISIONS: Final = TypeAdapter(list[NotedRevision])
 _TOPOLOGY: Final = TypeAdapter(TopologyAnswer)
 _LINEAGE: Final = TypeAdapter(LineageAnswer)
 
 
 class MetaClient:
-    """uris: of instances of one warehouse's service, or the one. patience_seconds: how long it asks one after the other
-    until one answers; a leader that is gone is followed by another one within ten. Several threads may use it.
+    """A client of the service of a warehouse, which `widetable meta serve` runs.
+
+    Its calls answer what those of `widetable.Topology` and `widetable.Catalog` answer in a process of their own. If an
+    instance is gone, the client asks the next one; another leader follows within ten seconds. Threads may share it.
+    Besides the errors that it names, a call raises StorageError when no instance answers.
+
+    Parameters
+    ----------
+    uris : str or list of str
+        The URL, or URLs, of the instances of one warehouse's service.
+    patience_seconds : float, default 20.0
+        For how long a call asks one instance after the other until one answers, in seconds.
+
+    Raises
+    ------
+    InvalidError
+        A URL is not valid.
+
+    Examples
+    --------
+    `url` is that of a service of the warehouse. The examples of the methods go on from here.
+
+    >>> import widetable as wt
+    >>> import widetable_meta
+    >>> catalog = wt.Catalog("warehouse")
+    >>> visits = catalog.create_table(
+    ...     "shop.visits",
+    ...     {"id": "BIGINT", "city": "STRING"},
+    ...     primary_key=["id"],
+    ...     options={"widetable.barrier-interval": "1 s"},
+    ...     if_not_exists=True,
+    ... )
+    >>> crm = catalog.writer("shop.visits", "crm")
+    >>> crm.write([{"id": 1, "city": "Oslo"}], complete=True).rows
+    1
+    >>> client = widetable_meta.MetaClient(url)
+    >>> [table.table for table in client.tables()]
+    ['shop.visits']
     """
 
     def __init__(
@@ -67,117 +109,237 @@ class MetaClient:
         as_of: int | None = None,
         at_least: int | None = None,
     ) -> ClientSession:
-        """Hold tables at one barrier, as `Catalog.session`. at_least: the barrier that was read before, so that what is
-        read never goes back, whichever instance answers: NotFoundError where there is only an older one, which only a
-        revision or other tables give.
+        """Hold tables at one barrier, so that any reader sees the same rows.
+
+        Parameters
+        ----------
+        tables
+            As in `Catalog.session`.
+        consistency : str, default "RepeatableRead"
+            `RepeatableRead`, `ReadCommitted` or `ReadUncommitted`, as in `Catalog.session`.
+        as_of
+            As in `Catalog.session`.
+        at_least : int, default None
+            The barrier that was read before: what is read then never goes back, whichever instance answers. None: any
+            barrier.
+
+        Returns
+        -------
+        ClientSession
+            The open session, a context manager.
+
+        Raises
+        ------
+        NotFoundError
+            A table or barrier does not exist, or there is only an older barrier than `at_least`, because of a revision
+            or of other tables.
+        InvalidError
+            An argument does not fit.
+
+        Examples
+        --------
+        >>> with client.session(["shop.visits"]) as session:
+        ...     visits.scan(barrier=session.barrier).count()
+        1
         """
         body = {
             "tables": None if tables is None else list(names(tables, "tables")),
             "consistency": text(consistency, "consistency"),
-            "as_of": _number(as_of, "as_of"),
-            "at_least": _number(at_least, "at_least"),
+            "as_of": optional_number(as_of, "as_of"),
+            "at_least": optional_number(at_least, "at_least"),
         }
         return ClientSession(self._calls, self._calls.call("POST", "sessions", body))
 
-    def register(
-        self, job: str, *, sources: Sequence[str] = (), sinks: Mapping[str, Sequence[str] | None]
-    ) -> Job:
-        """As `Topology.register`."""
-        columns = {
-            table: None if given is None else list(names(given, "sinks"))
-            for table, given in mapping(sinks, "sinks").items()
-        }
-        body = {
-            "job": text(job, "job"),
-            "sources": list(names(sources, "sources")),
-            "sinks": columns,
-        }
-        return value_of(_JOB, self._calls.call("POST", "jobs", body).body)
-
-    def running(self, job: str) -> Job:
-        """As `Topology.running`; call `renew` at least once a minute from now on."""
-        return value_of(_JOB, self._calls.call("POST", f"jobs/{_part(job, 'job')}/running").body)
-
-    def renew(self, job: str) -> Job:
-        """As `Topology.renew`."""
-        return value_of(_JOB, self._calls.call("POST", f"jobs/{_part(job, 'job')}/renew").body)
-
-    def drop(self, job: str, *, force: bool = False, dry_run: bool = False) -> list[str]:
-        """As `Topology.drop`. The service does not see who calls: a job that lets go of itself has stopped renewing for
-        a minute, or says force.
-        """
-        query = _flags(force=force, dry_run=dry_run)
-        path = f"jobs/{_part(job, 'job')}"
-        found = self._calls.call("DELETE", path, query=query, is_repeatable=False)
-        return [str(table) for table in found.body["tables"]]
-
-    def leave(self, table: str, writer: str, *, force: bool = False, dry_run: bool = False) -> None:
-        """As `Topology.leave`."""
-        body = {
-            "table": text(table, "table"),
-            "writer": text(writer, "writer"),
-            "force": flag(force, "force"),
-            "dry_run": flag(dry_run, "dry_run"),
-        }
-        self._calls.call("POST", "writers/leave", body, is_repeatable=False)
-
-    def revise(self, table: str, *, to: int | None, dry_run: bool = False) -> RevisionResult:
-        """As `Catalog.revise`. Where the service goes while it is at it: look at `revisions`, and call it again if it
-        has not ended.
-        """
-        body = {
-            "table": text(table, "table"),
-            "to": _number(to, "to"),
-            "full": to is None,
-            "dry_run": flag(dry_run, "dry_run"),
-        }
-        found = self._calls.call("POST", "revisions", body, is_repeatable=False, seconds=None)
-        return value_of(_REVISED, found.body)
+    # Jobs
+    register = register
+    running = running
+    renew = renew
+    drop = drop
+    leave = leave
+    revise = revise
 
     def jobs(self) -> list[Job]:
-        """As `Topology.jobs`."""
+        """List the jobs.
+
+        Returns
+        -------
+        list of Job
+            As `Topology.jobs`: sorted by name.
+
+        Raises
+        ------
+        StorageError
+            No instance answers.
+        """
         return value_of(_JOBS, self._calls.call("GET", "jobs").body)
 
     def tables(self) -> list[TableProgress]:
-        """As `Topology.tables`."""
+        """List how far each table under barriers is.
+
+        Returns
+        -------
+        list of TableProgress
+            As `Topology.tables`: by layer, then by name.
+
+        Raises
+        ------
+        StorageError
+            No instance answers.
+        """
         return value_of(_TABLES, self._calls.call("GET", "tables").body)
 
     def layers(self) -> list[list[str]]:
-        """As `Topology.layers`."""
+        """List the tables under barriers, layer by layer.
+
+        Returns
+        -------
+        list of list of str
+            As `Topology.layers`.
+
+        Raises
+        ------
+        StorageError
+            No instance answers.
+        """
         return self._topology().layers
 
     def common_barrier(self) -> int | None:
-        """As `Topology.common_barrier`."""
+        """Return the newest barrier that all tables under barriers have in common.
+
+        Returns
+        -------
+        int or None
+            The barrier, in epoch milliseconds; None where there is none.
+
+        Raises
+        ------
+        StorageError
+            No instance answers.
+        """
         return self._topology().common_barrier
 
     def upstream(self, table: str) -> list[str]:
-        """As `Topology.upstream`."""
+        """List the tables that a table is derived from.
+
+        Parameters
+        ----------
+        table
+            As in `Topology.upstream`.
+
+        Returns
+        -------
+        list of str
+            As `Topology.upstream`.
+
+        Raises
+        ------
+        NotFoundError
+            The table is not under barriers, or does not exist.
+        """
         return self._lineage(table).upstream
 
     def downstream(self, table: str) -> list[str]:
-        """As `Topology.downstream`."""
+        """List the tables that are derived from a table.
+
+        Parameters
+        ----------
+        table
+            As in `Topology.downstream`.
+
+        Returns
+        -------
+        list of str
+            As `Topology.downstream`.
+
+        Raises
+        ------
+        NotFoundError
+            The table is not under barriers, or does not exist.
+        """
         return self._lineage(table).downstream
 
     def barriers(self, table: str, limit: int | None = None) -> list[TableBarrier]:
-        """As `Topology.barriers`. limit: 10,000 at most; None for all: InvalidError where there are as many."""
-        path = f"tables/{_part(table, 'table')}/barriers"
+        """List the barriers of a table.
+
+        Parameters
+        ----------
+        table
+            As in `Topology.barriers`.
+        limit : int, default None
+            The newest complete barriers only, 10,000 at most. None: all, if there are fewer than 10,000.
+
+        Returns
+        -------
+        list of TableBarrier
+            As `Topology.barriers`: ascending.
+
+        Raises
+        ------
+        InvalidError
+            There are 10,000 barriers or more, and no `limit`.
+        NotFoundError
+            The table is not under barriers, or does not exist.
+        """
+        path = f"tables/{path_part(table, 'table')}/barriers"
         found = value_of(_BARRIERS, self._calls.call("GET", path, query=_limit(limit)).body)
         _check_all(limit, sum(one.is_complete for one in found))
         return found
 
     def delays(self, barrier: int | None = None, limit: int | None = None) -> Delays:
-        """As `Topology.delays`. limit: as of `barriers`."""
-        query = {"barrier": _number(barrier, "barrier"), **_limit(limit)}
+        """Measure how long tables and jobs took after barriers.
+
+        Parameters
+        ----------
+        barrier
+            As in `Topology.delays`.
+        limit : int, default None
+            The newest barriers only, 10,000 at most. None: all, if there are fewer than 10,000.
+
+        Returns
+        -------
+        Delays
+            As `Topology.delays`.
+
+        Raises
+        ------
+        InvalidError
+            There are 10,000 barriers or more, and no `limit`.
+        NotFoundError
+            No table has come to the barrier, or its snapshots have expired.
+        """
+        query = {"barrier": optional_number(barrier, "barrier"), **_limit(limit)}
         found = value_of(_DELAYS, self._calls.call("GET", "delays", query=query).body)
         _check_all(limit, len({one.barrier for one in found.tables}))
         return found
 
     def revisions(self) -> list[NotedRevision]:
-        """As `Topology.revisions`."""
+        """List the revisions of the warehouse.
+
+        Returns
+        -------
+        list of NotedRevision
+            As `Topology.revisions`: ascending by number.
+
+        Raises
+        ------
+        StorageError
+            No instance answers.
+        """
         return value_of(_REVISIONS, self._calls.call("GET", "revisions").body)
 
     def leader(self) -> str | None:
-        """The URL of the instance that leads; None where nobody does."""
+        """Return which instance leads.
+
+        Returns
+        -------
+        str or None
+            Its URL; None where no instance leads.
+
+        Raises
+        ------
+        StorageError
+            No instance answers.
+        """
         found: str | None = self._calls.call("GET", "leader").body["url"]
         return found
 
@@ -185,22 +347,13 @@ class MetaClient:
         return value_of(_TOPOLOGY, self._calls.call("GET", "topology").body)
 
     def _lineage(self, table: str) -> LineageAnswer:
-        path = f"tables/{_part(table, 'table')}/lineage"
+        path = f"tables/{path_part(table, 'table')}/lineage"
         return value_of(_LINEAGE, self._calls.call("GET", path).body)
 
 
 def client_of(uris: Sequence[str], what: str) -> MetaClient:
     """what: the argument, for messages."""
     return MetaClient(service_urls(uris, what))
-
-
-def _part(name: str, what: str) -> str:
-    """Of a path."""
-    return quote(text(name, what), safe="")
-
-
-def _flags(**given: bool) -> dict[str, str]:
-    return {name: str(flag(value, name)).lower() for name, value in given.items()}
 
 
 def _limit(given: int | None) -> dict[str, int]:
@@ -220,7 +373,3 @@ def _check_all(limit: int | None, barriers: int) -> None:
             expected=f"{MOST_BARRIERS} at most, the newest",
             action="Give it; a catalog without the service has all.",
         )
-
-
-def _number(value: int | None, name: str) -> int | None:
-    return None if value is None else whole_number(value, name)

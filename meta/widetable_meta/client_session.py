@@ -31,12 +31,12 @@ _log = logging.getLogger("widetable")
 
 
 class ClientSession:
-    """Made by `MetaClient.session`; a context manager. Any client reads its snapshots; where a table has none with just
-    these rows, `Table.scan(barrier=)` reads its barrier, under the revision that is active then, which may be a later
-    one than `revision`.
+    """A session that the service holds for a client: tables at one barrier.
 
-    Close it: its thread has the object, so one that is only forgotten is renewed for as long as
-    the process lives.
+    `MetaClient.session` makes it. It is a context manager, and a thread renews it until it is closed. Close it: a
+    session that is only forgotten is renewed for as long as the process lives. Any client reads its snapshots. Where a
+    table has no snapshot with exactly the rows of the barrier, `Table.scan(barrier=)` reads them, under the revision
+    that is active then, which may be a later one than `revision`.
     """
 
     def __init__(self, calls: ServiceCalls, opened: ServiceAnswer) -> None:
@@ -65,48 +65,54 @@ class ClientSession:
 
     @property
     def id(self) -> str:
-        """By which the instance knows it."""
+        """The name under which the instance knows the session."""
         return self._told.id
 
     @property
     def barrier(self) -> int | None:
-        """Of all its tables; None for `ReadUncommitted`."""
+        """The barrier of all tables, in epoch milliseconds; None for `ReadUncommitted`."""
         return self._told.barrier
 
     @property
     def revision(self) -> int | None:
-        """That it goes by, 0 before the first; None for `ReadUncommitted`."""
+        """The number of the revision that the session follows, 0 before the first one; None for `ReadUncommitted`."""
         return self._told.revision
 
     @property
     def snapshot_ids(self) -> dict[str, int | None]:
-        """By which any client reads the same rows; None where no snapshot has just these."""
+        """Table to the snapshot that has exactly the rows of the session; None where no snapshot has."""
         return {name: told.snapshot_id for name, told in self._told.tables.items()}
 
     @property
     def warehouse(self) -> str:
-        """Where the service has its tables, on its host."""
+        """The path of the warehouse, on the host of the service."""
         return self._told.warehouse
 
     @property
     def leases(self) -> dict[str, str | None]:
-        """The names of the read leases that hold the tables, `service/widetable-read-lease-<name>` in the directory of
-        each; None for a table without a snapshot.
+        """Table to the name of the read lease that keeps it, `service/widetable-read-lease-<name>` in the directory of
+        the table; None for a table without a snapshot.
         """
         return {name: told.lease for name, told in self._told.tables.items()}
 
     @property
     def expires_millis(self) -> int:
-        """When the service closes it, unless it is renewed; since the epoch, by the service's clock."""
+        """When the service closes the session unless it is renewed, in epoch milliseconds of the service's clock."""
         return self._told.expires
 
     @property
     def is_open(self) -> bool:
-        """Whether what it shows is still held, by the last renewal."""
+        """Whether the service still keeps what the session shows, as of the last renewal."""
         return self._is_open
 
     def renew(self) -> None:
-        """Now, besides what the thread does. Raises NotFoundError once it has ended."""
+        """Renew the session now, besides what its thread does.
+
+        Raises
+        ------
+        NotFoundError
+            The session has ended.
+        """
         try:
             found = self._calls.call("PUT", f"sessions/{self.id}", uri=self._uri)
             self._told = value_of(_SESSION, found.body)
@@ -115,7 +121,7 @@ class ClientSession:
             raise
 
     def close(self) -> None:
-        """Let go of what it holds; of one that has ended nothing is left. May be called twice."""
+        """Release what the session keeps. A second call does nothing, and so does one after the session has ended."""
         if self._ended.is_set():
             return
         self._ended.set()

@@ -69,10 +69,23 @@ class BarrierTimes:
 
 @dataclass(frozen=True)
 class TableDelay:
-    """Holds the delays of one table and barrier, in milliseconds after the barrier.
+    """How long after a barrier one table was complete.
 
-    changes_delay_millis: None if its changes are not available, or do not stop at the barrier. path: the jobs on the
-    path to it (module text), in order; empty for a root's table. slowest_job: the one of them with the largest share.
+    Attributes
+    ----------
+    barrier : int
+        The barrier, in epoch milliseconds.
+    table : str
+        `db.name` of the table.
+    written_delay_millis : int
+        Milliseconds from the barrier until the table was complete.
+    changes_delay_millis : int or None
+        Milliseconds from the barrier until its changes were published. None: they are not, or do not end at the
+        barrier.
+    path : tuple of str
+        The jobs on the way to the table, the first one first; empty for the table of a root job.
+    slowest_job : str or None
+        The job on that way with the largest share. None: there is none.
     """
 
     __module__ = "widetable"
@@ -87,10 +100,26 @@ class TableDelay:
 
 @dataclass(frozen=True)
 class JobDelay:
-    """Holds the delays of one derived job and barrier.
+    """What one derived job took of the delay of one barrier. Times are epoch milliseconds. None: unknown.
 
-    last_source: the source whose changes were available last; None if unknown. begin_time_millis, end_time_millis:
-    since the epoch. share_millis: wait and cost together. Each number is None if a time that it needs is unknown.
+    Attributes
+    ----------
+    barrier : int
+        The barrier, in epoch milliseconds.
+    job : str
+        The name of the job.
+    last_source : str or None
+        The source whose changes came last.
+    begin_time_millis : int or None
+        When the batch of the job was planned.
+    end_time_millis : int
+        When the batch was committed in all sinks of the job.
+    wait_millis : int or None
+        Milliseconds from the changes of the last source to the begin.
+    cost_millis : int or None
+        Milliseconds from begin to end.
+    share_millis : int or None
+        Wait and cost together: what the job adds to the delay of what it derives.
     """
 
     __module__ = "widetable"
@@ -107,10 +136,17 @@ class JobDelay:
 
 @dataclass(frozen=True)
 class Delays:
-    """Holds delays by barrier; tables are sorted by layer and name, jobs come after those that feed them.
+    """How long tables and jobs took after barriers, in ascending order of barriers.
 
-    A table is left out at a barrier that it has not completed, that one of its jobs skipped, or whose snapshots have
+    A table is left out at a barrier that it has not reached, that one of its jobs skipped, or whose snapshots have
     expired. A job is left out at a barrier that it did not commit in all of its sinks.
+
+    Attributes
+    ----------
+    tables : tuple of TableDelay
+        One entry for each table and barrier, by layer and name within a barrier.
+    jobs : tuple of JobDelay
+        One entry for each derived job and barrier, each job after those that feed it.
     """
 
     __module__ = "widetable"
@@ -119,11 +155,23 @@ class Delays:
     jobs: tuple[JobDelay, ...]
 
     def tables_to_arrow(self) -> pa.Table:
-        """Return one row for each of `tables`, with its fields as columns."""
+        """Return the delays of tables as an Arrow table.
+
+        Returns
+        -------
+        pyarrow.Table
+            One row for each of `tables`; its fields are the columns.
+        """
         return frame_of_rows(_TABLES, map(astuple, self.tables), "delays of tables")
 
     def jobs_to_arrow(self) -> pa.Table:
-        """Return one row for each of `jobs`, with its fields as columns; times are timestamps."""
+        """Return the delays of jobs as an Arrow table.
+
+        Returns
+        -------
+        pyarrow.Table
+            One row for each of `jobs`; its fields are the columns, and times are timestamps.
+        """
         return frame_of_rows(_JOBS, map(astuple, self.jobs), "delays of jobs")
 
 

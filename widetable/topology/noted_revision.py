@@ -10,8 +10,20 @@ from widetable.topology.warehouse import Warehouse, tables_under_barriers
 
 @dataclass(frozen=True)
 class NotedRevision:
-    """Describes a revision. table: the requested one. to: the barrier to which it went back, None for the beginning.
-    tables: all that went back, in the order in which they are made. is_active: it has ended, and readers see it.
+    """A revision, as the warehouse has recorded it.
+
+    Attributes
+    ----------
+    number : int
+        The number of the revision, from 1.
+    table : str
+        The table that was revised.
+    to : int or None
+        The barrier that it went back to, in epoch milliseconds. None: the beginning.
+    tables : tuple of str
+        All tables that went back, each after those that it is derived from.
+    is_active : bool
+        Whether the revision has ended, so that readers follow it.
     """
 
     __module__ = "widetable"

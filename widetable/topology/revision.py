@@ -61,8 +61,18 @@ from widetable.topology.warehouse import Warehouse, tables_under_barriers
 
 @dataclass(frozen=True)
 class RevisedTable:
-    """Describes a table of a revision. barrier: up to it the table was complete, None for none. to: the target, None if
-    the table is cleared. commits, records: those of later barriers, which are lost, if their snapshots are kept.
+    """What a revision does to one table.
+
+    Attributes
+    ----------
+    table : str
+        `db.name` of the table.
+    barrier : int or None
+        The barrier up to which the table was complete, in epoch milliseconds. None: there was none.
+    to : int or None
+        The barrier that it goes back to. None: it loses all rows.
+    commits, records : int
+        How many commits and records of later barriers it loses, as far as they are kept.
     """
 
     __module__ = "widetable"
@@ -76,8 +86,20 @@ class RevisedTable:
 
 @dataclass(frozen=True)
 class RevisionResult:
-    """Reports a revision. number: None for a dry run. to: None for the beginning. tables: in the order in which they
-    are made. jobs: those that must start with a new checkpoint.
+    """What `Catalog.revise` did, or would do in a dry run.
+
+    Attributes
+    ----------
+    number : int or None
+        The number of the revision. None: a dry run.
+    table : str
+        The table that was revised.
+    to : int or None
+        The barrier that it goes back to, in epoch milliseconds. None: the beginning.
+    tables : tuple of RevisedTable
+        All tables that go back, each after those that it is derived from.
+    jobs : tuple of str
+        The jobs that must start with a new checkpoint.
     """
 
     __module__ = "widetable"
@@ -89,7 +111,13 @@ class RevisionResult:
     jobs: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result as values of JSON."""
+        """Return the fields as values that JSON has.
+
+        Returns
+        -------
+        dict of str to any
+            The fields, by name; nested results are dicts.
+        """
         return asdict(self)
 
 

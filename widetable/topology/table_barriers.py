@@ -31,13 +31,29 @@ from widetable.schema import options as opt
 
 @dataclass(frozen=True)
 class TableBarrier:
-    """Describes one barrier of a table.
+    """One barrier of a table. Numbers are None unless the barrier is exact.
 
-    is_exact: it is complete, and no job skipped it; only then can it be read, and the numbers are set. base_id: the
-    snapshot with which reads of it begin; None for the empty table. extra_files: files of later commits that belong to
-    it. hidden_files: files of the base that belong to later barriers, if the snapshot before these has expired.
-    snapshot_id: the base, if it has exactly these rows. changelog_snapshot_id: the snapshot that has its changes; None
-    if they are not made yet, or do not stop at it. missing: the writers for which it waits.
+    Attributes
+    ----------
+    barrier : int
+        The barrier, in epoch milliseconds.
+    is_complete : bool
+        Whether the table had all records up to the barrier.
+    is_exact : bool
+        Whether the barrier is complete and no job skipped it; only then it can be read.
+    base_id : int or None
+        The snapshot that reads of the barrier begin with. None: the empty table.
+    extra_files : int or None
+        How many files of later commits belong to the barrier.
+    hidden_files : int or None
+        How many files of the base belong to later barriers, where the snapshot before these has expired.
+    snapshot_id : int or None
+        The base, if it has exactly the rows of the barrier.
+    changelog_snapshot_id : int or None
+        The snapshot up to which the changes of the barrier are published. None: they are not made yet, or do not end at
+        the barrier.
+    missing : tuple of str
+        The writers that the barrier waits for.
     """
 
     __module__ = "widetable"

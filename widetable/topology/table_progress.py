@@ -24,9 +24,22 @@ FIRST_VERSION: Final = 1
 
 @dataclass(frozen=True)
 class WaitedWriter:
-    """Describes a writer for which a table waits. barrier: it has completed this one and all before. alive: its
-    registration is in force, because its process renews it. is_missing: the table's next barrier waits for it.
-    silent_millis: for how long it has been silent, if it was registered and is not alive.
+    """A writer that a table waits for.
+
+    Attributes
+    ----------
+    name : str
+        The name of the writer.
+    kind : str
+        `root` or `derived`.
+    barrier : int
+        The newest barrier that the writer has completed.
+    alive : bool
+        Whether its registration is active, so that its process renews it.
+    is_missing : bool
+        Whether the next barrier of the table waits for it.
+    silent_millis : int or None
+        For how many milliseconds it has been silent, if it is not alive and was registered.
     """
 
     __module__ = "widetable"
@@ -41,8 +54,28 @@ class WaitedWriter:
 
 @dataclass(frozen=True)
 class TableProgress:
-    """Describes the progress of one table. layer: 0 for tables that no job makes from others. table_type: `Root` or
-    `Intermediate`. version: 1, and one more with each revision. barrier, common_barrier: None if none is complete.
+    """How far a table under barriers is. Barriers are epoch milliseconds; None: no barrier is complete.
+
+    Attributes
+    ----------
+    table : str
+        `db.name` of the table.
+    layer : int
+        0 for a table that no job derives from others, else one more than the highest layer of its sources.
+    table_type : str
+        `Root` or `Intermediate`.
+    interval_millis : int
+        The time between two barriers, in milliseconds.
+    barrier : int or None
+        The newest barrier that is complete in the table.
+    common_barrier : int or None
+        The newest barrier that is complete in all tables that jobs connect with this one.
+    freshness_millis : int or None
+        How old the newest complete barrier is, in milliseconds.
+    writers : tuple of WaitedWriter
+        The writers that the table waits for.
+    version : int
+        1, and one more with each revision.
     """
 
     __module__ = "widetable"
@@ -59,7 +92,7 @@ class TableProgress:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """The writers for which the next barrier waits."""
+        """The writers that the next barrier waits for."""
         return tuple(writer.name for writer in self.writers if writer.is_missing)
 
 

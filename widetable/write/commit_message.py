@@ -21,24 +21,42 @@ MESSAGE_VERSION: Final = 7
 
 @dataclass(frozen=True)
 class CommitMessage:
-    """Files of one bucket of one partition.
-
-    partition: BinaryRow of the partition columns, arity in front. total_buckets: the number in that partition.
-    new_files, deleted_files: files that an append or overwrite adds and removes. compact_before, compact_after: files
-    that a compaction reads, and those that replace them; a moved file is in both, with its old and its new level.
-    changelog_files: files that an append (producer `input`) or a compaction (`lookup`, `full-compaction`) emits to
-    readers of changes. new_hashes: hashes of keys that are new in a dynamic bucket, in the form of its index
-    (format.hash_index). marked_files: live files, in their previous state, of which some rows are deleted or restored;
-    new_vectors: their new deletion vectors, in the same order (format.deletion_vector). expired_rows: the number of
-    rows that a compaction dropped because they are too old. columns: field ids of the value columns in which records of
-    new_files may have values; None if unknown. schema_digest: the digest of the schema with which a writer wrote
-    new_files (`TableSchema.digest`); None if unknown.
+    """The files of one bucket of one partition that a task has written, for a commit to publish.
 
     A compaction that merged a and b into c and moved d from level 0 to 5:
 
         compact_before  a@0 b@0 d@0      compact_after  c@5 d@5      written_files  c
 
-    A failed commit may delete `written_files`: d existed before, and stays.
+    What failed commits may delete is `written_files`: d existed before, and stays.
+
+    Attributes
+    ----------
+    partition : bytes
+        The BinaryRow of the partition columns, with its arity in front.
+    bucket : int
+        The number of the bucket.
+    total_buckets : int
+        The number of buckets of the partition.
+    new_files, deleted_files : tuple of DataFileMeta
+        Files that an append or overwrite adds and removes.
+    compact_before, compact_after : tuple of DataFileMeta
+        Files that a compaction reads, and those that replace them. A moved file is in both, with its old and its new
+        level.
+    changelog_files : tuple of DataFileMeta
+        Files that an append (producer `input`) or a compaction (`lookup`, `full-compaction`) gives to readers of
+        changes.
+    new_hashes : bytes
+        The hashes of keys that are new in a dynamic bucket, in the form of its index (format.hash_index).
+    marked_files : tuple of DataFileMeta
+        Live files, as the writer saw them, that stay or come back without some of their rows.
+    new_vectors : tuple of bytes
+        The new deletion vectors of `marked_files`, in the same order (format.deletion_vector).
+    expired_rows : int
+        The number of rows that a compaction removed because they are too old.
+    columns : frozenset of int or None
+        The field ids of the value columns in which records of `new_files` may have values. None: unknown.
+    schema_digest : str or None
+        The digest of the schema with which a writer made `new_files` (`TableSchema.digest`). None: unknown.
     """
 
     __module__ = "widetable"
@@ -60,15 +78,22 @@ class CommitMessage:
 
     @property
     def bucket_id(self) -> BucketId:
+        """Partition and number of the bucket."""
         return BucketId(self.partition, self.bucket)
 
     @property
     def is_empty(self) -> bool:
-        """Whether no file is added or removed. New hashes alone do not count."""
+        """Whether the message adds and removes no file. New hashes alone do not count."""
         return not any(getattr(self, name) for name in _FILES)
 
     def written_files(self) -> tuple[DataFileMeta, ...]:
-        """Return the files that were written for this message, without moved files."""
+        """List the files whose bytes were written for this message.
+
+        Returns
+        -------
+        tuple of DataFileMeta
+            New, compacted and changelog files; moved files are not among them.
+        """
         moved = {file.file_name for file in self.compact_before}
         compacted = tuple(file for file in self.compact_after if file.file_name not in moved)
         return self.new_files + compacted + self.changelog_files

@@ -52,7 +52,15 @@ RUNNING_MILLIS: Final = 60_000
 
 @dataclass(frozen=True)
 class JobSink:
-    """A table that a job writes into. columns: the columns that it writes besides the key; None: all."""
+    """A table that a job writes into.
+
+    Attributes
+    ----------
+    table : str
+        `db.name` of the table.
+    columns : tuple of str or None
+        The columns that the job writes besides the key. None: all.
+    """
 
     __module__ = "widetable"
 
@@ -62,10 +70,25 @@ class JobSink:
 
 @dataclass(frozen=True)
 class Job:
-    """One stream of commits. name: also the name of its writer. kind: `root` or `derived`. state: `pending` or
-    `running`, as last registered. sources: tables, as `db.name`. sinks: the lead first. run: which of its processes
-    may commit. silent_millis: time since its last sign of life, if a table waits for it and its registration has
-    expired or its process has ended; None if it is active, or nothing is known.
+    """One stream of commits.
+
+    Attributes
+    ----------
+    name : str
+        The name of the job, and of its writer.
+    kind : str
+        `root`, if its sources lie outside, or `derived`.
+    state : str
+        `pending` or `running`, as the job said last.
+    sources : tuple of str
+        The tables that it reads, as `db.name`.
+    sinks : tuple of JobSink
+        The tables that it writes, the lead first.
+    run : str
+        The id of the run that speaks for the job: one of its processes.
+    silent_millis : int or None
+        For how many milliseconds the job has been silent, if a table waits for it and its registration has expired or
+        its process has ended. None: it is not silent, or nothing is known.
     """
 
     __module__ = "widetable"
@@ -80,11 +103,22 @@ class Job:
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """The tables that it writes into, the lead first."""
+        """The tables that the job writes, the lead first."""
         return tuple(sink.table for sink in self.sinks)
 
     def with_sink(self, sink: JobSink) -> Job:
-        """Return the job with this sink, in place of another one of the same table."""
+        """Return the job with another sink, which replaces one of the same table.
+
+        Parameters
+        ----------
+        sink : JobSink
+            The sink.
+
+        Returns
+        -------
+        Job
+            The new job.
+        """
         others = {one.table: one for one in self.sinks}
         return replace(self, sinks=tuple({**others, sink.table: sink}.values()))
 

@@ -7,8 +7,22 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class CommitResult:
-    """The result of a commit. committed: False for a no-op and for a replay, for which snapshot_id is that of the first
-    commit, or None if it is not known. rows, files: number of added ones. retries: lost races.
+    """What a commit did.
+
+    Attributes
+    ----------
+    committed : bool
+        False: there was nothing to do, or an earlier call has made this commit.
+    snapshot_id : int or None
+        The snapshot of the commit, also of an earlier call. None: there is none, or it is unknown.
+    kind : str
+        The kind of the snapshot: `APPEND`, `COMPACT` or `OVERWRITE`.
+    rows, files : int
+        How many rows and files the commit added.
+    retries : int
+        How often another commit came first.
+    duration_millis : int
+        How long the commit took, in milliseconds.
     """
 
     __module__ = "widetable"

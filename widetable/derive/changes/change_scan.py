@@ -37,7 +37,24 @@ class ChangeReads:
 
 
 class ChangeScan(ArrowRows):
-    """The changes of a range of snapshots; `Table.scan_changes` makes it. Each call reads again."""
+    """Changes that are read when you ask for them.
+
+    `Table.scan_changes` makes it. Each call reads anew. Rows have the columns of the table, then `_row_kind`: `+I`,
+    `-U`, `+U` or `-D`. `ArrowRows` has the methods that make frames.
+
+    Examples
+    --------
+    The examples of the methods go on from here.
+
+    >>> import widetable as wt
+    >>> columns = {"id": "BIGINT", "city": "STRING"}
+    >>> catalog = wt.Catalog("warehouse")
+    >>> options = {"changelog-producer": "input"}
+    >>> users = catalog.create_table("shop.users", columns, primary_key=["id"], options=options)
+    >>> users.write([{"id": 1, "city": "Oslo"}, {"id": 2, "city": "Bergen"}]).snapshot_id
+    1
+    >>> scan = users.scan_changes(0, 1)
+    """
 
     __module__ = "widetable"
 
@@ -69,18 +86,66 @@ class ChangeScan(ArrowRows):
 
     @property
     def arrow_schema(self) -> pa.Schema:
-        """The columns of the changes with types and nullability: those of the table, then `_row_kind`."""
+        """Columns, types and nullability of the changes; `_row_kind` is the last column."""
         return self._reads.schema
 
     def limit(self, rows: int) -> ChangeScan:
-        """Return a scan of at most `rows` of these changes."""
+        """Scan the first of these changes only.
+
+        Parameters
+        ----------
+        rows : int
+            The highest number of changes, 0 or more.
+
+        Returns
+        -------
+        ChangeScan
+            The new scan.
+
+        Raises
+        ------
+        InvalidError
+            `rows` is negative.
+
+        Examples
+        --------
+        >>> scan.limit(1).to_arrow().to_pylist()
+        [{'id': 1, 'city': 'Oslo', '_row_kind': '+I'}]
+        """
         rows = whole_number(rows, "rows", least=0)
         return ChangeScan(self._reads, rows if self._limit is None else min(rows, self._limit))
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the changes batch by batch, in bounded memory. Each call reads again."""
+        """Read the changes batch by batch, in bounded memory.
+
+        Yields
+        ------
+        pyarrow.RecordBatch
+            The changes, in the order of `Table.changes`. Each call reads anew.
+
+        Raises
+        ------
+        NotFoundError
+            A snapshot of the range has expired.
+        """
         return limited(self._reads.read(), self._limit)
 
     def count(self) -> int:
-        """Return the number of changes; -U and +U count as one each."""
+        """Count the changes.
+
+        Returns
+        -------
+        int
+            The number of changes: `-U` and `+U` are one each.
+
+        Raises
+        ------
+        NotFoundError
+            A snapshot of the range has expired.
+
+        Examples
+        --------
+        >>> scan.count()
+        2
+        """
         return sum(batch.num_rows for batch in limited(self._reads.read_narrow(), self._limit))

@@ -78,10 +78,20 @@ _log = logging.getLogger("widetable")
 
 @dataclass(frozen=True)
 class JoinRound:
-    """The result of a round. left_snapshot, right_snapshot: the joined table now holds the join of these snapshots, 0
-    for a table without one. rows_added: the number of new or changed rows; rows_removed: of deleted rows. snapshot_id:
-    the committed snapshot, None if both tables were unchanged. gave_way: another joiner was at work; this round did
-    nothing.
+    """What one round of a delta join did.
+
+    Attributes
+    ----------
+    left_snapshot, right_snapshot : int
+        The snapshots whose join the table now holds; 0 for a table without snapshots.
+    rows_added : int
+        How many rows are new or changed.
+    rows_removed : int
+        How many rows were removed.
+    snapshot_id : int or None
+        The commit of the round. None: both tables were as before.
+    gave_way : bool
+        Whether another joiner was at work, so that this round did nothing.
     """
 
     __module__ = "widetable"

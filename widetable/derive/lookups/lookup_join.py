@@ -35,27 +35,61 @@ def lookup_join(
     partitions: str | None = None,
     snapshot_id: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Join left rows with the rows of `dim` that have their keys; the order of the left rows stays.
+    """Join rows with the rows of a table that have their keys, in the order of the left rows.
 
-    batches: a RecordBatchReader, Table, RecordBatch, or an iterable of RecordBatches of one schema. dim: a table, or
-    its path. on: the left columns that hold dim's primary key: a list if the names are the same, else a dict of left
-    to dim columns. Leading columns of the key, with its bucket key, or the columns of an index (option
-    `index.<columns>`) are allowed, too: then a left row occurs once for each match, in key order. Types are cast as in
-    writes; a key with a null has no match. columns: the columns of dim to add. By default these are all but its
-    primary key, or, if a row may have several matches, all but those in `on`; name dim's primary key to distinguish
-    the matches. They follow the left columns, each named prefix + name, and may be null. how: "left" gives nulls to
-    rows without a match; "inner" omits them.
+    Arguments are checked, and the snapshot is chosen, when you call it; the snapshot is kept until the iterator ends.
 
-    partitions: "max_pt()" reads only the newest partition of dim, "max_two_pt()" the two newest, "dt=1;dt=2" these.
-    Then `on` is the primary key without the partition columns, and a key in several has the row of the newest one.
-    snapshot_id: by default the newest, or with an index the newest that the index fits. This call checks the arguments
-    and chooses the snapshot, which is kept from expiry until the iterator ends. Raises InvalidError, NotFoundError, and
-    what lookups raise.
+    Parameters
+    ----------
+    batches : Arrow data
+        Left rows: a RecordBatchReader, Table, RecordBatch, or an iterable of RecordBatches of one schema.
+    dim : Table, str or os.PathLike
+        The table to head up, or its path.
+    on : list of str or dict of str to str
+        The left columns that hold the primary key of `dim`, or a dict of left to dim columns. Leading key columns do if
+        they contain the bucket key, and columns of an index (option `index.<columns>`). A left row then comes once for
+        each match, in key order. Types are cast as in writes; a key with a null has no match.
+    columns : list of str, default None
+        Columns of `dim` to add after the left ones; nullable. None: all but the primary key, or with several matches
+        all but those in `on`. To tell several matches apart, name the primary key too.
+    how : str, default "left"
+        `left`: left rows without a match get nulls. `inner`: they are left out.
+    prefix : str, default ""
+        A text before the name of each added column.
+    partitions : str, default None
+        `max_pt()` and `max_two_pt()` read the one or two newest partitions of `dim`, `dt=1;dt=2` those; `on` is then
+        the key without partition columns, and of a key in two partitions the newer row counts. None: all.
+    snapshot_id : int, default None
+        The snapshot of `dim`. None: the newest one; for an index, the one that the index has seen last.
+
+    Yields
+    ------
+    pyarrow.RecordBatch
+        The joined rows.
+
+    Raises
+    ------
+    InvalidError
+        An argument does not fit the rows or the table.
+    NotFoundError
+        The table, a column, a partition or the snapshot does not exist.
+
+    Examples
+    --------
+    >>> left = pa.table({"user": [2, 3]})
+    >>> [batch.to_pylist() for batch in wt.lookup_join(left, users, {"user": "id"})]
+    [[{'user': 2, 'city': 'Bergen'}, {'user': 3, 'city': None}]]
     """
     table = opened(dim)
     given = JoinArguments(on, columns, how, prefix, partitions)
     left, rows = _left(batches)
-    join, moment = _moment(table, snapshot_id, left, given)
+    return _joined(rows, *_moment(table, snapshot_id, left, given))
+
+
+def _joined(
+    rows: Iterator[pa.RecordBatch], join: LookupJoin, moment: Moment
+) -> Iterator[pa.RecordBatch]:
+    """Join the rows at the moment, which is released when the iterator ends."""
     with ExitStack() as stack:
         stack.callback(moment.release)
         kept = stack.enter_context(closing(keep_join(join)))

@@ -46,7 +46,28 @@ _OF_A_SNAPSHOT: Final[Mapping[str, Callable[[OpenTable, inspected_files.Choice],
 
 
 class Inspector:
-    """The metadata of one table, or of the open branch. Methods that take a snapshot use the newest by default."""
+    """What state a table is in, and what it has, as Arrow tables.
+
+    `Table.inspect` makes it, for the table or the branch that is open. Every frame has one schema, whatever the table:
+    times are UTC unless they are the wall clock of a writer, and sizes are bytes. Frames of a snapshot take
+    `snapshot_id` or `tag`; without them they read the newest snapshot, and have no rows if there is none. Besides the
+    errors that it names, a method raises DamagedError when a file is not what it must be, and StorageError when the
+    storage refuses.
+
+    Examples
+    --------
+    The examples of the methods go on from here.
+
+    >>> import widetable as wt
+    >>> columns = {"id": "BIGINT", "city": "STRING"}
+    >>> catalog = wt.Catalog("warehouse")
+    >>> users = catalog.create_table("shop.users", columns, primary_key=["id"])
+    >>> users.write([{"id": 1, "city": "Oslo"}, {"id": 2, "city": "Bergen"}]).snapshot_id
+    1
+    >>> state = users.inspect()
+    >>> state.latest_snapshot_id, state.merge_engine
+    (1, 'deduplicate')
+    """
 
     __module__ = "widetable"
 
@@ -57,15 +78,44 @@ class Inspector:
         return f"Inspector({self._table.path!r})"
 
     def __call__(self) -> Inspection:
-        """Return the state of the table: snapshots, files per level, pending work, readers and compactors, files that a
-        listing shows as damaged, the progress of indexes, widened columns and joins, and warnings.
+        """Return the state of the table.
+
+        It tells snapshots, files of each level, what waits for compaction, who reads and compacts, which files are
+        damaged as far as a listing shows it, how far indexes, widened columns and joins are, and warnings.
         """
         return inspect(self._table)
 
     def frame(
         self, name: str, *, snapshot_id: int | None = None, tag: str | None = None
     ) -> pa.Table:
-        """Return the result of the method of that name: `frame("files", tag="monday")`."""
+        """Return the frame of a name, as the method of that name does.
+
+        Parameters
+        ----------
+        name : str
+            The name of a method of this class, such as `files`.
+        snapshot_id : int, default None
+            The snapshot, for `files`, `manifests`, `partitions` and `buckets`. None: the newest one.
+        tag : str, default None
+            A tag, in place of the snapshot. None: no tag.
+
+        Returns
+        -------
+        pyarrow.Table
+            The frame.
+
+        Raises
+        ------
+        InvalidError
+            There is no such frame, both arguments are given, or the frame is of the whole table.
+        NotFoundError
+            The table, the snapshot or the tag does not exist.
+
+        Examples
+        --------
+        >>> users.inspect.frame("options").column_names
+        ['key', 'value', 'default', 'is_known']
+        """
         name = one_of(name, NAMES, "name")
         if name in OF_A_SNAPSHOT:
             return _OF_A_SNAPSHOT[name](self._table, (snapshot_id, tag))
@@ -79,90 +129,273 @@ class Inspector:
         return _OF_THE_TABLE[name](self._table)
 
     def snapshots(self) -> pa.Table:
-        """Return the existing snapshots, newest last: `snapshot_id, schema_id, commit_kind, commit_user,
-        commit_identifier, time, total_records, delta_records, changelog_records, watermark_millis,
-        base_manifest_list, delta_manifest_list, changelog_manifest_list, index_manifest, properties`.
+        """List the snapshots that are kept.
+
+        Returns
+        -------
+        pyarrow.Table
+            One row for each, the newest last: `snapshot_id, schema_id, commit_kind, commit_user, commit_identifier,
+            time, total_records, delta_records, changelog_records, watermark_millis, base_manifest_list,
+            delta_manifest_list, changelog_manifest_list, index_manifest, properties`.
+
+        Raises
+        ------
+        NotFoundError
+            The table does not exist any more.
+
+        Examples
+        --------
+        >>> users.inspect.snapshots()["commit_kind"].to_pylist()
+        ['APPEND']
         """
         return self.frame("snapshots")
 
     def schemas(self) -> pa.Table:
-        """Return all schemas, newest last: `schema_id, time, columns` (a list of `id, name, type, comment`),
-        `primary_key, partition_by, options, comment`.
+        """List all schemas.
+
+        Returns
+        -------
+        pyarrow.Table
+            One row for each, the newest last: `schema_id, time, columns` (a list of `id, name, type, comment`),
+            `primary_key, partition_by, options, comment`.
+
+        Raises
+        ------
+        NotFoundError
+            The table does not exist any more.
         """
         return self.frame("schemas")
 
     def options(self) -> pa.Table:
-        """Return the options, first those that the newest schema sets: `key, value, default, is_known`. `value` is null
-        where the default applies; `is_known` is false for options of other clients.
+        """List the options, those first that the newest schema sets.
+
+        Returns
+        -------
+        pyarrow.Table
+            One row for each: `key, value, default, is_known`. `value` is null where the default holds; `is_known` is
+            false for options of other clients.
+
+        Raises
+        ------
+        NotFoundError
+            The table does not exist any more.
         """
         return self.frame("options")
 
     def files(self, *, snapshot_id: int | None = None, tag: str | None = None) -> pa.Table:
-        """Return the live data files: `partition, bucket, total_buckets, level, file_name, path, format, size_bytes,
-        rows, delete_records` (rows that delete), `deleted_rows` (rows that a deletion vector removes), `schema_id,
-        min_key, max_key, min_sequence_number, max_sequence_number, creation_time` (its writer's wall clock), `source,
-        write_columns`.
+        """List the live data files.
+
+        Parameters
+        ----------
+        snapshot_id, tag
+            As in `frame`.
+
+        Returns
+        -------
+        pyarrow.Table
+            One row for each: `partition, bucket, total_buckets, level, file_name, path, format, size_bytes, rows,
+            delete_records` (rows that delete), `deleted_rows` (that a deletion vector removes), `schema_id, min_key,
+            max_key, min_sequence_number, max_sequence_number, creation_time` (the wall clock of its writer), `source,
+            write_columns`.
+
+        Raises
+        ------
+        InvalidError
+            Both arguments are given.
+        NotFoundError
+            The table, the snapshot or the tag does not exist.
+
+        Examples
+        --------
+        >>> users.inspect.files(snapshot_id=1)["rows"].to_pylist()
+        [2]
         """
         return self.frame("files", snapshot_id=snapshot_id, tag=tag)
 
     def manifests(self, *, snapshot_id: int | None = None, tag: str | None = None) -> pa.Table:
-        """Return the manifests: `list` (base, delta or changelog), `file_name, size_bytes, added_files, deleted_files,
-        schema_id, min_bucket, max_bucket, min_level, max_level`.
+        """List the manifests.
+
+        Parameters
+        ----------
+        snapshot_id, tag
+            As in `frame`.
+
+        Returns
+        -------
+        pyarrow.Table
+            One row for each: `list` (base, delta or changelog), `file_name, size_bytes, added_files, deleted_files,
+            schema_id, min_bucket, max_bucket, min_level, max_level`.
+
+        Raises
+        ------
+        InvalidError
+            Both arguments are given.
+        NotFoundError
+            The table, the snapshot or the tag does not exist.
         """
         return self.frame("manifests", snapshot_id=snapshot_id, tag=tag)
 
     def partitions(self, *, snapshot_id: int | None = None, tag: str | None = None) -> pa.Table:
-        """Return the partitions that have files: `partition, total_buckets, buckets` (those with files), `files, rows,
-        size_bytes, deleted_rows, newest_file_time` (its writer's wall clock).
+        """List the partitions that have files.
+
+        Parameters
+        ----------
+        snapshot_id, tag
+            As in `frame`.
+
+        Returns
+        -------
+        pyarrow.Table
+            One row for each: `partition, total_buckets, buckets` (with files), `files, rows, size_bytes, deleted_rows,
+            newest_file_time` (the wall clock of its writer).
+
+        Raises
+        ------
+        InvalidError
+            Both arguments are given.
+        NotFoundError
+            The table, the snapshot or the tag does not exist.
         """
         return self.frame("partitions", snapshot_id=snapshot_id, tag=tag)
 
     def buckets(self, *, snapshot_id: int | None = None, tag: str | None = None) -> pa.Table:
-        """Return the buckets that have files: `partition, bucket, total_buckets, files, rows, size_bytes,
-        deleted_rows, runs` (sorted runs that a read merges), `level0_files, levels` (a list of `level, files, rows,
-        size_bytes`), `due_files, due_bytes` (the input of the next compaction).
+        """List the buckets that have files.
+
+        Parameters
+        ----------
+        snapshot_id, tag
+            As in `frame`.
+
+        Returns
+        -------
+        pyarrow.Table
+            One row for each: `partition, bucket, total_buckets, files, rows, size_bytes, deleted_rows, runs` (the
+            sorted runs that a read merges), `level0_files, levels` (a list of `level, files, rows, size_bytes`),
+            `due_files, due_bytes` (that the next compaction takes).
+
+        Raises
+        ------
+        InvalidError
+            Both arguments are given.
+        NotFoundError
+            The table, the snapshot or the tag does not exist.
         """
         return self.frame("buckets", snapshot_id=snapshot_id, tag=tag)
 
     def tags(self) -> pa.Table:
-        """Return the tags: `tag, snapshot_id, schema_id, time, total_records, create_time, expire_time, expires_at`.
-        `create_time` and `expire_time` are the wall clock of the tag's creator, null for a tag that never expires.
-        `expires_at` is the instant at which expiry deletes it, null for a tag of another client, which notes no zone.
+        """List the tags.
+
+        Returns
+        -------
+        pyarrow.Table
+            One row for each: `tag, snapshot_id, schema_id, time, total_records, create_time, expire_time, expires_at`.
+            `create_time` and `expire_time` are the wall clock of who made the tag; `expire_time` is null for a tag that
+            is kept for ever. `expires_at` is the instant at which expiry deletes the tag; it is null for a tag of
+            another client, which records no zone.
+
+        Raises
+        ------
+        NotFoundError
+            The table does not exist any more.
         """
         return self.frame("tags")
 
     def branches(self) -> pa.Table:
-        """Return the branches except main, with their newest schema and snapshot: `branch, path, schema_id,
-        snapshot_id, time`.
+        """List the branches other than main.
+
+        Returns
+        -------
+        pyarrow.Table
+            One row for each: `branch, path, schema_id, snapshot_id, time`, of the newest schema and snapshot of the
+            branch.
+
+        Raises
+        ------
+        NotFoundError
+            The table does not exist any more.
         """
         return self.frame("branches")
 
     def consumers(self) -> pa.Table:
-        """Return the consumers: `consumer, next_snapshot_id, snapshots_behind, time` (of the last progress)."""
+        """List the consumers.
+
+        Returns
+        -------
+        pyarrow.Table
+            One row for each: `consumer, next_snapshot_id, snapshots_behind, time` (of its last progress).
+
+        Raises
+        ------
+        NotFoundError
+            The table does not exist any more.
+        """
         return self.frame("consumers")
 
     def barriers(self) -> pa.Table:
-        """Return the writers that a table under barriers waits for: `writer, kind, complete_barrier, last_barrier` (of
-        its records), `table_barrier` (up to which the whole table is complete), `is_slowest, run` (the process that has
-        the name).
+        """List the writers that a table under barriers waits for.
+
+        Returns
+        -------
+        pyarrow.Table
+            One row for each: `writer, kind, complete_barrier, last_barrier` (of its records), `table_barrier` (up to
+            which the whole table is complete), `is_slowest, run` (the process that has the name).
+
+        Raises
+        ------
+        NotFoundError
+            The table does not exist any more.
         """
         return self.frame("barriers")
 
     def leases(self) -> pa.Table:
-        """Return the leases on the table: `kind` (compaction, old-levels, join, read, pin), `owner, snapshot_id` (the
-        first that is held), `expire_time, state` (in force, over, void), `path`.
+        """List who works with the table.
+
+        Returns
+        -------
+        pyarrow.Table
+            One row for each lease: `kind` (compaction, old-levels, join, read, pin), `owner, snapshot_id` (the first
+            one that is kept), `expire_time, state` (in force, over, void), `path`.
+
+        Raises
+        ------
+        NotFoundError
+            The table does not exist any more.
         """
         return self.frame("leases")
 
     def caches(self) -> pa.Table:
-        """Return the lookup caches of the table on this host: `data_file, schema_id, rows, size_bytes` (on disk),
-        `last_used_time, path`.
+        """List the lookup caches of the table on this host.
+
+        Returns
+        -------
+        pyarrow.Table
+            One row for each: `data_file, schema_id, rows, size_bytes` (on the disk), `last_used_time, path`.
+
+        Raises
+        ------
+        NotFoundError
+            The table does not exist any more.
         """
         return self.frame("caches")
 
     def space(self) -> pa.Table:
-        """Return the storage that the table uses, by its holders: `holder` (snapshot, retention, read, pin, barriers,
-        consumer, tag, branch, changelog, expiry, nobody), `name, snapshot_id` (the first that is held), `files,
-        size_bytes`. Each row counts the files that no row above it needs; the sum is the whole storage.
+        """List what the table takes on the storage, by who keeps it.
+
+        Returns
+        -------
+        pyarrow.Table
+            One row for each holder: `holder` (snapshot, retention, read, pin, barriers, consumer, tag, branch,
+            changelog, expiry, nobody), `name, snapshot_id` (the first one that is kept), `files, size_bytes`. Each row
+            counts what no row above it needs, so the sum is the whole size.
+
+        Raises
+        ------
+        NotFoundError
+            The table does not exist any more.
+
+        Examples
+        --------
+        >>> users.inspect.space()["holder"].to_pylist()
+        ['snapshot']
         """
         return self.frame("space")

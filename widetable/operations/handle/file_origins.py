@@ -29,7 +29,19 @@ from widetable.format.snapshot import COMMIT_KIND_COMPACT, COMMIT_KIND_OVERWRITE
 
 @dataclass(frozen=True)
 class WritingCommit:
-    """A commit: its snapshot, who made it, and when, in epoch milliseconds."""
+    """A commit: its snapshot, who made it, and when.
+
+    Attributes
+    ----------
+    snapshot_id : int
+        The snapshot of the commit.
+    user : str
+        The commit user.
+    identifier : int
+        The commit identifier.
+    time_millis : int
+        The time of the snapshot, in epoch milliseconds.
+    """
 
     __module__ = "widetable"
 
@@ -40,7 +52,18 @@ class WritingCommit:
 
     @staticmethod
     def of(snapshot: Snapshot) -> WritingCommit:
-        """The one that made a snapshot."""
+        """Return the commit that made a snapshot.
+
+        Parameters
+        ----------
+        snapshot : Snapshot
+            The snapshot.
+
+        Returns
+        -------
+        WritingCommit
+            The commit.
+        """
         who = snapshot.commit_user, snapshot.commit_identifier
         return WritingCommit(snapshot.id, *who, snapshot.time_millis)
 

@@ -72,12 +72,27 @@ class Finding:
 
 @dataclass(frozen=True)
 class AuditReport:
-    """Report what an audit checked and what it found.
+    """What `Table.audit` has checked of a table, and which laws do not hold.
 
-    first_snapshot_id: the changelog was folded onto the rows of this snapshot; 0 is the empty table before the first
-    one. Both ids are None for a table without snapshots. producer: the table's changelog producer. checks: law -> how
-    many things were checked; found: law -> how many of them break it; findings: the first of these. skipped: what
-    could not be checked, and why.
+    Attributes
+    ----------
+    path : str
+        The directory of the table.
+    producer : str
+        The changelog producer of the table.
+    first_snapshot_id : int or None
+        The snapshot onto whose rows the changelog was folded; 0 for the empty table before the first snapshot. None:
+        the table has no snapshots.
+    last_snapshot_id : int or None
+        The newest snapshot that was checked. None: the table has no snapshots.
+    checks : dict of str to int
+        Law to the number of things that were checked.
+    found : dict of str to int
+        Law to the number of things that break it.
+    findings : tuple of Finding
+        The first things that break a law, at most 20 of a law by default.
+    skipped : tuple of str
+        What could not be checked, and why; a sentence each.
     """
 
     __module__ = "widetable"
@@ -93,11 +108,17 @@ class AuditReport:
 
     @property
     def ok(self) -> bool:
-        """Whether every law held wherever it was checked."""
+        """Whether every law holds wherever it was checked."""
         return not self.found
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the report as values of JSON."""
+        """Return the fields as values that JSON has.
+
+        Returns
+        -------
+        dict of str to any
+            `ok` and the fields, by name; nested results are dicts.
+        """
         return {"ok": self.ok, **asdict(self)}
 
 

@@ -16,10 +16,22 @@ def command_line(*words: str) -> str:
 
 @dataclass(frozen=True)
 class DoctorFinding:
-    """Describes one thing that is wrong with a table.
+    """Something that is wrong in a table.
 
-    check: one of those of `doctor`. subject: a file, option or table. concerned: what is affected, as text. command:
-    the command that repairs it, quoted for a shell; empty if no command does.
+    Attributes
+    ----------
+    check : str
+        The name of the check of `Table.doctor`.
+    subject : str
+        The file, option or table.
+    found, expected : str
+        The facts, as text.
+    concerned : str
+        How much is affected, as text.
+    action : str
+        What to do, a sentence.
+    command : str
+        The shell command that repairs it; "" where no command does.
     """
 
     __module__ = "widetable"
@@ -48,11 +60,25 @@ def of_error(
 
 @dataclass(frozen=True)
 class DoctorReport:
-    """Lists everything that is wrong with a table.
+    """What `Table.doctor` has checked, and what is wrong.
 
-    snapshot_id: the newest one; None without any, or if it is not known. files: how many were checked. not_checked:
-    parts in which something may be wrong without a finding. past: damaged files that only older snapshots need; these
-    snapshots cannot be read, and the files go when they expire.
+    Attributes
+    ----------
+    path : str
+        The directory of the table.
+    snapshot_id : int or None
+        The newest snapshot. None: there is none, or it is unknown.
+    files : int
+        How many files were checked.
+    deep : bool
+        Whether the content of files was read.
+    findings : tuple of DoctorFinding
+        What is wrong.
+    not_checked : tuple of str
+        What was not checked, and may be wrong although no finding says so; a sentence each.
+    past : tuple of str
+        Damaged files that only older snapshots need. Those snapshots cannot be read; the files are deleted when they
+        expire.
     """
 
     __module__ = "widetable"
@@ -71,5 +97,11 @@ class DoctorReport:
         return not self.findings
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the report as values of JSON."""
+        """Return the fields as values that JSON has.
+
+        Returns
+        -------
+        dict of str to any
+            `ok` and the fields, by name; nested results are dicts.
+        """
         return {"ok": self.ok, **asdict(self)}

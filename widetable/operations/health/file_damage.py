@@ -31,10 +31,24 @@ _FACTS_OF_META: Final = 10
 
 @dataclass(frozen=True)
 class DamagedFile:
-    """Describes a damaged file.
+    """A data or changelog file that is damaged or missing.
 
-    snapshot_id: a snapshot that names the file. rows: how many rows it should hold; each is another key, except in
-    changelog files. partition: directory text, "" without partitions. found, expected: facts as text.
+    Attributes
+    ----------
+    path : str
+        The path of the file.
+    snapshot_id : int
+        A snapshot that names the file.
+    partition : str
+        The partition, as its directory is named; "" without partitions.
+    bucket, level : int
+        Where the file lies.
+    rows : int
+        How many rows the file should hold. A data file has one row for each key.
+    is_changelog : bool
+        Whether it is a changelog file.
+    found, expected : str
+        What the file is and what it should be, as text.
     """
 
     __module__ = "widetable"
@@ -51,7 +65,7 @@ class DamagedFile:
 
     @property
     def concerned(self) -> str:
-        """Say how many rows are affected, and where."""
+        """How many rows are affected, and where, as text."""
         what = counted(self.rows, "changelog event" if self.is_changelog else "key")
         where = f"bucket {self.bucket}" + (f" of {self.partition}" if self.partition else "")
         return f"{what} of {where}, snapshot {self.snapshot_id}"

@@ -43,9 +43,18 @@ _log = logging.getLogger("widetable")
 
 @dataclass(frozen=True)
 class RepairedFile:
-    """Describes one repaired file.
+    """One damaged file of a repair.
 
-    kept_rows: how many rows could be read. lost: the other rows. origin: the commits that wrote rows of the file.
+    Attributes
+    ----------
+    damage : DamagedFile
+        The file, and what is wrong with it.
+    kept_rows : int
+        How many rows could be read.
+    lost : tuple of LostRows
+        The rows that could not.
+    origin : Origin
+        The commits that wrote rows of the file.
     """
 
     __module__ = "widetable"
@@ -57,17 +66,24 @@ class RepairedFile:
 
     @property
     def lost_rows(self) -> int:
-        """Return how many rows are lost."""
+        """The number of rows that are lost."""
         return sum(lost.rows for lost in self.lost)
 
 
 @dataclass(frozen=True)
 class RepairResult:
-    """Reports a repair.
+    """What `Table.repair` found and committed.
 
-    snapshot_id: the snapshot of the repair; None if nothing was committed: a dry run, or nothing is damaged.
-    whole_snapshot_id: a snapshot that has the same rows in undamaged files, so that a rollback to it loses nothing;
-    None if there is none.
+    Attributes
+    ----------
+    path : str
+        The directory of the table.
+    snapshot_id : int or None
+        The snapshot of the repair. None: nothing was committed, in a dry run or without damage.
+    files : tuple of RepairedFile
+        The damaged files.
+    whole_snapshot_id : int or None
+        A snapshot with the same rows in undamaged files; a rollback to it loses nothing. None: there is none.
     """
 
     __module__ = "widetable"
@@ -78,7 +94,13 @@ class RepairResult:
     whole_snapshot_id: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result as values of JSON."""
+        """Return the fields as values that JSON has.
+
+        Returns
+        -------
+        dict of str to any
+            The fields, by name; nested results are dicts.
+        """
         return asdict(self)
 
 

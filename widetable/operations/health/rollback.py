@@ -45,12 +45,22 @@ _log = logging.getLogger("widetable")
 
 @dataclass(frozen=True)
 class RollbackResult:
-    """Reports a rollback.
+    """What `Table.rollback` did, or would do in a dry run.
 
-    target_id: the snapshot whose rows are back. latest_id: the newest one before the rollback. snapshot_id: the
-    snapshot of the rollback; None if nothing was committed: a dry run, or the rows are equal already. restored_files,
-    removed_files, kept_files: how many files came back, went and stayed. undone: commits after the target whose rows
-    are gone, if their snapshots are kept.
+    Attributes
+    ----------
+    path : str
+        The directory of the table.
+    target_id : int
+        The snapshot whose rows are back.
+    latest_id : int
+        The newest snapshot before the rollback.
+    snapshot_id : int or None
+        The snapshot of the rollback. None: nothing was committed, in a dry run or because the rows were the same.
+    restored_files, removed_files, kept_files : int
+        How many files came back, were removed and stayed.
+    undone : tuple of WritingCommit
+        Commits after the target whose rows are gone, as far as they are kept.
     """
 
     __module__ = "widetable"
@@ -65,7 +75,13 @@ class RollbackResult:
     undone: tuple[WritingCommit, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result as values of JSON."""
+        """Return the fields as values that JSON has.
+
+        Returns
+        -------
+        dict of str to any
+            The fields, by name; nested results are dicts.
+        """
         return asdict(self)
 
 

@@ -48,10 +48,18 @@ from widetable.write.table_state import TableState
 
 @dataclass(frozen=True)
 class LostRows:
-    """Rows that can no longer be read.
+    """Rows of a damaged file that cannot be read any more.
 
-    first_key, last_key: column to printed value, each column's bound by itself; a column without known bounds is left
-    out. If most of a file is lost, these are the keys of the file. The sequence numbers lie in the file's range.
+    Where most of a file is lost, the keys are those of the file.
+
+    Attributes
+    ----------
+    rows : int
+        How many rows.
+    first_key, last_key : dict of str to any
+        Column to printed value, for each key column by itself; columns of which nothing is known are absent.
+    min_sequence_number, max_sequence_number : int
+        The range of sequence numbers, within that of the file.
     """
 
     __module__ = "widetable"

@@ -60,11 +60,20 @@ _log = logging.getLogger("widetable")
 
 @dataclass(frozen=True)
 class ExpiryResult:
-    """ids: the snapshots that are gone, ascending. files, bytes: deleted data files, changelog files and metadata.
-    consumers: that were forgotten because they made no progress for `consumer.expiration-time`. tags: whose time was
-    over; files that only they kept are orphans now.
+    """What an expiry removed, or what it would remove in a dry run.
 
-    Of a dry run, what would be; held: who keeps the rest, each what none before it needs (`inspect.space`).
+    Attributes
+    ----------
+    ids : tuple of int
+        The snapshots that were removed, ascending.
+    files, bytes : int
+        Number and size of the deleted data files, changelog files and metadata files.
+    consumers : tuple of str
+        Consumers that were removed because they made no progress for `consumer.expiration-time`.
+    tags : tuple of str
+        Tags whose time was over. Files that only they kept are orphans now.
+    held : tuple of HeldBytes
+        In a dry run: who keeps the other snapshots, as in `Inspector.space`.
     """
 
     __module__ = "widetable"

@@ -55,9 +55,24 @@ _NAMED: Final = 10
 
 @dataclass(frozen=True)
 class FastForwardResult:
-    """common_id: the last snapshot that both had; None: they had none. The rest is of the table that went forward:
-    snapshots and schemas by id, tags and consumers by name. dropped_consumers had read dropped snapshots: they start
-    anew.
+    """What a fast-forward changed. Snapshots and schemas are ids, tags and consumers names, all of the table.
+
+    Attributes
+    ----------
+    branch : str
+        The branch that the table took over.
+    common_id : int or None
+        The last snapshot that table and branch shared. None: there was none.
+    snapshots, schemas : tuple of int
+        What the table took over from the branch.
+    tags : tuple of str
+        Tags that it took over.
+    dropped_snapshots, dropped_schemas : tuple of int
+        What the table had after the common snapshot, and lost.
+    dropped_tags : tuple of str
+        Tags that it lost.
+    dropped_consumers : tuple of str
+        Consumers that had read dropped snapshots; they start anew.
     """
 
     __module__ = "widetable"
@@ -73,7 +88,13 @@ class FastForwardResult:
     dropped_consumers: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """As values of JSON."""
+        """Return the fields as values that JSON has.
+
+        Returns
+        -------
+        dict of str to any
+            The fields, by name; nested results are dicts.
+        """
         return asdict(self)
 
     @property

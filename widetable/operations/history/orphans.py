@@ -58,7 +58,17 @@ DAY_MILLIS: Final = 86_400_000
 
 @dataclass(frozen=True)
 class OrphanResult:
-    """paths: what was deleted, or would be, sorted. bytes: their sizes. directories: empty ones that went, too."""
+    """Files that no snapshot needs, deleted or, in a dry run, to be deleted.
+
+    Attributes
+    ----------
+    paths : tuple of str
+        The files, sorted.
+    bytes : int
+        Their size.
+    directories : tuple of str
+        Empty directories that were removed too.
+    """
 
     __module__ = "widetable"
 

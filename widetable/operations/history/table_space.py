@@ -44,8 +44,18 @@ _LOOKS: Final = 10
 
 @dataclass(frozen=True)
 class HeldBytes:
-    """holder: as in the list above. name: of the consumer, tag, branch, process, or query with its join. snapshot_id:
-    the first that is held. files, bytes: that none above it needs.
+    """One line of `Inspector.space`: files that one holder keeps.
+
+    Attributes
+    ----------
+    holder : str
+        The kind of holder, such as `snapshot`, `tag` or `consumer`.
+    name : str or None
+        The name of the consumer, tag, branch or process, or of the query with its join. None: the holder has no name.
+    snapshot_id : int or None
+        The first snapshot that is kept. None: the holder keeps no snapshot.
+    files, bytes : int
+        Number and size of the files that no earlier line counts.
     """
 
     __module__ = "widetable"

@@ -76,13 +76,59 @@ class DerivedState:
 
 @dataclass(frozen=True)
 class Inspection:
-    """Describes the state of a table. Ids and times are None without snapshots; times are epoch milliseconds.
+    """What state a table is in. Ids and times are None for a table without snapshots; times are epoch milliseconds.
 
-    last_compaction_id: the newest COMPACT snapshot, None if none is kept. commits_since_compaction: newer snapshots
-    (all that are kept, without one). consumers: by name. held_snapshot_ids: of readers with a lease. lease_holder: the
-    holder of the compaction lease, None if it is free. damaged_files: live files whose damage a listing of their
-    directories shows, or a compaction of this process has met (`Table.doctor` reads them). warnings: sentences, each
-    with what to do. derived: indexes, widened columns, and the join that the table holds. Others: see `TableMeasures`.
+    Attributes
+    ----------
+    path : str
+        The directory of the table.
+    schema_id : int
+        The newest schema.
+    merge_engine, changelog_producer : str
+        The options of these names.
+    write_only : bool
+        Whether writers leave compaction to a maintainer.
+    buckets : int
+        The option `bucket`: the number of buckets, -1 for dynamic buckets.
+    earliest_snapshot_id, latest_snapshot_id : int or None
+        The snapshots that are kept.
+    latest_kind : str or None
+        The kind of the newest snapshot.
+    latest_time_millis : int or None
+        The time of the newest snapshot.
+    levels : tuple of LevelFiles
+        Number, rows and bytes of the live files of each level.
+    backlog : Backlog
+        What waits for compaction.
+    last_compaction_id, last_compaction_time_millis : int or None
+        The newest COMPACT snapshot. None: no such snapshot is kept.
+    commits_since_compaction : int
+        The number of newer snapshots; without a compaction, of all that are kept.
+    tags : tuple of str
+        The names of the tags.
+    consumers : dict of str to ConsumerLag
+        Name of a consumer to how far it is behind.
+    held_snapshot_ids : tuple of int
+        Snapshots that readers keep by a lease.
+    lease_holder : str or None
+        The owner of the compaction lease. None: it is free.
+    lease_expires_millis : int or None
+        When the compaction lease expires.
+    damaged_files : tuple of DamagedFile
+        Live files that are damaged, as far as a listing of directories shows, or a compaction of this process has met
+        them. `Table.doctor` reads the files.
+    warnings : tuple of str
+        Sentences, each with what to do.
+    commits_without_changelog : int
+        How many commits wait for the compaction that makes their changelog.
+    sorted_runs : int
+        How many sorted runs a read of the worst bucket merges.
+    silent_millis : int or None
+        Milliseconds since the last holder of the compaction lease reported that it works. None: no lease is recorded.
+    commit_millis : int or None
+        How long the newest commit took, lost races included. None: another client made it.
+    derived : tuple of DerivedState
+        The state of indexes, of widened columns, and of the join that the table holds.
     """
 
     __module__ = "widetable"
@@ -116,7 +162,13 @@ class Inspection:
     derived: tuple[DerivedState, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the inspection as values of JSON."""
+        """Return the fields as values that JSON has.
+
+        Returns
+        -------
+        dict of str to any
+            The fields, by name; nested results are dicts.
+        """
         return asdict(self)
 
 

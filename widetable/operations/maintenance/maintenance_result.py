@@ -13,12 +13,34 @@ from typing import Any, Final
 
 @dataclass(frozen=True)
 class MaintenanceResult:
-    """Counts what one round, or all rounds, have done.
+    """What one round of maintenance did, or all rounds together.
 
-    waits: rounds in which another maintainer had the lease. failures: rounds that failed. snapshot_id: the snapshot of
-    the last compaction. freed_files, freed_bytes: from expired snapshots and orphans. damaged_buckets: the most buckets
-    that one round skipped. derived_rows: rows written to derived tables; derived_failures: the most derived tables that
-    failed in one round; derived_barriers: barriers that wideners of the table completed.
+    Attributes
+    ----------
+    rounds : int
+        How many rounds there were.
+    compactions, full_compactions : int
+        How many compactions were committed, and how many of them were full.
+    expired_snapshots : int
+        How many snapshots expired.
+    orphan_files : int
+        How many orphan files were deleted.
+    waits : int
+        In how many rounds another maintainer had the lease.
+    failures : int
+        How many rounds failed.
+    snapshot_id : int or None
+        The snapshot of the last compaction. None: there was no compaction.
+    freed_files, freed_bytes : int
+        Number and size of the files of expired snapshots and of orphans.
+    damaged_buckets : int
+        How many buckets a round skipped because they are quarantined, at most.
+    derived_rows : int
+        How many rows were written to derived tables.
+    derived_failures : int
+        How many derived tables failed in a round, at most.
+    derived_barriers : int
+        How many barriers the wideners of the table completed.
     """
 
     __module__ = "widetable"
@@ -44,6 +66,18 @@ class MaintenanceResult:
         return self == MaintenanceResult(rounds=self.rounds)
 
     def plus(self, other: MaintenanceResult) -> MaintenanceResult:
+        """Add the results of two rounds.
+
+        Parameters
+        ----------
+        other : MaintenanceResult
+            The later result.
+
+        Returns
+        -------
+        MaintenanceResult
+            The result of both.
+        """
         mine, theirs = vars(self), vars(other)
         return MaintenanceResult(
             **{name: _COMBINED.get(name, add)(mine[name], theirs[name]) for name in mine}

@@ -44,10 +44,16 @@ _log = logging.getLogger("widetable")
 
 @dataclass(frozen=True)
 class PartitionExpiryResult:
-    """Reports an expiry of partitions.
+    """Partitions that were too old, dropped or, in a dry run, to be dropped.
 
-    partitions: directory texts of those that expired, or would, sorted. rows: of their files. snapshot_id: of the
-    commit; None if nothing was committed.
+    Attributes
+    ----------
+    partitions : tuple of str
+        The partitions, as their directories are named, sorted.
+    rows : int
+        How many rows their files have.
+    snapshot_id : int or None
+        The snapshot of the commit. None: nothing was committed.
     """
 
     __module__ = "widetable"

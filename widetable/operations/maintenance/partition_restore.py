@@ -50,11 +50,20 @@ _ROUNDS: Final = 5
 
 @dataclass(frozen=True)
 class PartitionRestoreResult:
-    """Reports a restore.
+    """What `Table.restore_partitions` brought back.
 
-    partitions: the texts of the requested partitions. from_id: the snapshot whose rows they have now. restored_files,
-    removed_files: how many files came back and went. rows: of the restored files. snapshot_id: of the commit; None for
-    a dry run, and if nothing had changed.
+    Attributes
+    ----------
+    partitions : tuple of str
+        The named partitions, as text.
+    from_id : int
+        The snapshot whose rows they have now.
+    restored_files, removed_files : int
+        How many files came back, and how many were removed.
+    rows : int
+        How many rows the restored files have.
+    snapshot_id : int or None
+        The snapshot of the commit. None: a dry run, or nothing had changed.
     """
 
     __module__ = "widetable"

@@ -22,13 +22,31 @@ from widetable.operations.handle.file_origins import WritingCommit
 
 @dataclass(frozen=True)
 class KeyRecord:
-    """A record of the key in a data file. number: its place in merge order, from 1; a later one wins where nothing else
-    decides.
+    """A record of a key in a data file.
 
-    commits: that wrote rows of the file, one for a file that no compaction made; commits_are_complete: False where
-    others have expired. values: of the columns that the file has. is_there: the key, once this record is merged.
-    apart_in: of a record that a compaction may have made of several, the snapshot before it, in which they are apart;
-    None for others, and where that snapshot has expired.
+    Attributes
+    ----------
+    number : int
+        The place in merge order, from 1; a later record wins where nothing else decides.
+    kind : str
+        The row kind: `+I`, `-U`, `+U` or `-D`.
+    file_name : str
+        The data file that holds the record.
+    level : int
+        The level of that file.
+    sequence_number : int
+        The sequence number of the record.
+    commits : tuple of WritingCommit
+        The commits that wrote rows of the file: one, unless a compaction made the file.
+    commits_are_complete : bool
+        False: other such commits have expired.
+    values : dict of str to any
+        Column to value, of the columns that the file has.
+    is_there : bool
+        Whether the key exists once this record is merged.
+    apart_in : int or None
+        For a record that a compaction may have made of several: the snapshot before it, which holds them apart. None:
+        no compaction made it, or that snapshot has expired.
     """
 
     __module__ = "widetable"
@@ -47,9 +65,18 @@ class KeyRecord:
 
 @dataclass(frozen=True)
 class ColumnEvent:
-    """What a record did to a column. effect: `takes` (the value is the record's from here on), `clears` (it is null
-    from here on), `leaves` (it stays what it was), `makes` (the column's function makes another value), `restores`
-    (the row is there again, and the value is an older record's).
+    """What a record did to a column.
+
+    Attributes
+    ----------
+    record : int
+        The number of the record (`KeyRecord.number`).
+    effect : str
+        `takes`: the value is the record's from here on. `clears`: the value is null from here on. `leaves`: the value
+        stays. `makes`: the column's function makes another value. `restores`: the row exists again, and the value is
+        that of an older record.
+    why : str
+        The reason, a sentence.
     """
 
     __module__ = "widetable"
@@ -61,8 +88,20 @@ class ColumnEvent:
 
 @dataclass(frozen=True)
 class ExplainedColumn:
-    """value: as a scan gives it, null where the key is not there. record: that it is from, None where none is; events:
-    one for each record, in their order. note: of a widened column that is null, what its dimension has.
+    """One column of an explained key.
+
+    Attributes
+    ----------
+    name : str
+        The name of the column.
+    value : any
+        The value as a scan gives it; None where the key does not exist.
+    record : int or None
+        The number of the record that the value comes from. None: it comes from no record.
+    events : tuple of ColumnEvent
+        What each record did to the column, in the order of records.
+    note : str or None
+        For a widened column that is null: what its dimension has.
     """
 
     __module__ = "widetable"
@@ -76,12 +115,28 @@ class ExplainedColumn:
 
 @dataclass(frozen=True)
 class Explanation:
-    """What `Table.explain` finds. snapshot_id: None for a table without snapshots; is_there: whether readers see the
-    key; records: in merge order, the oldest first; columns: all but the key, or those that were asked for, in the
-    table's order. removed_by: of a key without records, the commit that took them out: partitions that were dropped or
-    overwritten, rows that were too old; None where it has expired, or the key was never there. unmerged: why records
-    cannot be merged, and from which on, such as a sum that does not fit its column: reads of the key raise it, and all
-    else here is as of the record before.
+    """Where the value of each column of a key comes from: what `Table.explain` returns. As text it is for people.
+
+    Attributes
+    ----------
+    path : str
+        The directory of the table.
+    key : dict of str to any
+        Key column to value.
+    snapshot_id, snapshot_time_millis : int or None
+        The snapshot that was read, and its time in epoch milliseconds. None: the table has no snapshots.
+    is_there : bool
+        Whether readers see the key.
+    records : tuple of KeyRecord
+        The records of the key in merge order, the oldest first.
+    columns : tuple of ExplainedColumn
+        The requested columns, by default all but the key, in the order of the table.
+    removed_by : WritingCommit or None
+        For a key without records: the commit that removed them, because partitions were dropped or overwritten, or rows
+        were too old. None: that commit has expired, or the key never existed.
+    unmerged : str or None
+        Why records cannot be merged, and from which record on, such as a sum that does not fit its column. Reads of the
+        key raise this error; everything else here is as of the record before.
     """
 
     __module__ = "widetable"
@@ -100,7 +155,13 @@ class Explanation:
         return "\n".join(self.lines())
 
     def lines(self) -> Iterator[str]:
-        """For people."""
+        """Describe the key for people.
+
+        Yields
+        ------
+        str
+            A line of text.
+        """
         key = ", ".join(f"{name} = {_shown(value)}" for name, value in self.key.items())
         as_of = "no snapshot" if self.snapshot_id is None else f"snapshot {self.snapshot_id}"
         yield f"{key} in {as_of} of {self.path}: {'there' if self.is_there else 'not there'}"
@@ -123,7 +184,13 @@ class Explanation:
                 yield f"  #{event.record} {event.effect}: {event.why}"
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Return the fields as values that JSON has.
+
+        Returns
+        -------
+        dict of str to any
+            The fields, by name; nested results are dicts.
+        """
         return asdict(self)
 
 
