@@ -3,7 +3,7 @@
     client = widetable_meta.MetaClient(["http://host:9096", "http://other:9096"])
     with client.session(["shop.users", "shop.amounts"]) as session: session.barrier, session.snapshot_ids
 
-All that it answers is read off the tables, so `widetable.Catalog` says the same without it.
+The service reads all its answers from the tables, so `widetable.Catalog` gives the same answers without it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""What a person should do something about, of tables and jobs: the line on top of the page. Pure.
+"""What a person should act on, for tables and jobs: the line at the top of the page. Pure.
 
-    a writer that a table waits for and that has not been heard of for ten minutes, as `widetable meta show` says it
-    a revision that has not ended: some of its tables may have gone back, and readers do not go by it yet
-    no instance leads: what changes something is refused by all
+    a writer that a table waits for and that has been silent for ten minutes, in the words of `widetable meta show`
+    a revision that has not ended: some of its tables may have gone back, and readers do not follow it yet
+    no instance leads: all instances refuse requests that change something
 
-A table that is only behind is none: barriers may be those of years ago, which a job goes through again. Raises nothing.
+A table that is only behind raises no alarm: its barriers may be years old, when a job processes them again. Raises
+nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from widetable.connector import command_line, is_lost, last_seen_text
 
 @dataclass(frozen=True)
 class Alarm:
-    """found: what is wrong. action: what to do, with command: what a shell takes, empty where no command helps."""
+    """One thing to act on. found: what is wrong. action: what to do. command: the shell command that does it; "" where
+    no command does.
+    """
 
     found: str
     action: str
@@ -31,7 +34,9 @@ def alarms_of(
     revisions: Iterable[NotedRevision],
     has_leader: bool,
 ) -> list[Alarm]:
-    """In this order: the leader, revisions, then writers by table and name. has_leader: some instance leads."""
+    """Return the alarms in this order: the leader, revisions, then writers by table and name. has_leader: some instance
+    leads.
+    """
     return [
         *_of_leader(has_leader),
         *_of_revisions(warehouse, revisions),

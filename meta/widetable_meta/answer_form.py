@@ -1,9 +1,8 @@
-"""What the service answers as JSON, besides the values of the engine (`widetable.Job`, `widetable.TableProgress`, ..),
-which have the fields that their classes have. Barriers and times are epoch milliseconds.
+"""The JSON answers of the service, besides the values of the engine (`widetable.Job`, `widetable.TableProgress`, ..),
+which have the fields of their classes. Barriers and times are epoch milliseconds.
 
-In: values of calls. Out: their schema in /openapi.json, where the docstrings here are
-descriptions; the client reads answers by the same classes. A field that is added is no harm to
-older clients, one that goes or changes is.
+In: values of calls. Out: their schema in /openapi.json, which shows the docstrings of this module as descriptions. The
+client reads answers with the same classes. A new field does not break older clients; a removed or changed field does.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ from widetable import (
     WaitedWriter,
 )
 
-# pydantic finds what the engine's classes are made of in `widetable`, which holds a name once it was asked for.
+# pydantic looks up the types of the engine's fields in `widetable`, which has a name only after its first use.
 NESTED: Final = (JobDelay, JobSink, RevisedTable, TableDelay, WaitedWriter)
 
 
 class ErrorAnswer(BaseModel):
-    """kind: one of the six kinds. message: all of it in one text."""
+    """An error. kind: one of the six kinds. message: the whole error as one text."""
 
     kind: str
     message: str
@@ -38,7 +37,9 @@ class ErrorAnswer(BaseModel):
 
 
 class TopologyAnswer(BaseModel):
-    """layers: tables that no job makes of others in front. common_barrier: of all tables; None without one."""
+    """Jobs and tables. layers: the tables by layer, those first that no job derives from others. common_barrier: the
+    newest barrier that all tables have in common; None: there is none.
+    """
 
     jobs: list[Job]
     tables: list[TableProgress]
@@ -47,7 +48,7 @@ class TopologyAnswer(BaseModel):
 
 
 class LineageAnswer(BaseModel):
-    """Of one table."""
+    """The tables before and after one table."""
 
     table: str
     upstream: list[str]
@@ -55,9 +56,9 @@ class LineageAnswer(BaseModel):
 
 
 class PinnedTable(BaseModel):
-    """snapshot_id: by which any client reads the rows of the session; None where no snapshot has just these, then
-    widetable reads them by the barrier. lease: the name of the read lease that holds them, None without a snapshot: who
-    finds it among the table's files looks at the same warehouse.
+    """A table of a session. snapshot_id: the snapshot with exactly the rows of the session; None: no snapshot has them,
+    and widetable reads them by the barrier. lease: the name of the read lease that keeps the rows; None without a
+    snapshot. A client that finds the lease among the files of the table reads the same warehouse.
     """
 
     snapshot_id: int | None
@@ -65,8 +66,8 @@ class PinnedTable(BaseModel):
 
 
 class SessionAnswer(BaseModel):
-    """barrier, revision: None for ReadUncommitted. expires: when it is closed, unless it is renewed before. warehouse:
-    where it lies for the service.
+    """A session. barrier, revision: None for ReadUncommitted. expires: when the session is closed unless it is renewed
+    before. warehouse: its path on the host of the service.
     """
 
     id: str
@@ -79,7 +80,7 @@ class SessionAnswer(BaseModel):
 
 
 class LeftAnswer(BaseModel):
-    """left: the job or writer. tables: that it left, or would leave."""
+    """The end of a job or writer. left: its name. tables: those that it left, or would leave."""
 
     left: str
     tables: list[str]
@@ -87,7 +88,7 @@ class LeftAnswer(BaseModel):
 
 
 class HealthAnswer(BaseModel):
-    """Of the instance that answers. url: its own."""
+    """The state of the instance that answers. url: its own URL."""
 
     status: str
     version: str
@@ -97,7 +98,7 @@ class HealthAnswer(BaseModel):
 
 
 class LeaderAnswer(BaseModel):
-    """url: of who leads, None where nobody does. is_here: whether it is the instance that answers."""
+    """The leader. url: its URL; None: no instance leads. is_here: whether the instance that answers leads."""
 
     url: str | None
     is_here: bool

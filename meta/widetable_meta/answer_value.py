@@ -1,4 +1,4 @@
-"""Values of what the service answers. Raises StorageError for an answer that is none of this version."""
+"""Values of the answers of the service. Raises StorageError for an answer of another version."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ T = TypeVar("T")
 
 
 def value_of(adapter: TypeAdapter[T], body: Any) -> T:
-    """body: of JSON. Fields that this version does not know are passed over."""
+    """Return the value of a JSON body. Unknown fields are ignored."""
     try:
         return adapter.validate_python(body)
     except ValidationError as refusal:
         raise StorageError(
             "the service",
-            found=f"an answer that this version does not know: {refusal.errors()[0]['msg']}",
-            expected="one of the same version",
-            action="Bring the service and this client to the same version.",
+            found=f"an answer that this version cannot read: {refusal.errors()[0]['msg']}",
+            expected="an answer of the same version",
+            action="Install the same version for the service and this client.",
         ) from refusal

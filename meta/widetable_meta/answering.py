@@ -1,10 +1,10 @@
-"""Answers in JSON that every client can read: plain ASCII, so that a name of lone surrogates is no fault; and what is
-raised, as an answer.
+"""Answers in JSON that every client can read, and errors as answers. The text is plain ASCII, so that names with lone
+surrogates can be sent.
 
     WidetableError           the status of its kind (`error_form`), its parts
-    a request of no form     400, InvalidError naming the first place: body.sinks, query.limit
+    a malformed request      400, InvalidError naming the first place: body.sinks, query.limit
     no such path, method     404, 405, ..., as NotFoundError or InvalidError
-    anything else            500, without a word of what it was: that is in the log of the service
+    any other error          500, without its text: that is in the log of the service
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from widetable_meta.error_form import error_body, fault_of_ours, headers_of, sta
 
 
 class PlainJson(JSONResponse):
-    """In ASCII."""
+    """A JSON answer in ASCII."""
 
     def render(self, content: Any) -> bytes:
-        """As JSON."""
+        """Return the content as JSON."""
         return json.dumps(content, allow_nan=False, separators=(",", ":")).encode("ascii")
 
 
 def error_answer(error: WidetableError, status: int | None = None) -> PlainJson:
-    """status: another one than that of its kind."""
+    """Return an error as an answer. status: in place of the status of its kind."""
     return PlainJson(error_body(error), status or status_of(error), headers_of(error))
 
 
 def answer_errors(app: FastAPI) -> None:
-    """Whatever is raised in it."""
+    """Make the application answer every error that is raised in it."""
     app.add_exception_handler(WidetableError, _of_an_error)
     app.add_exception_handler(RequestValidationError, _of_a_request)
     app.add_exception_handler(HTTPException, _of_no_route)
@@ -59,17 +59,17 @@ async def _of_a_request(request: Request, error: Exception) -> Response:
 async def _of_no_route(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     kind = NotFoundError if error.status_code == HTTPStatus.NOT_FOUND else InvalidError
-    found = kind(
+    refusal = kind(
         f"{request.method} {request.url.path[:200]!a}",
         found=str(error.detail),
         expected="a request that /openapi.json lists",
         action="Correct it.",
     )
-    answer = error_answer(found, error.status_code)
+    answer = error_answer(refusal, error.status_code)
     answer.headers.update(error.headers or {})
     return answer
 
 
 async def _of_a_fault(request: Request, error: Exception) -> Response:
-    """The server logs it once this is answered."""
+    """Answer an unexpected error. The server logs it afterwards."""
     return error_answer(fault_of_ours(), HTTPStatus.INTERNAL_SERVER_ERROR)

@@ -1,11 +1,10 @@
-"""One instance of the service: what it answers, and the threads beside it. Raises in `start` what storages raise.
+"""One instance of the service: its routes, and the threads beside it. `start` raises what the storage raises.
 
     request ─► MeasuredRequests ─► WholeBody ─► ToTheLeader ─► routes: /v1 (`rest`), / (`page`), /metrics
 
-In this order: each request is counted, also one that is refused; a body is whole before it may
-be passed on to the leader, which needs all of it. Beside it run a thread that looks who leads,
-one that does the leader's work, and one that closes sessions; requests that look at tables run
-in the server's thread pool.
+The order matters: each request is counted, including refused ones; a body is complete before the request may be passed
+on to the leader, which needs all of it. One thread looks who leads, one does the work of the leader, and one closes
+sessions. Requests that read tables run in the thread pool of the server.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ from widetable_meta.request_body import WholeBody
 from widetable_meta.rest import VERSION, rest_router
 
 _METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-# For the leader's work to stop, of the seconds in which a service ends.
+# How much of the time in which a service ends the leader's work may take to stop.
 _END_SECONDS: Final = 3.0
 
 
 class Instance:
-    """url: under which the others reach it. Made, started and ended once, by `serving`."""
+    """One instance. url: the URL that other instances use. `serving` makes, starts and ends it once."""
 
     def __init__(self, warehouse: str, url: str) -> None:
         file_io, root = locate(warehouse)
@@ -45,12 +44,12 @@ class Instance:
         self.application = self._application(catalog, topology)
 
     def start(self) -> None:
-        """The threads; it leads from now on, where nobody else does."""
+        """Start the threads. From now on the instance leads if no other one does."""
         self.sessions.start()
         self.leadership.start()
 
     def end(self) -> None:
-        """Give back the lease, and close all sessions."""
+        """Release the lease, and close all sessions."""
         self.sessions.end()
         self.leadership.end(_END_SECONDS)
 

@@ -1,8 +1,8 @@
 """Gauges of every table under barriers, for Prometheus: how far it is, and what it waits for.
 
 In: a catalog. Out: one gauge of each kind, with a sample for each table that has a value; docs/meta-service.md lists
-them. A table whose barriers cannot be read has one sample, of `widetable_table_barriers_readable`, and keeps no other
-from its gauges. Raises what listing the tables raises.
+them. A table whose barriers cannot be read has one sample, of `widetable_table_barriers_readable`; the gauges of other
+tables are not affected. Raises what listing the tables raises.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _log = logging.getLogger("widetable")
 
 
 def barrier_gauges(catalog: Catalog) -> Iterator[GaugeMetricFamily]:
-    """Of each table under barriers that can be read, and which cannot."""
+    """Yield the gauges of all tables under barriers, and which tables cannot be read."""
     barrier = GaugeMetricFamily(
         "widetable_table_barrier_seconds",
         "The barrier up to which a table is complete, since the epoch.",
@@ -42,16 +42,16 @@ def barrier_gauges(catalog: Catalog) -> Iterator[GaugeMetricFamily]:
         "widetable_common_barrier_seconds",
         "The newest barrier that is complete in all tables, since the epoch.",
     )
-    found, now_seconds = barrier_standings(catalog), now_millis() / 1000
-    for name, one in found.tables.items():
+    standings, now_seconds = barrier_standings(catalog), now_millis() / 1000
+    for name, one in standings.tables.items():
         readable.add_metric([name], 1)
         if one.barrier is not None:
             barrier.add_metric([name], one.barrier / 1000)
             freshness.add_metric([name], now_seconds - one.barrier / 1000)
         missing.add_metric([name], one.missing)
-    for name, error in found.unreadable.items():
+    for name, error in standings.unreadable.items():
         warn(_log, WarningCode.NOT_MEASURED, "barriers of %s are not measured: %s", name, error)
         readable.add_metric([name], 0)
-    if found.common is not None:
-        common.add_metric([], found.common / 1000)
+    if standings.common is not None:
+        common.add_metric([], standings.common / 1000)
     yield from (readable, barrier, freshness, missing, common)

@@ -1,11 +1,11 @@
-"""A client of the service of a warehouse: what `widetable.Catalog` does embedded, by REST.
+"""A client of the service of a warehouse: it does over REST what `widetable.Catalog` does in the process.
 
-It takes several URIs, and asks the next one when one is gone. Answers are the same values as of `widetable.Topology`.
-Raises the six kinds of error: those of the calls as they are embedded, StorageError where no instance answers.
+It takes several URLs, and asks the next one if one is gone. Answers are the values that `widetable.Topology` returns.
+Raises the errors of those calls, and StorageError if no instance answers.
 
-Arguments are checked here, as they would be embedded, before anybody is asked. What changes
-something and is not safe to do twice (drop, leave, revise) is asked again only where it surely
-was not done; the rest, also register and renew, is asked again of the next instance.
+Arguments are checked here, before any request. Calls that are not safe to repeat (drop, leave, revise) are sent to
+another instance only if it is certain that they were not carried out; all others, including register and renew, are
+repeated.
 """
 
 from __future__ import annotations
@@ -281,9 +281,9 @@ class MetaClient:
             The table is not under barriers, or does not exist.
         """
         path = f"tables/{path_part(table, 'table')}/barriers"
-        found = value_of(_BARRIERS, self._calls.call("GET", path, query=_limit(limit)).body)
-        _check_all(limit, sum(one.is_complete for one in found))
-        return found
+        barriers = value_of(_BARRIERS, self._calls.call("GET", path, query=_limit(limit)).body)
+        _check_all(limit, sum(one.is_complete for one in barriers))
+        return barriers
 
     def delays(self, barrier: int | None = None, limit: int | None = None) -> Delays:
         """Measure how long tables and jobs took after barriers.
@@ -308,9 +308,9 @@ class MetaClient:
             No table has come to the barrier, or its snapshots have expired.
         """
         query = {"barrier": optional_number(barrier, "barrier"), **_limit(limit)}
-        found = value_of(_DELAYS, self._calls.call("GET", "delays", query=query).body)
-        _check_all(limit, len({one.barrier for one in found.tables}))
-        return found
+        delays = value_of(_DELAYS, self._calls.call("GET", "delays", query=query).body)
+        _check_all(limit, len({one.barrier for one in delays.tables}))
+        return delays
 
     def revisions(self) -> list[NotedRevision]:
         """List the revisions of the warehouse.
@@ -340,8 +340,8 @@ class MetaClient:
         StorageError
             No instance answers.
         """
-        found: str | None = self._calls.call("GET", "leader").body["url"]
-        return found
+        url: str | None = self._calls.call("GET", "leader").body["url"]
+        return url
 
     def _topology(self) -> TopologyAnswer:
         return value_of(_TOPOLOGY, self._calls.call("GET", "topology").body)
@@ -352,7 +352,7 @@ class MetaClient:
 
 
 def client_of(uris: Sequence[str], what: str) -> MetaClient:
-    """what: the argument, for messages."""
+    """Make a client. what: the name of the argument, for messages."""
     return MetaClient(service_urls(uris, what))
 
 
@@ -363,13 +363,14 @@ def _limit(given: int | None) -> dict[str, int]:
 
 
 def _check_all(limit: int | None, barriers: int) -> None:
-    """Of an answer that was to be of all: it is cut. The service gives 10,000 barriers at most;
-    one answer of just so many may be cut or not, so it is refused rather than taken for all.
+    """Refuse an answer that may be cut, if all barriers were requested.
+
+    The service returns at most 10,000 barriers. An answer of exactly that number may be complete or cut.
     """
     if limit is None and barriers >= MOST_BARRIERS:
         raise InvalidError(
             "limit",
-            found=f"none, of {MOST_BARRIERS} barriers or more",
-            expected=f"{MOST_BARRIERS} at most, the newest",
-            action="Give it; a catalog without the service has all.",
+            found=f"no limit, and {MOST_BARRIERS} barriers or more",
+            expected=f"a limit of at most {MOST_BARRIERS}",
+            action="Give a limit, or read all barriers by a catalog without the service.",
         )

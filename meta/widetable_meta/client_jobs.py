@@ -22,7 +22,7 @@ _REVISED: Final = TypeAdapter(RevisionResult)
 
 
 class CallingClient(Protocol):
-    """What these functions need of a client."""
+    """The part of a client that these functions use."""
 
     _calls: ServiceCalls
 
@@ -140,8 +140,8 @@ def drop(
     """
     query = flag_texts(force=force, dry_run=dry_run)
     path = f"jobs/{path_part(job, 'job')}"
-    found = client._calls.call("DELETE", path, query=query, is_repeatable=False)
-    return [str(table) for table in found.body["tables"]]
+    answer = client._calls.call("DELETE", path, query=query, is_repeatable=False)
+    return [str(table) for table in answer.body["tables"]]
 
 
 def leave(
@@ -202,8 +202,8 @@ def revise(
         "full": to is None,
         "dry_run": flag(dry_run, "dry_run"),
     }
-    found = client._calls.call("POST", "revisions", body, is_repeatable=False, seconds=None)
-    return value_of(_REVISED, found.body)
+    answer = client._calls.call("POST", "revisions", body, is_repeatable=False, seconds=None)
+    return value_of(_REVISED, answer.body)
 
 
 def path_part(name: str, what: str) -> str:

@@ -1,13 +1,13 @@
-"""A session that the service holds for a client: tables at one barrier, kept from expiry while it is open.
+"""A session that the service keeps for a client: tables at one barrier, kept from expiry while it is open.
 
-A thread renews it. It lives in the instance that has opened it: when that goes, or the client sleeps for longer than a
-session lasts, it has ended. Then the rows of its snapshots may expire, which reading them tells by an error, never by
-other rows. Those of its barrier may be others behind a revision: a scan by barrier goes by the one that is active then.
+A thread renews it. The session belongs to the instance that opened it. It ends if that instance ends, or if the client
+sleeps for longer than a session lasts. Then the rows of its snapshots may expire. Reading them raises an error, and
+never returns other rows. A scan by barrier may return other rows after a revision: it follows the revision that is
+active then.
 
-It is renewed four times within what it lasts, so three answers may be missing. A renewal that
-fails is tried again with the next; until the time is up that the service said last, it is taken
-for open. The clocks of the two hosts should agree within seconds: the pauses are reckoned from
-that time, half a second at least in all.
+The session is renewed four times within its life time, so three answers may be missing. A failed renewal is tried again
+at the next turn. Until the time that the service named last, the session counts as open. The clocks of the two hosts
+should agree within seconds: the pauses are computed from that time, with at least half a second in all.
 """
 
 from __future__ import annotations
@@ -114,8 +114,8 @@ class ClientSession:
             The session has ended.
         """
         try:
-            found = self._calls.call("PUT", f"sessions/{self.id}", uri=self._uri)
-            self._told = value_of(_SESSION, found.body)
+            answer = self._calls.call("PUT", f"sessions/{self.id}", uri=self._uri)
+            self._told = value_of(_SESSION, answer.body)
         except NotFoundError:
             self._is_open = False
             raise

@@ -1,22 +1,21 @@
-"""Where tables and jobs stand in the drawing of a topology: columns from left to right. Pure.
+"""Positions of tables and jobs in the drawing of a topology: columns from left to right. Pure.
 
     roots | tables of layer 0 | jobs | tables of layer 1 | jobs | ..
 
-A job stands before the first layer that it writes into. Within a column, what is made of what stands above goes above.
-All in pixels. Raises nothing.
+A job stands before the first layer that it writes into. Within a column, items follow the order of the items that they
+are derived from. All sizes are pixels. Raises nothing.
 
-clicks writes a, j1 makes b of a, j2 makes c of a and b:
+clicks writes a, j1 derives b from a, j2 derives c from a and b:
 
     column    0        1      2       3      4       5
               clicks   a      j1      b      j2      c
     x         12       174    426     588    840     1,002     width 1,238
 
-k1 makes p of z, k2 makes q of y:      y   k2   q
-                                       z   k1   p         by names k1 and p would be above, and lines would cross
+k1 derives p from z, k2 derives q from y:      y   k2   q
+                                               z   k1   p         sorted by name, k1 and p would be above: lines cross
 
-Rows are chosen from left to right, once: a job stands at the mean of its sources, a table where
-the first job that writes it stands. So there may be crossings left; there is no search for the
-fewest.
+Rows are chosen once, from left to right: a job stands at the mean of its sources, a table where the first job that
+writes it stands. Some crossings may be left; there is no search for the fewest.
 """
 
 from __future__ import annotations
@@ -35,14 +34,16 @@ GAP_Y: Final = 20
 MARGIN: Final = 12
 _LINE: Final = 18
 _JOB_HEIGHT: Final = 56
-# Of a table: its name, barrier and freshness, common barrier; then writers.
+# The lines of a table: its name, barrier and freshness, common barrier; then writers.
 _TABLE_HEIGHT: Final = 92
 MOST_WRITERS: Final = 5
 
 
 @dataclass(frozen=True)
 class WriterLine:
-    """name: of a writer. said: how far it is. is_missing: the table waits for it. is_alive: its process renews it."""
+    """A line about a writer. name: the writer. said: how far it is. is_missing: the table waits for it. is_alive: its
+    process renews it.
+    """
 
     name: str
     said: str
@@ -52,7 +53,7 @@ class WriterLine:
 
 @dataclass(frozen=True)
 class DrawnTable:
-    """more: writers that have no line."""
+    """A table in the drawing. more: the number of writers without a line."""
 
     progress: TableProgress
     x: int
@@ -68,7 +69,7 @@ class DrawnTable:
 
 @dataclass(frozen=True)
 class DrawnJob:
-    """said: cost and wait, as of `delay`. is_slowest: of those that are drawn it adds most."""
+    """A job in the drawing. said: cost and wait, from `delay`. is_slowest: no drawn job has a larger share."""
 
     job: Job
     x: int
@@ -92,7 +93,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Drawing:
-    """width, height: of all of it."""
+    """The whole drawing. width, height: its size."""
 
     width: int
     height: int
@@ -104,7 +105,7 @@ class Drawing:
 def drawing_of(
     tables: Sequence[TableProgress], jobs: Iterable[Job], delays: Mapping[str, JobDelay]
 ) -> Drawing:
-    """delays: of one barrier for each job that has one."""
+    """Place tables and jobs. delays: those of one barrier, for each job that has one."""
     layers = {one.table: one.layer for one in tables}
     shown = [job for job in jobs if any(table in layers for table in job.tables)]
     before = {
@@ -139,7 +140,7 @@ def drawing_of(
 
 
 def job_text(job: Job, delay: JobDelay | None) -> str:
-    """What it took of the barrier that is shown: its cost and its wait, or both together where only that is known."""
+    """Return what a job took of the shown barrier: cost and wait, or their sum where only that is known."""
     if job.silent_millis is not None:
         return last_seen_text(job.silent_millis)
     if delay is None:
@@ -190,8 +191,9 @@ def _key(item: str | Job) -> str | tuple[str, str]:
 
 
 def _ordered(columns: Mapping[int, list[str | Job]]) -> dict[int, list[str | Job]]:
-    """Each column by where what feeds it stands. place: of a table, from 0 for the top to nearly
-    1; fed_at: of the first job that writes into a table.
+    """Order each column by the positions of what feeds its items.
+
+    place: of a table, from 0 at the top to nearly 1. fed_at: of the first job that writes into a table.
     """
     place: dict[str, float] = {}
     fed_at: dict[str, float] = {}
@@ -200,8 +202,8 @@ def _ordered(columns: Mapping[int, list[str | Job]]) -> dict[int, list[str | Job
 
         def feeds(item: str | Job) -> tuple[float, str]:
             if isinstance(item, Job):
-                known = [place[table] for table in item.sources if table in place]
-                return (sum(known) / len(known) if known else 0.0, item.name)
+                places = [place[table] for table in item.sources if table in place]
+                return (sum(places) / len(places) if places else 0.0, item.name)
             return (fed_at.get(item, 0.0), item)
 
         ordered[at] = sorted(columns[at], key=feeds)
@@ -217,7 +219,7 @@ def _ordered(columns: Mapping[int, list[str | Job]]) -> dict[int, list[str | Job
 def _tops(
     columns: Mapping[int, Sequence[str | Job]], heights: Mapping[str, int]
 ) -> tuple[dict[str | tuple[str, str], int], int]:
-    """Of each item, and how high all is. A column that is lower than others stands in their middle."""
+    """Return the top of each item, and the height of the drawing. Lower columns stand in the middle."""
     tall = {
         at: sum(_height(item, heights) for item in items) + GAP_Y * (len(items) - 1)
         for at, items in columns.items()
@@ -237,7 +239,7 @@ def _height(item: str | Job, heights: Mapping[str, int]) -> int:
 
 
 def _lefts(columns: Mapping[int, object]) -> tuple[dict[int, int], int]:
-    """Of each column, and how wide all is."""
+    """Return the left edge of each column, and the width of the drawing."""
     lefts, x = {}, MARGIN
     for at in sorted(columns):
         lefts[at] = x

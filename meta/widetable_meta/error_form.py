@@ -1,14 +1,14 @@
-"""Errors as the service answers them: a status, and one JSON object, from which a client makes the error again. Pure.
+"""Errors as the service answers them: a status, and a JSON object from which a client makes the error again. Pure.
 
     {"kind": one of the six kinds of widetable/errors.py, "message": the error in one text,
      "subject": .., "found": .., "expected": .., "action": ..}
 
-A client may call again, here or elsewhere, what was answered with Retry-After: nothing has been done.
+A client may repeat a call that was answered with Retry-After, here or elsewhere: nothing has been done.
 
-    ConflictError       409    the same kind with the same four parts, raised by the client
-    NotNowError         503    Retry-After: 1; to the client it is a StorageError
-    StorageError        503    without: something may have been done
-    no JSON of ours     -      StorageError at the client: something stands between
+    ConflictError       409    the client raises the same kind with the same four parts
+    NotNowError         503    Retry-After: 1; the client raises StorageError
+    StorageError        503    without Retry-After: something may have been done
+    other JSON or text  -      the client raises StorageError: something else answers, such as a proxy
 """
 
 from __future__ import annotations
@@ -38,32 +38,32 @@ STATUSES: Final[Mapping[type[WidetableError], HTTPStatus]] = {
 RETRY_AFTER: Final = "Retry-After"
 RETRY_AFTER_SECONDS: Final = 1
 _KINDS: Final = {kind.__name__: kind for kind in STATUSES}
-# Of a part: an error may quote what somebody has sent.
+# The longest part of an error, which may quote a request.
 _LONGEST_TEXT: Final = 2000
 _PARTS: Final = ("subject", "found", "expected", "action")
 
 
 class NotNowError(StorageError):
-    """A StorageError of the service itself: nothing has been done, and it may be called again at once."""
+    """A StorageError of the service itself: nothing has been done, and the call may be repeated at once."""
 
 
 def kind_of(error: WidetableError) -> type[WidetableError]:
-    """Which of the six it is: a class of ours below one of them is answered as that one."""
+    """Return which of the six kinds an error is; a subclass counts as its kind."""
     return next(kind for kind in STATUSES if isinstance(error, kind))
 
 
 def status_of(error: WidetableError) -> HTTPStatus:
-    """Of the answer."""
+    """Return the status of the answer."""
     return STATUSES[kind_of(error)]
 
 
 def headers_of(error: WidetableError) -> dict[str, str]:
-    """Of the answer."""
+    """Return the headers of the answer."""
     return {RETRY_AFTER: str(RETRY_AFTER_SECONDS)} if isinstance(error, NotNowError) else {}
 
 
 def error_body(error: WidetableError) -> dict[str, str]:
-    """What is answered."""
+    """Return the JSON object of the answer."""
     parts = {name: _cut(getattr(error, name)) for name in _PARTS}
     message = kind_of(error)(parts.pop("subject"), **parts)
     return {
@@ -75,25 +75,25 @@ def error_body(error: WidetableError) -> dict[str, str]:
 
 
 def fault_of_ours() -> StorageError:
-    """In place of an exception that nobody expected; its traceback stands in the log of the service alone."""
+    """Return the error that stands for an unexpected exception, whose traceback only the log of the service has."""
     return StorageError(
         "the service",
-        found="a fault of its own, which its log shows",
+        found="an error of its own, which its log shows",
         expected="an answer",
         action="Report it with the log of the service.",
     )
 
 
 def error_of(body: Any, answered: str) -> WidetableError:
-    """The error that a body says. answered: who answered what, for a body that says none."""
+    """Return the error of a JSON body. answered: which instance gave which status, for a body that has no error."""
     if isinstance(body, dict) and body.get("kind") in _KINDS:
-        subject, found, expected, action = (str(body.get(name, "")) for name in _PARTS)
-        return _KINDS[body["kind"]](subject, found=found, expected=expected, action=action)
+        subject, actual, expected, action = (str(body.get(name, "")) for name in _PARTS)
+        return _KINDS[body["kind"]](subject, found=actual, expected=expected, action=action)
     return StorageError(
         answered,
-        found="an answer that no service of this warehouse gives",
+        found="an answer that does not come from a service of this warehouse",
         expected="JSON with kind and message",
-        action="Check the URI, and what stands between.",
+        action="Check the URI, and proxies on the way.",
     )
 
 

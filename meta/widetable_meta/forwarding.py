@@ -1,16 +1,16 @@
-"""Passes on to the leader what changes something; all else is answered by whoever is asked.
+"""Passes requests that change something on to the leader; the instance that is asked answers all others.
 
-A request that was passed on says so, and is not passed on again: an instance that does not lead any more refuses it.
-Only paths below /v1/ are passed on, as they stand; sessions stay where they were opened. Where there is no leader, or
-it cannot be reached, the answer is a StorageError with Retry-After: nothing has been done. Where it went while it was
-at it, the answer is 502 without: nobody knows.
+A request that was passed on is marked, and is not passed on again: an instance that does not lead any more refuses it.
+Only paths below /v1/ are passed on, unchanged; sessions stay where they were opened. If there is no leader, or it
+cannot be reached, the answer is a StorageError with Retry-After: nothing has been done. If the leader ended while it
+worked, the answer is 502 without Retry-After: the outcome is unknown.
 
     b is asked, a leads        b ─► a                        a's answer
     a is gone                  b ─► a: no connection         b looks, leads itself: it answers; or c leads: b ─► c
-    a leads no more            b ─► a, passed on already     a refuses: 503 with Retry-After
-    a dies at it               b ─► a, connection breaks     502
+    a no longer leads          b ─► a, passed on already     a refuses: 503 with Retry-After
+    a dies meanwhile           b ─► a, connection breaks     502
 
-A request so goes through two instances at most, whatever each believes of the others.
+So a request goes through two instances at most, whatever each believes about the others.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ FORWARDED: Final = "X-Widetable-Forwarded"
 _LOOKS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _BELOW: Final = b"/v1/"
 _SESSIONS: Final = b"/v1/sessions"
-# To connect, and for the answer: a revision takes its time.
+# Seconds to connect, and to wait for the answer: a revision may take long.
 _PATIENCE_SECONDS: Final = (2.0, 600.0)
 _log = logging.getLogger("widetable")
 
 
 class ToTheLeader:
-    """Around the application of an instance."""
+    """The layer around the application of an instance."""
 
     def __init__(self, app: ASGIApp, leadership: Leadership) -> None:
         self._app = app
@@ -58,9 +58,10 @@ class ToTheLeader:
             await answer(scope, receive, send)
 
     def _passed_on(self, scope: Scope) -> Response | None:
-        """The leader's answer; None where this instance leads by now. In a thread, as it waits
-        for another host. The lease is read for each such request: who leads may have changed
-        since the last look of the thread.
+        """Return the leader's answer; None: this instance leads by now.
+
+        It runs in a thread, because it waits for another host. The lease is read for each such request, because the
+        leader may have changed since the last look of the thread.
         """
         try:
             self._leadership.look()
@@ -83,8 +84,8 @@ class ToTheLeader:
 
 
 def _is_for_the_leader(scope: Scope) -> bool:
-    """By method and path alone: what only looks, and sessions, which are their instance's, are
-    answered here.
+    """Decide by method and path alone. Requests that only read are answered here, and those of sessions, which belong
+    to their instance.
     """
     if scope["type"] != "http" or scope["method"] in _LOOKS:
         return False
@@ -93,13 +94,14 @@ def _is_for_the_leader(scope: Scope) -> bool:
 
 
 def _asked(url: str, scope: Scope) -> Response:
-    """The request as it stands: path and query in the bytes that came, so that a quoted slash in
-    a name stays one. Of its headers the content type alone goes along, of the answer's that and
-    Retry-After.
+    """Send the request unchanged, with path and query in the bytes that came, so that a quoted slash in a name stays
+    quoted.
+
+    Only the content type of its headers is sent, and only content type and Retry-After of the answer are returned.
     """
     query = scope["query_string"].decode("ascii", "replace")
     with requests.Session() as session:
-        session.trust_env = False  # no proxy stands between instances
+        session.trust_env = False  # no proxy between instances
         answer = session.request(
             scope["method"],
             f"{url}{scope['raw_path'].decode('ascii', 'replace')}{f'?{query}' if query else ''}",
@@ -127,17 +129,17 @@ def _header(scope: Scope, name: str) -> str | None:
 def _no_leader(url: str | None) -> NotNowError:
     return NotNowError(
         "the leader of the services",
-        found="none" if url is None else f"{url}, which does not answer, or leads no more",
+        found="none" if url is None else f"{url}, which does not answer, or no longer leads",
         expected="an instance that leads",
-        action="Ask again: another one leads after some seconds.",
+        action="Ask again after some seconds, when another instance leads.",
     )
 
 
 def _unknown(url: str) -> Response:
     error = StorageError(
         f"the leader {url}",
-        found="that it went before it had answered",
+        found="that it ended before it answered",
         expected="an answer",
-        action="Look whether it was done, then ask again.",
+        action="Check whether the change was made, then ask again.",
     )
     return error_answer(error, HTTPStatus.BAD_GATEWAY)

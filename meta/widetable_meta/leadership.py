@@ -1,13 +1,13 @@
-"""Whether this instance leads, and what the leader does for all: it keeps the tables of FLIP-276 in `__meta`, and the
-barrier that tables have in common from expiry.
+"""Whether this instance leads, and what the leader does for all: it keeps the tables of FLIP-276 in `__meta` up to
+date, and the barriers that tables have in common from expiry.
 
-One thread looks at the lease every second. Another one does the leader's work, at most a fifth of the time; the tables
-in a process of its own, so that requests do not wait. What fails is logged and done again. Two that lead for a moment
-do no harm: both write the same. Raises StorageError in `look`.
+One thread looks at the lease every second. Another one does the work of the leader, at most a fifth of the time; the
+tables are rebuilt in a separate process, so that requests do not wait. Failures are logged, and the work is repeated.
+Two instances that lead for a moment do no harm: both write the same. `look` raises StorageError.
 
-    _look_on    each second                            takes a lease that is free, learns who has it
-    _keep_up    rebuild, keep; then a pause of         only while this one leads; a follower looks each second
-                max(3 s, five times what it took)      whether it does
+    _look_on    each second                            takes a free lease, learns who has it
+    _keep_up    rebuild, keep; then a pause of         only while this instance leads; a follower looks each second
+                max(3 s, five times the work)          whether it does
 """
 
 from __future__ import annotations
@@ -25,17 +25,16 @@ from widetable.connector import ServiceLease, WarningCode, warn
 
 LOOK_SECONDS: Final = 1.0
 UPKEEP_SECONDS: Final = 3.0
-# Pauses are so many times as long as the work before them: a large warehouse does not keep a
-# core busy.
+# The ratio of a pause to the work before it, so that a large warehouse does not keep a core busy.
 _SHARE: Final = 5
 _POLL_SECONDS: Final = 0.05
-# A fault of ours too: the thread goes on.
+# Includes our own faults: the thread continues.
 _SURVIVED: Final = Exception
 _log = logging.getLogger("widetable")
 
 
 class Leadership:
-    """Of one instance; all threads use it. url: its own."""
+    """The leadership of one instance, shared by its threads. url: its own URL."""
 
     def __init__(self, lease: ServiceLease, topology: Topology, warehouse: str, url: str) -> None:
         self._lease = lease
@@ -48,29 +47,30 @@ class Leadership:
 
     @property
     def is_here(self) -> bool:
-        """Whether this one leads, by the last look."""
+        """Whether this instance leads, by the last look."""
         return self._leader[1]
 
     @property
     def leader_url(self) -> str | None:
-        """Of who leads, by the last look; None where nobody does."""
+        """The URL of the leader, by the last look; None: no instance leads."""
         return self._leader[0]
 
     def look(self) -> None:
-        """At once: takes over from a leader that is gone. Where the lease cannot be read, nobody
-        is known to lead: what is to be passed on is refused, and this one stops doing the
-        leader's work, until a look succeeds.
+        """Look now, and take over from a leader that is gone.
+
+        If the lease cannot be read, no leader is known: requests for the leader are refused, and this instance stops
+        the work of the leader, until a look succeeds.
         """
         if self._ended.is_set():
             return
         try:
-            found = self._lease.look()
+            leader = self._lease.look()
         except BaseException:
             self._leader = None, False
             raise
-        if found[1] and not self._leader[1]:
+        if leader[1] and not self._leader[1]:
             _log.info("%s leads", self.url)
-        self._leader = found
+        self._leader = leader
 
     def start(self) -> None:
         """Look for the first time, then again and again."""
@@ -81,7 +81,7 @@ class Leadership:
             self._threads.append(thread)
 
     def end(self, patience_seconds: float) -> None:
-        """Give the lease back. patience_seconds: for what is being done."""
+        """Release the lease. patience_seconds: how long to wait for running work."""
         self._ended.set()
         until = time.monotonic() + patience_seconds
         for thread in self._threads:
@@ -103,7 +103,9 @@ class Leadership:
                 )
 
     def _rebuild(self) -> None:
-        """In a process of its own: it looks at all snapshots, and requests would wait for the interpreter meanwhile."""
+        """Rebuild the tables in a separate process: it reads all snapshots, and requests would wait for the
+        interpreter.
+        """
         command = [sys.executable, "-m", "widetable", "meta", "rebuild", self._warehouse]
         quiet = subprocess.DEVNULL
         with (

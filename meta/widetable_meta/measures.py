@@ -1,4 +1,4 @@
-"""What Prometheus reads at /metrics: requests of this instance, and how far the tables are, read off them when it asks.
+"""What Prometheus reads at /metrics: the requests of this instance, and how far the tables are, read when it asks.
 
     widetable_meta_requests_total{route, method, status}, widetable_meta_request_seconds{route, method}
     widetable_meta_sessions, widetable_meta_is_leader
@@ -6,12 +6,12 @@
     widetable_table_missing_writers{table}, widetable_common_barrier_seconds
     of every table: `table_gauges`
 
-Raises what listing the tables raises. A table whose barriers cannot be read has `widetable_table_barriers_readable` 0
-and keeps no other from its gauges; but the barrier that all have in common is not known then.
+Raises what listing the tables raises. A table whose barriers cannot be read has `widetable_table_barriers_readable` 0;
+the gauges of other tables are not affected, but the common barrier of all tables is then unknown.
 
-Requests are counted in memory, by instance; tables are looked at anew by each scrape, in all
-instances alike. The route is that of the program (`/v1/jobs/{job}`), not the path that was
-asked, so no caller makes new series; a request without one is `none`, an unknown method `other`.
+Requests are counted in memory, for each instance; each scrape reads the tables anew, in all instances alike. The route
+is that of the program (`/v1/jobs/{job}`), not the requested path, so no caller makes new series; a request without a
+route is `none`, an unknown method `other`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", 
 
 
 class Measures:
-    """Of one instance."""
+    """The measures of one instance."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Measures:
         self._tables = _Tables(TableGauges(catalog))
 
     def text(self) -> bytes:
-        """All of them, in the text format."""
+        """Return all measures in the text format of Prometheus."""
         now = CollectorRegistry()
         now.register(self._now)
         now.register(self._tables)
@@ -69,22 +69,22 @@ class Measures:
 
 
 class _Tables(Collector):
-    """Every table as it is when it is asked."""
+    """The gauges of every table, at the time of a scrape."""
 
     def __init__(self, gauges: TableGauges) -> None:
         self._gauges = gauges
 
     def describe(self) -> Iterator[Metric]:
-        """None, so that nothing is read off tables before it is asked for."""
+        """Yield nothing, so that no table is read before a scrape."""
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
-        """One gauge of each kind."""
+        """Yield one gauge of each kind."""
         return self._gauges.collect()
 
 
 class _Now(Collector):
-    """The instance and the barriers, of the moment when it is asked."""
+    """The gauges of the instance and of the barriers, at the time of a scrape."""
 
     def __init__(self, catalog: Catalog, sessions: OpenSessions, leadership: Leadership) -> None:
         self._catalog = catalog
@@ -92,11 +92,11 @@ class _Now(Collector):
         self._leadership = leadership
 
     def describe(self) -> Iterator[Metric]:
-        """None, so that nothing is read off tables before it is asked for."""
+        """Yield nothing, so that no table is read before a scrape."""
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
-        """One gauge of each kind."""
+        """Yield one gauge of each kind."""
         yield GaugeMetricFamily(
             "widetable_meta_sessions", "Sessions that are open here.", self._sessions.count()
         )
@@ -109,7 +109,7 @@ class _Now(Collector):
 
 
 class MeasuredRequests:
-    """Around the application: counts requests by their route, of which there are few."""
+    """The layer around the application that counts requests by route, of which there are few."""
 
     def __init__(self, app: ASGIApp, measures: Measures) -> None:
         self._app = app

@@ -1,14 +1,13 @@
-"""The sessions that clients have open here, each by an id that nobody can guess.
+"""The sessions that clients have open in this instance, each under an id that nobody can guess.
 
-They are pinned by read leases of this process, so they end with it, and none outlives it; another instance does not
-know them. One that is not renewed for LASTS_SECONDS is closed by a thread. Raises what `Catalog.session` raises,
-NotFoundError for an id that is not open here, NotNowError where too many are open and once the service ends.
+Read leases of this process pin them, so they end with it; other instances do not know them. A thread closes a session
+that is not renewed for LASTS_SECONDS. Raises what `Catalog.session` raises, NotFoundError for an id that is not open
+here, NotNowError when too many are open and when the service ends.
 
-A session is opened outside of the lock, as that takes a look at each table. So there is counted
-what is being opened, and whether the service ends is asked twice: before, and when it is put
-among the others.
+A session is opened outside of the lock, because that reads each table. So sessions that are being opened are counted,
+and the end of the service is checked twice: before opening, and when the session is added.
 
-    open: room, opening 1      end: closes all      open: put is refused, closes its own      nothing is left
+    open: room, opening 1      end: closes all      open: refused, closes its own session      nothing is left
 """
 
 from __future__ import annotations
@@ -27,15 +26,15 @@ from widetable_meta.error_form import NotNowError
 
 LASTS_SECONDS: Final = 60.0
 MOST_SESSIONS: Final = 1000
-# How much longer than it should a session lasts that nobody renews.
+# How much longer than its life time a session may last that nobody renews.
 _LOOK_SECONDS: Final = 0.5
-# Of what is closed by a thread, which goes on.
+# Errors of closing, after which the thread continues.
 _SURVIVED: Final = Exception
 _log = logging.getLogger("widetable")
 
 
 class Wanted(NamedTuple):
-    """Of a session, as `Catalog.session` takes it. at_least: a barrier that it is not to be older than."""
+    """The request of a session, in the terms of `Catalog.session`. at_least: the oldest barrier that it may have."""
 
     tables: Sequence[str] | None
     consistency: str
@@ -45,7 +44,7 @@ class Wanted(NamedTuple):
 
 @dataclass
 class OpenSession:
-    """expires_millis: since the epoch; due_at: the same by the clock that never goes back."""
+    """An open session. expires_millis: epoch milliseconds. due_at: the same moment by the monotonic clock."""
 
     id: str
     wanted: Wanted
@@ -55,8 +54,8 @@ class OpenSession:
 
 
 class OpenSessions:
-    """Of one instance; all threads use it. new_catalog: for each session one, as a catalog remembers what its sessions
-    have shown, and those of other clients do not matter.
+    """The sessions of one instance, shared by its threads. new_catalog: makes a catalog for each session, because a
+    catalog remembers what its sessions have shown, and those of other clients do not matter.
     """
 
     def __init__(
@@ -74,7 +73,7 @@ class OpenSessions:
         self._ended = threading.Event()
 
     def open(self, wanted: Wanted) -> OpenSession:
-        """A new one, which lasts from when it is there, however long opening took."""
+        """Open a session. Its life time begins when it is open, however long opening took."""
         with self._lock:
             self._check_room()
             self._opening += 1
@@ -96,46 +95,46 @@ class OpenSessions:
         return made
 
     def renew(self, id: str) -> OpenSession:
-        """It goes on for as long again."""
+        """Extend the session by its life time."""
         with self._lock:
-            found = self._open.get(id)
-            if found is None:
+            session = self._open.get(id)
+            if session is None:
                 raise _not_open(id)
-            self._start_time(found)
-            return found
+            self._start_time(session)
+            return session
 
     def close(self, id: str) -> None:
-        """Let go of what it reads."""
+        """Close the session, and release what it reads."""
         with self._lock:
-            found = self._open.pop(id, None)
-        if found is None:
+            opened = self._open.pop(id, None)
+        if opened is None:
             raise _not_open(id)
-        found.session.close()
+        opened.session.close()
 
     def listed(self) -> list[OpenSession]:
-        """Those that are open, the oldest first."""
+        """Return the open sessions, the oldest first."""
         with self._lock:
             return list(self._open.values())
 
     def count(self) -> int:
-        """How many are open."""
+        """Return the number of open sessions."""
         with self._lock:
             return len(self._open)
 
     def start(self) -> None:
-        """Close from now on those that are not renewed."""
+        """Start the thread that closes sessions which are not renewed."""
         threading.Thread(target=self._run, name="widetable-meta-sessions", daemon=True).start()
 
     def end(self) -> None:
-        """Close all, and open no more."""
+        """Close all sessions, and open no more."""
         self._ended.set()
         with self._lock:
-            found = list(self._open.values())
+            sessions = list(self._open.values())
             self._open.clear()
-        _close(found)
+        _close(sessions)
 
     def close_overdue(self) -> None:
-        """Those whose time is up."""
+        """Close the sessions whose time is over."""
         now = time.monotonic()
         with self._lock:
             overdue = [one for one in self._open.values() if one.due_at <= now]
@@ -164,24 +163,24 @@ class OpenSessions:
         if len(self._open) + self._opening >= self._most:
             raise NotNowError(
                 "sessions of the service",
-                found=f"{self._most} that are open",
-                expected="fewer",
-                action=f"Close those that are read; what nobody renews is closed after {self._lasts_seconds:g} s.",
+                found=f"{self._most} open sessions",
+                expected="fewer open sessions",
+                action=f"Close sessions; the service closes one that is not renewed for {self._lasts_seconds:g} s.",
             )
 
 
 def _check_not_older(session: Session, at_least: int | None) -> None:
     if at_least is not None and session.barrier is not None and session.barrier < at_least:
         raise NotFoundError(
-            f"a barrier from {at_least} on",
+            f"a barrier of at least {at_least}",
             found=f"{session.barrier}, the newest one",
             expected=f"{at_least} or a later one",
-            action="Wait for it; where these tables were revised, or are others than before, ask without it.",
+            action="Wait for it; if the tables were revised, or are not the same as before, ask without at_least.",
         )
 
 
 def _close(sessions: Sequence[OpenSession]) -> None:
-    """Nobody hears of an error: what is pinned runs out by itself."""
+    """Close sessions and log errors: a pin that is not released expires by itself."""
     for one in sessions:
         try:
             one.session.close()
@@ -189,7 +188,7 @@ def _close(sessions: Sequence[OpenSession]) -> None:
             warn(
                 _log,
                 WarningCode.SESSION_NOT_CLOSED,
-                "a session runs out by itself",
+                "a session was not closed; it expires by itself",
                 level=logging.ERROR,
                 exc_info=True,
             )
@@ -198,9 +197,9 @@ def _close(sessions: Sequence[OpenSession]) -> None:
 def _not_open(id: str) -> NotFoundError:
     return NotFoundError(
         f"session {id[:64]!a}",
-        found="none of that id that is open here",
-        expected="one that this instance has opened, and that was renewed in time",
-        action="Open another one: it shows the same barrier or a later one.",
+        found="no open session of that id",
+        expected="a session that this instance opened, and that was renewed in time",
+        action="Open another session: it shows the same barrier or a later one.",
     )
 
 
@@ -208,6 +207,6 @@ def _ending() -> NotNowError:
     return NotNowError(
         "the service",
         found="that it ends",
-        expected="one that goes on",
+        expected="a running instance",
         action="Ask another instance.",
     )

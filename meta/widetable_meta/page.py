@@ -1,11 +1,11 @@
 """The page of a service: alarms, topology, tables, jobs, sessions and revisions as HTML with a drawing in SVG.
 
-It is made here, on every request, from what tables say: no script, nothing is fetched, and a policy in its head forbids
-both. Every text of others is escaped by the template (`page.html`). Raises what reading tables raises.
+The page is made on every request, from the tables. It has no script and fetches nothing; a policy in its head forbids
+both. The template (`page.html`) escapes all texts of others. Raises what reading tables raises.
 
-A page looks at all tables several times, and once more for each barrier at which delays are
-shown; what it lists is bounded, so a page of many sessions or revisions stays short. Its looks
-are of different moments: a job that begins in between may be in one list and not in the other.
+A page reads all tables several times, and once more for each barrier whose delays it shows. Its lists are bounded, so a
+page of many sessions or revisions stays short. The reads happen at different moments: a job that begins in between may
+be in one list and not in another.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from widetable_meta.drawing import JOB_WIDTH, TABLE_WIDTH, drawing_of, job_text
 from widetable_meta.leadership import Leadership
 from widetable_meta.open_sessions import OpenSessions
 
-# Of barriers at which delays are looked up: one for each part of the topology that stands for itself.
+# How many barriers have their delays shown: one for each unconnected part of the topology.
 _MOST_BARRIERS: Final = 8
 _MOST_SESSIONS: Final = 50
 _MOST_REVISIONS: Final = 20
@@ -40,7 +40,7 @@ _POLICY: Final = (
 def page_router(
     warehouse: str, topology: Topology, sessions: OpenSessions, leadership: Leadership
 ) -> APIRouter:
-    """The one page."""
+    """Return the route of the page."""
     router = APIRouter()
     page = Page(warehouse, topology, sessions, leadership)
 
@@ -53,7 +53,7 @@ def page_router(
 
 
 class Page:
-    """Of one instance."""
+    """The page of one instance."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Page:
         self._template = environment.get_template("page.html")
 
     def html(self) -> str:
-        """As of now."""
+        """Return the page as of now."""
         tables, jobs = self._topology.tables(), self._topology.jobs()
         delays = self._delays(tables, jobs)
         revisions = self._topology.revisions()
@@ -113,20 +113,21 @@ class Page:
     def _delays(
         self, tables: Sequence[TableProgress], jobs: Sequence[Job]
     ) -> Mapping[str, JobDelay]:
-        """Of each job at the newest barrier that its tables have in common. Parts that nothing
-        connects are at different ones, of which the newest eight are looked up.
+        """Return the delays of each job at the newest barrier that its tables have in common.
+
+        Unconnected parts have different barriers, of which the newest eight are shown.
         """
         common = {one.table: one.common_barrier for one in tables}
-        wanted = {common.get(job.tables[0]) for job in jobs if job.sources}
-        barriers = sorted(barrier for barrier in wanted if barrier is not None)
-        found: dict[str, JobDelay] = {}
+        candidates = {common.get(job.tables[0]) for job in jobs if job.sources}
+        barriers = sorted(barrier for barrier in candidates if barrier is not None)
+        newest: dict[str, JobDelay] = {}
         for barrier in barriers[-_MOST_BARRIERS:]:
             with contextlib.suppress(NotFoundError):  # its snapshots have expired meanwhile
                 of_jobs = self._topology.delays(barrier).jobs
                 for job in jobs:
                     if job.sources and common.get(job.tables[0]) == barrier:
-                        found.update({one.job: one for one in of_jobs if one.job == job.name})
-        return found
+                        newest.update({one.job: one for one in of_jobs if one.job == job.name})
+        return newest
 
 
 def _duration(millis: int | None) -> str:
@@ -142,5 +143,5 @@ def _moment(millis: int | None) -> str:
 
 
 def _short(millis: int | None) -> str:
-    """Of UTC, as all that stands on the page."""
+    """Return a time as UTC, like all times on the page."""
     return "none" if millis is None else time_text(millis, is_utc=False)

@@ -1,10 +1,10 @@
-"""Takes the body of a request as a whole before anybody looks at it, up to MOST_BYTES: what is longer is refused.
+"""Reads the body of a request as a whole before anything else looks at it, up to MOST_BYTES; a longer one is refused.
 
 ASGI: https://asgi.readthedocs.io/en/latest/specs/www.html
 
-So memory is bounded by MOST_BYTES, with a chunk, for each of the requests that the server lets
-in at once. A length that a header says is not believed; what comes is counted. A caller that
-goes away before its end gets no answer, and nothing is done.
+So the memory for each request that the server admits at a time is bounded by MOST_BYTES and one chunk. The length in a
+header is not trusted; received bytes are counted. A caller that goes away before the end of the body gets no answer,
+and nothing is done.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BODY: Final = "widetable.body"
 
 
 class WholeBody:
-    """Puts it into the scope, under BODY, and hands it on once more."""
+    """Puts the body into the scope, under BODY, and gives it to the routes once more."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -47,8 +47,7 @@ class WholeBody:
         scope[BODY] = bytes(body)
         is_read = False
 
-        # For the routes, which ask for the body as if nobody had: once, then for what comes
-        # after it.
+        # The routes receive the body as if nobody had read it: once, then what comes after it.
         async def again() -> Message:
             nonlocal is_read
             if is_read:
@@ -64,5 +63,5 @@ def _too_long() -> InvalidError:
         "the body of the request",
         found=f"more than {MOST_BYTES} bytes",
         expected=f"{MOST_BYTES} at most",
-        action="Ask for less at once.",
+        action="Send a smaller request.",
     )

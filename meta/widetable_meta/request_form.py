@@ -1,7 +1,6 @@
-"""What the service takes as JSON. Fields that it does not know, and values of other types, are refused.
+"""The JSON requests of the service. Unknown fields, and values of other types, are refused.
 
-Names are looked at where they are used, by the rules of the engine; here they are kept from
-being long.
+The rules of the engine check names where they are used; here only their length is bounded.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 LONGEST_NAME: Final = 1024
 MOST_NAMES: Final = 1000
-# Of a table, and of delays.
+# The most barriers of one answer, of a table or of delays.
 MOST_BARRIERS: Final = 10_000
 
 Name = Annotated[str, Field(max_length=LONGEST_NAME)]
@@ -24,7 +23,7 @@ class _Request(BaseModel):
 
 
 class JobRequest(_Request):
-    """As `Topology.register`: sinks are in their order, the lead first."""
+    """The arguments of `Topology.register`; sinks are in their order, the lead first."""
 
     job: Name
     sources: Names = []
@@ -32,7 +31,7 @@ class JobRequest(_Request):
 
 
 class SessionRequest(_Request):
-    """As `Catalog.session`. at_least: a barrier that was read before; what is older is refused."""
+    """The arguments of `Catalog.session`. at_least: a barrier that was read before; an older one is refused."""
 
     tables: Names | None = None
     consistency: Name = "RepeatableRead"
@@ -41,7 +40,7 @@ class SessionRequest(_Request):
 
 
 class RevisionRequest(_Request):
-    """As `Catalog.revise`: to a barrier, or in full, to the beginning."""
+    """The arguments of `Catalog.revise`: to a barrier, or in full, to the beginning."""
 
     table: Name
     to: int | None = None
@@ -50,7 +49,7 @@ class RevisionRequest(_Request):
 
 
 class LeaveRequest(_Request):
-    """As `Topology.leave`."""
+    """The arguments of `Topology.leave`."""
 
     table: Name
     writer: Name

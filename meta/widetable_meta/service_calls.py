@@ -1,18 +1,18 @@
-"""Calls of a service by several URIs: of one that is gone the next one is asked.
+"""Calls of a service at several URLs: if one instance is gone, the next one is asked.
 
-Asked again, for `patience_seconds` in all, is what surely has not been done: no connection was made, or the answer says
-Retry-After. What may have been done is asked again only where twice is as good as once. Raises the six kinds of error
-as the service answers them; StorageError where none answers.
+A call is repeated, for `patience_seconds` in all, if it certainly has not been carried out: no connection was made, or
+the answer has Retry-After. A call that may have been carried out is repeated only if it is repeatable. Raises the six
+kinds of error as the service answers them; StorageError if no instance answers.
 
     answer                        is_undone   is_gone   asked again
     no connection was made        yes         yes       always
-    broken, or too slow           no          yes       where twice is as good as once
-    502                           no          yes       the same: the leader went in between
+    broken, or too slow           no          yes       if repeatable
+    502                           no          yes       if repeatable: the leader ended in between
     an error with Retry-After     yes         no        always
     another error                 no          no        never: it is the answer
 
-One after the other without a pause, then 0.2 s, and again, while patience lasts; at least once
-each. A call of a session has one instance, and is not asked again.
+Instances are asked one after the other without a pause, then after 0.2 s again, while patience lasts; each at least
+once. A call of a session has one instance, and is not repeated.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _PAUSE_SECONDS: Final = 0.2
 
 
 class ServiceAnswer(NamedTuple):
-    """body: of its JSON, None without one. uri: who has answered."""
+    """An answer. body: its JSON, None without one. uri: the instance that answered."""
 
     body: Any
     uri: str
 
 
 class _Refusal(NamedTuple):
-    """is_undone: nothing has been done. is_gone: nobody knows, as who was asked is gone."""
+    """A failed call. is_undone: nothing has been done. is_gone: the instance is gone, so the outcome is unknown."""
 
     error: WidetableError
     is_undone: bool
@@ -52,8 +52,8 @@ class _Refusal(NamedTuple):
 
 
 class ServiceCalls:
-    """Several threads may use it, each with connections of its own. uris: those of instances of
-    one warehouse, as `service_urls` gives them; the one that answered last is asked first.
+    """The calls of a client. Threads may share it; each has its own connections. uris: instances of one warehouse, from
+    `service_urls`; the one that answered last is asked first.
     """
 
     def __init__(self, uris: Sequence[str], patience_seconds: float) -> None:
@@ -75,26 +75,28 @@ class ServiceCalls:
         seconds: float | None = _ANSWER_SECONDS,
         uri: str | None = None,
     ) -> ServiceAnswer:
-        """is_repeatable: twice is as good as once. seconds: for the answer, None for as long as it takes. uri: of the
-        one instance that is asked.
+        """Send a request. is_repeatable: sending it twice does no harm. seconds: how long to wait for the answer; None:
+        without limit. uri: the only instance to ask.
         """
         until = time.monotonic() + self._patience_seconds
-        asked = [uri] if uri is not None else list(self._uris)
+        instances = [uri] if uri is not None else list(self._uris)
         for at in count():
-            found = self._asked(asked[at % len(asked)], method, path, body, query, seconds)
-            if isinstance(found, ServiceAnswer):
-                self._prefer(found.uri)
-                return found
-            if not (found.is_undone or (is_repeatable and found.is_gone)) or uri is not None:
-                raise found.error
-            if at % len(asked) == len(asked) - 1:
+            outcome = self._asked(
+                instances[at % len(instances)], method, path, body, query, seconds
+            )
+            if isinstance(outcome, ServiceAnswer):
+                self._prefer(outcome.uri)
+                return outcome
+            if not (outcome.is_undone or (is_repeatable and outcome.is_gone)) or uri is not None:
+                raise outcome.error
+            if at % len(instances) == len(instances) - 1:
                 if time.monotonic() + _PAUSE_SECONDS > until:
-                    raise found.error
+                    raise outcome.error
                 time.sleep(_PAUSE_SECONDS)
-        raise AssertionError("it goes round until it returns or raises")
+        raise AssertionError("the loop ends only by a return or an error")
 
     def _prefer(self, uri: str) -> None:
-        """Ask first who has answered last."""
+        """Ask the instance first that answered last."""
         if self._uris[0] != uri and uri in self._uris:
             self._uris = [uri, *(other for other in self._uris if other != uri)]
 
@@ -125,13 +127,13 @@ class ServiceCalls:
         return _Refusal(error, RETRY_AFTER in answer.headers, is_gone)
 
     def _session(self) -> requests.Session:
-        """Of this thread: it keeps its connections."""
-        found: requests.Session | None = getattr(self._sessions, "session", None)
-        if found is None:
-            found = requests.Session()
-            found.trust_env = False  # neither proxies nor passwords of the environment
-            self._sessions.session = found
-        return found
+        """Return the connections of this thread."""
+        session: requests.Session | None = getattr(self._sessions, "session", None)
+        if session is None:
+            session = requests.Session()
+            session.trust_env = False  # neither proxies nor passwords of the environment
+            self._sessions.session = session
+        return session
 
 
 def _no_answer(uri: str, refusal: requests.RequestException) -> StorageError:
@@ -139,7 +141,7 @@ def _no_answer(uri: str, refusal: requests.RequestException) -> StorageError:
         f"the service {uri}",
         found=f"no answer: {type(refusal).__name__}",
         expected="an instance that answers",
-        action="Start it, or give the URI of another one; if the call changes something, look whether it was done.",
+        action="Start it, or give the URI of another one; if the call changes something, check whether it was done.",
     )
     error.__cause__ = refusal
     return error

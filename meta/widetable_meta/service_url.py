@@ -1,10 +1,9 @@
-"""URLs under which instances of the service are reached, as `http://host:9096`. Raises InvalidError.
+"""URLs of instances of the service, such as `http://host:9096`. Raises InvalidError.
 
-What is given, and what it is read as:
-
-    http://h:9096/      http://h:9096
-    https://h/base/     https://h/base       behind a proxy that serves it below a path
-    h:9096, http://h:x, http://h?q           refused
+given               read as
+http://h:9096/      http://h:9096
+https://h/base/     https://h/base       behind a proxy that serves it below a path
+h:9096, http://h:x, http://h?q           refused
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from widetable.connector import names, refused, text
 
 
 def service_url(url: str, what: str) -> str:
-    """Without slashes at its end. what: the argument, for messages."""
+    """Return the URL without slashes at its end. what: the name of the argument, for messages."""
     try:
         parts = urlsplit(text(url, what))
         is_one = bool(parts.scheme in ("http", "https") and parts.hostname)
@@ -25,13 +24,13 @@ def service_url(url: str, what: str) -> str:
     except ValueError:
         is_one = False
     if not is_one:
-        raise refused(url, what, "a URL as http://host:9096, under which an instance is reached")
+        raise refused(url, what, "the URL of an instance, such as http://host:9096")
     return url.rstrip("/")
 
 
 def service_urls(urls: Any, what: str) -> list[str]:
-    """One or more, each once."""
-    found = [service_url(url, what) for url in names(urls, what)]
-    if not found:
+    """Return one URL or more, each once."""
+    checked = [service_url(url, what) for url in names(urls, what)]
+    if not checked:
         raise refused(urls, what, "one URL or more")
-    return found
+    return checked

@@ -1,13 +1,13 @@
-"""Runs one instance of the service until the process is told to end: by SIGTERM or SIGINT, which end it in seconds.
+"""Runs one instance of the service until the process receives SIGTERM or SIGINT, which end it within seconds.
 
-What is being answered is finished, sessions are closed, the lease is given back. Raises StorageError for a port that
-cannot be had, InvalidError for a host that is none, and what the first look at the warehouse raises.
+Running requests are finished, sessions are closed, and the lease is released. Raises StorageError for a port that is
+not available, InvalidError for an invalid host, and what the first look at the warehouse raises.
 
-    listen      a port that is taken is an error before anything is begun; from here on connections wait
+    listen      a port that is taken is an error before anything else begins; connections wait from now on
     start       first look at the lease, threads
-    said(url)   who waits for it may connect: a request that comes before the server runs is answered then
+    said(url)   clients may connect: a request that comes before the server runs is answered later
     run         until a signal
-    end         sessions, lease; also where one of the steps has failed
+    end         sessions, lease; also if one of the steps has failed
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from widetable_meta.application import Instance
 from widetable_meta.service_url import service_url
 
 _LARGEST_PORT: Final = 65_535
-# Of connections and requests; more are answered 503 by the server itself.
+# The most connections and requests at a time; the server answers more with 503.
 _MOST_AT_ONCE: Final = 256
 _END_SECONDS: Final = 5
 _ANYWHERE: Final = frozenset({"0.0.0.0", "::", ""})
@@ -35,8 +35,8 @@ _ANYWHERE: Final = frozenset({"0.0.0.0", "::", ""})
 def serve(
     warehouse: str, host: str, port: int, url: str | None, said: Callable[[str], None]
 ) -> None:
-    """port: 0 for one that is free. url: under which other instances reach this one; None: that of host and port.
-    said: is given the URL as soon as it is answered there.
+    """Serve until a signal. port: 0 for a free one. url: the URL that other instances use; None: that of host and port.
+    said: receives the URL as soon as clients may connect.
     """
     whole_number(port, "--port", least=0, most=_LARGEST_PORT)
     with _listening(host, port) as listener:
@@ -63,7 +63,7 @@ def serve(
 
 
 def _end_by_signals(server: uvicorn.Server) -> None:
-    """The server takes signals over while it runs, and raises them anew once it has ended: then they do no more."""
+    """Ignore signals at the end. The server handles them while it runs, and raises them again when it has ended."""
 
     def end(number: int, frame: FrameType | None) -> None:
         server.should_exit = True
@@ -81,25 +81,25 @@ def _listening(host: str, port: int) -> socket.socket:
             "--host",
             found=f"{name[:200]!a}: {refusal}",
             expected="a name or address of this machine",
-            action="Correct it.",
+            action="Correct the host.",
         ) from refusal
     try:
         listener = socket.create_server(address, family=family)
     except OSError as refusal:
         raise StorageError(
             f"port {port} of {name[:200]!a}",
-            found=f"that it cannot be had: {refusal.strerror or refusal}",
+            found=f"that it is not available: {refusal.strerror or refusal}",
             expected="a free port",
-            action="Choose another one by --port, or end what listens there.",
+            action="Choose another one by --port, or end the process that listens there.",
         ) from refusal
-    # Connections inherit it: head and body of an answer are sent apart, and would wait for each other (40 ms).
+    # Connections inherit it. Head and body of an answer are sent separately, and would wait for each other (40 ms).
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
 
 
 def _own_url(host: str, port: int) -> str:
-    """A service that listens everywhere is reached by the name of its host; an address of IPv6
-    stands in brackets.
+    """Return the URL of this instance. A service that listens everywhere has the name of its host; IPv6 addresses stand
+    in brackets.
     """
     name = socket.gethostname() if host in _ANYWHERE else host
     return f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"

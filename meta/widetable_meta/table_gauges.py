@@ -1,13 +1,13 @@
-"""Gauges of every table of a warehouse, for Prometheus: what waits, who reads, how much there is, who keeps it up.
+"""Gauges of every table of a warehouse, for Prometheus: what waits, who reads, how much there is, who maintains it.
 
 In: tables by name, their `TableMeasures`. Out: one gauge of each kind, with a sample for each table that has a value;
-docs/meta-service.md lists them, each with what to alert on. A table that cannot be read has one sample, of
-`widetable_table_readable`, and keeps no other from being read; one that was dropped meanwhile has none. Raises what
+docs/meta-service.md lists them, each with an alert. A table that cannot be read has one sample, of
+`widetable_table_readable`; other tables are not affected. A table that was dropped meanwhile has none. Raises what
 listing the tables raises.
 
 A scrape costs a dozen small requests for each table, and one more for each of the last hundred commits that wait for a
-compaction. The bytes of everything that a table names need the metadata of all its snapshots: they are counted anew
-after five minutes, and are those of before until then.
+compaction. The bytes of everything that a table names need the metadata of all its snapshots: they are computed at most
+every five minutes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _log = logging.getLogger("widetable")
 
 
 class _Gauge(NamedTuple):
-    """value: of a table, None where it has none."""
+    """A gauge. value: of a table; None: the table has no value."""
 
     name: str
     sentence: str
@@ -88,14 +88,14 @@ _GAUGES: Final = (
 
 
 class TableGauges:
-    """Of one catalog. Threads may share it."""
+    """The gauges of one catalog. Threads may share it."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self._named: dict[str, tuple[int, float]] = {}  # bytes, and when they were counted
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """All of them, as the tables are now."""
+        """Yield all gauges, as the tables are now."""
         families = [
             GaugeMetricFamily(gauge.name, gauge.sentence, labels=["table"]) for gauge in _GAUGES
         ]
@@ -117,7 +117,7 @@ class TableGauges:
         names = self._catalog.list_tables()
         for name in names:
             try:
-                found, size_bytes = self._measured(name)
+                table, size_bytes = self._measured(name)
             except NotFoundError:
                 if name in self._catalog.list_tables():
                     readable.add_metric([name], 0)
@@ -128,10 +128,10 @@ class TableGauges:
                 continue
             readable.add_metric([name], 1)
             named.add_metric([name], size_bytes)
-            for consumer, behind in found.measures.consumers.items():
+            for consumer, behind in table.measures.consumers.items():
                 lag.add_metric([name, consumer], behind.behind)
             for gauge, family in zip(_GAUGES, families, strict=True):
-                value = gauge.value(found)
+                value = gauge.value(table)
                 if value is not None:
                     family.add_metric([name], value)
         self._named = {name: self._named[name] for name in names if name in self._named}
@@ -139,8 +139,8 @@ class TableGauges:
 
     def _measured(self, name: str) -> tuple[MeasuredTable, int]:
         table = self._catalog.table(name)
-        found = measured(table, LOOKS_BACK)
+        table_measures = measured(table, LOOKS_BACK)
         counted = self._named.get(name)
         if counted is None or time.monotonic() - counted[1] >= _BYTES_SECONDS:
             counted = self._named[name] = (named_bytes(table), time.monotonic())
-        return found, counted[0]
+        return table_measures, counted[0]

@@ -1,4 +1,4 @@
-"""Whether a request that failed can have done anything. Raises nothing."""
+"""Tells whether a failed request can have done anything. Raises nothing."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from urllib3.exceptions import NewConnectionError
 
 
 def is_unsent(refusal: requests.RequestException) -> bool:
-    """Whether no connection was made, so that nothing can have been done. Of a connection that
-    was kept and that the other side had closed nobody knows: False.
+    """Return whether no connection was made, so that nothing can have been done.
+
+    False for a kept connection that the other side had closed: the outcome is unknown.
     """
     reason = getattr(refusal.args[0] if refusal.args else None, "reason", None)
     return isinstance(refusal, requests.ConnectTimeout) or isinstance(reason, NewConnectionError)

@@ -53,7 +53,7 @@ def test_all_barriers_are_all_or_none(client: MetaClient, monkeypatch: pytest.Mo
     monkeypatch.setattr("widetable_meta.client.MOST_BARRIERS", 2)
     assert len({one.barrier for one in client.delays(limit=2).tables}) == 2
     for ask in (client.delays, lambda: client.barriers("db.x")):
-        with pytest.raises(wt.InvalidError, match="limit: found none, of 2 barriers or more"):
+        with pytest.raises(wt.InvalidError, match="limit: found no limit, and 2 barriers or more"):
             ask()
     assert len(client.barriers("db.y")) == 2  # one that is complete
     with pytest.raises(wt.InvalidError, match="limit"):
@@ -97,9 +97,9 @@ def test_a_session_is_read_while_it_is_open(client: MetaClient, warehouse: str) 
         assert session.expires_millis >= before
     assert not session.is_open
     session.close()
-    with pytest.raises(wt.NotFoundError, match="Open another one"):
+    with pytest.raises(wt.NotFoundError, match="Open another session"):
         session.renew()
-    with pytest.raises(wt.NotFoundError, match="a barrier from 20 on"):
+    with pytest.raises(wt.NotFoundError, match="a barrier of at least 20"):
         client.session(["db.x", "db.y"], at_least=20)
 
 

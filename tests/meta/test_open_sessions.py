@@ -28,7 +28,7 @@ def test_one_that_nobody_renews_is_closed(tmp_path: Path) -> None:
     opened = sessions.open(WANTED)
     wait_for(lambda: sessions.count() == 0)
     wait_for(lambda: leases(tmp_path) == 0)
-    with pytest.raises(wt.NotFoundError, match="Open another one"):
+    with pytest.raises(wt.NotFoundError, match="Open another session"):
         sessions.renew(opened.id)
     sessions.end()
 
@@ -52,7 +52,7 @@ def test_there_are_so_many_at_most(tmp_path: Path) -> None:
     fill(tmp_path)
     sessions = OpenSessions(partial(wt.Catalog, tmp_path), most=2)
     first, _ = sessions.open(WANTED), sessions.open(WANTED)
-    with pytest.raises(NotNowError, match="2 that are open"):
+    with pytest.raises(NotNowError, match="2 open sessions"):
         sessions.open(WANTED)
     sessions.close(first.id)
     with pytest.raises(wt.NotFoundError):
@@ -64,7 +64,7 @@ def test_there_are_so_many_at_most(tmp_path: Path) -> None:
 def test_one_that_is_older_than_what_was_read_is_let_go(tmp_path: Path) -> None:
     fill(tmp_path)
     sessions = OpenSessions(partial(wt.Catalog, tmp_path))
-    with pytest.raises(wt.NotFoundError, match="a barrier from 20 on: found 10"):
+    with pytest.raises(wt.NotFoundError, match="a barrier of at least 20: found 10"):
         sessions.open(WANTED._replace(at_least=20))
     assert (sessions.count(), leases(tmp_path)) == (0, 0)
     assert sessions.open(WANTED._replace(at_least=10)).session.barrier == 10

@@ -49,7 +49,7 @@ def test_a_warehouse_that_is_not_there_is_told(tmp_path: Path) -> None:
         (("--host", "no such host.invalid", "--port", "0"), "--host"),
         (("--host", "\ud800", "--port", "0"), "--host"),
         (("--host", "x" * 300, "--port", "0"), "--host"),
-        (("--host", "192.0.2.1", "--port", "0"), "cannot be had"),  # of no machine
+        (("--host", "192.0.2.1", "--port", "0"), "is not available"),  # of no machine
         (("--url", "nonsense", "--port", "0"), "--url"),
         (("--url", "http://[", "--port", "0"), "--url"),
         (("--url", "http://a#b", "--port", "0"), "--url"),
