@@ -1,7 +1,7 @@
-"""What goes wrong with a cache: internal to this package, whose callers never see it.
+"""Faults of a cache: internal to this package; its callers never see them.
 
-A cache is a copy. When it cannot be built, opened or read, one warning names its directory, the cache is dropped, and
-rows come from the data file again.
+A cache is a copy. If it cannot be built, opened or read, one warning names its directory, the cache is dropped, and
+rows are read from the data file again.
 """
 
 from __future__ import annotations
@@ -16,4 +16,4 @@ class CacheFault(Exception):
 
 
 class NoCache(CacheFault):
-    """There is nothing to use, and nothing went wrong: a cache from before the host started, or what is left of one."""
+    """There is no usable cache, and no fault: it is from before the host started, or only remains of it exist."""

@@ -1,18 +1,18 @@
-"""What a cache says of itself: what it is a copy of, and the files that make it up.
+"""The manifest of a cache: what the cache is a copy of, and its files.
 
     manifest   = JSON object, newline, 8 hex digits: CRC-32 of the bytes before the newline
     object     = boot, table, data_file, data_file_bytes, rows, schema_id, columns, types, retention_millis,
                  files: {name: [bytes, CRC-32 or null]}
 
-It is written last, so a cache without a right one is not complete. Every file's size is checked when a cache is opened,
-and the checksum of those that are read then. `rows.arrow` and the SST file have none here: they are large, of most only
-a little is read, and both check each page or block as it is read.
+It is written last, so a cache without a valid manifest is not complete. When a cache is opened, the size of every file
+is checked, and the checksum of the files that are read then. `rows.arrow` and the SST file have no checksum here: they
+are large, mostly only a small part is read, and both check each page or block when it is read.
 
 Nothing is forced to the disk (an fsync costs more than many builds), so a crash of the host may leave files of the
 right size with wrong bytes. A cache is therefore trusted for as long as the host runs: `boot` is the kernel's id of
-that. Hosts that do not say get an fsync per file.
+this run. Hosts without such an id force each file to the disk.
 
-In: values. Out: bytes, and back. Raises CacheFault for a manifest or files that are not what was written, OSError.
+In: values. Out: bytes, and back. Raises CacheFault for a manifest or files that differ from what was written, OSError.
 """
 
 from __future__ import annotations
@@ -29,14 +29,16 @@ from widetable_lookup.cache_fault import CacheFault, NoCache
 MANIFEST: Final = "manifest"
 
 _BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
-# Checked page by page, or block by block, as they are read.
+# These files are checked page by page, or block by block, when they are read.
 _CHECKS_ITSELF: Final = ("rows.arrow", ".sst")
 _DISK_BLOCK_BYTES: Final = 4096
 
 
 @dataclass(frozen=True)
 class CachedSource:
-    """What a cache is a copy of. types: of the columns, as Arrow prints them; table, data_file: paths, for people."""
+    """What a cache is a copy of. types: the types of the columns, as Arrow prints them. table, data_file: paths, for
+    people.
+    """
 
     table: str
     data_file: str
@@ -50,7 +52,7 @@ class CachedSource:
 
 @dataclass(frozen=True)
 class CacheManifest:
-    """files: (bytes, checksum or None) by name below the cache's directory."""
+    """The content of a manifest. files: name below the directory of the cache to (bytes, checksum or None)."""
 
     source: CachedSource
     boot: str
@@ -58,15 +60,15 @@ class CacheManifest:
 
     @property
     def disk_bytes(self) -> int:
-        """What the cache takes of the disk.
+        """Return the space that the cache takes on the disk.
 
-        In whole blocks of the disk, with one for the manifest, which is not among the files.
+        It counts whole blocks of the disk, and one block for the manifest, which is not among the files.
         """
         blocks = sum(-(-size // _DISK_BLOCK_BYTES) for size, _ in self.files.values())
         return (blocks + 1) * _DISK_BLOCK_BYTES
 
     def content(self, directory: str, name: str) -> bytes:
-        """A file with a checksum, read and checked."""
+        """Read a file that has a checksum, and check it."""
         path = f"{directory}/{name}"
         size_bytes, checksum = self.files.get(name, (0, None))
         with open(path, "rb") as file:
@@ -76,19 +78,20 @@ class CacheManifest:
         return data
 
     def check_files(self, directory: str) -> None:
-        """All files are there with their sizes; those of the key index that have checksums are right.
+        """Check that all files exist with their sizes, and the checksums of the files of the key index.
 
-        Files of the key index are opened by RocksDB, which would believe them; layout, pages and
-        fences are checked as `content` reads them. Raises CacheFault, OSError for a file that is
-        not there.
+        RocksDB opens the files of the key index, and would trust them; layout, pages and fences are checked when
+        `content` reads them. Raises CacheFault, and OSError for a missing file.
         """
         for name, (size_bytes, checksum) in self.files.items():
             if checksum is not None and "/" in name:
                 self.content(directory, name)
                 continue
-            found = os.stat(f"{directory}/{name}").st_size
-            if found != size_bytes:
-                raise CacheFault(f"{directory}/{name}: {found} bytes, {size_bytes} were written")
+            actual_bytes = os.stat(f"{directory}/{name}").st_size
+            if actual_bytes != size_bytes:
+                raise CacheFault(
+                    f"{directory}/{name}: {actual_bytes} bytes, {size_bytes} were written"
+                )
 
     def to_bytes(self) -> bytes:
         body = json.dumps({**asdict(self.source), "boot": self.boot, "files": self.files}).encode()
@@ -115,7 +118,10 @@ def seal(directory: str, source: CachedSource) -> CacheManifest:
 
 
 def read_manifest(directory: str) -> CacheManifest:
-    """Raises CacheFault for a manifest that is damaged, NoCache for none or one from before the host was started."""
+    """Read the manifest of a cache.
+
+    Raises CacheFault for a damaged manifest, NoCache for a missing one or one from before the host was started.
+    """
     path = f"{directory}/{MANIFEST}"
     try:
         with open(path, "rb") as file:
@@ -134,7 +140,7 @@ def read_manifest(directory: str) -> CacheManifest:
 
 
 def boot_id() -> str:
-    """The kernel's id of this run of the host; empty where there is none."""
+    """Return the kernel's id of this run of the host; "" where there is none."""
     try:
         with open(_BOOT_ID, encoding="ascii") as file:
             return file.read().strip()

@@ -1,28 +1,26 @@
 """The directory of a host's caches: room for new ones, places for complete ones, and removal.
 
-Processes share it (cache_paths.py has its grammar). Whoever counts, places or removes holds the lock on `lock`; nobody
-waits for it longer than `_LOCK_SECONDS`. A cache leaves its place by a rename and is unlinked then: who has it open
-goes on reading, and whoever opens it at that moment finds nothing. What a dead process left is known by its lock, which
-the kernel took back, whatever became of process ids.
+Processes share it (cache_paths.py has its grammar). A process that counts, places or removes caches takes the lock on
+`lock`, and waits for it at most `_LOCK_SECONDS`. A cache is first renamed, then unlinked: processes that have it open
+continue to read, and those that open it at that moment find nothing. The remains of a dead process are recognised by
+its lock, which the kernel has released, whatever happened to process ids.
 
-The budget counts caches and what is being built, of all processes. A builder asks for room before it writes more, so
-each may exceed the budget by what it writes between two questions (cache_writer.py); in its place a cache never does.
-They are counted where it is not known that there is room (counted_bytes.py).
+The budget counts complete caches and those that are being built, of all processes. A builder asks for room before it
+writes more, so it may exceed the budget by what it writes between two requests (cache_writer.py); a complete cache
+never exceeds it. Caches are counted only if it is not certain that there is room (counted_bytes.py).
 
-Where nobody chose the directory it has a name that everybody knows, in a place where everybody can make one. It is
-used only if it is this user's own and nobody else can write to it (`is_safe`): what others put there would be believed.
+If nobody chose the directory, it has a well-known name in a place where everybody can create it. It is used only if
+this user owns it and nobody else can write to it (`is_safe`), because its content is trusted.
 
-Raises CacheFault when the lock is not to be had, or the directory is not to be used, OSError from the disk.
+Raises CacheFault when the lock is not available, or the directory must not be used, OSError from the disk.
 
-What a process leaves that dies on the way of a cache, and what becomes of it when all are
-counted next:
+What a process leaves behind that dies during the life of a cache, and what the next count does with it:
 
     begun, written, sealed        .building, unlocked by the kernel: unlinked
     renamed to its place          a complete cache
     renamed away, not unlinked    .removed: unlinked
 
-Unlinking may take long, so it is done when the lock has been given back: names that end in
-.removed nobody opens.
+Unlinking may take long, so it is done after the lock is released: nobody opens names that end in .removed.
 """
 
 from __future__ import annotations
@@ -60,7 +58,7 @@ _LOCK_PAUSE_SECONDS: Final = 0.002
 class Building(NamedTuple):
     """A cache that is being built. path: its directory so far; place: where it will be; lock: an open descriptor.
 
-    The lock is on the directory itself, so it goes with it through the rename.
+    The lock is on the directory itself, so it stays with the directory through the rename.
     """
 
     path: str
@@ -69,20 +67,22 @@ class Building(NamedTuple):
 
 
 class _Known(NamedTuple):
-    """What the manifest of a cache said, which is read once."""
+    """What the manifest of a cache says; it is read once."""
 
     disk_bytes: int
     retention_millis: int
 
 
 class _DirectoryTurn(NamedTuple):
-    """Of who has the lock. file: open; left: directories to unlink when it has been given back."""
+    """The state of the process that has the lock. file: the open lock file; left: directories to unlink after the lock
+    is released.
+    """
 
     file: int
     left: list[str]
 
     def take_away(self, place: str) -> None:
-        """Rename a cache, if it is there, so that nobody opens it any more."""
+        """Rename a cache, if it exists, so that nobody opens it any more."""
         away = temporary_name(place, REMOVED)
         with contextlib.suppress(FileNotFoundError):
             os.rename(place, away)
@@ -90,32 +90,33 @@ class _DirectoryTurn(NamedTuple):
 
 
 class CacheSpace:
-    """Thread-safe. Nothing is made before the first cache is."""
+    """The directory of caches. Threads may share it. It creates nothing before the first cache."""
 
     def __init__(self, directory: str, *, is_chosen: bool) -> None:
-        """is_chosen: somebody chose the directory, and says that it is safe; else it has to look so."""
+        """is_chosen: the user chose the directory, and vouches for it; otherwise it is checked."""
         self.directory = directory
         self._is_chosen = is_chosen
         self._known: dict[tuple[str, int], _Known] = {}
 
     def is_safe(self) -> bool:
-        """Whether what lies in the directory may be read and written: whoever may write there could have put it there.
-        False where there is none yet.
+        """Return whether the content of the directory may be trusted: whoever can write there may have put it there.
+
+        False if the directory does not exist.
         """
         if self._is_chosen:
             return True
         try:
-            found = os.lstat(self.directory)
+            status = os.lstat(self.directory)
         except FileNotFoundError:
             return False
-        is_own = found.st_uid == os.getuid() and not stat.S_IMODE(found.st_mode) & 0o022
-        return is_own and stat.S_ISDIR(found.st_mode)
+        is_own = status.st_uid == os.getuid() and not stat.S_IMODE(status.st_mode) & 0o022
+        return is_own and stat.S_ISDIR(status.st_mode)
 
     def begin(self, place: str) -> Building:
-        """A directory of one's own for a cache that will lie at `place`.
+        """Create a directory for a cache that will lie at `place`.
 
-        Made and locked in one section of the lock: whoever counts in between would take it for
-        left over. Whoever begins ends it by `publish` or `abandon`.
+        It is created and locked in one section of the lock; a count in between would take it for left over. The caller
+        ends it by `publish` or `abandon`.
         """
         with self._locked():
             os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
@@ -126,34 +127,34 @@ class CacheSpace:
         return Building(path, place, lock)
 
     def abandon(self, building: Building) -> None:
-        """Remove what was built so far."""
+        """Remove an unfinished cache."""
         shutil.rmtree(building.path, ignore_errors=True)
         os.close(building.lock)
 
     def make_room(self, budget_bytes: int, needed_bytes: int) -> bool:
-        """Let go of what must go for so many bytes more. Whether they have room then.
+        """Remove caches until so many more bytes have room, and return whether they have.
 
-        Where there would be no room even without caches only what has expired goes.
+        If there would be no room even without caches, only expired ones are removed.
         """
         with self._locked() as turn:
             return self._granted(turn, budget_bytes, needed_bytes)
 
     def sweep(self, budget_bytes: int) -> None:
-        """Let go of what has expired, of what dead processes left, and of what is over the budget."""
+        """Remove expired caches, remains of dead processes, and what exceeds the budget."""
         with self._locked() as turn:
             self._evict(turn, budget_bytes, 0)
 
     def publish(self, building: Building, budget_bytes: int, disk_bytes: int) -> bool:
-        """Put a complete cache into its place. False: another was there first, or there is no room; it is gone then.
-        disk_bytes: that it takes. They are added once more to what was granted: whoever counted meanwhile may not have
-        seen all of them.
+        """Put a complete cache into its place. Return False if another one was there first, or there is no room: then
+        the new cache is removed.
 
-        The caller's `building` is done with in both cases; where an error is raised it is not,
-        and `abandon` is left to do.
+        disk_bytes: the space it takes. It is added once more to the granted bytes, because a process that counted
+        meanwhile may have missed some of them. After either result `building` is finished; after an error the caller
+        must call `abandon`.
         """
         with self._locked() as turn:
             fits = self._granted(turn, budget_bytes, disk_bytes, is_written=True)
-            # A rename onto a directory that holds files fails.
+            # A rename onto a directory with files fails.
             is_placed = fits and not os.path.lexists(building.place)
             if is_placed:
                 os.rename(building.path, building.place)
@@ -164,13 +165,13 @@ class CacheSpace:
         return True
 
     def remove(self, place: str, inode: int) -> None:
-        """Remove a cache if it is still the one with this inode."""
+        """Remove a cache if it still has this inode."""
         with self._locked() as turn, contextlib.suppress(FileNotFoundError):
             if os.stat(place).st_ino == inode:
                 turn.take_away(place)
 
     def remove_all(self, places: Sequence[str]) -> None:
-        """Remove the caches that lie there, if any."""
+        """Remove the caches at these places, if any."""
         there = [place for place in places if os.path.lexists(place)]
         if not there:
             return
@@ -179,7 +180,7 @@ class CacheSpace:
                 turn.take_away(place)
 
     def touch(self, place: str, inode: int) -> bool:
-        """Note that a cache is used. False when it has lost its place."""
+        """Record that a cache is used. Return False if it was removed from its place."""
         with contextlib.suppress(FileNotFoundError):
             if os.stat(place).st_ino == inode:
                 os.utime(place)
@@ -188,12 +189,11 @@ class CacheSpace:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[_DirectoryTurn]:
-        """A turn in the directory, which is made where there is none. Raises CacheFault for one that is not to be
+        """Take the lock of the directory, which is created if it does not exist. Raise CacheFault if it must not be
         used.
 
-        Taken by asking again and again, as a wait in the kernel has no end. Not to be asked for
-        again inside: another descriptor would wait for this one. Where an error ends it, what is
-        left is unlinked by who counts next.
+        The lock is requested repeatedly, because a wait in the kernel has no end. Do not request it again inside:
+        another descriptor would wait for this one. After an error, the next count unlinks what is left.
         """
         with contextlib.suppress(FileExistsError):
             os.makedirs(self.directory, mode=0o700)
@@ -211,13 +211,15 @@ class CacheSpace:
             # Closing is not enough: a child that was forked meanwhile has the same lock open.
             fcntl.flock(file, fcntl.LOCK_UN)
             os.close(file)
-        for path in turn.left:  # which somebody else may do at the same time
+        for path in turn.left:  # another process may unlink it at the same time
             shutil.rmtree(path, ignore_errors=True)
 
     def _granted(
         self, turn: _DirectoryTurn, budget_bytes: int, more_bytes: int, *, is_written: bool = False
     ) -> bool:
-        """As `_evict`, which is not asked where there is room for sure. is_written: who counts finds these bytes."""
+        """Return whether there is room, and count all caches only if that is not certain. is_written: a count sees
+        these bytes.
+        """
         account = read_account(turn.file)
         if account is not None and account.held_bytes + more_bytes <= budget_bytes:
             granted_bytes = account.held_bytes + more_bytes
@@ -226,12 +228,11 @@ class CacheSpace:
         return self._evict(turn, budget_bytes, 0 if is_written else more_bytes)
 
     def _evict(self, turn: _DirectoryTurn, budget_bytes: int, needed_bytes: int) -> bool:
-        """Counts all. Whether the budget holds."""
-        held: list[HeldCache] = []
+        """Count all caches, remove some, and return whether the budget holds."""
+        caches: list[HeldCache] = []
         building_bytes = 0
-        # Manifests are read once per cache and process; what is not met again is forgotten with
-        # the old dictionary.
-        known, self._known = self._known, {}
+        # Each process reads a manifest once. Caches that are gone are dropped together with the old dictionary.
+        before, self._known = self._known, {}
         for table in (e.path for e in _entries(self.directory) if is_table_folder(e.name)):
             entries = _entries(table)
             if not entries:
@@ -240,16 +241,16 @@ class CacheSpace:
             for entry in entries:
                 state = temporary_state(entry.name)
                 if state is None:
-                    held += self._held(entry, known)
+                    caches += self._held(entry, before)
                 elif state == REMOVED or not _is_locked(entry.path):
                     turn.left.append(entry.path)
                 else:
                     building_bytes += _disk_bytes(entry.path)
-        choice = evict(held, building_bytes + needed_bytes, budget_bytes, _now_millis())
+        choice = evict(caches, building_bytes + needed_bytes, budget_bytes, _now_millis())
         for cache in choice.remove:
             turn.take_away(cache.path)
         gone_bytes = sum(cache.disk_bytes for cache in choice.remove)
-        held_bytes = sum(cache.disk_bytes for cache in held) - gone_bytes + building_bytes
+        held_bytes = sum(cache.disk_bytes for cache in caches) - gone_bytes + building_bytes
         counted_bytes = held_bytes + (needed_bytes if choice.fits else 0)
         write_account(turn.file, CountedBytes(time.monotonic(), counted_bytes))
         return choice.fits
@@ -257,23 +258,24 @@ class CacheSpace:
     def _held(
         self, entry: os.DirEntry[str], before: dict[tuple[str, int], _Known]
     ) -> list[HeldCache]:
-        """One cache, with what its manifest says; one without a right manifest has expired.
+        """Return one cache, with the content of its manifest; a cache without a valid manifest counts as expired.
 
-        A damaged or foreign one has a retention of -1, so that it goes at once, whatever its
-        last use.
+        A damaged or foreign cache gets a retention of -1, so that it is removed at once, whatever its last use.
         """
         try:
-            found = os.stat(entry.path)
+            status = os.stat(entry.path)
         except FileNotFoundError:
             return []
-        key = entry.path, found.st_ino
-        known = self._known[key] = before.get(key) or _known_of(entry.path)
-        last_used_millis = found.st_mtime_ns // 1_000_000
-        return [HeldCache(entry.path, known.disk_bytes, last_used_millis, known.retention_millis)]
+        key = entry.path, status.st_ino
+        manifest = self._known[key] = before.get(key) or _known_of(entry.path)
+        last_used_millis = status.st_mtime_ns // 1_000_000
+        return [
+            HeldCache(entry.path, manifest.disk_bytes, last_used_millis, manifest.retention_millis)
+        ]
 
 
 def _now_millis() -> int:
-    """A clock that nobody can go by is no reason not to read: the rows are in the data files."""
+    """Return the time. A clock that cannot be used is a fault of the cache only: the rows are in the data files."""
     try:
         return now_millis()
     except InvalidError as error:
@@ -281,15 +283,17 @@ def _now_millis() -> int:
 
 
 def space_of_host() -> CacheSpace:
-    """The directory that the environment names now."""
+    """Return the directory that the environment names now."""
     return CacheSpace(directory_of_host(), is_chosen=bool(os.environ.get(ENVIRONMENT)))
 
 
 def count_caches(folder: str) -> tuple[int, int]:
-    """(caches, their bytes on disk) of one table's folder; what is being built counts for its bytes."""
+    """Return (caches, their bytes on disk) of one table's folder; caches that are being built count with their
+    bytes.
+    """
     states = {entry.path: temporary_state(entry.name) for entry in _entries(folder)}
-    held = [path for path, state in states.items() if state != REMOVED]
-    return sum(states[path] is None for path in held), sum(map(_disk_bytes, held))
+    paths = [path for path, state in states.items() if state != REMOVED]
+    return sum(states[path] is None for path in paths), sum(map(_disk_bytes, paths))
 
 
 def _known_of(path: str) -> _Known:
@@ -309,13 +313,13 @@ def _lock(file: int, directory: str) -> None:
         except BlockingIOError:
             if time.monotonic() > give_up:
                 raise CacheFault(
-                    f"{directory}/{LOCK}: held by another process for {_LOCK_SECONDS} s"
+                    f"{directory}/{LOCK}: locked by another process for {_LOCK_SECONDS} s"
                 ) from None
         time.sleep(_LOCK_PAUSE_SECONDS)
 
 
 def _is_locked(path: str) -> bool:
-    """Whether whoever builds here is alive."""
+    """Return whether the builder of the cache is alive."""
     try:
         file = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
@@ -338,7 +342,7 @@ def _entries(directory: str) -> list[os.DirEntry[str]]:
 
 
 def _disk_bytes(path: str) -> int:
-    """Of all files below a directory that may be changing."""
+    """Return the size of all files below a directory that may be changing."""
     total = 0
     for folder, _, names in os.walk(path):
         for name in names:

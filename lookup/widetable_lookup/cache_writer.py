@@ -1,8 +1,8 @@
 """Builds the cache of one data file from its rows.
 
 In: row batches of the file, in file order, all with the columns of the first. Out: a complete cache in its place, or
-nothing: whatever goes wrong (no room, a full disk, keys that do not ascend) drops the cache and is said once in the
-log, and the caller goes on. Small batches are joined; memory is bounded by `_BATCH_BYTES` and one batch.
+nothing: any fault (no room, a full disk, keys that do not ascend) drops the cache and is logged once, and the caller
+continues. Small batches are joined; memory is bounded by `_BATCH_BYTES` and one batch.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from widetable_lookup.cache_manifest import CachedSource, seal
 from widetable_lookup.cache_space import Building, CacheSpace
 from widetable_lookup.row_files import RowFiles
 
-# What is less is kept until more comes.
+# A smaller batch is kept until more rows come.
 _BATCH_ROWS: Final = 32 << 10
 _BATCH_BYTES: Final = 16 << 20
-# How much of the budget a builder may write between two questions for room: one part in so many.
+# A builder may write this fraction of the budget between two requests for room: one part in so many.
 _QUESTIONS_PER_BUDGET: Final = 64
 
 
 class CacheBuilder:
-    """A CacheWriter (widetable.write.cache_writer). For one thread at a time.
+    """A CacheWriter (widetable.write.cache_writer), for one thread at a time.
 
-    States: nothing written; files are being written; in its place, or dropped: `_building` is
+    States: nothing is written; files are being written; the cache is in its place, or dropped: then `_building` is
     None, and all calls do nothing.
     """
 
@@ -44,12 +44,12 @@ class CacheBuilder:
         self._table = table
         self._path = path
         self._budget_bytes = budget_bytes
-        self._asked_at_bytes = -budget_bytes  # the first bytes ask
+        self._asked_at_bytes = -budget_bytes  # the first bytes request room
         self._pending: list[pa.RecordBatch] = []
         self._files: RowFiles | None = None
 
     def write(self, row_batch: pa.RecordBatch) -> None:
-        """Add rows. Does nothing once the cache was dropped."""
+        """Add rows. Does nothing after the cache was dropped."""
         building = self._building
         if building is None or not row_batch.num_rows:
             return
@@ -59,12 +59,12 @@ class CacheBuilder:
             self._survive(self._flush, building)
 
     def close(self, file: DataFileMeta) -> None:
-        """Put the cache into its place, if it holds the rows of this file."""
+        """Put the cache into its place, if it has all rows of this file."""
         if self._building is not None:
             self._survive(lambda building: self._complete(building, file), self._building)
 
     def abort(self) -> None:
-        """Leave nothing behind. May be called more than once, and after `close`."""
+        """Remove an unfinished cache. May be called more than once, and after `close`."""
         building, self._building = self._building, None
         self._pending.clear()
         if building is not None:
@@ -73,8 +73,8 @@ class CacheBuilder:
             self._space.abandon(building)
 
     def _survive(self, step: Callable[[Building], None], building: Building) -> None:
-        """Faults of a cache end here, once, with the cache. Anything else is no fault of a
-        cache, and goes on after it is removed.
+        """Do a step. A fault of the cache ends here, once, together with the cache. Any other error is raised after the
+        cache is removed.
         """
         try:
             step(building)
@@ -103,11 +103,10 @@ class CacheBuilder:
         self._files.write(joined)
 
     def _ask_for_room(self, files: RowFiles, needed_bytes: int) -> None:
-        """Every so often: the question may read the whole directory.
+        """Request room now and then, because the request may read the whole directory.
 
-        Asked anew when what was written since the last question, and will be now, is a 64th of
-        the budget: so many questions at most, and no builder is over the budget by more than
-        that.
+        It is made when the bytes written since the last request, with those to be written now, are a 64th of the
+        budget. So there are at most so many requests, and no builder exceeds the budget by more than that.
         """
         written_bytes = files.size_bytes()
         unasked_bytes = written_bytes + needed_bytes - self._asked_at_bytes

@@ -1,7 +1,7 @@
 """Rows of one data file from its cache: a CachedFile (widetable.lsm.file_rows).
 
-In: key batches. Out: their rows, new arrays that keep no file open; or all rows, as they lie in the map. Raises
-DamagedError when the cache turns out not to be what was written: it is removed then, the data file itself has the rows.
+In: key batches. Out: their rows, in new arrays that keep no file open; or all rows, as they lie in the map. Raises
+DamagedError when the cache differs from what was written: then it is removed, and the data file has the rows.
 """
 
 from __future__ import annotations
@@ -21,12 +21,10 @@ from widetable_lookup.opened_cache import OpenedCache
 
 
 class CachedRows:
-    """For one thread; many of them may share an OpenedCache.
+    """The rows of one cache, for one thread; several objects may share an OpenedCache.
 
-    columns: table columns wanted; the key comes with them. done: called once, when it is closed; damaged: before an
-    error is raised.
-
-    Columns that the file lacks are left out: whoever asked fills them with nulls.
+    columns: the requested table columns; the key comes with them. done: called once, when it is closed. damaged: called
+    before an error is raised. Columns that the file lacks are left out: the caller fills them with nulls.
     """
 
     def __init__(
@@ -41,15 +39,15 @@ class CachedRows:
         self._done = done
         self._damaged = damaged
         self._key = schema.trimmed_primary_key
-        held = frozenset(cache.schema.names)
+        cached_columns = frozenset(cache.schema.names)
         self._schema = row_batch_schema(
-            schema, [name for name in (*self._key, *columns) if name in held]
+            schema, [name for name in (*self._key, *columns) if name in cached_columns]
         )
         self._choice = cache.rows.choose(self._schema.names)
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The table columns that it has, of those that it was opened for, in table order."""
+        """The requested table columns that the file has, in table order."""
         return tuple(self._schema.names[len(SYSTEM_FIELDS) :])
 
     @property
@@ -57,11 +55,10 @@ class CachedRows:
         return True
 
     def find(self, keys: pa.RecordBatch) -> Found:
-        """The rows of these keys, with the columns that it was opened for as far as the file has them.
+        """Return the rows of these keys, with the requested columns that the file has.
 
-        keys: all key columns, or leading ones (file_rows.py). DamagedError comes after the cache
-        was removed, so that whoever turns to the data file then, and asks for the cache again,
-        does not meet it.
+        keys: all key columns, or leading ones (file_rows.py). DamagedError is raised after the cache was removed, so
+        that a caller who then opens the cache again does not get it.
         """
         cache = self._opened()
         with self._damage_noted(cache):
@@ -74,10 +71,10 @@ class CachedRows:
         return Found(hits, pa.RecordBatch.from_arrays(columns, schema=self._schema))
 
     def batches(self, batch_bytes: int) -> Iterator[pa.RecordBatch]:
-        """All rows in file order, about batch_bytes at once. They lie in the map, and keep it.
+        """Yield all rows in file order, about batch_bytes at a time. They lie in the map, and keep it.
 
-        Pages are checked batch by batch, before the batch is given. Damage in a later batch
-        raises when earlier ones are gone out.
+        The pages of each batch are checked before it is yielded. Damage in a later batch is raised after earlier ones
+        were yielded.
         """
         cache = self._opened()
         for index in range(cache.rows.batches):
@@ -87,7 +84,7 @@ class CachedRows:
             yield from pieces(rows, batch_bytes)
 
     def close(self) -> None:
-        """Let go of the cache. May be called more than once."""
+        """Release the cache. May be called more than once."""
         cache, self._cache = self._cache, None
         if cache is not None:
             self._done(cache)
@@ -106,5 +103,5 @@ class CachedRows:
                 cache.place,
                 found=str(fault),
                 expected="the cache as it was written",
-                action="Read the data file: the cache is removed.",
+                action="Read the data file; the cache is removed.",
             ) from fault

@@ -1,4 +1,4 @@
-"""Which caches go: those that nobody used for too long, then the longest unused until the others fit. Pure.
+"""Which caches are removed: expired ones, then the least recently used ones until the others fit. Pure.
 
 In: the caches of a host and a budget. Out: an `Eviction`.
 """
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class HeldCache(NamedTuple):
-    """path: its directory; last_used_millis: wall clock."""
+    """A cache on the disk. path: its directory; last_used_millis: wall clock."""
 
     path: str
     disk_bytes: int
@@ -19,9 +19,9 @@ class HeldCache(NamedTuple):
 
 
 class Eviction(NamedTuple):
-    """remove: in the order in which they go. fits: whether the budget holds then.
+    """The decision. remove: the caches to remove, in this order. fits: whether the budget holds afterwards.
 
-    If it cannot hold whatever goes, only what has expired goes.
+    If the budget cannot hold even without caches, only expired ones are removed.
     """
 
     remove: tuple[HeldCache, ...]
@@ -29,18 +29,20 @@ class Eviction(NamedTuple):
 
 
 def evict(
-    held: Sequence[HeldCache], other_bytes: int, budget_bytes: int, now_millis: int
+    caches: Sequence[HeldCache], other_bytes: int, budget_bytes: int, now_millis: int
 ) -> Eviction:
-    """other_bytes: what must have room besides the caches: those that are being built, and what they will grow by.
+    """Choose the caches to remove. other_bytes: what needs room besides: caches that are being built, and their growth.
 
     Three caches of 4 bytes, 3 more needed, a budget of 8, now 200, retention 50:
 
         last used     100        180       190
-                      expired    goes      stays      fits
+                      expired    removed   stays      fits
         9 needed      expired    stays     stays      does not fit
     """
-    expired = [c for c in held if now_millis - c.last_used_millis > c.retention_millis]
-    kept = sorted(set(held) - set(expired), key=lambda cache: (cache.last_used_millis, cache.path))
+    expired = [c for c in caches if now_millis - c.last_used_millis > c.retention_millis]
+    kept = sorted(
+        set(caches) - set(expired), key=lambda cache: (cache.last_used_millis, cache.path)
+    )
     if other_bytes > budget_bytes:
         return Eviction(tuple(expired), fits=False)
     excess_bytes = sum(cache.disk_bytes for cache in kept) + other_bytes - budget_bytes

@@ -1,14 +1,14 @@
 """The lookup caches of this process: opens them, keeps them open, builds new ones (widetable.lsm.file_rows.Caches).
 
-In: data files and their tables. Out: FileRows and CacheWriters, or None: a cache is a copy, so whatever goes wrong with
-one is said in the log, with its directory, and done without. Raises nothing of caches.
+In: data files and their tables. Out: FileRows and CacheWriters, or None: a cache is a copy, so a fault is logged with
+the directory of the cache, and the caller does without it. No error of a cache is raised.
 
-Caches of all tables of a host share one directory and one budget. Where tables differ in what they allow, the largest
-budget counts of those that this process has used within their retention. At most `_MAX_OPEN` caches stay open, the
-longest unused are closed.
+Caches of all tables of a host share one directory and one budget. If tables allow different budgets, the largest one
+counts of those tables that this process has used within their retention. At most `_MAX_OPEN` caches stay open; the
+least recently used are closed.
 
-    handles by place     the next `open` finds these; the one used last is the last
-    handles by cache     these, and those that lost their place but have users still
+    handles by place     the next `open` uses these; the one used last is the last
+    handles by cache     these, and those that were removed from their place but still have users
 
     open: users + 1 ... close: users - 1      closed when it has no users and is in no place
 """
@@ -44,14 +44,14 @@ from widetable_lookup.opened_cache import OpenedCache
 # Each takes two file descriptors and some 300 kB.
 _MAX_OPEN: Final = 128
 _TOUCH_SECONDS: Final = 60.0
-# Expired caches are looked for at least so often, while lookups go on.
+# Seconds between two searches for expired caches, while lookups continue.
 _SWEEP_SECONDS: Final = 600.0
 
 
 def process_caches(options: TableOptions) -> Caches:
-    """The caches of this process in the directory that the environment names now.
+    """Return the caches of this process in the directory that the environment names now.
 
-    options: of a table that will use them. One object per process and directory; threads may share it.
+    options: of a table that will use them. There is one object for each process and directory; threads may share it.
     """
     caches = _DIRECTORIES.caches(space_of_host())
     caches.allow_memory(options.get(opt.LOOKUP_CACHE_MAX_MEMORY_SIZE))
@@ -66,7 +66,7 @@ class _Directories(SharedByThreads):
         super().__init__()
 
     def _start_anew(self) -> None:
-        # A forked process must not touch what its parent has open, nor close it at its end.
+        # A forked process must not use what its parent has open, nor close it at its end.
         for caches in self._caches.values():
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(caches))
         self._caches = {}
@@ -82,10 +82,9 @@ class _Directories(SharedByThreads):
 
 @dataclass
 class _Handle:
-    """users: how many CachedRows have it; is_kept: whether the next one will get it too.
+    """An open cache. users: how many CachedRows have it; is_kept: whether the next `open` gets it too.
 
-    touched_at: monotonic seconds, when the use was last noted in the directory, so that it is
-    not at each lookup.
+    touched_at: monotonic seconds, when its use was last recorded in the directory, which is not done at each lookup.
     """
 
     cache: OpenedCache
@@ -95,14 +94,14 @@ class _Handle:
 
 
 class _Budget(NamedTuple):
-    """What a table allows. until: monotonic seconds."""
+    """The budget that a table allows. until: monotonic seconds."""
 
     size_bytes: int
     until: float
 
 
 class ProcessCaches:
-    """Thread-safe."""
+    """The caches of one process in one directory. Threads may share it."""
 
     def __init__(self, space: CacheSpace) -> None:
         self._space = space
@@ -115,7 +114,7 @@ class ProcessCaches:
         self._swept_at = time.monotonic()
 
     def allow_memory(self, size_bytes: int) -> None:
-        """The largest size that was asked for counts."""
+        """Allow this size of the block cache; the largest requested size counts."""
         with self._guard:
             if size_bytes > self._memory_bytes:
                 self._memory_bytes = size_bytes
@@ -124,10 +123,10 @@ class ProcessCaches:
     def open(
         self, table: TableState, path: str, file: DataFileMeta, columns: Sequence[str]
     ) -> CachedFile | None:
-        """The rows of a cache. None: there is none, or it was damaged, and is removed.
+        """Open the rows of a cache. Return None if there is no cache, or it was damaged, and is removed.
 
-        file: what a cache must be a copy of. columns: of the table, the key aside. Whoever gets
-        rows closes them. A budget of 0 turns caches off for the table.
+        file: the file that the cache must be a copy of. columns: of the table, without the key. The caller closes the
+        rows. A budget of 0 turns caches off for the table.
         """
         if not table.options.get(opt.LOOKUP_CACHE_MAX_DISK_SIZE):
             return None
@@ -150,10 +149,10 @@ class ProcessCaches:
             _warn(table.paths.root, self._space.directory, refusal)
 
     def writer(self, table: TableState, path: str) -> CacheWriter | None:
-        """Builds the cache of a data file. None: there is one, or there is no room for one.
+        """Return a builder of the cache of a data file. Return None if there is a cache, or no room for one.
 
-        Asked for each data file that is written, or read whole. That there was no cache a moment
-        ago is a guess: the one that comes second is dropped when it would take the place.
+        It is called for each data file that is written, or read whole. Another process may build the same cache: the
+        one that is completed second is dropped.
         """
         budget_bytes = self._budget_bytes(table)
         if not table.options.get(opt.LOOKUP_CACHE_MAX_DISK_SIZE):
@@ -174,7 +173,9 @@ class ProcessCaches:
         return f"{self._space.directory}/{table_folder(root)}/{name}"
 
     def _budget_bytes(self, table: TableState) -> int:
-        """The largest, of this table and of those that were used so lately that their caches have not expired."""
+        """Return the largest budget of this table and of those that were used so recently that their caches have not
+        expired.
+        """
         now = time.monotonic()
         size_bytes = table.options.get(opt.LOOKUP_CACHE_MAX_DISK_SIZE)
         until = now + table.options.get(opt.LOOKUP_CACHE_FILE_RETENTION) / 1000
@@ -186,12 +187,12 @@ class ProcessCaches:
     # Handles
 
     def _in_place(self, table: TableState, place: str) -> _Handle | None:
-        """The handle of a cache that is open, and still there, with one user more.
+        """Return the handle of a cache that is open and still in its place, with one more user.
 
         this process                        another process
-        has the cache open                  evicts it: its bytes go when nobody has it open
+        has the cache open                  evicts it: its bytes are freed when nobody has it open
         a minute later: not in its place
-        lets it go, opens what is there
+        closes it, opens what is there
         """
         with self._guard:
             handle = self._handles.get(place)
@@ -206,7 +207,9 @@ class ProcessCaches:
         return None
 
     def _is_in_place(self, handle: _Handle, table: TableState) -> bool:
-        """Whether the cache is still where others find it; if not, its bytes should go, although they are right."""
+        """Return whether the cache is still in its place; if not, its bytes should be freed, although they are
+        right.
+        """
         now = time.monotonic()
         retention_seconds = table.options.get(opt.LOOKUP_CACHE_FILE_RETENTION) / 1000
         if now - handle.touched_at < min(_TOUCH_SECONDS, retention_seconds / 4):
@@ -222,10 +225,10 @@ class ProcessCaches:
             return False
 
     def _opened(self, table: TableState, place: str, file: DataFileMeta) -> _Handle | None:
-        """With one user more. None, too, where others could have put a cache there: who builds one says so in the log.
+        """Open a cache, with one more user. Return None too if others could have put a cache there; the builder logs
+        that.
 
-        The inode is noted before the cache is opened: what is found to be damaged is removed
-        only if it is still that one.
+        The inode is read before the cache is opened: a damaged cache is removed only if it still has that inode.
         """
         try:
             if not self._space.is_safe():
@@ -242,7 +245,7 @@ class ProcessCaches:
         return self._kept(place, opened)
 
     def _kept(self, place: str, opened: OpenedCache) -> _Handle:
-        """The handle of a place: this one, or that of a thread that was faster."""
+        """Return the handle of a place: this one, or that of a faster thread."""
         surplus = []
         with self._guard:
             handle = self._handles.get(place)
@@ -258,7 +261,7 @@ class ProcessCaches:
         return handle
 
     def _let_go(self, handle: _Handle) -> list[OpenedCache]:
-        """Nobody gets the handle any more; what is to be closed now."""
+        """Withdraw the handle, so that nobody gets it any more, and return what is to be closed now."""
         handle.is_kept = False
         if handle.users:
             return []
@@ -301,7 +304,7 @@ class ProcessCaches:
             _warn(place, self._space.directory, refusal)
 
     def _sweep(self, table: TableState) -> None:
-        """Remove what has expired, every now and then."""
+        """Remove expired caches, every now and then."""
         budget_bytes = self._budget_bytes(table)
         with self._guard:
             now = time.monotonic()
@@ -321,7 +324,7 @@ class ProcessCaches:
 
 
 def _is_gone(place: str, inode: int) -> bool:
-    """Whether somebody removed the cache: what was missed then is no damage."""
+    """Return whether somebody removed the cache: missing files are then no damage."""
     try:
         return os.stat(place).st_ino != inode
     except OSError:

@@ -1,7 +1,7 @@
-"""The key columns of mapped rows: where given keys lie among them.
+"""The key columns of mapped rows, and the search for keys in them.
 
-In: sorted keys, each once, as Arrow columns of the key's types. Out: positions of rows that have them. Every answer,
-also that a key is not there, rests on checked pages: a miss is proven by the two rows between which the key would lie.
+In: sorted keys, each once, as Arrow columns of the key's types. Out: positions of their rows. Every answer, including
+that a key is absent, rests on checked pages: a miss is proven by the two rows between which the key would lie.
 Raises CacheFault for damaged pages, InvalidError and UnsupportedError for keys (memcomparable.py).
 """
 
@@ -38,7 +38,9 @@ _NARROW_DECIMAL_DIGITS: Final = 18
 
 
 class _KeyPart(NamedTuple):
-    """A column as key_search.py compares it. offsets, values: numbers of its buffers; shift: bytes before the first."""
+    """A column as key_search.py compares it. offsets, values: numbers of its buffers; shift: bytes before the first
+    value.
+    """
 
     kind: int
     width: int
@@ -49,7 +51,7 @@ class _KeyPart(NamedTuple):
 
 
 class _Searched(NamedTuple):
-    """The rows, as kernels of key_search.py take them."""
+    """The rows in the form that the kernels of key_search.py take."""
 
     data: npt.NDArray[np.uint8]
     words: npt.NDArray[np.uint64]
@@ -59,7 +61,7 @@ class _Searched(NamedTuple):
 
 
 class _Asked(NamedTuple):
-    """The keys, likewise."""
+    """The keys in the form that the kernels of key_search.py take."""
 
     data: npt.NDArray[np.uint8]
     words: npt.NDArray[np.uint64]
@@ -76,7 +78,7 @@ class KeyColumns:
         types: Sequence[pa.DataType],
         fences: KeyFences | None,
     ) -> None:
-        """fences: of a key that is not one number."""
+        """fences: those of a key that is not one number."""
         self._rows = rows
         self._names = tuple(names)
         self._firsts = [rows.first_buffer(name) for name in names]
@@ -92,12 +94,12 @@ class KeyColumns:
         self._columns = np.array([part[:3] for part in parts], np.int64).T.copy()
         values = offsets[[part.values for part in parts]]
         shifts = np.array([[part.shift] for part in parts], np.int64)
-        # A batch of empty strings has no bytes: nothing is read at their base.
+        # A batch of empty strings has no bytes: nothing is read at its base.
         value_bases = np.maximum(values, 0) + shifts
         self._bases = np.stack([value_bases, offsets[[part.offsets for part in parts]]])
 
     def search(self, keys: Sequence[pa.Array]) -> tuple[Positions, Positions]:
-        """(hits int64[h], ascending numbers of keys; positions int64[h], their rows)."""
+        """Return (hits int64[h], ascending numbers of keys; positions int64[h], their rows)."""
         if self._fences is None:
             lows, equal = self._search_numbers(keys[0])
         else:
@@ -107,15 +109,15 @@ class KeyColumns:
         return hits, lows[hits]
 
     def search_prefixes(self, prefixes: Sequence[pa.Array]) -> tuple[Positions, Positions]:
-        """The same for leading columns, fewer than all: each of them with all its rows.
+        """Search leading columns, fewer than all, and return each prefix with all its rows, in the form of `search`.
 
-        Each prefix becomes two keys, the smallest that begin with it and the smallest behind
-        these; between them lie its rows:
+        Each prefix becomes two keys: the smallest key with the prefix, and the smallest one after all of these. The
+        rows lie between them:
 
             rows from 3 on, 2 of them; from 10 on, 3      hits 0 0 1 1 1      positions 3 4 10 11 12
 
-        A prefix of FF alone has nothing behind it: its rows go to the end. Only the last prefix
-        can be that, as they ascend.
+        No key follows a prefix of only FF: its rows reach to the end. Only the last prefix can be so, because they
+        ascend.
         """
         assert self._fences is not None, "a key of one number has no prefix"
         following = self._types[len(prefixes) :]
@@ -130,17 +132,18 @@ class KeyColumns:
         return hits, np.arange(len(hits)) + np.repeat(firsts - ends + counts, counts)
 
     def _check_proof(self, lows: Positions) -> None:
-        """That row `low` is the first that is not smaller is proven by it and the one before it.
+        """Check the pages of the rows that prove the outcome: row `low`, the first that is not smaller, and the one
+        before it.
 
-        Pages are checked after the search, and only of these rows. Its outcome rests on
-        comparisons with these two alone, or with fences, as rows are in order: if they are right
-        so is it, whatever else it met.
+        Pages are checked after the search, and only for these rows. The outcome rests on comparisons with these two
+        rows alone, or with fences, because rows are in order. If they are right, so is the outcome, whatever else the
+        search read.
         """
         self._check(np.minimum(lows, self._rows.rows - 1))
         self._check(np.maximum(lows - 1, 0))
 
     def confirm(self, keys: EncodedKeys, hits: Positions, positions: Positions) -> bool:
-        """Whether these rows have these keys. positions ascend."""
+        """Return whether these rows have these keys. positions ascend."""
         if not len(hits):
             return True
         if positions[0] < 0 or positions[-1] >= self._rows.rows or (np.diff(positions) < 1).any():
@@ -153,21 +156,22 @@ class KeyColumns:
         return _Searched(self._rows.data, self._words, self._columns, self._bases, starts)
 
     def _search_rows(self, keys: EncodedKeys, fences: KeyFences) -> tuple[Positions, _Mask]:
-        """All keys before those that begin as the rows do come before all rows, and all after them after.
+        """Search among the rows with the prefix that all rows share. Keys that are smaller lie before all rows, larger
+        ones after.
 
-        Only keys with the prefix of all rows have words that can be held against the fences.
+        Only keys with that prefix have words to compare with the fences.
         """
         begin, end = beside_prefix(keys, fences.prefix)
         count = len(keys.offsets) - 1
         lows, equal = np.empty(count, np.int64), np.zeros(count, np.bool_)
         lows[:begin], lows[end:] = 0, self._rows.rows
-        asked = _with_words(keys)
+        encoded = _with_words(keys)
         offsets = keys.offsets[begin : end + 1]
         search_rows(
             *self._searched(),
             fences.words,
-            asked.data,
-            asked.words,
+            encoded.data,
+            encoded.words,
             offsets,
             words_after(EncodedKeys(keys.data, offsets), len(fences.prefix)),
             lows[begin:end],
@@ -177,7 +181,7 @@ class KeyColumns:
 
     def _search_numbers(self, column: pa.Array) -> tuple[Positions, _Mask]:
         if column.null_count:
-            encode_keys([column], self._names)  # says what is wrong
+            encode_keys([column], self._names)  # raises the error
         dtype = np.dtype(f"i{column.type.bit_width // 8}")
         source = self._rows.items(8 * dtype.itemsize).view(dtype)
         bases = self._bases[0, 0] // dtype.itemsize
@@ -187,7 +191,7 @@ class KeyColumns:
         return lows, equal
 
     def _check(self, positions: Positions) -> None:
-        """The pages of the key columns in these rows, which ascend."""
+        """Check the pages of the key columns in these rows, which ascend."""
         rows = self._rows
         if rows.pages.complete:
             return
@@ -200,17 +204,17 @@ class KeyColumns:
 
 
 def is_number_key(types: Sequence[pa.DataType]) -> bool:
-    """Whether a key of these columns is one signed number, which is searched as it stands, and has no key index.
+    """Return whether a key of these columns is one signed number, which is searched directly and has no key index.
 
-    Not DECIMAL, whose values do not lie side by side, nor BOOLEAN and floats, whose bits do not
-    sort as they stand.
+    DECIMAL does not count, because its values are not adjacent; BOOLEAN and floats neither, because their bits do not
+    sort like their values.
     """
     parts = [part for kind in types for part in _parts(kind, 0)]
     return len(parts) == 1 and parts[0].kind == SIGNED and parts[0].width == parts[0].stride
 
 
 def fences_between(rows: RowMap, names: Sequence[str]) -> KeyFences:
-    """The fences of a cache that is being built. names: of the key columns."""
+    """Return the fences of a cache that is being built. names: of the key columns."""
     choice = rows.choose(names)
     keys = encode_keys(rows.take(choice, np.arange(0, rows.rows, FENCE_ROWS)), names)
     (last,) = encode_keys(rows.take(choice, np.array([rows.rows - 1])), names).to_list()
@@ -223,7 +227,7 @@ def _with_words(keys: EncodedKeys) -> _Asked:
 
 
 def _parts(kind: pa.DataType, first: int) -> list[_KeyPart]:
-    """In the order of their significance.
+    """Return the parts of a column, the most significant first.
 
     BIGINT              signed, 8 bytes, the next 8 on
     DECIMAL p <= 18     signed, the low 8 of 16 bytes

@@ -6,15 +6,15 @@
     words        = per 32 rows, of the first of them: the eight bytes of its encoded key after the prefix, with zeros
                    behind its end, as one 64-bit number, stored little-endian
 
-A search among 32 rows meets six places in memory, one among all rows of a million some thirty: that is what it costs.
-Keys whose words are equal say nothing; then the rows are searched as if there were no fences. Of keys that are one
-number there are none: they lie as close together themselves.
+A search among 32 rows reads six places in memory, one among a million rows about thirty, which is the cost of a search.
+Equal words do not separate keys; then the rows are searched as without fences. Keys that are one number have no fences:
+they lie just as close together.
 
-In: encoded keys (memcomparable.py). Out: words whose order is theirs, as far as they differ. Raises CacheFault for
-bytes that are no fences.
+In: encoded keys (memcomparable.py). Out: words in the order of the keys, as far as they differ. Raises CacheFault for
+bytes that are not fences.
 
     keys "user-1", "user-5", "user-9"      prefix "user-", words 3100010000000000, 3500.., 3900..
-    asked for "a", "user-3", "v"           the second has the prefix: 1, 2
+    search for "a", "user-3", "v"          the second has the prefix: 1, 2
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Words = npt.NDArray[np.uint64]
 
 
 class KeyFences(NamedTuple):
-    """prefix uint8[p]: what all keys begin with; words uint64[f]."""
+    """The fences of a cache. prefix uint8[p]: the bytes that all keys begin with; words uint64[f]."""
 
     prefix: Bytes
     words: Words
@@ -49,7 +49,7 @@ class KeyFences(NamedTuple):
 
 
 def fences_from_bytes(data: bytes, rows: int, rows_per_fence: int) -> KeyFences:
-    """rows: of the cache."""
+    """Return the fences that the file contains. rows: the number of rows of the cache."""
     size = int.from_bytes(data[:_WORD_BYTES], "little")
     fences = -(-rows // rows_per_fence)
     if len(data) != _WORD_BYTES + size + _WORD_BYTES * fences:
@@ -59,7 +59,7 @@ def fences_from_bytes(data: bytes, rows: int, rows_per_fence: int) -> KeyFences:
 
 
 def fences_of(keys: EncodedKeys, last: bytes) -> KeyFences:
-    """keys: every so many, the first among them; last: the last key of all."""
+    """Make fences. keys: every n-th key, beginning with the first; last: the last key of all."""
     first = keys.data[: keys.offsets[1]].tobytes()
     size = next(
         (i for i, (one, other) in enumerate(zip(first, last, strict=False)) if one != other),
@@ -69,14 +69,14 @@ def fences_of(keys: EncodedKeys, last: bytes) -> KeyFences:
 
 
 def words_after(keys: EncodedKeys, size: int) -> Words:
-    """The eight bytes of each key after its first `size`."""
+    """Return the eight bytes of each key after its first `size`."""
     words = np.empty(len(keys.offsets) - 1, np.uint64)
     _words_after(keys.data, keys.offsets, size, words)
     return words
 
 
 def beside_prefix(keys: EncodedKeys, prefix: Bytes) -> tuple[int, int]:
-    """Which keys have the prefix: from the first of these numbers to before the second."""
+    """Return which keys have the prefix: the first of them, and the first one after them."""
     numbers, wanted = range(len(keys.offsets) - 1), prefix.tobytes()
 
     def start_of(number: int) -> bytes:

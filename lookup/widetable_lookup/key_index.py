@@ -3,19 +3,19 @@
     keys/      = one SST file, CURRENT, MANIFEST-*, and rocksdict-config.json, a link to /dev/null
     entry      = key (memcomparable.py) -> position, 4 bytes, little-endian
 
-Built with SstFileWriter in key order and ingested: no memtable, no log, no compaction. What rocksdict asks for, all
-measured or met (engine.md, section A): raw mode, or values are pickled; options again for the column family when
-opening, or bloom filter and block cache are silently not used; keys in a real list. It writes its configuration anew
-whenever a database is opened, also to read, and never reads it: that must not touch a cache, nor need room on the disk.
-All files are opened with the index, so it may be unlinked while it is open. Filter and index blocks are held in the
+Built with SstFileWriter in key order and ingested: no memtable, no log, no compaction. rocksdict needs the following,
+all measured or met (engine.md, section A): raw mode, or values are pickled; the options again for the column family
+when opening, or bloom filter and block cache are silently not used; keys in a real list. It writes its configuration
+whenever a database is opened, even to read, and never reads it: that must neither change a cache nor need space on the
+disk. All files are opened with the index, so they may be unlinked while it is open. Filter and index blocks lie in the
 block cache, so that `lookup.cache-max-memory-size` bounds them too.
 
-RocksDB has threads and locks of its own, which a forked child would miss: nothing is opened, built or closed in the
-middle of a fork, and its threads end before one (it begins new ones when it needs them). What was open stays open in
-the child, where nobody uses or closes it.
+RocksDB has its own threads and locks, which a forked child does not get: nothing is opened, built or closed during a
+fork, and its threads end before one (it starts new ones when it needs them). What was open stays open in the child,
+where nobody uses or closes it.
 
-RocksDB checks each block that it reads. Raises CacheFault with RocksDB's words for whatever it refuses: damage, a full
-disk, keys that do not ascend.
+RocksDB checks each block that it reads. Raises CacheFault with the text of RocksDB for whatever it refuses: damage, a
+full disk, keys that do not ascend.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class KeyIndexWriter:
             self._writer.open(self._sst)
 
     def add(self, keys: Sequence[bytes]) -> None:
-        """The keys of the next rows."""
+        """Add the keys of the next rows."""
         positions = np.arange(self._entries, self._entries + len(keys), dtype="<u4")
         self._entries += len(keys)
         with _as_faults(self._directory):
@@ -84,9 +84,8 @@ class KeyIndexWriter:
     def close(self) -> None:
         """Make the database; at least one key was added.
 
-        In this order: the SST file is complete; an empty database is made and takes it over
-        without a copy; what only a writer needs is removed. The link keeps rocksdict from
-        writing when the cache is opened to read.
+        The order matters: the SST file is completed; an empty database is made and ingests it without a copy; the files
+        that only a writer needs are removed. The link keeps rocksdict from writing when the cache is opened to read.
         """
         path = f"{self._directory}/{KEYS}"
         with UNFORKABLE, _as_faults(self._directory):
@@ -120,16 +119,15 @@ class KeyIndex:
             )
 
     def positions(self, keys: list[bytes]) -> npt.NDArray[np.int64]:
-        """The row of each key, -1 for none. keys: sorted, which is up to twice as fast.
+        """Return the row of each key, -1 for none. keys: sorted, which is up to twice as fast.
 
-        _MISSING stands for keys that are not there, and is no row: caches have MAX_ROWS at most.
-        Bytes that are no positions are found by their length alone; that a row has the key is
-        checked by the caller.
+        _MISSING stands for an absent key, and is no row: caches have at most MAX_ROWS. Invalid positions are detected
+        only by their length; the caller checks that a row has the key.
         """
-        asked = cast("list[str | int | float | bytes | bool]", keys)
+        typed_keys = cast("list[str | int | float | bytes | bool]", keys)
         with _as_faults(self._path):
-            found = cast("list[bytes]", self._database.get(asked, _MISSING))
-        positions = np.frombuffer(b"".join(found), "<u4").astype(np.int64)
+            values = cast("list[bytes]", self._database.get(typed_keys, _MISSING))
+        positions = np.frombuffer(b"".join(values), "<u4").astype(np.int64)
         if len(positions) != len(keys):
             raise CacheFault(f"{self._path}: values that are no positions")
         positions[positions == MAX_ROWS] = -1
@@ -141,7 +139,7 @@ class KeyIndex:
 
 
 def _end_threads() -> None:
-    """Of RocksDB, while nothing is open to write."""
+    """End the threads of RocksDB, while nothing is open for writing."""
     environment = Env()
     environment.set_low_priority_background_threads(0)
     environment.set_high_priority_background_threads(0)
@@ -151,7 +149,7 @@ def _end_threads() -> None:
 
 
 def _has_threads() -> bool:
-    """Seen by their names; where there is no /proc they are taken to be gone."""
+    """Return whether RocksDB has threads, recognised by their names; without /proc the answer is no."""
     for path in glob.iglob("/proc/self/task/*/comm"):
         with contextlib.suppress(OSError), open(path, "rb") as file:
             if file.read().startswith(b"rocksdb"):
@@ -186,7 +184,7 @@ def _options(block_cache: Cache | None) -> Options:
 
 @contextlib.contextmanager
 def _as_faults(path: str) -> Iterator[None]:
-    """What rocksdict raises are plain Exceptions."""
+    """Raise CacheFault in place of the plain Exceptions of rocksdict."""
     try:
         yield
     except CacheFault:

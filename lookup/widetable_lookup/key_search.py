@@ -1,13 +1,13 @@
 """Kernels that find sorted keys among the sorted rows of a mapped file, in its key columns as they lie there.
 
-Each key gallops on from where the one before it ended, so a few keys touch a few pages and many keys cost what a merge
-costs. One signed column is compared as it stands; every other key is compared byte by byte with the encoded key, the
-bytes of the row being made on the way (memcomparable.py: the two grammars must agree), between two of the file's fences
-(key_fences.py), which are searched first: they lie close together, rows do not.
+The search for a key gallops from the place of the key before it, so a few keys touch a few pages, and many keys cost as
+much as a merge. One signed column is compared directly. Every other key is compared byte by byte with the encoded key;
+the bytes of the row are encoded on the way (memcomparable.py: the two grammars must agree). The fences of the file
+(key_fences.py) are searched first, because they lie close together, and rows do not.
 
 In: starts int64[batches + 1], per column and batch where values begin. Out, for every key: low, the first row that is
-not smaller (all rows: none is), and whether it is equal. That proves itself from the fences and the two rows low - 1
-and low alone, so it is enough to check their pages (page_checks.py), whatever the search met on its way.
+not smaller (the number of rows: none is), and whether it is equal. The fences and the two rows low - 1 and low prove
+that, so it is enough to check their pages (page_checks.py), whatever else the search read.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ BOOLEAN: Final = 2
 FLOATING: Final = 3
 BYTES: Final = 4
 
-# A fence stands before every row that is a multiple of it.
+# There is a fence before every row that is a multiple of this number.
 _FENCE_SHIFT: Final = 5
 FENCE_ROWS: Final = 1 << _FENCE_SHIFT
 
@@ -47,16 +47,16 @@ def search_numbers(
     lows: Positions,
     equal: npt.NDArray[np.bool_],
 ) -> None:
-    """One signed column. source: the file as numbers of the column's width; bases[b] counts them."""
+    """Search in one signed column. source: the file as numbers of the width of the column; bases[b] counts them."""
     batch = 0
     low = 0
     for key in range(len(keys)):
         wanted = keys[key]
-        # First the batch whose last row is not smaller, by halves over last rows, then on within
-        # the batch from where the key before it ended. Keys ascend, so neither ever goes back.
-        found = _batch_of_number(source, bases, starts, batch, wanted)
-        if found > batch:
-            batch = found
+        # First find the batch whose last row is not smaller, by halves over last rows, then continue
+        # in the batch from the place of the key before. Keys ascend, so neither goes back.
+        next_batch = _batch_of_number(source, bases, starts, batch, wanted)
+        if next_batch > batch:
+            batch = next_batch
             low = starts[batch]
         lows[key] = low
         equal[key] = False
@@ -72,7 +72,7 @@ def search_numbers(
 def _batch_of_number(
     source: npt.NDArray[Any], bases: Positions, starts: Positions, batch: int, wanted: int
 ) -> int:
-    """The first batch, from `batch` on, whose last row is not smaller."""
+    """Return the first batch, from `batch` on, whose last row is not smaller."""
     high = batch
     end = len(bases)
     while batch < end:
@@ -86,7 +86,7 @@ def _batch_of_number(
 
 @kernel
 def _big_endian(word: np.uint64) -> np.uint64:
-    """The word with its bytes turned around."""
+    """Return the word with its bytes reversed."""
     low = np.uint64(0x00FF00FF00FF00FF)
     word = (word >> np.uint64(8) & low) | (word & low) << np.uint64(8)
     low = np.uint64(0x0000FFFF0000FFFF)
@@ -98,11 +98,11 @@ def _big_endian(word: np.uint64) -> np.uint64:
 def _compare_bytes(
     data: Bytes, words: Words, at: int, end: int, keys: Bytes, key_words: Words, key_at: int
 ) -> tuple[int, int]:
-    """(below, equal or above zero like the row's value compares with the key's, where the key goes on).
+    """Return (below, equal to or above zero, as the row's value compares with the key's; where the key continues).
 
-    Eight bytes at once while both are the same and hold no zero; then one by one. `(w - ones) &
-    ~w & tops` is not zero exactly if a byte of w is: such a byte is followed by FF in the key,
-    and the two must not go on side by side.
+    Eight bytes are compared at a time while both are the same and have no zero; then one byte at a time. `(w - ones) &
+    ~w & tops` is not zero exactly if a byte of w is zero: such a byte is followed by FF in the key, so the two no
+    longer have the same length.
     """
     ones = np.uint64(0x0101010101010101)
     tops = np.uint64(0x8080808080808080)
@@ -155,7 +155,9 @@ def _compare(
     key_words: Words,
     key_at: int,
 ) -> int:
-    """Like row `row` of a batch compares with the encoded key that begins at key_at."""
+    """Compare row `row` of a batch with the encoded key that begins at key_at; the result is that of
+    `_compare_bytes`.
+    """
     for column in range(columns.shape[1]):
         kind, width, stride = columns[0, column], columns[1, column], columns[2, column]
         base = bases[0, column, batch]
@@ -201,7 +203,7 @@ def search_rows(
     lows: Positions,
     equal: npt.NDArray[np.bool_],
 ) -> None:
-    """Keys of any types that begin with the bytes that all rows begin with.
+    """Search for keys of any types that begin with the bytes that all rows begin with.
 
     columns[0, c]: how column c is compared; [1, c]: the bytes of a value; [2, c]: from one value to the next. bases, in
     bytes: [0, c, b] of values, [1, c, b] of offsets. keys: encoded, end to end; key_offsets[n + 1]. words, key_words:
@@ -251,8 +253,8 @@ def search_rows(
 def _first_from(
     values: npt.NDArray[Any], base: int, low: int, end: int, wanted: Any, is_larger: bool
 ) -> int:
-    """The first place, from `low` on and before `end`, whose value is not smaller than the wanted, or is larger: by
-    strides that double, then by halves. base: where place 0 is among the values.
+    """Return the first place, from `low` on and before `end`, whose value is not smaller than the wanted one, or is
+    larger: by strides that double, then by halves. base: where place 0 is among the values.
     """
     high = low
     stride = 1
@@ -275,7 +277,7 @@ def _first_from(
 
 @kernel
 def _batch_of(starts: Positions, batch: int, row: int) -> int:
-    """The batch of a row, which is not before `batch`."""
+    """Return the batch of a row, which is not before `batch`."""
     while row >= starts[batch + 1]:
         batch += 1
     return batch
@@ -294,7 +296,9 @@ def equal_rows(
     hits: Positions,
     positions: Positions,
 ) -> bool:
-    """Whether row positions[i] has key hits[i], for all of them; positions ascend. Otherwise as `search_rows`."""
+    """Return whether row positions[i] has key hits[i], for all of them; positions ascend. Other arguments: see
+    `search_rows`.
+    """
     batch = 0
     for i in range(len(hits)):
         batch = _batch_of(starts, batch, positions[i])

@@ -1,4 +1,4 @@
-"""How keys are found in one cache: by its key index, or by a search through its mapped key columns. Pure.
+"""The choice how keys are found in one cache: by its key index, or by a search in its mapped key columns. Pure.
 
 Measured (1 M rows, texts 2 M, all in the page cache, microseconds per key, on two days; only ratios matter):
 
@@ -10,8 +10,8 @@ Measured (1 M rows, texts 2 M, all in the page cache, microseconds per key, on t
                     index, hits      7.8     6.2      4.3      3.1
                     index, misses    1.6     1.2      1.1      1.0
 
-The search costs what the distance between two keys costs. The index costs more for each hit (and much more as long as
-its blocks are not in the block cache, as with the few keys above), but little for a miss: its bloom filter knows them.
+The cost of the search grows with the distance between two keys. The index costs more for each hit (and much more while
+its blocks are not in the block cache, as with the few keys above), but little for a miss: its bloom filter finds it.
 One number is searched faster than RocksDB answers in every case, with cold pages too (1,000 keys at once: 27 ms against
 270 ms): such keys get no index, which is most of the time that a cache takes to build.
 """
@@ -36,10 +36,9 @@ class Way(Enum):
 
 
 def choose(keys: int, rows: int, hit_share: float, *, has_index: bool) -> Way:
-    """keys: to be found among so many rows. hit_share: of the keys, 0 to 1, as far as is known.
+    """Choose the way. keys: the number of keys to find among so many rows; hit_share: the known share of hits, 0 to 1.
 
-    Of 1 M rows the index is asked for 100 keys if 18 of 100 hit at most, for 1,000 if 4 do, for
-    10,000 never.
+    With 1 M rows the index is used for 100 keys if at most 18 of 100 hit, for 1,000 if 4 do, for 10,000 never.
     """
     if not has_index:
         return Way.SEARCH

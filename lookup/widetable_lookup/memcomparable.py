@@ -42,13 +42,13 @@ _Offsets = npt.NDArray[np.int64]
 
 
 class EncodedKeys(NamedTuple):
-    """Key i is data[offsets[i] : offsets[i + 1]]; offsets begin at 0."""
+    """Keys end to end. Key i is data[offsets[i] : offsets[i + 1]]; offsets begin at 0."""
 
     data: _Bytes
     offsets: _Offsets
 
     def to_list(self) -> list[bytes]:
-        """One bytes object per key, as RocksDB takes them."""
+        """Return one bytes object for each key, as RocksDB takes them."""
         lengths = np.diff(self.offsets)
         if not len(lengths):
             return []
@@ -64,7 +64,7 @@ class EncodedKeys(NamedTuple):
 
 
 def encode_keys(columns: Sequence[pa.Array], names: Sequence[str]) -> EncodedKeys:
-    """One key per row. columns: equal lengths, in key order; names: for messages."""
+    """Encode one key for each row. columns: equal lengths, in key order; names: for messages."""
     parts = [_encode(column, name) for column, name in zip(columns, names, strict=True)]
     keys = parts[0]
     for more in parts[1:]:
@@ -76,8 +76,9 @@ def encode_keys(columns: Sequence[pa.Array], names: Sequence[str]) -> EncodedKey
 
 
 def range_keys(prefixes: EncodedKeys, following: Sequence[pa.DataType]) -> EncodedKeys:
-    """Two keys per prefix: the smallest one that may begin with it, and the smallest one behind all that do (nothing
-    is behind a prefix of FF alone: both are the same). following: the types of the other columns, one at least.
+    """Return two keys for each prefix: the smallest one with the prefix, and the smallest one after all of these.
+
+    No key follows a prefix of only FF: both are then the same. following: the types of the other columns, one at least.
 
         "a", then a SMALLINT        61 00 01 00 00      61 00 02 00 00
         TINYINT 127, the same       FF 00 00            FF 00 00
@@ -91,7 +92,7 @@ def range_keys(prefixes: EncodedKeys, following: Sequence[pa.DataType]) -> Encod
 
 
 def _smallest(kind: pa.DataType) -> bytes:
-    """What no value of the type is encoded smaller than."""
+    """Return a lower bound of the encoded values of the type."""
     if is_bytes(kind):
         return b"\0\1"
     width = 1 if pa.types.is_boolean(kind) else kind.bit_width // 8
@@ -121,7 +122,7 @@ def _encode(column: pa.Array, name: str) -> EncodedKeys:
 
 
 def _fixed(column: pa.Array, name: str) -> _Bytes:
-    """Rows of big-endian, order-preserving bytes: uint8[n, width]."""
+    """Return rows of big-endian, order-preserving bytes: uint8[n, width]."""
     kind = column.type
     if pa.types.is_boolean(kind):
         return bool_values(column).astype(np.uint8).reshape(-1, 1)

@@ -1,12 +1,12 @@
-"""A cache that is open: its rows mapped, its key index at hand.
+"""An open cache: its rows are mapped, and its key index is open.
 
-In: the directory of a cache, the table's schema, what the data file's metadata say. Out: rows by key. Opening checks
+In: the directory of a cache, the schema of the table, the metadata of the data file. Out: rows by key. Opening checks
 the manifest, the sizes of all files and the checksums of the small ones; pages and blocks are checked when they are
 read.
-An answer is either right or no answer: that a key is in a row is read from the row's own key columns, never taken from
-the index; that it is not there is proven by the rows between which it would lie, or by blocks that RocksDB checked.
+An answer is right, or there is none: the key columns of a row itself prove that it has a key, not the index; the rows
+between which a key would lie, or blocks that RocksDB checked, prove that it is absent.
 
-Raises CacheFault for damage, OSError for what is not there, InvalidError for keys that can be no keys.
+Raises CacheFault for damage, OSError for missing files, InvalidError for invalid keys.
 """
 
 from __future__ import annotations
@@ -34,12 +34,16 @@ from widetable_lookup.memcomparable import encode_keys
 from widetable_lookup.row_files import stored_schema
 from widetable_lookup.row_map import LAYOUT, PAGES, RowMap, buffer_count, layout_from_bytes
 
-# What a lookup adds to what is remembered of the hits of those before.
+Positions = npt.NDArray[np.int64]
+
+# The weight of one lookup in the remembered share of hits.
 _HIT_SHARE_WEIGHT: Final = 0.3
 
 
 class OpenedCache:
-    """Threads may share it; `close` when none uses it any more. place: its directory when it was opened."""
+    """An open cache. Threads may share it; call `close` when none uses it any more. place: its directory when it was
+    opened.
+    """
 
     def __init__(
         self, place: str, schema: TableSchema, file: DataFileMeta, block_cache: Cache
@@ -66,11 +70,13 @@ class OpenedCache:
             content = manifest.content(place, FENCES)
             fences = fences_from_bytes(content, self.rows.rows, FENCE_ROWS)
         self.keys = KeyColumns(self.rows, self._key, key_types, fences)
-        if has_index:  # last: nothing that fails leaves it open
+        if has_index:  # last, so that no failure leaves it open
             self._index = KeyIndex(place, block_cache)
 
     def find(self, keys: Sequence[pa.Array]) -> tuple[Positions, Positions]:
-        """(hits int64[h], ascending numbers of keys; positions int64[h], their rows). keys: sorted, each once."""
+        """Return (hits int64[h], ascending numbers of keys; positions int64[h], their rows). keys: sorted, each
+        once.
+        """
         count = len(keys[0])
         if not count:
             return np.empty(0, np.int64), np.empty(0, np.int64)
@@ -84,16 +90,16 @@ class OpenedCache:
         return hits, positions
 
     def close(self) -> None:
-        """Let go of the index; the map goes with the last array of it."""
+        """Close the index; the map is released with its last array."""
         index, self._index = self._index, None
         if index is not None:
             index.close()
 
     def _from_index(self, index: KeyIndex, keys: Sequence[pa.Array]) -> tuple[Positions, Positions]:
         encoded = encode_keys(keys, self._key)
-        found = index.positions(encoded.to_list())
-        hits = np.flatnonzero(found >= 0)
-        positions = found[hits]
+        rows = index.positions(encoded.to_list())
+        hits = np.flatnonzero(rows >= 0)
+        positions = rows[hits]
         if not self.keys.confirm(encoded, hits, positions):
             raise CacheFault(f"{self.place}: the key index names rows of other keys")
         return hits, positions
@@ -102,7 +108,7 @@ class OpenedCache:
 def _schema_of(
     manifest: CacheManifest, place: str, schema: TableSchema, file: DataFileMeta
 ) -> pa.Schema:
-    """The schema of the rows, if this is the cache that is looked for."""
+    """Return the schema of the rows, if this is the expected cache."""
     source = manifest.source
     if (source.rows, source.data_file_bytes) != (file.row_count, file.file_size):
         raise CacheFault(f"{place}: a copy of {source.data_file}, which is another file")

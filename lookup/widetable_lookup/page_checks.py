@@ -1,15 +1,15 @@
-"""A checksum per page of a mapped file, so that only pages that are really read need to be checked.
+"""A checksum for each page of a mapped file, so that only pages that are read need to be checked.
 
     checks   = u32 per page of 4096 bytes, the last page may be shorter
     check(p) = four sums of multiply and shift over the page's 64-bit words, folded; p goes in, so that pages cannot
                trade places
 
 Each step maps words one to one, so a page that differs in one word of a sum always gets another sum; only the fold from
-256 to 32 bits can hide damage (1 in 4 billion). Measured: 8 GB/s, 0.5 us per page. `PageChecks.seen` remembers the
-pages that were right: a page is checked once for as long as the file stays mapped, then a look at one byte is enough.
+256 to 32 bits can hide damage (1 in 4 billion). Measured: 8 GB/s, 0.5 us per page. `PageChecks.seen` records the
+pages that were right: a page is checked once while the file stays mapped; afterwards reading one byte is enough.
 
-In: the file's bytes, and where rows lie in it (row_map.py). Raises CacheFault naming the file and the first page that
-is not what was written. A page that is damaged on its way into memory after its check is not noticed.
+In: the file's bytes, and where rows lie in it (row_map.py). Raises CacheFault with the file and the first page that
+differs from what was written. A page that is damaged on its way into memory after its check is not noticed.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ Bytes = npt.NDArray[np.uint8]
 Words = npt.NDArray[np.uint64]
 Checks = npt.NDArray[np.uint32]
 
-# For kernels: constants of the module are compiled in.
+# Kernels compile the constants of the module in.
 _PAGE_SHIFT = 12
 _WORD_SHIFT = 9
 
 
 def page_checks(data: Bytes) -> Checks:
-    """The checks of a whole file."""
+    """Return the checks of a whole file."""
     words, rest = as_words(data)
     checks = np.empty((len(data) + PAGE_BYTES - 1) // PAGE_BYTES, np.uint32)
     _fill_checks(words, rest, checks)
@@ -44,16 +44,16 @@ def page_checks(data: Bytes) -> Checks:
 
 
 class PageChecks:
-    """The pages of one mapped file. Threads may share it: two that check the same page find the same.
+    """The pages of one mapped file. Threads may share it: two that check the same page get the same result.
 
-    _seen: one byte per page, 1: right, or never read. Pages between the ranges count as seen
-    from the start, so that `complete` can come true: then nothing is looked at any more.
+    _seen: one byte for each page, 1: right, or never read. Pages between the ranges count as seen from the start, so
+    that `complete` can become true: then nothing is checked any more.
     """
 
     def __init__(
         self, path: str, data: Bytes, checks: Checks, first: Positions, end: Positions
     ) -> None:
-        """first, end: the bytes that are ever asked for, as ranges; what lies between them is never read."""
+        """first, end: the ranges of bytes that are ever read; bytes between them are never read."""
         if len(checks) != (len(data) + PAGE_BYTES - 1) // PAGE_BYTES:
             raise CacheFault(f"{path}: {len(checks)} checks for {len(data)} bytes")
         self._path = path
@@ -61,7 +61,7 @@ class PageChecks:
         np.add.at(edges, first >> _PAGE_SHIFT, 1)
         np.add.at(edges, (end - 1 >> _PAGE_SHIFT) + 1, -1)
         self._seen = (np.cumsum(edges[:-1]) == 0).astype(np.uint8)
-        # As kernels take them.
+        # In the form that kernels take.
         self._pages = (*as_words(data), checks, self._seen)
         self.complete = False  # whether all pages were right
 
@@ -73,17 +73,17 @@ class PageChecks:
         stride_bits: int,
         span_bits: int | None = None,
     ) -> None:
-        """The pages of rows of fixed-width columns. span_bits: None for those of a stride.
+        """Check the pages of rows of fixed-width columns. span_bits: None for values of a stride.
 
         bases int64[columns, batches]: the first byte of a column in a batch, -1 for none; starts int64[batches + 1]:
-        the batches' first rows; row r of a batch takes span_bits bits, r * stride_bits after the base.
+        the first rows of the batches; row r of a batch takes span_bits bits, r * stride_bits after the base.
         """
         if not self.complete:
             span = span_bits or stride_bits
             self._passed(_check_values(*self._pages, bases, starts, positions, stride_bits, span))
 
     def check_ranges(self, first: Positions, end: Positions) -> None:
-        """The pages of the bytes first[i] .. end[i] - 1."""
+        """Check the pages of the bytes first[i] .. end[i] - 1."""
         if not self.complete:
             self._passed(_check_ranges(*self._pages, first, end))
 
@@ -95,7 +95,7 @@ class PageChecks:
 
 @kernel
 def _page_check(words: Words, rest: np.uint64, page: int) -> np.uint32:
-    """rest: the bytes after the last whole word, with zeros behind them."""
+    """Return the check of a page. rest: the bytes after the last whole word, followed by zeros."""
     factor = np.uint64(0x9E3779B97F4A7C15)
     half = np.uint64(32)
     first = page << _WORD_SHIFT
@@ -140,7 +140,7 @@ def _fill_checks(words: Words, rest: np.uint64, checks: Checks) -> None:
 def _check_pages(
     words: Words, rest: np.uint64, checks: Checks, seen: Bytes, first: int, last: int
 ) -> int:
-    """The first page of first .. last that is wrong, or -1.
+    """Return the first wrong page of first .. last, or -1.
 
     Pages outside of the file count as wrong: the layout is not that of the file.
     """

@@ -22,18 +22,18 @@ from widetable_lookup.key_index import MAX_ROWS, KeyIndexWriter
 from widetable_lookup.memcomparable import encode_keys
 from widetable_lookup.row_map import ROWS, index_rows
 
-# Of an entry besides its key: position, sequence number and lengths, share of filter and block index.
+# Bytes of an entry besides its key: position, sequence number and lengths, share of filter and block index.
 _INDEX_BYTES_PER_KEY: Final = 16
 _SYSTEM_NAMES: Final = frozenset(field.name for field in SYSTEM_FIELDS)
 
 
 def stored_schema(schema: TableSchema, names: Sequence[str]) -> pa.Schema:
-    """The Arrow schema of a cache's rows. names: the columns that the file has, system columns or not."""
+    """Return the Arrow schema of a cache's rows. names: the columns that the file has, system columns or not."""
     return row_batch_schema(schema, [name for name in names if name not in _SYSTEM_NAMES])
 
 
 class RowFiles:
-    """Writes them. Close or abort it."""
+    """Writes the files of a cache. Close or abort it."""
 
     def __init__(self, directory: str, schema: TableSchema, names: Sequence[str]) -> None:
         self.schema = stored_schema(schema, names)
@@ -53,7 +53,7 @@ class RowFiles:
             raise
 
     def write(self, row_batch: pa.RecordBatch) -> None:
-        """The next rows, at least one. All batches have the same columns, in any order."""
+        """Write the next rows, at least one. All batches have the same columns, in any order."""
         if set(row_batch.schema.names) != set(self.schema.names):
             raise CacheFault("its batches have different columns")
         batch = row_batch.select(self.schema.names)
@@ -70,22 +70,22 @@ class RowFiles:
             self._index.add(encode_keys(keys, self._key).to_list())
 
     def needed_bytes(self, row_batch: pa.RecordBatch) -> int:
-        """About what these rows will take of the disk."""
+        """Estimate the space that these rows will take on the disk."""
         if self._index is None:
             return int(row_batch.nbytes)
         keys = row_batch.select(self._key)
         return int(row_batch.nbytes + keys.nbytes + _INDEX_BYTES_PER_KEY * keys.num_rows)
 
     def size_bytes(self) -> int:
-        """About what is on the disk."""
+        """Estimate the space that the files take on the disk."""
         index_bytes = 0 if self._index is None else self._index.size_bytes
         return int(self._sink.tell()) + index_bytes
 
     def close(self) -> None:
         """Complete all files; at least one row was written.
 
-        Rows first: the fences are made of them. The manifest is not written here (`seal`), so
-        the cache is not complete yet.
+        Rows come first, because the fences are made from them. `seal` writes the manifest, so the cache is not complete
+        yet.
         """
         self._ipc.close()
         self._sink.close()
@@ -96,12 +96,12 @@ class RowFiles:
             self._index.close()
 
     def abort(self) -> None:
-        """Let go of the files, which stay as they are."""
+        """Close the files, which stay as they are."""
         self._sink.close()
         self._index = None
 
     def _check_numbers(self, column: pa.Array) -> None:
-        """RocksDB refuses keys that do not ascend; these never get there."""
+        """Check that keys ascend. RocksDB refuses keys that do not; these keys have no index."""
         numbers = fixed_values(column, f"i{column.type.bit_width // 8}")
         first, last = int(numbers[0]), int(numbers[-1])
         is_first = self._last_number is None or first > self._last_number

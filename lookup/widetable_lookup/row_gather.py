@@ -1,11 +1,11 @@
 """Kernels that gather rows from columns which lie, batch after batch, in one mapped file.
 
-In, for all of them: positions int64[n], ascending rows of the file; cuts int64[batches + 1]: positions cuts[b] to
+In, for all kernels: positions int64[n], ascending rows of the file; cuts int64[batches + 1]: positions cuts[b] to
 cuts[b + 1] lie in batch b; starts int64[batches + 1]: the batches' first rows; and per column and batch where its
-values begin. One call gathers all columns of a width from all batches. Inner loops are as short as they can be: what is
-slow is to wait for memory, and a processor waits for as many values at once as it has rounds of a loop under way (one
-row in a hundred: four times as fast as a loop that looks for its batch).
-Out: new arrays, so that nothing that leaves here keeps the file mapped. Nothing is checked: the pages were before
+values begin. One call gathers all columns of a width from all batches. Inner loops are as short as possible: waiting
+for memory is slow, and a processor waits for as many values at once as it has rounds of a loop under way (one row in
+a hundred: four times as fast as a loop that searches its batch).
+Out: new arrays, so that no result keeps the file mapped. Nothing is checked here: the pages were checked before
 (page_checks.py).
 """
 
@@ -19,7 +19,7 @@ import numpy.typing as npt
 from widetable.kernels.array_types import Positions
 from widetable.kernels.jit import kernel
 
-# Room behind the end of what `copy_bytes` writes.
+# Spare room after the end of what `copy_bytes` writes.
 SPARE_BYTES: Final = 16
 
 Bases = npt.NDArray[np.int64]
@@ -27,7 +27,7 @@ Bytes = npt.NDArray[np.uint8]
 
 
 def any_words(data: Bytes) -> npt.NDArray[np.uint64]:
-    """The 64-bit words that begin at every byte; seven fewer than there are bytes. A view."""
+    """Return the 64-bit words that begin at every byte, seven fewer than bytes, as a view."""
     return np.ndarray((max(0, len(data) - 7),), np.uint64, data.data, strides=(1,))
 
 
@@ -41,7 +41,9 @@ def gather_values(
     items: int,
     out: npt.NDArray[Any],
 ) -> None:
-    """source: the file as unsigned items; bases[c, b] counts them; items: of a value, 1 or 2; out[c, n * items]."""
+    """Gather values. source: the file as unsigned items; bases[c, b] counts them; items: of a value, 1 or 2; out[c, n *
+    items].
+    """
     for column in range(bases.shape[0]):
         for batch in range(bases.shape[1]):
             if items == 1:
@@ -66,9 +68,10 @@ def gather_scattered(
     block: npt.NDArray[Any],
     out: npt.NDArray[Any],
 ) -> None:
-    """As `gather_values`, row by row, for positions that lie far apart: the columns of a row are many places to wait
-    for at once, which nothing else depends on. bases[b, c]; block[rows, c * items]: room for rows on their way, small
-    enough for the processor's first cache.
+    """Gather values row by row, for positions that lie far apart; the result is that of `gather_values`.
+
+    The columns of a row are many independent places to wait for at once. bases[b, c]; block[rows, c * items]: room for
+    rows on their way, small enough for the processor's first cache.
     """
     rows = block.shape[0]
     for batch in range(bases.shape[0]):
@@ -102,7 +105,9 @@ def gather_bits(
     out: Bytes,
     ones: npt.NDArray[np.int64],
 ) -> None:
-    """bases[c, b]: the bitmap's first byte, -1 for all ones; out[c, (n + 7) // 8], zeroed; ones[c]: how many."""
+    """Gather bits. bases[c, b]: the bitmap's first byte, -1 for all ones; out[c, (n + 7) // 8], zeroed; ones[c]: how
+    many.
+    """
     for column in range(bases.shape[0]):
         count = 0
         for batch in range(bases.shape[1]):
@@ -131,8 +136,8 @@ def locate_bytes(
     first: Positions,
     end: Positions,
 ) -> int:
-    """Where the values of one column lie in the file: first[n] and end[n]; how many bytes they are together.
-    offset_bases counts 32-bit items.
+    """Return where the values of one column lie in the file, first[n] and end[n], and their total bytes. offset_bases
+    counts 32-bit items.
     """
     size = 0
     for batch in range(len(offset_bases)):
@@ -154,11 +159,11 @@ def copy_bytes(
     offsets: npt.NDArray[np.int32],
     out: npt.NDArray[np.uint64],
 ) -> None:
-    """Lay values end to end: value i goes to offsets[i] .. offsets[i + 1]. source, out: from `any_words`.
+    """Copy values end to end: value i goes to offsets[i] .. offsets[i + 1]. source, out: from `any_words`.
 
-    At least sixteen bytes at a time, without a branch for most values; what is too much is written over by the next
-    value, and by the last one into SPARE_BYTES that `out` has for it. An Arrow file has such bytes at its end. Unsigned
-    numbers save the question whether an index counts from the end.
+    At least sixteen bytes are copied at a time, without a branch for most values. The next value overwrites what is too
+    much, and `out` has SPARE_BYTES for the last one. An Arrow file has such bytes at its end. Unsigned numbers save the
+    check whether an index counts from the end.
     """
     word = np.uint64(8)
     two = np.uint64(16)

@@ -1,15 +1,15 @@
-"""The rows of a cache, mapped into memory: where their columns lie, and how rows are taken from them.
+"""The rows of a cache, mapped into memory: the places of their columns, and how rows are gathered.
 
     rows.arrow    = Arrow IPC file, uncompressed: row batches of the table's schema, in file order
     rows.layout   = starts offsets sizes           64-bit little-endian integers
     starts        = the batches' first rows, then the number of rows
     offsets       = per buffer, per batch: its first byte in rows.arrow, -1 for none (no row is null)
-    sizes         = likewise, its bytes
+    sizes         = per buffer, per batch: its bytes
     rows.pages    = the checks of rows.arrow's pages (page_checks.py)
 
 Buffers are those of the columns one after the other, in Arrow's order (validity, offsets, values; children follow).
-The layout says again what the IPC file says of itself, so that nothing needs to be parsed before it is checked. The
-files are never written again once they have their place, and are unlinked, not truncated: a map stays whole.
+The layout repeats what the IPC file contains, so that nothing needs to be parsed before it is checked. The files are
+never written again once they are in place, and are unlinked, not truncated: a map stays whole.
 
 In: a directory, the columns' types. Out: arrays; those of `RowMap.batch` lie in the map and keep it. Raises CacheFault
 for damage and InvalidError for more bytes than a column of strings can hold.
@@ -55,12 +55,12 @@ LAYOUT: Final = "rows.layout"
 PAGES: Final = "rows.pages"
 
 _UNSIGNED: Final = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
-# With less than one row in so many, rows are gathered one by one: measured (16 columns, 1 M rows in the page cache, ms
+# Below one row in so many, rows are gathered one by one. Measured (16 columns, 1 M rows in the page cache, ms
 # for 4 K, 100 K, 150 K, 300 K, 900 K of them), by column 0.82, 10.2, 7.0, 7.9, 11.5, by row 0.30, 5.9, 6.9, 10.6, 31.
 _SCATTERED: Final = 8
 _BLOCK_ROWS: Final = 64
 _MAX_COLUMN_BYTES: Final = 2**31 - 1
-# Where a batch has no bytes of a kind: offsets that begin with 0, or values that nothing points to.
+# For a batch without bytes of a kind: offsets that begin with 0, or values that nothing points to.
 _NOTHING: Final = pa.py_buffer(bytes(64))
 
 Bases = npt.NDArray[np.int64]
@@ -69,7 +69,7 @@ Bytes = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class RowLayout:
-    """starts int64[b + 1]; offsets, sizes int64[buffers, b]."""
+    """The layout of a map. starts int64[b + 1]; offsets, sizes int64[buffers, b]."""
 
     starts: Positions
     offsets: Bases
@@ -80,7 +80,7 @@ class RowLayout:
 
 
 def layout_from_bytes(data: bytes, buffers: int) -> RowLayout:
-    """buffers: of a batch. Raises CacheFault for bytes of another size."""
+    """Return the layout that the file contains. buffers: of a batch. Raises CacheFault for bytes of another size."""
     values = np.frombuffer(data[: len(data) // 8 * 8], "<i8")
     batches = (len(values) - 1) // (2 * buffers + 1)
     if len(data) != 8 * (batches + 1 + 2 * buffers * batches):
@@ -103,8 +103,9 @@ def index_rows(directory: str, schema: pa.Schema) -> RowMap:
 
 
 def _layout_of(mapped: pa.MemoryMappedFile, types: Sequence[pa.DataType]) -> RowLayout:
-    """Addresses of buffers, less that of the file: Arrow does not say where in a file a buffer
-    lies, but it maps it.
+    """Return the layout, from the addresses of buffers less that of the file.
+
+    Arrow does not tell where in a file a buffer lies, but it maps the file.
     """
     mapped.seek(0)
     first_address = mapped.read_buffer(mapped.size()).address
@@ -116,8 +117,8 @@ def _layout_of(mapped: pa.MemoryMappedFile, types: Sequence[pa.DataType]) -> Row
     for index in range(reader.num_record_batches):
         batch = reader.get_batch(index)
         starts[index + 1] = starts[index] + batch.num_rows
-        held = [buffer for column in batch.columns for buffer in column.buffers()]
-        for number, buffer in enumerate(held):
+        of_batch = [buffer for column in batch.columns for buffer in column.buffers()]
+        for number, buffer in enumerate(of_batch):
             if buffer is not None and buffer.size:
                 offsets[number, index] = buffer.address - first_address
                 sizes[number, index] = buffer.size
@@ -126,13 +127,13 @@ def _layout_of(mapped: pa.MemoryMappedFile, types: Sequence[pa.DataType]) -> Row
 
 @functools.lru_cache(1024)
 def buffer_count(kind: pa.DataType) -> int:
-    """How many buffers an array of this type has, its children's included."""
+    """Return how many buffers an array of this type has, including those of its children."""
     return len(pa.array([], kind).buffers())
 
 
 @dataclass(frozen=True)
 class _Group:
-    """Columns that are gathered by one call. columns: numbers in the result; buffers: their first ones; bits, values:
+    """Columns that one call gathers. columns: numbers in the result; buffers: their first ones; bits, values:
     int64[columns, batches], where validity and values begin; items[batches, columns]: where values of whole bytes
     begin, counted in items of at most 8 bytes.
     """
@@ -147,7 +148,7 @@ class _Group:
 
 @dataclass(frozen=True)
 class ColumnChoice:
-    """Some columns of a map, by how they are gathered. types: in the order of the result."""
+    """Some columns of a map, grouped by how they are gathered. types: in the order of the result."""
 
     types: tuple[pa.DataType, ...]
     fixed: tuple[_Group, ...]
@@ -160,7 +161,7 @@ class RowMap:
     """The mapped rows of one cache. Threads may share it; it is unmapped with the last reference."""
 
     def __init__(self, directory: str, schema: pa.Schema, checks: bytes, layout: RowLayout) -> None:
-        """schema: of the batches. checks: what rows.pages holds."""
+        """schema: of the batches. checks: the content of rows.pages."""
         path = f"{directory}/{ROWS}"
         self._path = path
         self._schema = schema
@@ -183,9 +184,9 @@ class RowMap:
         return len(self.layout.starts) - 1
 
     def batch(self, index: int, names: Sequence[str]) -> list[pa.Array]:
-        """These columns of one batch, as they lie in the map; their pages are checked before.
+        """Return these columns of one batch, as they lie in the map; their pages are checked before.
 
-        Nothing is copied: the arrays keep the file mapped, also after it has been unlinked.
+        Nothing is copied: the arrays keep the file mapped, even after it has been unlinked.
         """
         rows = int(self.layout.starts[index + 1] - self.layout.starts[index])
         return [
@@ -194,15 +195,15 @@ class RowMap:
         ]
 
     def first_buffer(self, name: str) -> int:
-        """The number of the column's first buffer."""
+        """Return the number of the column's first buffer."""
         return int(self._first_buffer[self._schema.get_field_index(name)])
 
     def items(self, width_bits: int) -> npt.NDArray[Any]:
-        """The file as unsigned numbers of a width."""
+        """Return the file as unsigned numbers of a width."""
         return self._items[width_bits]
 
     def choose(self, names: Sequence[str]) -> ColumnChoice:
-        """Which calls gather these columns. Made once for many `take`s."""
+        """Return which calls gather these columns. It is made once for many `take`s."""
         types = tuple(self._schema.field(name).type for name in names)
         firsts = [self.first_buffer(name) for name in names]
         by_width: dict[int, list[int]] = {}
@@ -222,7 +223,7 @@ class RowMap:
             buffers = [firsts[column] for column in columns]
             first = np.array(buffers, np.int64)
             offsets = self.layout.offsets
-            # Nested columns may have one buffer, and nobody asks where their values begin.
+            # Nested columns may have one buffer, and the place of their values is not needed.
             values = offsets[np.minimum(first + 1, len(offsets) - 1)]
             items = (values // max(1, min(width_bits, 64) // 8)).T.copy()
             return _Group(tuple(columns), tuple(buffers), offsets[first], values, items, width_bits)
@@ -231,10 +232,10 @@ class RowMap:
         return ColumnChoice(types, fixed, group(of_bytes), group(nested), group(nullable))
 
     def take(self, choice: ColumnChoice, positions: Positions) -> list[pa.Array]:
-        """The rows at ascending positions, column by column; their pages are checked before.
+        """Return the rows at ascending positions, column by column; their pages are checked before.
 
-        New arrays, in the order of the choice; they do not keep the map. A validity bitmap is
-        left out where no chosen row is null. One column's strings may have 2 GiB at most.
+        The arrays are new, in the order of the choice, and do not keep the map. A validity bitmap is left out if no
+        chosen row is null. The strings of one column may have 2 GiB at most.
         """
         count, cuts = len(positions), self._cuts(positions)
         validity = self._take_validity(choice.nullable, positions, cuts)
@@ -259,7 +260,7 @@ class RowMap:
     def _take_validity(
         self, group: _Group, positions: Positions, cuts: Positions
     ) -> dict[int, tuple[pa.Buffer | None, int]]:
-        """Bitmap and number of nulls, by column."""
+        """Return bitmap and number of nulls, by column."""
         if not group.columns:
             return {}
         bits, ones = self._take_bits(group.bits, positions, cuts)
@@ -280,7 +281,7 @@ class RowMap:
         return bits, ones
 
     def _take_fixed(self, group: _Group, positions: Positions, cuts: Positions) -> npt.NDArray[Any]:
-        """One row of the result per column: its values, or its bits."""
+        """Return one row for each column: its values, or its bits."""
         width_bits = group.width_bits
         if width_bits == 1:
             return self._take_bits(group.values, positions, cuts)[0]
@@ -300,8 +301,9 @@ class RowMap:
     def locate(
         self, buffer: int, positions: Positions, cuts: Positions | None = None
     ) -> tuple[Positions, Positions, int]:
-        """Where the values of a column of bytes lie, and the bytes of all; their offsets and they themselves are
-        checked. cuts: of the positions, where they are known.
+        """Return where the values of a column of bytes lie, and the total bytes. Offsets and values are checked.
+
+        cuts: of the positions, if they are known.
         """
         starts, offsets = self.layout.starts, self.layout.offsets
         bases = offsets[buffer + 1]
@@ -315,7 +317,7 @@ class RowMap:
         return first, end, size
 
     def _cuts(self, positions: Positions) -> Positions:
-        """Which of the positions lie in each batch."""
+        """Return which of the positions lie in each batch."""
         return np.searchsorted(positions, self.layout.starts)
 
     def _take_bytes(
@@ -335,7 +337,7 @@ class RowMap:
         return offsets, values[:size]
 
     def _take_nested(self, kind: pa.DataType, buffer: int, positions: Positions) -> pa.Array:
-        """By Arrow, batch by batch: the whole column of a batch is checked."""
+        """Gather a nested column with Arrow, batch by batch: the whole column of a batch is checked."""
         starts, cuts = self.layout.starts, self._cuts(positions)
         parts = [pa.array([], kind)]
         for batch in np.flatnonzero(np.diff(cuts)):
@@ -358,26 +360,28 @@ class RowMap:
 
 
 def _checked_pages(path: str, data: Bytes, checks: bytes, layout: RowLayout) -> PageChecks:
-    held = layout.offsets >= 0
-    first = layout.offsets[held]
-    end = first + layout.sizes[held]
-    if len(checks) % 4 or (len(end) and (layout.sizes[held].min() < 1 or end.max() > len(data))):
+    is_stored = layout.offsets >= 0
+    first = layout.offsets[is_stored]
+    end = first + layout.sizes[is_stored]
+    if len(checks) % 4 or (
+        len(end) and (layout.sizes[is_stored].min() < 1 or end.max() > len(data))
+    ):
         raise CacheFault(f"{path}: {LAYOUT} or {PAGES} are not those of its {len(data)} bytes")
     return PageChecks(path, data, np.frombuffer(checks, "<u4"), first, end)
 
 
 def _rebuilt(kind: pa.DataType, rows: int, buffers: Iterator[pa.Buffer | None]) -> pa.Array:
-    """An array from its buffers, children after their parent."""
+    """Make an array from its buffers, children after their parent."""
     own: list[pa.Buffer | None] = [next(buffers)]
     if pa.types.is_struct(kind):
         children = [_rebuilt(kind.field(i).type, rows, buffers) for i in range(kind.num_fields)]
         return pa.Array.from_buffers(kind, rows, own, children=children)
     if pa.types.is_list(kind) or pa.types.is_map(kind):
         offsets = next(buffers) or _NOTHING
-        held = int(np.frombuffer(offsets, np.int32)[rows])
+        length = int(np.frombuffer(offsets, np.int32)[rows])
         is_list = pa.types.is_list(kind)
         inner = kind.value_type if is_list else pa.struct([kind.key_field, kind.item_field])
-        children = [_rebuilt(inner, held, buffers)]
+        children = [_rebuilt(inner, length, buffers)]
         return pa.Array.from_buffers(kind, rows, [*own, offsets], children=children)
     own += [next(buffers) or _NOTHING for _ in range(buffer_count(kind) - 1)]
     return pa.Array.from_buffers(kind, rows, own)
