@@ -15,7 +15,7 @@ import pytest
 import widetable as wt
 import widetable_meta
 from tests.meta.service_process import serving
-from widetable import errors
+from widetable import connector, errors
 
 Owner = type | Callable[..., Any]
 
@@ -24,6 +24,13 @@ OWNERS: tuple[Owner, ...] = (
     *(getattr(wt, name) for name in wt.__all__),
     *(getattr(widetable_meta, name) for name in widetable_meta.__all__),
 )
+# What engines build on; the files of some have no room for sections.
+BRIEF = {"check_published", "held_leases", "offset_from_json", "pieces_between"}
+OF_THE_CONNECTOR = [
+    function
+    for name in connector.__all__
+    if inspect.isfunction(function := getattr(connector, name)) and name not in BRIEF
+]
 # These raise nothing: what goes wrong is in the log, or nothing is asked of the storage. So do methods of results.
 NEVER_FAIL = {
     "Catalog.topology",
@@ -176,6 +183,23 @@ def test_a_result_is_described_where_there_is_one(owner: Owner) -> None:
         described = [heading for heading in ("Returns", "Yields") if heading in call.sections]
         assert len(described) == has_result, call.label
         assert all(len(entries(call, heading)) == 1 for heading in described), call.label
+
+
+@pytest.mark.parametrize("function", OF_THE_CONNECTOR, ids=name_of)
+def test_a_function_of_the_connector_is_described(function: Owner) -> None:
+    of_table = getattr(wt.Table, function.__name__, None) is function  # described without the table
+    call = Call(function, function.__name__, function, inspect.getdoc(function) or "")
+    expected = call.parameters[int(of_table) :]
+    check_sections(call.label, call.docstring)
+    described = parameters(call)
+    assert [name for names, _ in described for name in names] == [p.name for p in expected]
+    by_name = {parameter.name: parameter for parameter in expected}
+    for names, type_ in described:
+        default = type_.partition(", default ")[2] or None
+        assert not type_ or {default_of(by_name[name]) for name in names} == {default}
+    has_result = inspect.signature(function).return_annotation != "None"
+    assert len({"Returns", "Yields"} & set(call.sections)) == has_result
+    assert set(entries(call, "Raises")) <= KINDS
 
 
 @each_class

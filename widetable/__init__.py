@@ -1,6 +1,6 @@
 """Wide primary-key tables in Apache Paimon's format, filled by many writers, each with its own columns.
 
-A name is imported when it is first asked for (`public_names.py`): who wants `widetable --help` does not wait for Arrow.
+A name is imported at its first use (`public_names.py`), so `widetable --help` does not wait for Arrow.
 
     from widetable import Catalog
 
@@ -9,8 +9,9 @@ A name is imported when it is first asked for (`public_names.py`): who wants `wi
     users.write([{"id": 1, "city": "Oslo"}])
     users.scan().to_arrow()
 
-`Catalog` makes and finds tables, `Table` has all that is done with one; the other names are what these give, take and
-raise. Every error is a `WidetableError` of one of six kinds. What is not in `__all__` is private and may change.
+`Catalog` makes and opens tables, and `Table` has all operations of one; the other names are their results, arguments
+and errors. Every error is a `WidetableError` of one of six kinds. Names outside of `__all__` are private and may
+change.
 """
 
 import typing

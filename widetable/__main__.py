@@ -1,6 +1,6 @@
-"""`python -m widetable`: the same as the command `widetable`.
+"""`python -m widetable` runs the command `widetable`, for interpreters whose directory of commands is not in PATH.
 
-For an interpreter whose directory of commands is not in PATH. The exit code is the command's (cli/program.py).
+The exit code is that of the command (cli/program.py).
 """
 
 import sys

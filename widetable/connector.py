@@ -1,32 +1,32 @@
-"""What an engine builds on that runs tables elsewhere: tasks on other machines, queries of its own. Spark does
-(`widetable_spark`), and a service (`widetable_meta`); they take nothing else of this package but its public names. Kept
-as stable as those.
+"""The interface for engines that run tables elsewhere, in tasks on other machines or in their own queries. Spark
+(`widetable_spark`) and the service (`widetable_meta`) use only this module and the public names of the package. It is
+as stable as those names.
 
     rows in     Table.new_writer in each task ─► CommitMessage ─► Table.commit_append
     rows out    Table.scan().splits() ─► SplitRead in each task ─► batches, cut to BATCH_BYTES by `pieces`
     changes     Table.change_source() ─► start_stream, advance: Offset ─► pieces_between ─► StreamRead in each task;
-                StreamProgress keeps what it has not read from expiry
+                StreamProgress keeps unread snapshots from expiry
     joins       new_lookup_join ─► LookupJoin in each task: .pin(PinnedBatch) ─► PinnedJoin(join, pin).joined(batches)
     barriers    AlignedSource for each source of a job; JobWriter commits what new_writer(.., named=True) has written
-    upkeep      Table.maintainer(upkeep, compact), where `compact` calls compact_all with a `run` of its own, which
-                sends each BucketWork to a task that calls `perform` and gives back its Outcome
-    services    ServiceLease says which of them leads; measured(table) and named_bytes(table) are for its monitoring
+    upkeep      Table.maintainer(upkeep, compact), where `compact` calls compact_all with its own `run`, which sends
+                each BucketWork to a task that calls `perform` and returns its Outcome
+    services    ServiceLease decides which of them leads; measured(table) and named_bytes(table) are for its monitoring
     threads     SharedByThreads, and WorkerThread, which the process waits for before it ends
     warnings    warn, by a WarningCode
-    the face    checks of arguments, declared options, storage by path
+    common      checks of arguments, declared options, storage by path
 
-Raises nothing; what the names raise stands with them.
+Raises nothing itself; each name documents its errors.
 
-What an engine promises by using them:
+What an engine that uses them must do:
 
-    tasks         tables, splits, works and messages travel pickled; what holds leases or threads does not, and says so
-                  (`not_pickled`). A task that runs twice writes other files, and one message of the two is committed
-    commits       by one driver, with a commit user of its own and identifiers that grow: a commit that comes again is
-                  found by them and not made twice
-    files         what a task wrote and nobody commits is an orphan: `Table.discard` its message, or leave it to
+    tasks         tables, splits, works and messages travel pickled; objects with leases or threads refuse to be pickled
+                  (`not_pickled`). A task that runs twice writes other files; commit one message of the two
+    commits       one driver commits, with its own commit user and identifiers that grow: they identify a repeated
+                  commit, which is not made twice
+    files         files that a task wrote and nobody commits are orphans: `Table.discard` its message, or leave them to
                   `remove_orphan_files`
 
-Imports the whole engine, with Arrow and numpy.
+Importing it imports the whole engine, with Arrow and numpy.
 """
 
 from __future__ import annotations

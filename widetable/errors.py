@@ -89,12 +89,11 @@ class WidetableError(Exception):
         return f"{self.subject}: found {self.found}; expected {self.expected}"
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Errors travel from Spark's workers to the driver: keep them picklable with keyword-only arguments.
-        parts = (self.subject, self.found, self.expected, self.action, self.code)
-        return _rebuild, (type(self), *parts)
+        # Errors travel from Spark's workers to the driver, so they must be picklable with keyword-only arguments.
+        return _rebuild, (type(self), self.subject, self.found, self.expected, self.action)
 
 
-# At module level, where pickle finds it by name.
+# At module level, because pickle imports it by name.
 def _rebuild(
     kind: type[WidetableError], subject: str, found: str, expected: str, action: str, code: str
 ) -> WidetableError:

@@ -1,14 +1,14 @@
-"""Where the public names of the package live: what `widetable.Table` imports, and when (PEP 562).
+"""The modules of the public names: what `widetable.Table` imports, and when (PEP 562).
 
-In: a name that `widetable` does not hold yet. Out: what its module has under it, kept in the package from then on.
-Raises AttributeError for other names. The same names stand in `widetable/__init__.py` for readers and type checkers;
-`tests/test_exports.py` holds the two together.
+In: a name that `widetable` does not have yet. Out: the object of its module, which the package keeps from then on.
+Raises AttributeError for other names. `widetable/__init__.py` lists the same names for readers and type checkers;
+`tests/test_exports.py` compares the two.
 
-    import widetable             no engine: numpy and Arrow come with the first name that needs them
-    widetable.Table              not there: `imported("Table")` imports widetable.table and keeps the name
-    widetable.Table again        there: nothing is called
+    import widetable             no engine: the first name that needs numpy and Arrow imports them
+    widetable.Table              `imported("Table")` imports widetable.table and keeps the name
+    widetable.Table again        nothing is called
 
-Errors alone (`widetable.errors`) import nothing else, so who only catches them waits for nothing.
+`widetable.errors` imports nothing else, so code that only catches errors starts fast.
 """
 
 from __future__ import annotations
@@ -82,12 +82,12 @@ HOMES: Final = {
 }
 
 
-# What a star does not import.
+# Names that a star does not import.
 UNLISTED: Final = {"__version__": "version"}
 
 
 def imported(name: str) -> Any:
-    """The package's `__getattr__`. Two threads at once import once, by Python's lock per module, and set the same."""
+    """The package's `__getattr__`. Two threads at once import once, because of Python's lock per module."""
     package = sys.modules[PACKAGE]
     home = HOMES.get(name) or UNLISTED.get(name)
     if home is None:
@@ -100,5 +100,5 @@ def imported(name: str) -> Any:
 
 
 def listed() -> list[str]:
-    """The package's `__dir__`: what is there, and what would be imported. Imports nothing itself."""
+    """The package's `__dir__`: existing names, and those that would be imported. It imports nothing itself."""
     return sorted({*vars(sys.modules[PACKAGE]), *HOMES, *UNLISTED})

@@ -1,10 +1,10 @@
-"""A table: the public face. Every operation is a function of its own module; this page is their list.
+"""A table: the list of its operations, each of which is a function of its own module.
 
-Raises what the operations raise: InvalidError for wrong data or arguments, NotFoundError for what is not there,
-UnsupportedError for tables that need what this version does not honour, ConflictError, DamagedError, StorageError.
+Raises what the operations raise: InvalidError for wrong data or arguments, NotFoundError for what does not exist,
+UnsupportedError for tables that need what this version does not support, ConflictError, DamagedError, StorageError.
 
-A function becomes a method by being named in the class: `write = write`. So a call is the operation itself, without one
-that only passes on, its docstring is that of the method, and the module of an operation can be read and tested alone.
+A function becomes a method when the class names it: `write = write`. So a call runs the operation directly, the
+docstring of the function is that of the method, and the module of an operation can be read and tested alone.
 """
 
 from __future__ import annotations
@@ -76,16 +76,15 @@ from widetable.storage.given_storage import GivenStorage, given_storage
 class Table(OpenTable):
     """A table on disk: its rows, its changes, its past and its upkeep.
 
-    A `Catalog` or `Table.open` makes it. It is picklable, holds nothing open, and threads may share
-    it. No operation calls another by its name here: to override one changes that one only.
+    A `Catalog` or `Table.open` makes it. It is picklable, keeps nothing open, and threads may share it. Operations do
+    not call each other through this class: overriding one changes only that one.
 
-    Each operation looks up again what it knows of the table. So it sees what others have committed,
-    altered or compacted meanwhile. A table that was dropped and made again is another one: operations
-    raise InvalidError, and you open it anew.
+    Each operation reads the state of the table anew. So it sees what others have committed, altered or compacted
+    meanwhile. A table that was dropped and made again is another one: operations raise InvalidError; open it again.
 
     Besides the errors that it names, an operation raises NotFoundError when the table was dropped,
     DamagedError when a file is not what it must be, StorageError when the storage refuses,
-    UnsupportedError when the table needs what this version does not honour, and InvalidError for an
+    UnsupportedError when the table needs what this version does not support, and InvalidError for an
     argument of a wrong type or a table that was made again.
 
     Examples
@@ -114,19 +113,19 @@ class Table(OpenTable):
     ) -> Table:
         """Open the table at a path or URL.
 
-        The schema is read here, once. An option that has a wrong value is refused by what needs it.
+        The schema is read once, here. An option with a wrong value is refused by the operation that needs it.
 
         Parameters
         ----------
         path : str or os.PathLike
             The directory of the table; the directory of a branch opens the branch.
         branch : str, default None
-            A branch other than main. Everything of the table is then the branch's: schemas, snapshots,
-            tags and consumers. None: the branch whose directory the path is.
+            A branch other than main, whose schemas, snapshots, tags and consumers the table then has. None: the branch
+            whose directory the path is.
         file_io : file system, default None
-            What the path is asked of, as in `Catalog`. None: what the path or URL says.
+            The file system of the path, as in `Catalog`. None: the one that the path or URL names.
         storage_options : dict of str to str, default None
-            Options of an object store, as in `Catalog`. None: the environment says them.
+            Options of an object store, as in `Catalog`. None: the environment provides them.
 
         Returns
         -------
@@ -136,9 +135,9 @@ class Table(OpenTable):
         Raises
         ------
         NotFoundError
-            The directory is no table, or the table has no such branch.
+            The directory is not a table, or the table has no such branch.
         InvalidError
-            A branch cannot have that name, or an argument has a wrong type.
+            The name is not valid for a branch, or an argument has a wrong type.
 
         Examples
         --------
@@ -151,9 +150,8 @@ class Table(OpenTable):
     def _open(
         cls, given: GivenStorage, path: str | os.PathLike[str], branch: str | None = None
     ) -> Table:
-        # Whether the disk is to be forced (option `widetable.fsync`) stands in the schema, which takes a
-        # storage to read: so a table that does without is made twice. A storage that a user gave is
-        # used as it is.
+        # The schema says whether files are forced to the disk (option `widetable.fsync`). Reading it needs a storage,
+        # so a table without fsync is made twice. A storage that a user gave is used as it is.
         storage, place = given.at(path)
         root = branch_root(place, branch)
         table = cls(root, storage)
@@ -166,23 +164,23 @@ class Table(OpenTable):
     def __repr__(self) -> str:
         return f"Table({self._path!r})"
 
-    # Notebooks show it in place of the repr.
+    # Notebooks show this in place of the repr.
     _repr_html_ = table_html
 
     @property
     def arrow_schema(self) -> pa.Schema:
-        """The newest schema's columns, as scans give them and writes take them. Looked up on each call, as `schema`."""
+        """The columns of the newest schema, as scans return and writes take them. Read on each access, as `schema`."""
         return self.schema.arrow_schema()
 
     @property
     def inspect(self) -> Inspector:
-        """`table.inspect()`: what state the table is in; `table.inspect.files()` and others: what it has, as Arrow.
+        """`table.inspect()` returns the state of the table; `table.inspect.files()` and others what it has, as Arrow.
 
-        Reading the attribute does no I/O; each call looks at the table anew.
+        Reading the attribute does no I/O; each call reads the table anew.
         """
         return Inspector(self)
 
-    # Named again so that the API reference has them here.
+    # Repeated so that the API reference lists them here.
     path = OpenTable.path
     branch = OpenTable.branch
     schema = OpenTable.schema
@@ -195,7 +193,7 @@ class Table(OpenTable):
     drop_partitions = drop_partitions
     restore_partitions = restore_partitions
 
-    # Rows in, of many tasks
+    # Rows in, from many tasks
     check_write_columns = check_write_columns
     sequence_base = sequence_base
     new_writer = new_writer
@@ -244,7 +242,7 @@ class Table(OpenTable):
     alter_options = alter_options
     rescale = rescale
 
-    # What is wrong, and mending it
+    # Checks and repair
     explain = explain
     audit = audit
     doctor = doctor

@@ -1,7 +1,7 @@
-"""Which version of the package this is, as its installation says; `unknown` where only the code was copied.
+"""The version of the installed package; `unknown` where only the code was copied.
 
-A module of its own, as the look into the installation takes time: `widetable.__version__` imports it when it is asked
-for (`public_names.UNLISTED`).
+Reading the installation takes time, so `widetable.__version__` imports this module at its first use
+(`public_names.UNLISTED`).
 """
 
 from __future__ import annotations
@@ -17,5 +17,5 @@ def _installed() -> str:
         return "unknown"
 
 
-# Looked up once, with the import.
+# Read once, at import.
 __version__: Final = _installed()

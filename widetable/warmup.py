@@ -1,18 +1,17 @@
-"""Compiles the kernels into their cache, so that no process that comes later does, as when an image is built.
+"""Compiles the kernels into their cache, for example when an image is built, so that later processes need not.
 
-Kernels are compiled for the types that they are called with. So tables of many types are made in a temporary directory
-and go through what tables go through: writes of some columns, deletes, changelogs by local caches and by scans,
-compactions, scans, lookups. Bytes of ORC, which only others write, are decoded besides. What is not reached this way is
-compiled by whoever needs it first.
+Kernels are compiled for the types of their arguments. So tables of many types are made in a temporary directory, with
+writes of some columns, deletes, changelogs from local caches and from scans, compactions, scans and lookups. Bytes of
+ORC, which only other clients write, are decoded too. The first process that needs another kernel compiles it.
 
-Raises StorageError when there is no directory for the cache, OSError without a temporary directory, and what tables
-raise.
+Raises StorageError when there is no directory for the cache, OSError without a temporary directory, and the errors of
+tables.
 
     table of one key column    of each type: key lanes, hashes and binary rows of that type
-    scan strategy              before-images from data files, where the others have them from local caches
+    scan strategy              before-images from data files; the others take them from local caches
     three key columns          keys of several lanes; two sequence groups, one of two columns; removals
 
-All have columns of all types beside the key, so that gathering and statistics meet each of them.
+All have columns of all types besides the key, so that gathering and statistics use each type.
 """
 
 from __future__ import annotations
@@ -40,11 +39,11 @@ from widetable.kernels.orc_runs import unsigned_runs
 from widetable.storage.temporary_directory import temporary_directory
 from widetable.table import Table
 
-# Enough for several files, merges and deletes; types are what is to be met, not amounts. At most 60:
-# a number is the second of a time.
+# Enough for several files, merges and deletes: types matter here, not amounts. At most 60, because a number is the
+# second of a time.
 _ROWS: Final = 40
 _NOW: Final = datetime(2026, 1, 2)
-# Type -> the value of a number. Texts have a long prefix, and what follows is not of one length.
+# Type -> the value for a number. Texts have a long prefix, followed by texts of different lengths.
 _VALUES: Final[dict[pa.DataType, Callable[[int], Any]]] = {
     pa.bool_(): lambda n: n % 2 == 0,
     pa.int8(): int,
@@ -60,7 +59,7 @@ _VALUES: Final[dict[pa.DataType, Callable[[int], Any]]] = {
     pa.list_(pa.field("element", pa.int32())): lambda n: [n] * (n % 3),
     pa.struct([("x", pa.int32()), ("y", pa.string())]): lambda n: {"x": n, "y": "b"},
 }
-# (types of the key, options). A table of booleans alone could have two rows, one of nested types no key.
+# (types of the key, options). A boolean key would allow only two rows, and nested types cannot be keys.
 _TABLES: Final[Sequence[tuple[Sequence[pa.DataType], dict[str, str]]]] = (
     *(
         ((kind,), {"merge-engine": "partial-update", "widetable.lookup-strategy": "lookup"})
@@ -82,10 +81,8 @@ _TABLES: Final[Sequence[tuple[Sequence[pa.DataType], dict[str, str]]]] = (
 
 @dataclass(frozen=True)
 class Warmth:
-    """kernels: how many were called. compiled: for how many types one had to be compiled that was not in the cache.
-    directories: the cache.
-
-    With a warm cache compiled is 0.
+    """The result of a warm-up. kernels: how many were called. compiled: how many compilations were not in the cache, 0
+    with a warm cache. directories: the cache.
     """
 
     kernels: int
@@ -94,10 +91,10 @@ class Warmth:
 
 
 def warm_up() -> Warmth:
-    """Fills the cache of this installation, in a process of its own: no kernel is interpreted there from then on.
+    """Fill the cache of this installation. Run it in a separate process: it interprets no kernel there afterwards.
 
-    It also sets WIDETABLE_CACHE_DIR for the process, to a directory that is gone when it returns:
-    lookup caches of the tables here must not take room from those of the host.
+    It also sets WIDETABLE_CACHE_DIR for the process, to a directory that is deleted when it returns: lookup caches of
+    these tables must not take space from those of the host.
     """
     Kernel.interprets = False
     root = temporary_directory("for the tables of the warm-up")
@@ -110,7 +107,7 @@ def warm_up() -> Warmth:
     return _warmth()
 
 
-# A changelog by lookup: so each write behind the first meets before-images. Two buckets: rows are split.
+# A lookup changelog, so that each write after the first has before-images. Two buckets, so that rows are split.
 def _new_table(
     catalog: Catalog, name: str, kinds: Sequence[pa.DataType], options: dict[str, str]
 ) -> Table:
@@ -122,8 +119,8 @@ def _new_table(
 
 
 def _exercise(table: Table) -> None:
-    """What a table goes through: full rows, two writers of half of the columns, a full compaction, rows above it, so
-    that before-images are looked up, deletes where the engine takes them, then all ways of reading.
+    """Write full rows, halves of the columns by two writers, compact in full, write rows whose before-images are looked
+    up, delete where the engine accepts deletes, then read in all ways.
     """
     names = table.arrow_schema.names
     keys = [name for name in names if name.startswith("k")]
@@ -137,27 +134,27 @@ def _exercise(table: Table) -> None:
     table.compact(full=True)
     table.write(_rows(table, names, others))
     options = table.schema.options
-    if "fields.x.sequence-group" in options or "merge-engine" not in options:  # takes deletes
+    if "fields.x.sequence-group" in options or "merge-engine" not in options:  # accepts deletes
         gone = _rows(table, names, some)
-        gone = gone.filter(gone["x"].is_valid())  # without a sequence a -D is refused
+        gone = gone.filter(gone["x"].is_valid())  # a -D without a sequence is refused
         table.write(gone.append_column("_row_kind", pa.array(["-D"] * gone.num_rows)))
     table.scan().to_arrow()
     table.lookup(_rows(table, keys, range(_ROWS)))
     table.changes(0, table.snapshots()[-1].id)
-    for manifest in Path(table.path, "manifest").glob("manifest-[!l]*-0"):  # none of the lists
-        read_manifest(manifest.read_bytes(), str(manifest))  # tables have those that they wrote
+    for manifest in Path(table.path, "manifest").glob("manifest-[!l]*-0"):  # no manifest lists
+        read_manifest(
+            manifest.read_bytes(), str(manifest)
+        )  # open tables already have what they wrote
 
 
 def _decode_foreign() -> None:
-    """What ORC files need, which others write: numbers in runs (one, three times), a chunk of LZ4 (one letter)."""
+    """Decode what ORC files of other clients need: numbers in runs (one, three times), a chunk of LZ4 (one letter)."""
     unsigned_runs(frozen(np.frombuffer(b"\x00\x01", np.uint8)), 3)
     lz4_block(frozen(np.frombuffer(b"\x10a", np.uint8)), 1)
 
 
 def _rows(table: Table, names: Sequence[str], numbers: range) -> pa.Table:
-    """Of these numbers, a value of each column made of its number. A value is null here and there: each seventh
-    number, of columns that may be.
-    """
+    """Return a row for each number, whose values derive from the number. Each seventh is null in nullable columns."""
     fields = pa.schema([table.arrow_schema.field(name) for name in names])
     columns = [
         [_VALUES[field.type](n) if n % 7 or not field.nullable else None for n in numbers]
@@ -170,15 +167,15 @@ def _rows(table: Table, names: Sequence[str], numbers: range) -> pa.Table:
 
 
 def _warmth() -> Warmth:
-    """What numba says of the kernels: where each is kept, and how often it was not found there."""
+    """Return what numba reports about the kernels: the directory of each, and its cache misses."""
     kernels = COMPILER.dispatchers
     directories = {kernel.stats.cache_path for kernel in kernels}
     if None in directories:
         raise StorageError(
             "the cache of compiled kernels",
             found="no directory that can be written to",
-            expected="one",
-            action="Set NUMBA_CACHE_DIR to a directory that the later processes have, too.",
+            expected="a directory that can be written to",
+            action="Set NUMBA_CACHE_DIR to a directory that later processes have, too.",
         )
     return Warmth(
         len(kernels),

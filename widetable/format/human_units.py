@@ -27,7 +27,18 @@ def size_text(size_bytes: int) -> str:
 
 
 def duration_text(millis: int) -> str:
-    """Format a number of milliseconds, in its two largest units."""
+    """Write a duration for people.
+
+    Parameters
+    ----------
+    millis : int
+        Milliseconds.
+
+    Returns
+    -------
+    str
+        The duration in its two largest units.
+    """
     if millis < 0:
         return f"-{duration_text(-millis)}"
     if millis < 1000:
@@ -42,12 +53,36 @@ def duration_text(millis: int) -> str:
 
 
 def last_seen_text(silent_millis: int) -> str:
-    """Format the time since a process last reported."""
+    """Write for people how long a process has been silent.
+
+    Parameters
+    ----------
+    silent_millis : int
+        Milliseconds.
+
+    Returns
+    -------
+    str
+        The text.
+    """
     return f"last seen {duration_text(silent_millis)} ago"
 
 
 def time_text(millis: int, *, is_utc: bool = True) -> str:
-    """Format epoch milliseconds. is_utc: False for the wall clock of an unknown zone."""
+    """Write a time for people.
+
+    Parameters
+    ----------
+    millis : int
+        Epoch milliseconds.
+    is_utc : bool, default True
+        False: the wall clock of an unknown zone.
+
+    Returns
+    -------
+    str
+        The text.
+    """
     try:
         moment = datetime.fromtimestamp(millis / 1000, timezone.utc)
     except (OverflowError, ValueError, OSError):

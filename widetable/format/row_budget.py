@@ -66,7 +66,22 @@ def row_bytes(rows: pa.RecordBatch | pa.Table) -> float:
 def pieces(
     rows: pa.RecordBatch, budget_bytes: int, most_rows: int = MOST_ROWS
 ) -> Iterator[pa.RecordBatch]:
-    """Yield slices of a batch, each within a budget."""
+    """Cut a batch into slices that stay within a budget.
+
+    Parameters
+    ----------
+    rows : pyarrow.RecordBatch
+        The batch.
+    budget_bytes : int
+        The bytes of a slice.
+    most_rows : int, default 65536
+        The rows of a slice.
+
+    Yields
+    ------
+    pyarrow.RecordBatch
+        A slice; the slices come in order.
+    """
     count = rows_within(budget_bytes, row_bytes(rows), most_rows)
     return (rows.slice(start, count) for start in range(0, rows.num_rows, count))
 

@@ -10,7 +10,22 @@ from __future__ import annotations
 
 
 def counted(count: int, noun: str, plural: str | None = None, form: str = "") -> str:
-    """Write a number and its noun. noun: the singular, with the verb if one follows. plural: the noun
-    and an s by default. form: the format of the number, as `format` takes it.
+    """Write a number and its noun.
+
+    Parameters
+    ----------
+    count : int
+        The number.
+    noun : str
+        The singular, with the verb if one follows.
+    plural : str, default None
+        The plural. None: the noun and an s.
+    form : str, default ""
+        The format of the number, as `format` takes it.
+
+    Returns
+    -------
+    str
+        The text.
     """
     return f"{count:{form}} {noun if count == 1 else plural or f'{noun}s'}"

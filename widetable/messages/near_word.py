@@ -6,7 +6,20 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 
-def did_you_mean(word: str, choices: Iterable[str]) -> str:
-    """Return a question for the end of a message, with a space before it; "" if no choice is spelt alike."""
-    close = get_close_matches(word, list(choices), 1)
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Write a question for the end of a message.
+
+    Parameters
+    ----------
+    word : str
+        The unknown word.
+    known : list of str
+        The known words.
+
+    Returns
+    -------
+    str
+        A space and the question with the most similar word; "" where none is similar.
+    """
+    close = get_close_matches(word, list(known), 1)
     return f" Did you mean {close[0]}?" if close else ""

@@ -321,7 +321,23 @@ def warn(
     level: int = logging.WARNING,
     exc_info: bool | BaseException | None = None,
 ) -> None:
-    """Log a warning with its code. text, values: the arguments of `Logger.log`."""
+    """Log a warning with its code.
+
+    Parameters
+    ----------
+    logger : logging.Logger
+        The logger.
+    code : WarningCode
+        The code.
+    text : str
+        The message, as in `logging.Logger.log`.
+    *values : any
+        The values of the message.
+    level : int, default 30
+        The level.
+    exc_info : bool or BaseException, default None
+        As in `logging.Logger.log`. None: no traceback.
+    """
     logger.log(
         level,
         coded(code, text),

@@ -36,7 +36,20 @@ _LAYOUTS: Final = 16
 
 
 def change_schema(schema: TableSchema, columns: Sequence[str]) -> pa.Schema:
-    """Return the schema of the columns, with the row kind last."""
+    """Return the schema of changes.
+
+    Parameters
+    ----------
+    schema : TableSchema
+        The schema of the table.
+    columns : list of str
+        The columns.
+
+    Returns
+    -------
+    pyarrow.Schema
+        The columns in this order, then the row kind.
+    """
     if ROW_KIND_COLUMN in columns:
         raise InvalidError(
             f"column {ROW_KIND_COLUMN!r}",

@@ -48,12 +48,36 @@ _TYPES: Final = {
 
 
 def names_of_form(form: str) -> tuple[str, ...]:
-    """Return the names of the columns that a form appends."""
+    """Return the columns that a form adds at the end.
+
+    Parameters
+    ----------
+    form : str
+        One of FORMS.
+
+    Returns
+    -------
+    tuple of str
+        Their names.
+    """
     return tuple(field.name for field in _FIELDS[form])
 
 
 def schema_of_form(schema: pa.Schema, form: str) -> pa.Schema:
-    """Return the schema of changes in a form. schema: with `_row_kind` last."""
+    """Return the schema of changes in a form.
+
+    Parameters
+    ----------
+    schema : pyarrow.Schema
+        A schema with `_row_kind` last.
+    form : str
+        One of FORMS.
+
+    Returns
+    -------
+    pyarrow.Schema
+        The schema with the columns of the form.
+    """
     columns = list(schema)[:-1]
     for field in _FIELDS[form]:
         if any(field.name == column.name for column in columns):
@@ -69,7 +93,24 @@ def schema_of_form(schema: pa.Schema, form: str) -> pa.Schema:
 def in_form(
     batch: pa.RecordBatch, form: str, snapshot_id: int, time_millis: Callable[[int], int]
 ) -> pa.RecordBatch:
-    """Convert a batch of changes of one snapshot. time_millis: returns the commit time of a snapshot, epoch."""
+    """Put a batch of changes of one snapshot into a form.
+
+    Parameters
+    ----------
+    batch : pyarrow.RecordBatch
+        The changes.
+    form : str
+        One of FORMS.
+    snapshot_id : int
+        The snapshot.
+    time_millis : callable
+        Snapshot id to its time, as `commit_times` returns it.
+
+    Returns
+    -------
+    pyarrow.RecordBatch
+        The changes with the columns of the form.
+    """
     if form == KIND:
         return batch
     schema = schema_of_form(batch.schema, form)
@@ -91,6 +132,17 @@ def _standard_types(kinds: pa.Array) -> pa.Array:
 
 
 def commit_times(table: TableState) -> Callable[[int], int]:
-    """Return a function of the commit times of snapshots, in epoch milliseconds; each snapshot is read once."""
+    """Return a function that reads when snapshots were committed; each is read once.
+
+    Parameters
+    ----------
+    table : TableState
+        The table.
+
+    Returns
+    -------
+    callable
+        Snapshot id to epoch milliseconds.
+    """
     store = SnapshotStore(table.file_io, table.paths)
     return cache(lambda snapshot_id: store.load(snapshot_id).time_millis)

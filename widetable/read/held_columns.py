@@ -61,9 +61,19 @@ HELD_FIELDS: Final = HeldFields()
 
 
 def held_columns(reads: Sequence[SplitRead]) -> frozenset[str]:
-    """Return the columns of the reads without those that are null in all rows because no file holds them.
+    """Return the columns of reads that at least one file contains; the others are null in all rows.
 
-    reads: those of one scan. Reads the footers that are not cached, several at once.
+    It reads the footers of files that it has not seen before, several at once.
+
+    Parameters
+    ----------
+    reads : list of SplitRead
+        Reads of one scan.
+
+    Returns
+    -------
+    frozenset of str
+        Their names.
     """
     if not reads:
         return frozenset()
@@ -82,10 +92,20 @@ def held_columns(reads: Sequence[SplitRead]) -> frozenset[str]:
 
 
 def hold_partition_columns(reads: Sequence[SplitRead]) -> list[bool]:
-    """Return, for each read, whether all its files hold all its partition columns. reads: those of one scan.
+    """Return for each read whether all its files contain the partition columns that it gives.
 
-    A reader other than this package would find nulls in files that lack them. Reads footers
-    as `held_columns` does; none if no partition column is requested.
+    A reader of such files without this package would otherwise find nulls. It reads footers as `held_columns` does, but
+    none if no partition column is requested.
+
+    Parameters
+    ----------
+    reads : list of SplitRead
+        Reads of one scan.
+
+    Returns
+    -------
+    list of bool
+        One entry for each read.
     """
     if not reads:
         return []

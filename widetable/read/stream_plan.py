@@ -93,9 +93,26 @@ class Start:
 
 
 def start_of(mode: str, snapshot_id: int | None, timestamp_millis: int | None) -> Start:
-    """Check the start that a user chose, and resolve the mode `default`.
+    """Check where a new stream starts, and resolve the mode `default`.
 
-    A mode takes exactly its own argument: a timestamp with `from-snapshot` is refused, not ignored.
+    Parameters
+    ----------
+    mode : str
+        The mode.
+    snapshot_id : int or None
+        The snapshot, for modes that need one.
+    timestamp_millis : int or None
+        Epoch milliseconds, for modes that need a time.
+
+    Returns
+    -------
+    Start
+        The start.
+
+    Raises
+    ------
+    InvalidError
+        The mode is unknown, or the arguments do not fit it.
     """
     if snapshot_id is not None:
         snapshot_id = whole_number(snapshot_id, "snapshot id", least=1, most=LARGEST - 1)
@@ -153,8 +170,8 @@ class Offset:
 
 
 def offset_from_json(body: Mapping[str, Any]) -> Offset:
-    """Return the offset of a checkpoint. One with names that its version does not have is of a later version, and is
-    refused.
+    """Return the offset of the JSON object of a checkpoint. Raise InvalidError for an object that is not an offset, or
+    that a later version wrote.
     """
     fields = mapping(body, "stream offset")
     version = fields.pop("version", None)
@@ -314,10 +331,26 @@ class Advance(NamedTuple):
 def advance(
     offset: Offset, step_of: Callable[[int, bool], Step], last: int | None, limits: Limits
 ) -> Advance:
-    """Plan the end of one batch. step_of(snapshot id, is_full): called as far as needed; last: the newest snapshot.
+    """Decide how far one batch of a stream goes.
 
-    Snapshots without splits do not count for limits: a stream skips all compactions of a table without a
-    producer at once. Raises the refusal of a step if it is the first one; otherwise the batch ends before it.
+    Snapshots without splits cost no limit: a stream passes all compactions of a table without a producer at once. A
+    refused step is raised when it comes next; what is before it is a batch of its own.
+
+    Parameters
+    ----------
+    offset : Offset
+        Where the stream is.
+    step_of : callable
+        (snapshot id, is_full) to the step of that snapshot; called as far as needed.
+    last : int or None
+        The newest snapshot. None: there is none.
+    limits : Limits
+        What the batch may hold.
+
+    Returns
+    -------
+    Advance
+        How far the batch goes.
     """
     used = _Used(limits)
     while last is not None and offset.next_snapshot <= last:
@@ -360,10 +393,8 @@ class Piece(NamedTuple):
 
 
 def pieces_between(start: Offset, end: Offset, step_of: Callable[[int, bool], Step]) -> list[Piece]:
-    """Return the pieces between two offsets of one stream, in order; none if the offsets are equal.
-
-    The rows of a snapshot come before the changes of the same snapshot, so offsets are compared by
-    (snapshot id, not full).
+    """Return what lies between two offsets of one stream, in order; nothing for equal offsets. The rows of a snapshot
+    come before the changes of the same number. step_of: as in `advance`.
     """
     pieces = []
     at = start

@@ -24,5 +24,11 @@ def now_nanos() -> int:
 
 
 def now_millis() -> int:
-    """Return the milliseconds since the epoch."""
+    """Read the clock of the machine.
+
+    Returns
+    -------
+    int
+        Milliseconds since the epoch.
+    """
     return now_nanos() // 1_000_000

@@ -28,7 +28,25 @@ _ISO: Final = re.compile(
 
 
 def epoch_millis(value: Any, name: str) -> int:
-    """Return the epoch milliseconds of a moment in any of these forms."""
+    """Check a moment.
+
+    Parameters
+    ----------
+    value : any
+        Epoch milliseconds, a datetime or an ISO text.
+    name
+        As in `text`.
+
+    Returns
+    -------
+    int
+        Epoch milliseconds.
+
+    Raises
+    ------
+    InvalidError
+        The value is no moment.
+    """
     try:
         if isinstance(value, str):
             plain = text(value, name).strip()

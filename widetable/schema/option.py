@@ -194,10 +194,24 @@ def declared_in(module: Mapping[str, Any]) -> tuple[Option[Any], ...]:
 
 
 def parse_value(option: Option[T], text: str) -> T:
-    """Parse the text of an option. Raises InvalidError for a text that is not one of the option's values.
+    """Parse the text of one option. Each call parses anew.
 
-    The value of an enum is its choice in lower case, however it is written. Nothing is cached: each
-    call parses again (`TableOptions`).
+    Parameters
+    ----------
+    option : Option
+        The option.
+    text : str
+        Its text.
+
+    Returns
+    -------
+    object
+        The typed value; that of an enum is its choice in lower case.
+
+    Raises
+    ------
+    InvalidError
+        The text is none of the option's values.
     """
     try:
         if option.kind != "enum":

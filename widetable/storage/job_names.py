@@ -36,7 +36,25 @@ _DIGEST: Final = "%sha256-"
 
 
 def job_name(value: Any, what: str) -> str:
-    """Check the name of a job or a writer. what: the argument's name, for messages. Raises InvalidError."""
+    """Check the name of a job or writer.
+
+    Parameters
+    ----------
+    value : any
+        What the caller gave.
+    what : str
+        What has the name, for messages.
+
+    Returns
+    -------
+    str
+        The name.
+
+    Raises
+    ------
+    InvalidError
+        No job can have that name.
+    """
     return label(value, what, _LONGEST_NAME_BYTES)
 
 

@@ -38,9 +38,30 @@ _SCHEME: Final = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:")
 def locate(
     where: str | os.PathLike[str], *, fsync: bool = True, options: StorageOptions | None = None
 ) -> tuple[FileIO, str]:
-    """Return the storage of a path or URL, and the path on it without a trailing slash. options: those of an object
-    store; None: those of the environment. Raises UnsupportedError for other schemes, InvalidError for a value that is
-    neither a path nor a URL, NotFoundError for a relative path in a working directory that was removed.
+    """Return the storage of a path or URL, and the path on it.
+
+    Parameters
+    ----------
+    where : str or os.PathLike
+        A path or URL.
+    fsync : bool, default True
+        Whether files are forced to the disk.
+    options : StorageOptions, default None
+        Options of an object store. None: the environment provides them.
+
+    Returns
+    -------
+    tuple of FileIO and str
+        The storage, and the path without a trailing slash.
+
+    Raises
+    ------
+    UnsupportedError
+        The scheme is not supported.
+    InvalidError
+        It is neither a path nor a URL.
+    NotFoundError
+        A relative path in a working directory that no longer exists.
     """
     scheme, root, path = _place(where)
     if scheme == HDFS:
@@ -82,8 +103,24 @@ def locate_beside(
 
 
 def local_path(where: str | os.PathLike[str]) -> str:
-    """Return the absolute path of a file or directory on a local disk, from a path or a file: URL. Raises as `locate`,
-    and UnsupportedError for a path elsewhere.
+    """Return the whole path of a file or directory on a disk of this machine.
+
+    Parameters
+    ----------
+    where : str or os.PathLike
+        A path or file: URL.
+
+    Returns
+    -------
+    str
+        The path.
+
+    Raises
+    ------
+    InvalidError
+        It is neither a path nor a URL.
+    UnsupportedError
+        It lies elsewhere.
     """
     path = url = checked(where, "path")
     if _SCHEME.match(url):

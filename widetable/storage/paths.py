@@ -365,7 +365,18 @@ def revision_of(name: str) -> tuple[int, bool] | None:
 
 
 def table_name(root: str) -> tuple[str, str] | None:
-    """Return (warehouse, `db.name`) of a table's directory; None if it is not in a warehouse."""
+    """Return warehouse and name of a table's directory.
+
+    Parameters
+    ----------
+    root : str
+        The directory.
+
+    Returns
+    -------
+    tuple of str or None
+        (warehouse, `db.name`); None for a directory that lies in no warehouse.
+    """
     database_path, _, table = root.rpartition("/")
     warehouse, _, database = database_path.rpartition("/")
     if not (warehouse and database.endswith(DATABASE_SUFFIX) and table):

@@ -12,7 +12,23 @@ from widetable.errors import StorageError
 
 
 def temporary_directory(purpose: str) -> str:
-    """Return its path. purpose: completes "a directory .." in the message. Raises StorageError if none is writable."""
+    """Return the path of a directory for temporary files.
+
+    Parameters
+    ----------
+    purpose : str
+        What it is for, for the message.
+
+    Returns
+    -------
+    str
+        The path.
+
+    Raises
+    ------
+    StorageError
+        No directory can be written to.
+    """
     try:
         return tempfile.gettempdir()
     except OSError as cause:

@@ -41,7 +41,18 @@ class BarrierStandings:
 
 
 def barrier_standings(warehouse: Warehouse) -> BarrierStandings:
-    """Read the current progress of the tables."""
+    """Read how far the tables of a warehouse are now.
+
+    Parameters
+    ----------
+    warehouse : Warehouse
+        The catalog.
+
+    Returns
+    -------
+    BarrierStandings
+        The standing of each table under barriers, and the tables that cannot be read.
+    """
     tables: dict[str, BarrierStanding] = {}
     unreadable: dict[str, WidetableError] = {}
     all_views = []

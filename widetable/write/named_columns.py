@@ -34,8 +34,21 @@ _SHOWN: Final = 20
 
 
 def check_names_column(schema: TableSchema, column: str, kind: pa.DataType | None) -> None:
-    """Check the extra column that lists the columns of each row, before any row is read. kind: its type; None if the
-    rows have no such column.
+    """Check before there are rows whether a column may name the columns that each row carries.
+
+    Parameters
+    ----------
+    schema : TableSchema
+        The schema of the table.
+    column : str
+        The name of the column.
+    kind : pyarrow.DataType or None
+        Its type. None: the rows have no such column.
+
+    Raises
+    ------
+    InvalidError
+        The column cannot name columns.
     """
     if column in schema.by_name:
         problem = "a column of the table"

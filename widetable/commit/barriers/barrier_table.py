@@ -31,7 +31,25 @@ _PRODUCERS: Final = ("none", "input", "lookup")
 
 
 def interval_of(schema: TableSchema, path: str) -> int:
-    """Return the barrier interval of a table that must have one, milliseconds. path: for messages."""
+    """Return the barrier interval of a table.
+
+    Parameters
+    ----------
+    schema : TableSchema
+        The schema of the table.
+    path : str
+        Its path, for messages.
+
+    Returns
+    -------
+    int
+        Milliseconds.
+
+    Raises
+    ------
+    InvalidError
+        The table is not under barriers.
+    """
     interval = schema.typed_options.get(BARRIER_INTERVAL)
     if interval is None:
         raise InvalidError(

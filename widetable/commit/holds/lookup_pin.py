@@ -117,7 +117,23 @@ class OtherTable:
 
 
 def check_join(value: Any) -> str:
-    """Return the name of a join. Raises InvalidError for a name that no file can have."""
+    """Check the name of a join.
+
+    Parameters
+    ----------
+    value : any
+        What the caller gave.
+
+    Returns
+    -------
+    str
+        The name.
+
+    Raises
+    ------
+    InvalidError
+        No file can have that name.
+    """
     return check_name(value, "name", _AROUND_BYTES + TEMPORARY_BYTES)
 
 
@@ -224,8 +240,23 @@ def hold_for_pin(
 def hold_for_job(
     file_io: FileIO, paths: TablePaths, snapshot_id: int, *, clock: Clock | None = None
 ) -> ReadLease | None:
-    """Keep a snapshot for rows that another process joins at an unknown time: for an hour, not renewed. Return None if
-    the storage is read-only, as `hold_if_taken` does.
+    """Keep a snapshot for rows that are joined elsewhere at an unknown time: for an hour, without renewal.
+
+    Parameters
+    ----------
+    file_io : FileIO
+        The storage.
+    paths : TablePaths
+        The paths of the table.
+    snapshot_id : int
+        The snapshot.
+    clock : Clock, default None
+        The clock. None: that of the system.
+
+    Returns
+    -------
+    ReadLease or None
+        The lease; None where the storage takes none.
     """
     return hold_if_taken(file_io, paths, snapshot_id, clock=clock, renews=False)
 

@@ -150,7 +150,29 @@ def opened(dim: Any) -> OpenTable:
 def new_lookup_join(
     left: pa.Schema, dim: Any, given: JoinArguments, same_name: SameName = str
 ) -> LookupJoin:
-    """Plan and open a join for left rows of this schema, with the newest columns of the dim."""
+    """Plan a lookup join for left rows of a schema, with the newest columns of the dim.
+
+    Parameters
+    ----------
+    left : pyarrow.Schema
+        The schema of the left rows.
+    dim : Table or str
+        The table to head up, or its path.
+    given : JoinArguments
+        The arguments of the join.
+    same_name : callable, default str
+        Maps names that count as the same name to one text.
+
+    Returns
+    -------
+    LookupJoin
+        The join.
+
+    Raises
+    ------
+    InvalidError
+        The arguments do not fit.
+    """
     table = opened(dim)
     schema = table.schema
     plan = plan_join(left, schema, given, same_name)

@@ -75,9 +75,17 @@ class KeptJoin(NamedTuple):
 
 
 def keep_join(join: LookupJoin) -> KeptJoin:
-    """Return a new KeptJoin without open files.
+    """Make what the joins of one plan share, one after the other; the caller closes it.
 
-    Many joins may use it one after the other, but not at the same time. The caller closes it.
+    Parameters
+    ----------
+    join : LookupJoin
+        The plan.
+
+    Returns
+    -------
+    KeptJoin
+        An empty store; two joins cannot use it at the same time.
     """
     rows = (_FIRST_KEYS, _MOST_KEYS) if join.plan.has_many else (_FIRST_ROWS, _MOST_ROWS)
     index = None if join.index is None else KeptLookups(join.index)

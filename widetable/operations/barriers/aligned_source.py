@@ -235,7 +235,20 @@ class AlignedSource:
 
 
 def revised(job: str, revision: object) -> ConflictError:
-    """Return the error for a job whose checkpoint or run belongs to another revision than its tables."""
+    """Make the error for a job whose checkpoint, or run, belongs to another revision than its tables.
+
+    Parameters
+    ----------
+    job : str
+        The name of the job.
+    revision : object
+        The revision of the job.
+
+    Returns
+    -------
+    ConflictError
+        The error.
+    """
     return ConflictError(
         f"job {job!r}",
         found=f"a run of revision {revision} of its tables, which have gone back to a barrier since",

@@ -369,8 +369,8 @@ def _check_alike(tables: Mapping[str, OpenTable]) -> None:
 
 
 def check_published(session: Session, consistency: str, where: str) -> None:
-    """Refuse staged commits in a session whose tables are read elsewhere by barriers or snapshots, which do not include
-    them. where: for messages. Closes a session that it refuses, and raises UnsupportedError.
+    """Check that a session shows only published rows, for a caller that reads its tables elsewhere. Raise
+    UnsupportedError, and close the session, if it shows staged rows. where: the place of the reads, for messages.
     """
     for name, table in session._tables.items() if consistency == READ_COMMITTED else ():
         if table._table.schema.typed_options.get(BARRIER_STAGE):
@@ -384,7 +384,9 @@ def check_published(session: Session, consistency: str, where: str) -> None:
 
 
 def held_leases(session: Session) -> dict[str, str | None]:
-    """Return the name of the read lease of each table; None for one without a snapshot, or without a lease."""
+    """Return the name of the read lease of each table of a session; None for a table without a snapshot, or without a
+    lease.
+    """
     leases = {name: table._lease for name, table in session._tables.items()}
     return {name: None if lease is None else lease.name for name, lease in leases.items()}
 

@@ -119,11 +119,30 @@ def compact_all(
     run: RunWorks | None = None,
     group_seconds: float = math.inf,
 ) -> Compacted:
-    """Compact every bucket that has a plan for the scope.
+    """Compact every bucket that has a plan for the scope. It does not wait for a lease.
 
-    run: where the work is done, None for here. group_seconds: after which what is done is committed, before the other
-    buckets are. It does not wait for a lease: who asks for a compaction gets it. Raises ConflictError when it lost in
-    every round.
+    Parameters
+    ----------
+    state : TableState
+        The table.
+    committer : Committer
+        Its committer.
+    scope : Scope
+        What the buckets are planned for.
+    run : callable, default None
+        Where the work is done. None: in this process.
+    group_seconds : float, default inf
+        After this time, finished buckets are committed before the others are done.
+
+    Returns
+    -------
+    Compacted
+        The result, and why buckets were skipped.
+
+    Raises
+    ------
+    ConflictError
+        Another commit came first in every round.
     """
     wait_for_compactions(state.paths.root)
     with held_lease(state), answered(state):

@@ -75,7 +75,25 @@ def perform(
     caches: Caches | None,
     rows_done: RowsDone | None = None,
 ) -> Outcome:
-    """Errors are values: one bucket's costs the others nothing, and they travel between processes as they are."""
+    """Compact one bucket.
+
+    Parameters
+    ----------
+    state : TableState
+        The table.
+    work : BucketWork
+        The bucket, and its plan.
+    caches : Caches or None
+        The lookup caches, for before-images. None: no caches.
+    rows_done : callable, default None
+        Receives the number of rows that are done. None: nobody is told.
+
+    Returns
+    -------
+    Outcome
+        The message of the compaction, or the error as a value, so that it travels between processes and does not affect
+        other buckets.
+    """
     try:
         return compact_bucket(state, work.bucket, work.total_buckets, work.plan, caches, rows_done)
     except Exception as error:  # noqa: BLE001

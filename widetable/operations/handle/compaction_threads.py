@@ -117,7 +117,13 @@ OLD_LEVELS: Final = CompactionThread("old-levels", gives_way=True)
 
 
 def wait_for_changelogs(root: str) -> None:
-    """Returns when this process has made the changelogs of a table that it makes behind commits."""
+    """Wait until this process has made the changelogs of a table that it makes behind commits.
+
+    Parameters
+    ----------
+    root : str
+        The table's directory.
+    """
     CHANGELOGS.wait(root)
 
 

@@ -25,9 +25,18 @@ _logged: set[str] = set()
 
 
 def caches_of(table: TableState) -> Caches | None:
-    """The caches for a table's data files; None when there are none, or the table's strategy is `scan`.
-    They are the process's own, shared by all of its tables: a caller closes the files that it has
-    opened, never the caches.
+    """Return the lookup caches for a table's data files.
+
+    Parameters
+    ----------
+    table : TableState
+        The table.
+
+    Returns
+    -------
+    Caches or None
+        The caches of the process, shared by all of its tables; the caller closes the files that it opens, never the
+        caches. None: there are none, or the strategy of the table is `scan`.
     """
     if table.options.get(opt.LOOKUP_STRATEGY) == SCAN_STRATEGY:
         return None

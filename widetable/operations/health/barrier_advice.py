@@ -88,7 +88,18 @@ def barrier_advice(
 
 
 def is_lost(silent_millis: int | None) -> bool:
-    """Whether a writer has been silent for longer than a restart takes."""
+    """Return whether a writer has been silent for longer than a restart takes.
+
+    Parameters
+    ----------
+    silent_millis : int or None
+        For how many milliseconds it has been silent. None: it is not silent.
+
+    Returns
+    -------
+    bool
+        Whether it counts as lost.
+    """
     return silent_millis is not None and silent_millis > HELD_MILLIS
 
 

@@ -10,7 +10,18 @@ from widetable.errors import WidetableError
 
 
 def command_line(*words: str) -> str:
-    """Return a command line of `widetable`, quoted for a shell."""
+    """Return a command line of `widetable`, quoted for a shell.
+
+    Parameters
+    ----------
+    *words : str
+        The words after `widetable`.
+
+    Returns
+    -------
+    str
+        The line.
+    """
     return shlex.join(("widetable", *words))
 
 

@@ -162,7 +162,25 @@ def _removed(file_io: FileIO, paths: TablePaths) -> bool:
 
 
 def branch_root(root: str, branch: str | None = None) -> str:
-    """The path of one of the branches of the table at a path (None: the path itself)."""
+    """Return the path of a branch of the table at a path.
+
+    Parameters
+    ----------
+    root : str
+        The path of the table.
+    branch : str, default None
+        The branch. None: the path itself.
+
+    Returns
+    -------
+    str
+        The path.
+
+    Raises
+    ------
+    InvalidError
+        No branch can have that name.
+    """
     if branch is None:
         return root
     name = text(branch, "branch")

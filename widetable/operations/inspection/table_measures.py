@@ -76,9 +76,20 @@ class MeasuredTable(NamedTuple):
 
 
 def measured(table: OpenTable, looks_back: int | None = None) -> MeasuredTable:
-    """Measure a table. looks_back: how many commits are searched for the last compaction; None: all that are kept.
+    """Measure a table.
 
-    With a bound, the age of the backlog and the number of waiting commits ignore older commits.
+    Parameters
+    ----------
+    table : OpenTable
+        The table.
+    looks_back : int, default None
+        How many commits to search for the last compaction; older waiting commits are not counted. None: all that are
+        kept.
+
+    Returns
+    -------
+    MeasuredTable
+        The measures.
     """
     state, committer = table._state(), table._committer
     latest, entries = newest_files(committer)
@@ -104,9 +115,19 @@ def measured(table: OpenTable, looks_back: int | None = None) -> MeasuredTable:
 
 
 def named_bytes(table: OpenTable) -> int:
-    """Return the bytes of all files that snapshots, tags, branches and changelogs name, if metadata records their size.
+    """Count the bytes of all files that snapshots, tags, branches and changelogs name.
 
-    Orphans are not counted. Reads the metadata of all snapshots that are kept.
+    It reads the metadata of all snapshots that are kept; files whose sizes that does not record do not count.
+
+    Parameters
+    ----------
+    table : OpenTable
+        The table.
+
+    Returns
+    -------
+    int
+        Bytes, without orphans.
     """
     state, committer = table._state(), table._committer
     named = NamedFiles(state.file_io, state.paths, committer.live_files, strict=False)

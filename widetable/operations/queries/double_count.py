@@ -31,7 +31,17 @@ _log = logging.getLogger("widetable")
 
 
 def warn_of_new_query(table: OpenTable, user: str, columns: Collection[str]) -> None:
-    """Log that records may count twice. user: the commit user of the query. columns: the names that it writes."""
+    """Log that records may count twice.
+
+    Parameters
+    ----------
+    table : OpenTable
+        The table.
+    user : str
+        The commit user of the query.
+    columns : list of str
+        The columns that it writes.
+    """
     schema = table.schema
     adding = [name for name in columns_that_count(schema) if name in columns]
     if not adding:

@@ -261,11 +261,28 @@ class ChangeFollower(Iterator[pa.RecordBatch]):
 def start_stream(
     source: ChangeSource, progress: StreamProgress, start: Start, newest: int | None = None
 ) -> Offset:
-    """Where a new stream starts, kept from expiry from now on. newest: leave later snapshots out of sight (0: all).
+    """Return where a new stream starts, and keep that snapshot from expiry.
 
-    To choose a snapshot and to hold it are two steps; an expiry may come between them. Only
-    `latest-full` asks for no snapshot in particular, so only it chooses anew; all others raise
-    NotFoundError: what they were told to begin with is gone.
+    Parameters
+    ----------
+    source : ChangeSource
+        The changes.
+    progress : StreamProgress
+        The progress, which keeps the snapshot.
+    start : Start
+        The chosen start.
+    newest : int, default None
+        Ignore later snapshots (0: all). None: ignore none.
+
+    Returns
+    -------
+    Offset
+        The first offset.
+
+    Raises
+    ------
+    NotFoundError
+        The start has expired. Only `latest-full` chooses anew, because it names no snapshot.
     """
     for attempt in range(_TRIES):
         at_time = None

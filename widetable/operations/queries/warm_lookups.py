@@ -28,9 +28,9 @@ _ROWS = 64
 
 
 def warm_lookups() -> None:
-    """May be called more than once.
-    For one thread: while it runs, kernels of the whole process are compiled, not interpreted,
-    however small their arrays are.
+    """Compile the kernels of lookups. May be called more than once, by one thread.
+
+    While it runs, kernels of the whole process are compiled, not interpreted, however small their arrays are.
     """
     with contextlib.suppress(ImportError):  # it is optional
         importlib.import_module("widetable_lookup")

@@ -106,7 +106,23 @@ class StorageOptions:
 
 
 def checked_storage_options(value: Any) -> StorageOptions | None:
-    """Check the argument `storage_options`: a dict of texts."""
+    """Check the argument `storage_options`.
+
+    Parameters
+    ----------
+    value : any
+        What the caller gave.
+
+    Returns
+    -------
+    StorageOptions or None
+        The options; None for None.
+
+    Raises
+    ------
+    InvalidError
+        The value is no dict of texts, or an option is unknown or wrong.
+    """
     if value is None or isinstance(value, StorageOptions):
         return value
     return _checked(value, ARGUMENT)
@@ -136,11 +152,18 @@ def options_of_the_file() -> StorageOptions:
 
 
 def split_storage_options(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Split the options of an engine into (options of stores, all others). A key with the prefix of a store, in
-    upper or lower case, is an option of a store, whether the rest is valid or not.
+    """Split the options of an engine into those of stores and all others.
 
-    Nothing is checked here, and keys are not changed: two keys that differ in case only may have two values, which
-    `checked_storage_options` refuses.
+    Parameters
+    ----------
+    options : dict of str to str
+        The options.
+
+    Returns
+    -------
+    tuple of dict and dict
+        (options of stores, all others), unchecked, with keys as given. A key with the prefix of a store is one of them,
+        known or not, in any case.
     """
     prefixes = tuple(prefix for each in _PREFIXES.values() for prefix in each)
     ours = {key: value for key, value in options.items() if key.lower().startswith(prefixes)}
