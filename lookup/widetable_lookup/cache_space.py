@@ -66,7 +66,7 @@ class Building(NamedTuple):
     lock: int
 
 
-class _Known(NamedTuple):
+class _ManifestFacts(NamedTuple):
     """What the manifest of a cache says; it is read once."""
 
     disk_bytes: int
@@ -81,7 +81,7 @@ class _DirectoryTurn(NamedTuple):
     file: int
     left: list[str]
 
-    def take_away(self, place: str) -> None:
+    def rename_away(self, place: str) -> None:
         """Rename a cache, if it exists, so that nobody opens it any more."""
         away = temporary_name(place, REMOVED)
         with contextlib.suppress(FileNotFoundError):
@@ -96,7 +96,7 @@ class CacheSpace:
         """is_chosen: the user chose the directory, and vouches for it; otherwise it is checked."""
         self.directory = directory
         self._is_chosen = is_chosen
-        self._known: dict[tuple[str, int], _Known] = {}
+        self._manifests: dict[tuple[str, int], _ManifestFacts] = {}
 
     def is_safe(self) -> bool:
         """Return whether the content of the directory may be trusted: whoever can write there may have put it there.
@@ -137,7 +137,7 @@ class CacheSpace:
         If there would be no room even without caches, only expired ones are removed.
         """
         with self._locked() as turn:
-            return self._granted(turn, budget_bytes, needed_bytes)
+            return self._has_room(turn, budget_bytes, needed_bytes)
 
     def sweep(self, budget_bytes: int) -> None:
         """Remove expired caches, remains of dead processes, and what exceeds the budget."""
@@ -153,7 +153,7 @@ class CacheSpace:
         must call `abandon`.
         """
         with self._locked() as turn:
-            fits = self._granted(turn, budget_bytes, disk_bytes, is_written=True)
+            fits = self._has_room(turn, budget_bytes, disk_bytes, is_written=True)
             # A rename onto a directory with files fails.
             is_placed = fits and not os.path.lexists(building.place)
             if is_placed:
@@ -168,7 +168,7 @@ class CacheSpace:
         """Remove a cache if it still has this inode."""
         with self._locked() as turn, contextlib.suppress(FileNotFoundError):
             if os.stat(place).st_ino == inode:
-                turn.take_away(place)
+                turn.rename_away(place)
 
     def remove_all(self, places: Sequence[str]) -> None:
         """Remove the caches at these places, if any."""
@@ -177,7 +177,7 @@ class CacheSpace:
             return
         with self._locked() as turn:
             for place in there:
-                turn.take_away(place)
+                turn.rename_away(place)
 
     def touch(self, place: str, inode: int) -> bool:
         """Record that a cache is used. Return False if it was removed from its place."""
@@ -214,7 +214,7 @@ class CacheSpace:
         for path in turn.left:  # another process may unlink it at the same time
             shutil.rmtree(path, ignore_errors=True)
 
-    def _granted(
+    def _has_room(
         self, turn: _DirectoryTurn, budget_bytes: int, more_bytes: int, *, is_written: bool = False
     ) -> bool:
         """Return whether there is room, and count all caches only if that is not certain. is_written: a count sees
@@ -232,7 +232,7 @@ class CacheSpace:
         caches: list[HeldCache] = []
         building_bytes = 0
         # Each process reads a manifest once. Caches that are gone are dropped together with the old dictionary.
-        before, self._known = self._known, {}
+        before, self._manifests = self._manifests, {}
         for table in (e.path for e in _entries(self.directory) if is_table_folder(e.name)):
             entries = _entries(table)
             if not entries:
@@ -241,22 +241,22 @@ class CacheSpace:
             for entry in entries:
                 state = temporary_state(entry.name)
                 if state is None:
-                    caches += self._held(entry, before)
+                    caches += self._stored_cache(entry, before)
                 elif state == REMOVED or not _is_locked(entry.path):
                     turn.left.append(entry.path)
                 else:
                     building_bytes += _disk_bytes(entry.path)
         choice = evict(caches, building_bytes + needed_bytes, budget_bytes, _now_millis())
         for cache in choice.remove:
-            turn.take_away(cache.path)
+            turn.rename_away(cache.path)
         gone_bytes = sum(cache.disk_bytes for cache in choice.remove)
         held_bytes = sum(cache.disk_bytes for cache in caches) - gone_bytes + building_bytes
         counted_bytes = held_bytes + (needed_bytes if choice.fits else 0)
         write_account(turn.file, CountedBytes(time.monotonic(), counted_bytes))
         return choice.fits
 
-    def _held(
-        self, entry: os.DirEntry[str], before: dict[tuple[str, int], _Known]
+    def _stored_cache(
+        self, entry: os.DirEntry[str], before: dict[tuple[str, int], _ManifestFacts]
     ) -> list[HeldCache]:
         """Return one cache, with the content of its manifest; a cache without a valid manifest counts as expired.
 
@@ -267,7 +267,7 @@ class CacheSpace:
         except FileNotFoundError:
             return []
         key = entry.path, status.st_ino
-        manifest = self._known[key] = before.get(key) or _known_of(entry.path)
+        manifest = self._manifests[key] = before.get(key) or _manifest_facts(entry.path)
         last_used_millis = status.st_mtime_ns // 1_000_000
         return [
             HeldCache(entry.path, manifest.disk_bytes, last_used_millis, manifest.retention_millis)
@@ -296,12 +296,12 @@ def count_caches(folder: str) -> tuple[int, int]:
     return sum(states[path] is None for path in paths), sum(map(_disk_bytes, paths))
 
 
-def _known_of(path: str) -> _Known:
+def _manifest_facts(path: str) -> _ManifestFacts:
     try:
         manifest = read_manifest(path)
     except (CacheFault, OSError):
-        return _Known(_disk_bytes(path), -1)
-    return _Known(manifest.disk_bytes, manifest.source.retention_millis)
+        return _ManifestFacts(_disk_bytes(path), -1)
+    return _ManifestFacts(manifest.disk_bytes, manifest.source.retention_millis)
 
 
 def _lock(file: int, directory: str) -> None:

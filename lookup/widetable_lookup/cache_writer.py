@@ -44,7 +44,7 @@ class CacheBuilder:
         self._table = table
         self._path = path
         self._budget_bytes = budget_bytes
-        self._asked_at_bytes = -budget_bytes  # the first bytes request room
+        self._requested_at_bytes = -budget_bytes  # the first bytes request room
         self._pending: list[pa.RecordBatch] = []
         self._files: RowFiles | None = None
 
@@ -56,12 +56,12 @@ class CacheBuilder:
         self._pending.append(row_batch)
         rows = sum(batch.num_rows for batch in self._pending)
         if rows >= _BATCH_ROWS or sum(batch.nbytes for batch in self._pending) >= _BATCH_BYTES:
-            self._survive(self._flush, building)
+            self._guard(self._flush, building)
 
     def close(self, file: DataFileMeta) -> None:
         """Put the cache into its place, if it has all rows of this file."""
         if self._building is not None:
-            self._survive(lambda building: self._complete(building, file), self._building)
+            self._guard(lambda building: self._complete(building, file), self._building)
 
     def abort(self) -> None:
         """Remove an unfinished cache. May be called more than once, and after `close`."""
@@ -72,7 +72,7 @@ class CacheBuilder:
                 self._files.abort()
             self._space.abandon(building)
 
-    def _survive(self, step: Callable[[Building], None], building: Building) -> None:
+    def _guard(self, step: Callable[[Building], None], building: Building) -> None:
         """Do a step. A fault of the cache ends here, once, together with the cache. Any other error is raised after the
         cache is removed.
         """
@@ -99,17 +99,17 @@ class CacheBuilder:
         joined = pa.concat_batches(pending) if len(pending) > 1 else pending[0]
         if self._files is None:
             self._files = RowFiles(building.path, self._table.schema, joined.schema.names)
-        self._ask_for_room(self._files, self._files.needed_bytes(joined))
+        self._request_room(self._files, self._files.needed_bytes(joined))
         self._files.write(joined)
 
-    def _ask_for_room(self, files: RowFiles, needed_bytes: int) -> None:
+    def _request_room(self, files: RowFiles, needed_bytes: int) -> None:
         """Request room now and then, because the request may read the whole directory.
 
         It is made when the bytes written since the last request, with those to be written now, are a 64th of the
         budget. So there are at most so many requests, and no builder exceeds the budget by more than that.
         """
         written_bytes = files.size_bytes()
-        unasked_bytes = written_bytes + needed_bytes - self._asked_at_bytes
+        unasked_bytes = written_bytes + needed_bytes - self._requested_at_bytes
         if unasked_bytes * _QUESTIONS_PER_BUDGET < self._budget_bytes:
             return
         if not self._space.make_room(self._budget_bytes, needed_bytes):
@@ -117,7 +117,7 @@ class CacheBuilder:
                 f"{written_bytes + needed_bytes} bytes are more than {opt.LOOKUP_CACHE_MAX_DISK_SIZE.key}"
                 f" leaves room for ({self._budget_bytes} bytes)"
             )
-        self._asked_at_bytes = written_bytes
+        self._requested_at_bytes = written_bytes
 
     def _complete(self, building: Building, file: DataFileMeta) -> None:
         self._flush(building)

@@ -61,7 +61,7 @@ class CachedRows:
         that a caller who then opens the cache again does not get it.
         """
         cache = self._opened()
-        with self._damage_noted(cache):
+        with self._reporting_damage(cache):
             is_whole = keys.num_columns == len(self._key)
             find = cache.find if is_whole else cache.keys.search_prefixes
             hits, positions = find(keys.columns)
@@ -78,7 +78,7 @@ class CachedRows:
         """
         cache = self._opened()
         for index in range(cache.rows.batches):
-            with self._damage_noted(cache):
+            with self._reporting_damage(cache):
                 columns = cache.rows.batch(index, self._schema.names)
             rows = pa.RecordBatch.from_arrays(columns, schema=self._schema)
             yield from pieces(rows, batch_bytes)
@@ -94,7 +94,7 @@ class CachedRows:
         return self._cache
 
     @contextlib.contextmanager
-    def _damage_noted(self, cache: OpenedCache) -> Iterator[None]:
+    def _reporting_damage(self, cache: OpenedCache) -> Iterator[None]:
         try:
             yield
         except (CacheFault, OSError) as fault:

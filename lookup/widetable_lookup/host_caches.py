@@ -141,7 +141,7 @@ class ProcessCaches:
         places = [self._place(table, path) for path in paths]
         with self._guard:
             handles = [self._handles.pop(place) for place in places if place in self._handles]
-            surplus = [cache for handle in handles for cache in self._let_go(handle)]
+            surplus = [cache for handle in handles for cache in self._withdraw(handle)]
         _close(surplus)
         try:
             self._space.remove_all(places)
@@ -256,11 +256,11 @@ class ProcessCaches:
             handle.users += 1
             while len(self._handles) > _MAX_OPEN:
                 _, oldest = self._handles.popitem(last=False)
-                surplus += self._let_go(oldest)
+                surplus += self._withdraw(oldest)
         _close(surplus)
         return handle
 
-    def _let_go(self, handle: _Handle) -> list[OpenedCache]:
+    def _withdraw(self, handle: _Handle) -> list[OpenedCache]:
         """Withdraw the handle, so that nobody gets it any more, and return what is to be closed now."""
         handle.is_kept = False
         if handle.users:
@@ -272,7 +272,7 @@ class ProcessCaches:
         with self._guard:
             handle = self._by_cache[cache]
             handle.users -= 1
-            surplus = [] if handle.is_kept else self._let_go(handle)
+            surplus = [] if handle.is_kept else self._withdraw(handle)
         _close(surplus)
 
     def _forget(self, cache: OpenedCache) -> None:
@@ -280,7 +280,7 @@ class ProcessCaches:
             handle = self._handles.get(cache.place)
             if handle is not None and handle.cache is cache:
                 del self._handles[cache.place]
-                surplus = self._let_go(handle)
+                surplus = self._withdraw(handle)
             else:
                 surplus = []
         _close(surplus)

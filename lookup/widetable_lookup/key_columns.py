@@ -50,7 +50,7 @@ class _KeyPart(NamedTuple):
     shift: int
 
 
-class _Searched(NamedTuple):
+class _SearchedRows(NamedTuple):
     """The rows in the form that the kernels of key_search.py take."""
 
     data: npt.NDArray[np.uint8]
@@ -60,7 +60,7 @@ class _Searched(NamedTuple):
     starts: Positions
 
 
-class _Asked(NamedTuple):
+class _SearchedKeys(NamedTuple):
     """The keys in the form that the kernels of key_search.py take."""
 
     data: npt.NDArray[np.uint8]
@@ -151,9 +151,9 @@ class KeyColumns:
         self._check(positions)
         return equal_rows(*self._searched(), *_with_words(keys), hits, positions)
 
-    def _searched(self) -> _Searched:
+    def _searched(self) -> _SearchedRows:
         starts = self._rows.layout.starts
-        return _Searched(self._rows.data, self._words, self._columns, self._bases, starts)
+        return _SearchedRows(self._rows.data, self._words, self._columns, self._bases, starts)
 
     def _search_rows(self, keys: EncodedKeys, fences: KeyFences) -> tuple[Positions, _Mask]:
         """Search among the rows with the prefix that all rows share. Keys that are smaller lie before all rows, larger
@@ -221,9 +221,9 @@ def fences_between(rows: RowMap, names: Sequence[str]) -> KeyFences:
     return fences_of(keys, last)
 
 
-def _with_words(keys: EncodedKeys) -> _Asked:
+def _with_words(keys: EncodedKeys) -> _SearchedKeys:
     data = np.append(keys.data, np.zeros(SPARE_BYTES, np.uint8))
-    return _Asked(data, any_words(data), keys.offsets)
+    return _SearchedKeys(data, any_words(data), keys.offsets)
 
 
 def _parts(kind: pa.DataType, first: int) -> list[_KeyPart]:

@@ -74,7 +74,7 @@ class ToTheLeader:
             if url is None or _header(scope, FORWARDED) is not None:
                 break
             try:
-                return _asked(url, scope)
+                return _forwarded(url, scope)
             except requests.RequestException as refusal:
                 if not is_unsent(refusal):
                     return _unknown(url)
@@ -93,7 +93,7 @@ def _is_for_the_leader(scope: Scope) -> bool:
     return path.startswith(_BELOW) and not path.startswith(_SESSIONS)
 
 
-def _asked(url: str, scope: Scope) -> Response:
+def _forwarded(url: str, scope: Scope) -> Response:
     """Send the request unchanged, with path and query in the bytes that came, so that a quoted slash in a name stays
     quoted.
 

@@ -81,7 +81,7 @@ class ServiceCalls:
         until = time.monotonic() + self._patience_seconds
         instances = [uri] if uri is not None else list(self._uris)
         for at in count():
-            outcome = self._asked(
+            outcome = self._request(
                 instances[at % len(instances)], method, path, body, query, seconds
             )
             if isinstance(outcome, ServiceAnswer):
@@ -100,7 +100,7 @@ class ServiceCalls:
         if self._uris[0] != uri and uri in self._uris:
             self._uris = [uri, *(other for other in self._uris if other != uri)]
 
-    def _asked(
+    def _request(
         self,
         uri: str,
         method: str,
