@@ -90,7 +90,8 @@ class WidetableError(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         # Errors travel from Spark's workers to the driver, so they must be picklable with keyword-only arguments.
-        return _rebuild, (type(self), self.subject, self.found, self.expected, self.action)
+        parts = (self.subject, self.found, self.expected, self.action, self.code)
+        return _rebuild, (type(self), *parts)
 
 
 # At module level, because pickle imports it by name.

@@ -37,7 +37,7 @@ def test_ignored_fields_follow_a_rename(tmp_path: Path) -> None:
 
 def test_an_ignored_field_is_not_dropped(tmp_path: Path) -> None:
     table = a_table(tmp_path, "deduplicate")
-    with pytest.raises(wt.InvalidError, match="'a', which is no column"):
+    with pytest.raises(wt.InvalidError, match="'a', which is not a column"):
         wt.Catalog(str(tmp_path)).alter_table("db.t", drop_columns=["a"])
     table.check_write_columns(table.arrow_schema)
 

@@ -142,7 +142,7 @@ def _moment(
     if snapshot_id is None:
         join = new_lookup_join(left, table, given)
         return join, join.newest(take=hold_if_taken)
-    with table._of_one_life():
+    with table._same_table():
         snapshot = load_snapshot(table._committer.snapshots, snapshot_id)
     schema = table._committer.schemas.load(snapshot.schema_id)
     join = join_by(table, plan_join(left, schema, given))

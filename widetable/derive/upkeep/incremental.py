@@ -257,7 +257,7 @@ def _end(table: OpenTable, value: int | str | datetime, name: str) -> _End:
 def _tagged_id(table: OpenTable, tag: str, name: str) -> int:
     """Return the snapshot id of a tag; automatic tags may look like ids."""
     try:
-        with table._of_one_life():
+        with table._same_table():
             return table._tags.load(tag).id
     except NotFoundError as cause:
         if not tag.isdigit():

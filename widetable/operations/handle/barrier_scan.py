@@ -1,10 +1,10 @@
 """Rows of a table as of a barrier, changes between barriers, and which snapshots they need. Raises what
 `read/barrier_view.py` and `read/barrier_changes.py` raise.
 
-In: an open table, barriers, 0 for before the first. Out: where rows and changes are, or scans of
-them. Each call looks at the snapshots that are there then, and remembers nothing, so two calls may
-see different ones. What must agree goes by one BarrierViews, or by one `revision`: None takes the
-revisions that are active at that moment, which another process may change in between.
+In: an open table and barriers; 0 means before the first. Out: where rows and changes are, or scans of
+them. Each call lists the current snapshots and caches nothing, so two calls may see different ones.
+Calls that must agree share one BarrierViews or one `revision`: None takes the revisions that are
+active at that moment, which another process may change in between.
 
     two writers of a column each, interval 10, changelog-producer lookup:
 
@@ -40,34 +40,35 @@ from widetable.storage.paths import table_name
 from widetable.write.table_state import TableState
 
 Found = TypeVar("Found")
-# Looks at the barriers, each of them because an expiry took snapshots during the one before.
+# The number of attempts; each further one is made because an expiry removed snapshots during the one before.
 _LOOKS: Final = 10
 
 
 def active_revision(table: OpenTable) -> int | None:
-    """Of the warehouse of a table, now; None for one that lies in none."""
+    """Return the active revision of the table's warehouse, or None for a table outside of a warehouse."""
     notes = notes_of(table._file_io, table._paths)
     return None if notes is None else notes.active()
 
 
 def newest_revision(table: OpenTable) -> int:
-    """That took the table back, whether it counts already or not; 0 without."""
+    """Return the newest revision to which the table was taken back, whether it is active yet or not; 0 without one."""
     committer, interval = table._committer, interval_of(table.schema, table.path)
     return state_at(committer.snapshots.latest(), committer.last_commits.load, interval).revision
 
 
 def barrier_views(table: OpenTable, revision: int | None = None) -> BarrierViews:
-    """The barriers of a table, by the snapshots that it has now. revision: up to which revisions count; None: those
-    that are active now.
+    """Return the barriers of a table, by the snapshots that it has now.
+
+    revision: the last one that counts; None: those that are active now.
     """
     return views_of(table._state(), table._committer, revision)
 
 
 def views_of(state: TableState, committer: Committer, revision: int | None = None) -> BarrierViews:
-    """The same.
+    """Return the barriers of a table state, as `barrier_views` does.
 
-    The newest id is looked up first, then the oldest one: an expiry in between takes snapshots at
-    the old end, so the range may be short of some that went, and never ends before it begins.
+    The newest id is looked up first, then the oldest one: an expiry in between removes snapshots at the old end, so
+    some ids of the range may be gone, but the range never ends before it begins.
     """
     latest_id = committer.snapshots.latest_id()
     earliest_id = committer.snapshots.earliest_id() if latest_id else None
@@ -82,11 +83,11 @@ def views_of(state: TableState, committer: Committer, revision: int | None = Non
 
 
 def needed_for_barriers(state: TableState, committer: Committer) -> list[int]:
-    """The first snapshot that must stay for the newest complete barriers to be read.
+    """Return the first snapshots that must stay so that the newest complete barriers can be read.
 
-    No, one or two ids, for `expiry`, which keeps the smallest of all. Of an interval of 10,
-    complete up to 50, with `widetable.barriers-kept` = 2: what barrier 30 needs, and later ones. By the newest schema:
-    the table may have been put under barriers since the expiry began.
+    There are none, one or two ids; `expiry` keeps from the smallest of all. With an interval of 10, complete up to
+    50, and `widetable.barriers-kept` = 2, they keep what barrier 30 and later ones need. The newest schema decides,
+    because the table may have been put under barriers since the expiry began.
     """
     state = replace(state, schema=committer.schemas.latest())
     if state.options.get(BARRIER_INTERVAL) is None:
@@ -98,8 +99,10 @@ def needed_for_barriers(state: TableState, committer: Committer) -> list[int]:
 
 
 def needed_for_revision(state: TableState, views: BarrierViews) -> list[int]:
-    """The same for a revision that is not active yet: the rows that the table goes back to, or, of one that stays, the
-    changes that jobs go on with.
+    """Return the first snapshot that a revision needs which is not active yet.
+
+    A table that is taken back needs the rows that it goes back to; one that is not, the changes with which jobs
+    continue.
     """
     notes, place = notes_of(state.file_io, state.paths), table_name(state.paths.root)
     note = None if notes is None else notes.unfinished()
@@ -112,22 +115,24 @@ def needed_for_revision(state: TableState, views: BarrierViews) -> list[int]:
 
 
 def first_kept_for(changes: BarrierChanges, views: BarrierViews, barrier: int) -> int:
-    """The first snapshot that the rows as of a barrier need, and the changes after it.
+    """Return the first snapshot that is needed for the rows as of a barrier and for the changes after it.
 
-    Either may be the earlier one: both a base by the cut and a position may be late snapshots.
+    Either may be the earlier one, because both the base of the rows and the position of the changes may be late
+    snapshots.
     """
     return min(views.view(barrier).first_id, changes.first_needed(barrier))
 
 
 def barrier_changes(table: OpenTable, revision: int | None = None) -> BarrierChanges:
-    """Where the changes between barriers are, by the snapshots that the table has now."""
+    """Find the changes between barriers in the snapshots that the table has now."""
     state = table._state()
     return BarrierChanges(state, views_of(state, table._committer, revision))
 
 
 def barrier_change_ids(table: OpenTable, start: int, end: int) -> list[int]:
-    """The snapshots whose changes are those after one barrier (0: before the first) up to another. Waits for changes
-    that this process makes behind its commits.
+    """Return the snapshots that hold the changes after one barrier (0: before the first) up to another.
+
+    Waits for changelogs that this process makes in the background after its commits.
     """
     check_readable(table.schema)
     wait_for_changelogs(table.path)
@@ -135,13 +140,15 @@ def barrier_change_ids(table: OpenTable, start: int, end: int) -> list[int]:
 
 
 def behind_expiry(tables: Sequence[OpenTable], look: Callable[[], Found]) -> Found:
-    """What a look at the barriers of tables finds, which may be made again: it goes through all snapshots that it has
-    seen, and an expiry may take those meanwhile that nobody needs. What is not there raises NotFoundError all the same.
+    """Call `look`, and call it again when an expiry has removed snapshots meanwhile.
 
-        look    ids 3 .. 9        loads 3: not found       the oldest is 5 by now: looks again, at 5 .. 9
-                                                           it still is 3: raises
+    A look at the barriers reads all snapshots that it has listed, and an expiry may remove those that nobody needs at
+    that time. NotFoundError is raised when no snapshot has expired meanwhile.
 
-    look: without effects, or such that may be had twice.
+            look    ids 3 .. 9        loads 3: not found       the oldest is 5 by now: looks again, at 5 .. 9
+                                                               it still is 3: raises
+
+    look: has no effects, or effects that may be repeated.
     """
     for tries_left in reversed(range(_LOOKS)):
         first = [table._committer.snapshots.earliest_id() for table in tables]
@@ -164,8 +171,9 @@ def barrier_scan(
     revision: int | None = None,
     schema: TableSchema | None = None,
 ) -> TableScan:
-    """The rows as of a complete barrier. schema: of their columns; None: the one that the table had when it was
-    complete.
+    """Return a scan of the rows as of a complete barrier.
+
+    schema: the schema of their columns; None: the one that the table had when the barrier was complete.
     """
     view = behind_expiry([table], lambda: barrier_views(table, revision).view(barrier))
     return scan_of_view(table, view, columns, filter, schema)
@@ -178,14 +186,14 @@ def scan_of_view(
     filter: str | pc.Expression | None,
     schema: TableSchema | None = None,
 ) -> TableScan:
-    """The same of a barrier that was found."""
+    """Return a scan of the rows as of a barrier whose view is at hand."""
     return scan_of(table, state_of_view(table, view, schema), columns, filter)
 
 
 def state_of_view(
     table: OpenTable, view: BarrierView, schema: TableSchema | None = None
 ) -> ChosenState:
-    """The same, for lookups (`LookupView`)."""
+    """Return the state of a table as of a barrier, for scans and for lookups (`LookupView`)."""
     state = unchecked_state_of_view(table, view, schema)
     check_readable(state.state.schema)
     return state
@@ -194,7 +202,7 @@ def state_of_view(
 def unchecked_state_of_view(
     table: OpenTable, view: BarrierView, schema: TableSchema | None = None
 ) -> ChosenState:
-    """The same, also of a table whose rows nobody here may read (`check_readable`): perhaps nobody asks for them."""
+    """Return the same state without `check_readable`, for callers that may never read its rows."""
     schemas = table._committer.schemas
     schema = schema or schemas.load(view.end.schema_id)
     return ChosenState(view.base, table._state(schema), schemas.is_rescaled(), view)

@@ -1,7 +1,7 @@
 """The snapshot that a reader asks for, with the columns that it is read with.
 
-Raises NotFoundError for a snapshot that is not there, UnsupportedError for a table that needs what this version does
-not honour.
+Raises NotFoundError for a missing snapshot, and UnsupportedError for a table with options that this version does not
+honour.
 """
 
 from __future__ import annotations
@@ -23,11 +23,13 @@ from widetable.write.table_state import TableState
 
 
 class ChosenState(NamedTuple):
-    """snapshot: None: there is none yet. is_rescaled: whether the number of buckets was ever changed. view: of a
-    barrier, whose base is the snapshot; None for the snapshot as it is.
+    """A chosen snapshot and what is needed to read it.
 
-    state is by the schema that rows are read with; the files may be of older and newer ones. It
-    holds nothing: who reads for long sees to it that the snapshot stays.
+    snapshot: None if there is none yet. is_rescaled: whether the number of buckets was ever changed. view: the
+    barrier view whose base is the snapshot; None for the snapshot as it is.
+
+    state has the schema that rows are read with; the files may have older and newer schemas. Nothing here keeps the
+    snapshot from expiry: a caller that reads for long must do so itself.
     """
 
     snapshot: Snapshot | None
@@ -42,7 +44,7 @@ def scan_of(
     columns: Sequence[str] | None,
     filter: str | pc.Expression | None,
 ) -> TableScan:
-    """Its rows. columns, filter: as of `Table.scan`."""
+    """Return a scan of the rows of a chosen state. columns, filter: as in `Table.scan`."""
     condition = None if filter is None else parse(filter, at.state.schema)
     return TableScan(
         at.state,
@@ -62,10 +64,10 @@ def chosen_state(
     tag: str | None = None,
     watermark: Moment | None = None,
 ) -> ChosenState:
-    """The newest snapshot with the newest columns, or one that is asked for with the columns of its time.
+    """Return the newest snapshot with the newest columns, or a requested one with the columns of its time.
 
-    At most one of the four may be given (InvalidError), as `snapshot_choice` says. The newest one
-    is one look at the storage, in which schema and snapshot belong together (0040).
+    At most one of the four may be given, else InvalidError is raised (`snapshot_choice`). The newest snapshot takes
+    one look at the storage, in which schema and snapshot belong together (0040).
     """
     chosen = unchecked_state(table, snapshot_id, timestamp, tag, watermark)
     check_readable(chosen.state.schema)
@@ -79,14 +81,14 @@ def unchecked_state(
     tag: str | None = None,
     watermark: Moment | None = None,
 ) -> ChosenState:
-    """The same, also of a table whose rows nobody here may read (`check_readable`): perhaps nobody asks for them."""
+    """Return the chosen state without `check_readable`, for callers that may never read its rows."""
     committer = table._committer
     choice = snapshot_id, timestamp, tag, watermark
     if all(each is None for each in choice):
         head = committer.refresh()
         schema, snapshot = head.schema, head.latest
     else:
-        with table._of_one_life():
+        with table._same_table():
             snapshot = choose_snapshot(committer.snapshots, table._tags, *choice)
         schema = committer.schemas.latest()
         if snapshot is not None:

@@ -1,8 +1,8 @@
-"""Appends at the pace of what is compacted behind them, in a table under barriers.
+"""Slows appends down to the pace of the compactions behind them, in a table under barriers.
 
-A writer at full speed would be ever further ahead of it, or stand still where a barrier ends. Instead an append waits,
-while a compaction is under way, until that has done as many rows as were appended before it: what is left to be done
-stays as large as it was when the first barrier was handed over, and the wait is spread over all appends.
+A writer at full speed would get further and further ahead of the compactions, or stop where a barrier ends. Instead,
+while a compaction is under way, an append waits until the compaction has done as many rows as were appended before: the
+remaining work stays as large as it was when the first barrier was handed over, and the wait is spread over all appends.
 
     appended       rows since there is something to compact
     handed over    rows of level 0 that compactions are to take, those of a file once
@@ -10,16 +10,16 @@ stays as large as it was when the first barrier was handed over, and the wait is
     left           handed over, and its compaction is not done
     an append waits while       appended before it > done + an eighth of what is left
 
-The eighth is for the time in which no row is done: a compaction plans and opens files first, and commits in the end. Of
-what is left, not of all: a writer that is never caught up with would get further ahead each time.
+The eighth covers the time in which no row is done: a compaction plans and opens files first, and commits at the end. It
+is an eighth of what is left, not of all rows, because else a writer that is always ahead would gain more each time.
 
     handed over 800 rows: an eighth is 100      appends of 100 rows each, nothing done
     append 1    0 before it    goes on          append 3    200 before it: waits, until 100 more
     append 2    100            goes on                      are done, or the compaction ends
 
-When nothing is left all counts begin anew, and who waits goes on, whatever it was waiting for.
+When nothing is left, all counts are reset, and each waiting append goes on, whatever it was waiting for.
 
-In: rows. Out: nothing but the wait, which ends when nothing is left to compact, also when that failed. A long one is
+In: rows. Out: only the wait, which ends when nothing is left to compact, even if the compaction failed. A long wait is
 logged. Raises nothing.
 """
 
@@ -39,10 +39,10 @@ _LONG_SECONDS: Final = 30.0
 
 
 class Pace:
-    """Of one table, whose root is for messages. Shared by threads.
+    """The pace of one table. Threads may share it. root: is for messages.
 
-    _left: rows by file that compactions are to take; _pending: how many compactions; _round: grows
-    when all are done, so that who waits sees it even if the next one has begun by then.
+    _left: rows by file that compactions have yet to process; _pending: the number of compactions; _round: grows when
+    all are done, so that a waiting thread notices it even if the next compaction has begun by then.
     """
 
     def __init__(self, root: str) -> None:
@@ -58,35 +58,35 @@ class Pace:
         self._done = 0.0
 
     def hand_over(self, rows_of_files: Mapping[str, int]) -> frozenset[str]:
-        """A compaction more, of these files of level 0. Those of them that no other one takes, for `finish`.
+        """Register another compaction of these level-0 files. Return those that no other compaction has, for
+        `finish`.
 
-        {"f": 800}                {"f"}
-        {"f": 800, "g": 100}      {"g"}: f counts once, for the compaction that has it first
+            {"f": 800}                {"f"}
+            {"f": 800, "g": 100}      {"g"}: f counts once, for the compaction that has it first
         """
         with self._changed:
-            taken = rows_of_files.keys() - self._left.keys()
+            new_files = rows_of_files.keys() - self._left.keys()
             self._left.update(rows_of_files)
             self._pending += 1
-            return frozenset(taken)
+            return frozenset(new_files)
 
     def rows_done(self, rows: float) -> None:
-        """A compaction has done so many rows of level 0 more."""
+        """Note that a compaction has processed this many more rows of level 0."""
         with self._changed:
             self._advance(self._done + rows)
 
-    def finish(self, taken: Iterable[str]) -> None:
-        """A compaction is done, or has failed. taken: what `hand_over` gave for it."""
+    def finish(self, files: Iterable[str]) -> None:
+        """Note that a compaction is done or has failed. files: what `hand_over` returned for it."""
         with self._changed:
-            self._finished += sum(self._left.pop(name) for name in taken)
+            self._finished += sum(self._left.pop(name) for name in files)
             self._pending -= 1
             if self._pending == 0:
                 self._begin_anew()
-            # What was told by `rows_done` is a share of its work; now it is as many rows as were
-            # handed over.
+            # `rows_done` reported a share of its work; now all rows that were handed over are done.
             self._advance(max(self._done, self._finished))
 
     def follow(self, rows: int) -> None:
-        """Behind an append of so many rows: waits as the module text says."""
+        """Wait after an append of so many rows, as the module text says."""
         with self._changed:
             if self._pending == 0:
                 return
@@ -98,7 +98,7 @@ class Pace:
                 warn(
                     _log,
                     WarningCode.APPEND_WAITS,
-                    "an append to %s waits for the compaction behind it, %.0f s more: of %d rows not all are done",
+                    "an append to %s waited another %.0f s for compaction, which has not finished all of %d rows",
                     self._root,
                     _LONG_SECONDS,
                     sum(self._left.values()),

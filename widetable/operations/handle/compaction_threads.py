@@ -1,10 +1,10 @@
 """The threads in which a process compacts while its writes go on: one for changelogs that a write need not wait for
-(`lookup-wait=false`) and for the files of a whole barrier, one for what commits leave of the older levels. A process
-that ends finishes both.
+(`lookup-wait=false`) and for the files of a whole barrier, one for the older levels that commits leave uncompacted.
+Both finish their work before the process ends.
 
-In: a table's root and the work; out: nothing, but `wait`. Raises nothing: errors that the work raises are
-logged, with their trace. Where no thread can be started, and once the main thread has ended, the work is done in the
-caller. A process that was forked off starts with threads of its own and nothing to do.
+In: a table's root and the work; out: nothing, except `wait`. Raises nothing: errors that the work raises are
+logged with their trace. The caller does the work itself where no thread can be started, and once the main thread has
+ended. A forked process starts with threads of its own and no work.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class _Handed(NamedTuple):
 
 
 class CompactionThread(SharedByThreads):
-    """gives_way: it and the threads that it starts run when others do not want the cores (Linux; elsewhere as all).
+    """One thread that compacts for all tables of the process, in the order in which work is handed over.
 
-    One thread for all tables of the process, in the order in which work is handed over: a long
-    compaction of one table keeps those of others waiting. Never wait in it for work of its own.
+    A long compaction of one table delays those of others. Work must never wait in it for other work of the thread.
+    gives_way: it and the threads that it starts have a low priority (on Linux; elsewhere the normal one).
     """
 
     def __init__(self, name: str, *, gives_way: bool = False) -> None:
@@ -49,21 +49,21 @@ class CompactionThread(SharedByThreads):
         self._paces: dict[str, Pace] = {}
 
     def submit(self, root: str, work: Callable[[], None], barrier: int | None = None) -> None:
-        """Do the work after all that was handed over before. barrier: up to which it is, for `pending_barriers`."""
+        """Do the work after all earlier work. barrier: the one up to which the work goes, for `pending_barriers`."""
         self._submit(root, work, barrier, is_alone=False)
 
     def submit_alone(self, root: str, work: Callable[[], None]) -> None:
-        """Do the work, unless some of this table is not done: for who asks again with every commit."""
+        """Do the work, unless earlier work of this table is pending: for callers that submit with every commit."""
         self._submit(root, work, None, is_alone=True)
 
     def pending_barriers(self, root: str) -> frozenset[int]:
-        """Of the table, work up to which was handed over, and is not done."""
+        """Return the barriers up to which work on the table was handed over and is not done."""
         with self._lock:
-            found = (one.barrier for one in self._pending(root))
-            return frozenset(barrier for barrier in found if barrier is not None)
+            barriers = (one.barrier for one in self._pending(root))
+            return frozenset(barrier for barrier in barriers if barrier is not None)
 
     def pace(self, root: str) -> Pace:
-        """Of a table."""
+        """Return the pace of a table."""
         with self._lock:
             return self._paces.setdefault(root, Pace(root))
 
@@ -81,12 +81,12 @@ class CompactionThread(SharedByThreads):
             self._of_table[root] = [*pending, _Handed(task, barrier)]
         if threading.main_thread().is_alive():
             self._thread.submit(task)
-        else:  # nobody would wait for a thread that starts now
+        else:  # no one would wait for a thread that starts now
             task.run()
 
     def wait(self, root: str) -> None:
-        """Returns when nothing of this table is left that was handed over before."""
-        # Waited for outside of the lock: the work may hand over more, which is not waited for.
+        """Return when all work on this table that was handed over before is done."""
+        # The wait is outside of the lock: the work may hand over more, which is not waited for.
         with self._lock:
             pending = list(self._of_table.get(root, ()))
         for one in pending:
@@ -100,7 +100,7 @@ def _logged(work: Callable[[], None]) -> None:
         warn(
             _log,
             WarningCode.COMPACTION_FAILED,
-            "a compaction behind a commit failed",
+            "a compaction after a commit failed",
             level=logging.ERROR,
             exc_info=True,
         )
@@ -108,7 +108,7 @@ def _logged(work: Callable[[], None]) -> None:
 
 
 def _give_way() -> None:
-    if sys.platform == "linux":  # where threads have priorities of their own
+    if sys.platform == "linux":  # threads have priorities of their own there
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LOW_PRIORITY)
 
 
@@ -128,6 +128,6 @@ def wait_for_changelogs(root: str) -> None:
 
 
 def wait_for_compactions(root: str) -> None:
-    """Returns when this process has done what it compacts behind the commits of a table."""
+    """Return when this process has done all pending compactions of a table."""
     CHANGELOGS.wait(root)
     OLD_LEVELS.wait(root)

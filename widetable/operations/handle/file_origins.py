@@ -1,9 +1,9 @@
-"""Which commits wrote the rows of a data file, as far as snapshots are kept.
+"""Finds the commits that wrote the rows of a data file, as far as snapshots are kept.
 
-A file that a commit added has its rows; one that a compaction wrote has those of the bucket's files that went in the
-same snapshot; one that a rollback brought back has those of the file that it is a copy of. Followed from the oldest
-snapshot that is kept: what was live before it was written by commits that nobody knows any more. Raises StorageError; a
-snapshot whose manifests cannot be read hides what came before it.
+A file that a commit added has the rows of that commit. A file that a compaction wrote has the rows of the bucket's
+files that the same snapshot removed. A file that a rollback restored has the rows of the file that it is a copy of.
+The search begins at the oldest kept snapshot: the commits of files that were live before it are unknown. Raises
+StorageError; a snapshot whose manifests cannot be read hides the commits before it.
 
     1 APPEND a    2 APPEND b    3 COMPACT a b -> c    4 APPEND d    5 COMPACT c moves to level 5
     a: 1          b: 2          c: 1 2                d: 4          c: 1 2
@@ -73,8 +73,10 @@ class WritingCommit:
 
 @dataclass(frozen=True)
 class Origin:
-    """commits: that wrote rows of a file, ascending. is_complete: False when there are others, long expired.
-    made_in: the snapshot that the file came with; None where it has expired.
+    """The commits that wrote rows of a file.
+
+    commits: in ascending order. is_complete: False when there are others that have expired. made_in: the snapshot
+    that added the file; None where that has expired.
     """
 
     commits: tuple[WritingCommit, ...] = ()
@@ -83,19 +85,20 @@ class Origin:
 
 
 def origins(committer: Committer) -> Mapping[str, Origin]:
-    """File name to origin, of all files that a kept snapshot added."""
-    found: dict[str, Origin] = {}
+    """Return the origin of each file, by name, that a kept snapshot added."""
+    by_name: dict[str, Origin] = {}
     copied: dict[_Content, Origin] = {}
     for id in committer.snapshots.ids():
         with contextlib.suppress(DamagedError, NotFoundError):
             snapshot = committer.snapshots.load(id)
-            _follow(found, copied, snapshot, committer.live_files.delta_entries(snapshot))
-    return found
+            _follow(by_name, copied, snapshot, committer.live_files.delta_entries(snapshot))
+    return by_name
 
 
 class _Content(NamedTuple):
-    """What a copy has in common with its file, and two others have not: an overwrite of Java's may begin anew with
-    sequence numbers, but not in the past.
+    """Properties that a copy shares with its original file, and that two other files never share.
+
+    An overwrite by Java may restart sequence numbers, but never with an earlier creation time.
     """
 
     bucket: BucketId
@@ -115,7 +118,7 @@ class _Content(NamedTuple):
 
 
 def _follow(
-    found: dict[str, Origin],
+    by_name: dict[str, Origin],
     copied: dict[_Content, Origin],
     snapshot: Snapshot,
     delta: list[ManifestEntry],
@@ -131,15 +134,15 @@ def _follow(
             continue
         content = _Content.of(entry)
         if snapshot.commit_kind == COMMIT_KIND_OVERWRITE and content in copied:
-            found[name] = copied[content]  # a rollback brings it back under a new name
+            by_name[name] = copied[content]  # a rollback restored it under a new name
             continue
         if snapshot.commit_kind != COMMIT_KIND_COMPACT:
-            is_own = entry.file.level == 0  # else it is a copy of a file that nobody knows any more
-            found[name] = Origin((own,) if is_own else (), is_own, snapshot.id)
-            copied[content] = found[name]
+            is_own = entry.file.level == 0  # else it is a copy of an unknown file
+            by_name[name] = Origin((own,) if is_own else (), is_own, snapshot.id)
+            copied[content] = by_name[name]
             continue
-        of_inputs = [found.get(input, Origin()) for input in inputs]
+        of_inputs = [by_name.get(input, Origin()) for input in inputs]
         commits = {commit for origin in of_inputs for commit in origin.commits}
         ordered = sorted(commits, key=lambda commit: commit.snapshot_id)
         is_complete = all(origin.is_complete for origin in of_inputs)
-        found[name] = copied[content] = Origin(tuple(ordered), is_complete, snapshot.id)
+        by_name[name] = copied[content] = Origin(tuple(ordered), is_complete, snapshot.id)

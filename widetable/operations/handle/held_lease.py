@@ -1,10 +1,10 @@
-"""The compaction lease while a block runs: taken if it is free, renewed meanwhile, given back at the end.
+"""Holds the compaction lease while a block runs: takes it if it is free, renews it, and releases it at the end.
 
-A process that is killed leaves a file that names it: where its end can be seen the lease is free
-at once, else when its time is up. Renewed six times within that, so a pause of the process of
-most of a minute costs nothing.
+A killed process leaves a file that names it: where the end of that process can be detected, the lease is free
+at once, else when it expires. It is renewed six times within its term, so a process may pause for
+most of a minute without losing it.
 
-Raises StorageError when the storage refuses to give it. Losing it meanwhile is not shown: safety never depends on it.
+Raises StorageError when the storage refuses the lease. Its loss is not reported: safety never depends on it.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ LEASE_MILLIS: Final = LONGEST_MILLIS
 
 @contextlib.contextmanager
 def held_lease(state: TableState, holder: str = "", path: str | None = None) -> Iterator[bool]:
-    """Whether the lease is ours while the block runs. holder: shown to who asks who has it. path: of another lease than
-    the one on compacting the table.
+    """Yield whether the lease is ours while the block runs.
 
-    The block runs either way: it asks what it was given. Nothing is waited for. Within the block,
-    and within the same process, a second one of the same path gets False: each has an owner of
-    its own.
+    holder: is shown to whoever asks for the owner. path: another lease than that on compacting the table.
+
+    The block runs in both cases and checks the value. Nothing is waited for. Within the block, a second lease on the
+    same path yields False even in the same process, because each has its own owner.
     """
     owner = f"{holder}{uuid.uuid4()}"
     lease = try_lease(state.file_io, state.paths, owner, LEASE_MILLIS, path=path)

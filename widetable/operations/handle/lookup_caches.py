@@ -1,7 +1,7 @@
-"""The lookup caches of this process, where they are installed: the one place that knows the optional package.
+"""The lookup caches of this process, if they are installed. Only this module knows the optional package.
 
-widetable itself needs no RocksDB: without the package, or with caches turned off, rows are found in the data files. Why
-there are no caches is said once in the log: at info level, or as a warning where they should work. Raises nothing.
+widetable itself needs no RocksDB: without the package, or with caches turned off, lookups read the data files. The
+reason for missing caches is logged once: at info level, or as a warning where caches should work. Raises nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from widetable.write.table_state import TableState
 
 _PACKAGE: Final = "widetable_lookup"
 _log = logging.getLogger("widetable")
-# Reasons that were said. Few: texts of options and of what an import or a directory refuses.
+# Reasons that were logged. There are few: texts of options, of failed imports and of refused directories.
 _logged: set[str] = set()
 
 
@@ -52,17 +52,19 @@ def caches_of(table: TableState) -> Caches | None:
 
 
 def complete_caches(path: str) -> list[tuple[Any, ...]]:
-    """Those of a table on this host, whoever made them: directory, data file, schema id, rows, bytes on the disk, last
-    use (epoch milliseconds); none where the package is not installed.
+    """Return the caches of a table on this host, whichever process made them.
+
+    Each has its directory, data file, schema id, rows, bytes on the disk and last use (epoch milliseconds). There are
+    none where the package is not installed.
     """
     package = _package()
     return [] if package is None else list(package.complete_caches(path))
 
 
 def _package() -> Any:
-    """None where it is not installed."""
+    """Return the optional package, or None where it is not installed."""
     try:
-        with UNFORKABLE:  # a child would wait for a module that nobody imports any more
+        with UNFORKABLE:  # a child forked during the import would wait for it forever
             return importlib.import_module(_PACKAGE)
     except ImportError as missing:
         _log_once(f"{missing}; install widetable[lookup]")

@@ -1,7 +1,7 @@
-"""A table as operations take it: where it is, and what is made of that when it is first asked for. The base of `Table`,
-which adds the operations.
+"""An open table as operations take it: its path, and what is derived from that on first use. It is the base class of
+`Table`, which adds the operations.
 
-Raises NotFoundError for a table that is not there any more, InvalidError for one that was dropped and made again.
+Raises NotFoundError for a table that no longer exists, and InvalidError for one that was dropped and created again.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from widetable.write.table_state import TableState
 
 
 class OpenTable:
-    """Picklable; holds nothing open; threads may share it. What has an underscore is for operations.
+    """A table by its path and storage. Names with an underscore are for operations.
 
-    To make one does no I/O: whether the table is there shows with the first operation. Pickled it
-    is path and storage alone, so in another process it looks at everything anew.
+    It is picklable, holds nothing open, and threads may share it. Making one does no I/O: the first operation finds
+    out whether the table exists. A pickle has path and storage alone, so another process reads everything anew.
     """
 
     def __init__(self, path: str, file_io: FileIO) -> None:
@@ -42,7 +42,7 @@ class OpenTable:
 
     @property
     def path(self) -> str:
-        """The absolute path of the table's directory; of a branch, of the branch's, which opens it as well."""
+        """The absolute path of the table's directory, or of the branch's directory, which opens the branch."""
         return self._path
 
     @property
@@ -52,20 +52,23 @@ class OpenTable:
 
     @property
     def schema(self) -> TableSchema:
-        """The newest schema, looked up on each call. Raises NotFoundError when the table is not there any more,
-        InvalidError when it was dropped and made again.
+        """The newest schema, looked up on each call.
+
+        Raises NotFoundError when the table no longer exists, InvalidError when it was dropped and created again.
         """
         self._check_alive()
         return self._committer.schemas.latest()
 
     def _check_alive(self) -> None:
-        """Raises InvalidError when another table is there by now, NotFoundError when none is."""
+        """Raise InvalidError when the table was dropped and created again, NotFoundError when it no longer exists."""
         check_identity(self._file_io, self._paths, self._committer.identity)
 
     @contextlib.contextmanager
-    def _of_one_life(self) -> Iterator[None]:
-        """What the block finds is of this table. Another one, or none, is an error behind it, whether the block found
-        what it looked for or not: numbers of snapshots, names of tags and consumers are given again in another table.
+    def _same_table(self) -> Iterator[None]:
+        """Check that all that the block reads belongs to this table.
+
+        After the block, an error is raised when the table was replaced or dropped, whether the block succeeded or
+        raised NotFoundError: a new table uses the same snapshot ids and names of tags and consumers again.
         """
         identity = self._committer.identity
         try:
@@ -77,14 +80,15 @@ class OpenTable:
 
     @derived_value
     def _committer(self) -> Committer:
-        """Made when it is first asked for, which reads the schema: which table this is is settled
-        then. It keeps lists and manifests that were read, and remembers what was newest.
+        """The committer of this table. It caches lists and manifests, and the newest snapshot.
+
+        It is made on first use, which reads the schema and so settles which table this is.
         """
         return Committer(self._file_io, self._paths)
 
-    def _open_anew(self) -> None:
-        """Forget what was derived from files that are others now.
-        For an operation of ours that put them there; the next one takes the table that it finds.
+    def _reset(self) -> None:
+        """Forget what was derived from files that this process has replaced. The next operation takes the table that
+        it finds.
         """
         self.__dict__.pop("_committer", None)
 
@@ -97,8 +101,9 @@ class OpenTable:
         return ConsumerStore(self._file_io, self._paths)
 
     def _state(self, schema: TableSchema | None = None) -> TableState:
-        """With a schema of this table; None: the newest.
-        What reading and writing files needs, as one value. The newest schema is looked up.
+        """Return what reading and writing files needs, as one value.
+
+        schema: a schema of this table; None: the newest, which is looked up.
         """
         load, identity = self._committer.schemas.load, self._committer.identity
         return TableState(self._file_io, self._paths, schema or self.schema, load, identity)

@@ -1,13 +1,13 @@
-"""Which snapshot a reader asks for: by id, time, tag or watermark, the newest by default.
+"""Finds the snapshot that a reader requests: by id, time, tag or watermark, the newest by default.
 
     snapshot                1        2        3
     committed at            100      200      300        timestamp 250: 2; 300: 3; 900: 3; 99: NotFoundError
     watermark               -        50       80         watermark 50: 2; 51: 3; 81: NotFoundError
 
-A time looks back, at what was there then; a watermark looks forward, to what has all rows before it.
+A time looks back, at the table of that time; a watermark looks forward, to a snapshot with all rows before it.
 
-Raises NotFoundError that says which there are, InvalidError for a choice that is none, DamagedError for a time of
-snapshots that are lost.
+Raises NotFoundError, which names the existing ones, InvalidError for an invalid choice, and DamagedError for a time
+whose snapshots are lost.
 """
 
 from __future__ import annotations
@@ -28,11 +28,10 @@ def choose_snapshot(
     tag: str | None,
     watermark: Moment | None = None,
 ) -> Snapshot | None:
-    """None only for a table without snapshots. timestamp: epoch milliseconds, a
-    datetime or an ISO text (without a zone: local time). watermark: likewise.
+    """Return the requested snapshot, by default the newest, or None for a table without snapshots.
 
-    None is given where the newest one is asked for and there is none. tag: also one whose snapshot
-    has expired. Nothing keeps the snapshot from expiry.
+    timestamp, watermark: epoch milliseconds, a datetime or an ISO text (without a zone: local time). tag: may name a
+    snapshot that has expired. Nothing keeps the snapshot from expiry.
     """
     check_one_choice(snapshot_id=snapshot_id, timestamp=timestamp, tag=tag, watermark=watermark)
     if snapshot_id is not None:
@@ -54,7 +53,9 @@ def named_snapshot(
     tag: str | None,
     action: str,
 ) -> Snapshot:
-    """The same where one must be named. action: what the caller must say."""
+    """Return the requested snapshot, and refuse a call that names none. action: what the error tells the caller to
+    do.
+    """
     if snapshot_id is None and timestamp is None and tag is None:
         raise InvalidError(
             "snapshot_id, timestamp and tag",
@@ -62,9 +63,9 @@ def named_snapshot(
             expected="one of them",
             action=action,
         )
-    found = choose_snapshot(store, tags, snapshot_id, timestamp, tag)
-    assert found is not None  # one was named
-    return found
+    snapshot = choose_snapshot(store, tags, snapshot_id, timestamp, tag)
+    assert snapshot is not None  # one is named
+    return snapshot
 
 
 def check_one_choice(**choices: object) -> None:
@@ -80,9 +81,7 @@ def check_one_choice(**choices: object) -> None:
 
 
 def load_snapshot(store: SnapshotStore, snapshot_id: int) -> Snapshot:
-    """The snapshot of that id.
-    Raises NotFoundError which says from where to where ids go.
-    """
+    """Load the snapshot of that id. Raises NotFoundError, which gives the range of ids."""
     snapshot_id = whole_number(snapshot_id, "snapshot_id")
     try:
         return store.load(snapshot_id)

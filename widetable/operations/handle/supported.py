@@ -1,14 +1,13 @@
-"""Which tables can be read and written: what would change rows and is not honoured is refused by
-name.
+"""Decides which tables can be read and written. An option that changes rows and is not honoured is refused by name.
 
-    check_readable     whoever reads: scans, lookups, changes
-    check_writable     whoever commits, compactions and cleaning too: the above, a primary key, and every option
-    check_takes_rows   who writes rows by key: the above is asked besides
-    check_given_rows   who takes rows from a user: not the maintainer, which fills joins and indexes itself
+    check_readable     for all that read: scans, lookups, changes
+    check_writable     for all that commit, compactions and cleaning too: the above, a primary key, and every option
+    check_takes_rows   for all that write rows by key, besides the above
+    check_given_rows   for all that take rows from a user: not the maintainer, which fills joins and indexes itself
 
-In: a schema that any client may have made. Raises UnsupportedError naming the option or key,
-InvalidError when a known option has no right value. Options that change only how a client works
-are let through.
+In: a schema that any client may have made. Raises UnsupportedError, which names the option or key, and
+InvalidError when a known option has an invalid value. Options that change only how a client works
+are accepted.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ from widetable.schema.schema_rules import check_fixed_buckets
 from widetable.schema.table_schema import TableSchema
 from widetable.storage.paths import POSTPONED
 
-# Options of Paimon that change which rows a reader sees, or where they lie, and the value that is
-# harmless. To pass one over would give wrong rows, so a reader refuses the table.
+# Options of Paimon that change which rows a reader sees, or where they lie, each with its harmless value.
+# Ignoring one would give wrong rows, so a reader refuses the table.
 _CHANGES_ROWS: Final[Mapping[str, str]] = {
     "type": "table",
     "sequence.snapshot-ordering": "false",
@@ -47,11 +46,11 @@ _CHANGES_ROWS: Final[Mapping[str, str]] = {
     "branch": "main",
     "force-lookup": "false",
 }
-# Data files lie elsewhere then.
+# With this option, data files lie in another directory.
 OTHER_DIRECTORY: Final = "data-file.path-directory"
-# Of `bucket`: an index says where a key is; and a compaction has yet to put it somewhere.
+# The value of `bucket` with which an index holds the bucket of each key.
 _DYNAMIC: Final = -1
-# The same of options that have no harmless value.
+# Options that change rows and have no harmless value.
 _OTHER_ROWS: Final = (
     OTHER_DIRECTORY,
     "scan.bounded.watermark",
@@ -76,9 +75,7 @@ _OTHER_ROWS_PREFIXES: Final = (
 
 @once_per_object
 def check_readable(schema: TableSchema) -> None:
-    """Refuse a table whose rows this version would get wrong.
-    What is not named here changes no row that is read.
-    """
+    """Refuse a table whose rows this version would read wrongly. Other options change no row that is read."""
     for key, value in schema.options.items():
         harmless = _CHANGES_ROWS.get(key)
         if harmless is not None and value.strip().lower() != harmless:
@@ -104,7 +101,7 @@ def check_writable(schema: TableSchema) -> None:
 
 
 def check_takes_rows(schema: TableSchema) -> None:
-    """Refuse rows for a table where nobody here can say to which partition and bucket they go."""
+    """Refuse rows for a table where this version cannot tell to which partition and bucket they belong."""
     check_key_has_partition(schema)
     if schema.num_buckets != _DYNAMIC:
         check_fixed_buckets(schema)
@@ -122,21 +119,22 @@ def check_has_key(schema: TableSchema) -> None:
 
 
 def check_key_has_partition(schema: TableSchema) -> None:
-    """Refuse to look for keys where there are none, or that do not say their partition (cross-partition upsert)."""
+    """Refuse key lookups in tables without a key, or whose key lacks the partition (cross-partition upsert)."""
     check_has_key(schema)
     missing = [name for name in schema.partition_keys if name not in schema.primary_keys]
     if missing:
         raise UnsupportedError(
             "primary key",
-            found=f"no {', '.join(missing)} in it, by which the table is partitioned",
-            expected="a key that says its partition; else a key's row may have to leave another partition",
+            found=f"a key without the partition column {', '.join(missing)}",
+            expected="a key with all partition columns; else a write may have to remove a row from another partition",
             action="Scan the table, and write it with another client.",
         )
 
 
 def check_given_rows(schema: TableSchema) -> None:
-    """Refuse rows that somebody gives for a table whose only writer is a join, or that is an index of another one.
-    Raises InvalidError naming it.
+    """Refuse rows from a user for a table that only a join may write, or that is an index of another one.
+
+    Raises InvalidError, which names the table to write to instead.
     """
     options = schema.typed_options
     left, right = options.get(join_options.LEFT), options.get(join_options.RIGHT)
@@ -158,9 +156,11 @@ def check_given_rows(schema: TableSchema) -> None:
 
 
 def check_changelog_producer(schema: TableSchema) -> None:
-    """Refuse a changelog that cannot be right. Rows that `sequence.field` orders stay unmerged until they are read,
-    where a merged row has no one place in the order (docs/decisions/0002), so no compaction knows the row before.
-    Raises InvalidError for ignored fields that are no columns.
+    """Refuse a changelog that cannot be right.
+
+    Rows that `sequence.field` orders stay unmerged until they are read. A merged row would have no single place in
+    the order (docs/decisions/0002), so no compaction has the previous row. Raises InvalidError for ignored fields
+    that are not columns.
     """
     options = schema.typed_options
     producer = options.get(opt.CHANGELOG_PRODUCER)
@@ -171,7 +171,7 @@ def check_changelog_producer(schema: TableSchema) -> None:
         raise UnsupportedError(
             f"option {opt.CHANGELOG_PRODUCER.key!r}",
             found=f"{producer!r} in a table with {opt.SEQUENCE_FIELD.key!r} and the merge engine {engine!r}",
-            expected="a table without 'sequence.field', or functions to which the order is nothing (sum of integers, "
+            expected="a table without 'sequence.field', or functions that ignore the order (sum of integers, "
             "max, min, bool_and, bool_or, last_value), or the producer 'none' or 'input'",
             action="Order the columns by sequence groups (fields.<column>.sequence-group) instead.",
         )
@@ -179,14 +179,14 @@ def check_changelog_producer(schema: TableSchema) -> None:
         if name not in schema.by_name:
             raise InvalidError(
                 f"option {opt.ROW_DEDUPLICATE_IGNORE_FIELDS.key!r}",
-                found=f"{name!r}, which is no column",
+                found=f"{name!r}, which is not a column",
                 expected="columns of the table",
                 action="Correct the option's value.",
             )
 
 
 def _check_deletion_vectors(schema: TableSchema) -> None:
-    """They say that of rows above level 0 each is the whole row of its key."""
+    """Refuse deletion vectors where a row above level 0 may not be the whole row of its key."""
     options = schema.typed_options
     if not options.get(opt.DELETION_VECTORS_ENABLED):
         return
@@ -206,10 +206,10 @@ def _check_deletion_vectors(schema: TableSchema) -> None:
             )
 
 
-def _unsupported(subject: str, found: str, expected: str) -> UnsupportedError:
+def _unsupported(subject: str, actual: str, expected: str) -> UnsupportedError:
     return UnsupportedError(
         subject,
-        found=found,
+        found=actual,
         expected=expected,
         action="Read the table with another client, or with a newer version.",
     )

@@ -115,7 +115,7 @@ def branches(table: OpenTable) -> list[str]:
     InvalidError
         The table was dropped and made again.
     """
-    with table._of_one_life():
+    with table._same_table():
         return branch_names(table._file_io, table._paths)
 
 

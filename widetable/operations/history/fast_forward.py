@@ -162,7 +162,7 @@ def fast_forward(
             check_rows_stay(one.schema, one.path)
         plan = _checked_plan(way, table, name, replace=replace)
         way.perform(plan)
-    table._open_anew()
+    table._reset()
     return plan
 
 

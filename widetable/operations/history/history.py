@@ -36,7 +36,7 @@ def snapshots(table: OpenTable) -> list[Snapshot]:
     """
     store = table._committer.snapshots
     found = []
-    with table._of_one_life():
+    with table._same_table():
         for id in store.ids():
             with contextlib.suppress(NotFoundError):  # expired since the directory was listed
                 found.append(store.load(id))
@@ -80,7 +80,7 @@ def create_tag(
     2
     """
     store = table._committer.snapshots
-    with table._of_one_life():
+    with table._same_table():
         snapshot = store.latest() if snapshot_id is None else load_snapshot(store, snapshot_id)
         # A table without a snapshot: raises what says so.
         snapshot = snapshot or load_snapshot(store, 1)
@@ -133,7 +133,7 @@ def tags(table: OpenTable) -> dict[str, Snapshot]:
     InvalidError
         The table was dropped and made again.
     """
-    with table._of_one_life():
+    with table._same_table():
         return table._tags.all()
 
 
@@ -154,7 +154,7 @@ def consumers(table: OpenTable) -> dict[str, int]:
     InvalidError
         The table was dropped and made again.
     """
-    with table._of_one_life():
+    with table._same_table():
         return table._consumers.all()
 
 

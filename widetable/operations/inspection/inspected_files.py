@@ -258,7 +258,7 @@ def _live_at(
 
 def _chosen(table: OpenTable, choice: Choice) -> Snapshot | None:
     snapshot_id, tag = choice
-    with table._of_one_life():
+    with table._same_table():
         return choose_snapshot(table._committer.snapshots, table._tags, snapshot_id, None, tag)
 
 

@@ -75,7 +75,7 @@ def snapshot_range(table: OpenTable, start: int, end: int) -> range:
     if end < start:
         raise refused(end, "end", f"{start}, the start, or more")
     if start < end:
-        with table._of_one_life():
+        with table._same_table():
             _check_kept(table, start, end)
     return range(start + 1, end + 1)
 

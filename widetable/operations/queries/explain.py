@@ -140,7 +140,7 @@ def _records(
     """In merge order, numbered from 1, with the commits that wrote them."""
     if not steps:
         return ()
-    with table._of_one_life():
+    with table._same_table():
         written_by = origins(table._committer)
         kept = frozenset(table._committer.snapshots.ids())
     return tuple(
