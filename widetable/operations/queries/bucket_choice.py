@@ -1,13 +1,13 @@
-"""In which buckets of a partition keys are, at a snapshot: by the number of buckets that the partition was made with,
-or by the indexes of dynamic buckets. The one place that knows all three ways.
+"""Finds the buckets of keys in a partition at a snapshot: by the number of buckets that the partition was made with,
+or by the indexes of dynamic buckets. Only this module knows all three ways.
 
     the table's schema, its history    the bucket of a key
     bucket = n, never rescaled         hash of the bucket key modulo n: None, nothing to look up
     bucket = n, rescaled once          modulo the number of its partition, as a live file says it
     bucket = -1 (dynamic)              what the partition's index has for the hash of the key
 
-In: a chosen snapshot. Out: None where the table's own number holds everywhere, else a function (asked_keys). Raises
-what reading manifests and indexes raises.
+In: a chosen snapshot. Out: None where the table's own number is valid everywhere, else a function (requested_keys).
+Raises what reading manifests and indexes raises.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from widetable.write.places import with_buckets
 
 
 def bucket_choice(chosen: ChosenState, live_files: LiveFiles) -> BucketsIn | None:
-    """Of one snapshot; what was loaded of a partition is kept.
+    """Return how to find the buckets of keys in one snapshot; what was loaded of a partition is cached.
 
-    So it is as good as its snapshot, and is made anew with the next one. Not thread-safe where
-    buckets are dynamic. An index takes 8 bytes a key at least in memory, for each partition asked.
+    It is valid for this snapshot only. It is not thread-safe where buckets are dynamic. An index takes at least 8
+    bytes a key in memory, for each partition with requested keys.
     """
     if chosen.state.schema.num_buckets < 1:
         return _dynamic(chosen, live_files)
@@ -41,7 +41,7 @@ def _by_count(chosen: ChosenState, live_files: LiveFiles) -> BucketsIn:
 
     def buckets_in(partition: bytes, keys: pa.RecordBatch) -> Numbers | None:
         count = live_files.bucket_count(chosen.snapshot, partition)
-        # A partition without live files: no row has the key.
+        # The partition has no live files, so no row has the key.
         if count is None:
             return None
         return bucket_ids(keys, with_buckets(schema, count)).astype(np.int64)
@@ -50,13 +50,13 @@ def _by_count(chosen: ChosenState, live_files: LiveFiles) -> BucketsIn:
 
 
 def _dynamic(chosen: ChosenState, live_files: LiveFiles) -> BucketsIn:
-    state, known = chosen.state, dict[bytes, PartitionBuckets]()
+    state, by_partition = chosen.state, dict[bytes, PartitionBuckets]()
     indexes = HashIndexes(state.file_io, state.paths)
 
     def buckets_in(partition: bytes, keys: pa.RecordBatch) -> Numbers | None:
-        if partition not in known:
-            found = partition_buckets(state, live_files, indexes, chosen.snapshot, partition)
-            known[partition] = found
-        return known[partition].find(key_hashes(keys, state.schema)).astype(np.int64)
+        if partition not in by_partition:
+            buckets = partition_buckets(state, live_files, indexes, chosen.snapshot, partition)
+            by_partition[partition] = buckets
+        return by_partition[partition].find(key_hashes(keys, state.schema)).astype(np.int64)
 
     return buckets_in

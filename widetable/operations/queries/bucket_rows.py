@@ -1,8 +1,8 @@
-"""Rows of one bucket by key, from all of its sorted runs, level-0 files included. Open files stay open between calls.
+"""Finds rows of one bucket by key in all of its sorted runs, level-0 files included. Files stay open between calls.
 
-In: the live files of the bucket in one snapshot, later those in another; key batches. Out: what each run has of the
-keys, not merged. Not for several threads at once. Raises what reading data files raises, DamagedError for a level whose
-files overlap.
+In: the live files of the bucket in one snapshot, later those in another; key batches. Out: the rows that each run has
+of the keys, not merged. It is not thread-safe. Raises what reading data files raises, and DamagedError for a level
+whose files overlap.
 
     with BucketRows b:  b.move(live)                   the files of a snapshot
                         b.runs: find(keys) ..          of one call, batch by batch, keys ascending
@@ -10,8 +10,8 @@ files overlap.
                         b.move(newer)                  of the next snapshot: what stayed is still open
                         b.close()
 
-What has been opened is told apart by the names of files, so one that a compaction only moved to
-another level stays open, and one whose deleted rows are others is opened anew (`open_files`).
+Open files are identified by their names, so a file that a compaction only moved to another level
+stays open; a file whose deletion vector changed is opened again (`open_files`).
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from widetable.write.table_state import TableState
 
 
 class BucketRows:
-    """columns: that are wanted; those that decide a merge come with them.
+    """The open sorted runs of one bucket. There are none until `move` gives its files.
 
-    Empty until `move` says which files there are. caches: of this host; None reads data files
-    only. runs: oldest first; levels: how many of them lie at level >= 1. row_bytes: of a row, compressed, in the
-    widest file, for who sizes batches.
+    columns: the wanted ones; those that decide a merge are added. caches: those of this host; None reads data files
+    only. runs: oldest first; levels: the number of them at level >= 1. row_bytes: the size of a row, compressed, in
+    the widest file, for callers that choose a batch size.
     """
 
     def __init__(
@@ -57,16 +57,15 @@ class BucketRows:
         return 0 if self._files is None else len(self._files)
 
     def move(self, live: Sequence[DataFileMeta]) -> None:
-        """These are its files from now on; open ones that are among them stay open.
+        """Take these files from now on. Open files that are among them stay open.
 
-        Opens none; `find` does, when keys come to them. Costs nothing for the same files as
-        before.
+        It opens no file: `find` does so when it needs one. The same files as before cost nothing.
         """
         if self._live == frozenset(live):
             return
         table, schema = self._table, self._table.schema
-        # Files that need no merge are asked for the wanted columns only; when that changes, so
-        # do the columns that are read, and all files are opened anew.
+        # Only the wanted columns are read of files that need no merge. When that changes, the columns
+        # that are read change too, and all files are opened again.
         merges = needs_merge(live)
         loaded = table.engine.needed_columns(schema, self._wanted) if merges else self._wanted
         if self._files is None or loaded != self._loaded:
@@ -82,13 +81,13 @@ class BucketRows:
         self._live = frozenset(live)
 
     def end_call(self) -> None:
-        """The keys of the next call begin anew."""
+        """End a call: the keys of the next call start again from the lowest."""
         for run in self.runs:
             run.close()
         if self._files is not None:
             self._files.end_call()
 
     def close(self) -> None:
-        """Let go of all files; they are opened again when keys come."""
+        """Close all files; they are opened again when keys need them."""
         if self._files is not None:
             self._files.close()

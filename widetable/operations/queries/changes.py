@@ -1,13 +1,13 @@
-"""The changes of snapshots.
+"""Reads the changes of snapshots.
 
-In: their ids; of a range, start exclusive and end inclusive. Out: record batches in the order of snapshot, partition
-values, bucket, key and event.
+In: their ids; a range has an exclusive start and an inclusive end. Out: record batches in the order of snapshot,
+partition values, bucket, key and event.
 
 `derive.incremental` has the public functions, which choose the ids by snapshots, tags, times or
-barriers; here they are ids. Files are opened batch by batch, so what expires while a caller
-reads on raises NotFoundError then, unless a lease or a consumer keeps it. Raises InvalidError
-for a range that runs backwards or goes over a rollback, NotFoundError for one with snapshots
-that are not there.
+barriers. Files are opened batch by batch, so a snapshot that expires while a caller reads it
+raises NotFoundError then, unless a lease or a consumer keeps it. Raises InvalidError
+for a range that runs backwards or includes a rollback, NotFoundError for one with missing
+snapshots.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from widetable.read.stream_plan import Piece, Step, range_went_back
 def change_schema(
     table: OpenTable, columns: Sequence[str] | None = None, *, commit_columns: bool = False
 ) -> pa.Schema:
-    """Of what `changes` gives."""
+    """Return the Arrow schema of what `changes` returns."""
     schema = change_source(table, columns).arrow_schema
     return schema_of_form(schema, COMMIT if flag(commit_columns, "commit_columns") else KIND)
 
@@ -42,12 +42,13 @@ def change_batches(
     mode: str = "auto",
     commit_columns: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """The changes of snapshots, in their order, read batch by batch. mode: `auto`, `delta` or `changelog`, as
-    `incremental` says.
+    """Yield the changes of snapshots, in their order, and read them batch by batch.
+
+    mode: `auto`, `delta` or `changelog`, as `incremental` says.
     """
     source = change_source(table, columns, mode=mode)
     form = COMMIT if flag(commit_columns, "commit_columns") else KIND
-    # Looks at the names now, and not when the first batch is asked for: the rest is a generator.
+    # Checks the names now rather than with the first batch, because the rest is a generator.
     schema_of_form(source.arrow_schema, form)
     times = commit_times(source.table)
     steps = _steps(source, ids, mode)
@@ -55,9 +56,9 @@ def change_batches(
 
 
 def change_splits(table: OpenTable, ids: Sequence[int], mode: str = "auto") -> list[ChangeSplit]:
-    """What `change_batches` reads, in its order.
+    """Return the splits that `change_batches` reads, in its order.
 
-    For engines that read them elsewhere: each is picklable, and names its snapshot and bucket.
+    Engines read them elsewhere: each is picklable, and names its snapshot and bucket.
     """
     source = change_source(table, (), mode=mode)
     steps = _steps(source, ids, mode)
@@ -65,11 +66,11 @@ def change_splits(table: OpenTable, ids: Sequence[int], mode: str = "auto") -> l
 
 
 def snapshot_range(table: OpenTable, start: int, end: int) -> range:
-    """The snapshots after `start` up to `end`, which are all there.
+    """Return the snapshots after `start` up to `end`. Raises NotFoundError unless all of them exist.
 
-    Empty for start = end, which needs no snapshot, so 0 to 0 is allowed in a table without any.
-    start itself may have expired; only what comes after it is read. With 3 .. 6 kept: (2, 6] and
-    (4, 5] are there, (1, 6] and (4, 7] raise.
+    start = end gives an empty range and needs no snapshot, so 0 to 0 is allowed in an empty table. start itself may
+    have expired, because only later snapshots are read. With 3 .. 6 kept, (2, 6] and (4, 5] exist; (1, 6] and (4, 7]
+    raise.
     """
     start, end = whole_number(start, "start", least=0), whole_number(end, "end", least=0)
     if end < start:
@@ -123,7 +124,7 @@ def change_source(
 
 
 def _steps(source: ChangeSource, ids: Sequence[int], mode: str) -> Iterator[Step]:
-    """Raises InvalidError for a rollback among them, but for who asks for records as they were written."""
+    """Yield the steps of snapshots. Raises InvalidError for a rollback, except in the mode `delta`."""
     for snapshot_id in ids:
         step = source.step(snapshot_id, False)
         if step.refusal is not None and mode != "delta":
@@ -149,12 +150,12 @@ def _check_kept(table: OpenTable, start: int, end: int) -> None:
         action = "Choose a range within."
         if start + 1 < first:
             action = (
-                f"What came before snapshot {first} has expired: read the rows with "
+                f"Everything before snapshot {first} has expired: read the rows with "
                 f"scan(snapshot_id={first}), then the changes from there; a consumer keeps its snapshots."
             )
     raise NotFoundError(
         f"changes of the snapshots after {start} up to {end}",
-        found="snapshots that are not there",
+        found="snapshots that do not exist",
         expected=expected,
         action=action,
     )

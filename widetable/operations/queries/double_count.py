@@ -25,7 +25,7 @@ from widetable.merge.aggregate_functions import columns_that_count
 from widetable.messages.warning_code import WarningCode, warn
 from widetable.operations.handle.open_table import OpenTable
 
-# The last commits of at most so many users are read.
+# The last commits of at most this many users are read.
 _MOST_USERS: Final = 20
 _log = logging.getLogger("widetable")
 
@@ -52,8 +52,8 @@ def warn_of_new_query(table: OpenTable, user: str, columns: Collection[str]) -> 
         warn(
             _log,
             WarningCode.COUNTED_AGAIN,
-            "%s: the query %s is new to the table, and %s has records of %s. If it is a query whose checkpoint was "
-            "lost, those count twice that it reads again: stop it, and let it begin in an empty table. With the "
+            "%s: the query %s is new to the table, and %s has records of %s. If the checkpoint of the query was lost, "
+            "the records that it reads again count twice: stop it, and start it with an empty table. With the "
             "option commit-user a new checkpoint is refused",
             table.path,
             user,
@@ -65,9 +65,9 @@ def warn_of_new_query(table: OpenTable, user: str, columns: Collection[str]) -> 
 
 
 def _others(table: OpenTable, user: str, ids: Collection[int]) -> Iterator[str]:
-    """Give the other users whose last commit may have values in one of these columns (field ids).
+    """Yield the other users whose last commit may have values in one of these columns (field ids).
 
-    Gives none if the user itself has committed before.
+    It yields none if the user itself has committed before.
     """
     committer = table._committer
     latest = committer.refresh().latest

@@ -1,14 +1,14 @@
-"""Why a key has the values that it has: its records in all data files of a bucket, merged one after the other.
+"""Explains the values of a key: its records in all data files of a bucket, merged one after the other.
 
-In: one key; a snapshot by id, tag or time. Out: an Explanation. What it costs is a lookup of the key, and the manifests
-of all snapshots that are kept, for who wrote what.
+In: one key; a snapshot by id, tag or time. Out: an Explanation. It costs a lookup of the key, and reading the manifests
+of all kept snapshots, which say which commit wrote which file.
 
     stored      the key's rows in all runs, oldest run first        row number = its place here
     steps       in merge order                                      number = place, from 1
     columns     of each step, what changed                          by `merge_reasons`
 
-The window gets lanes of zeros: it has the rows of one key, so nothing need be compared. The file
-of a record says which commits wrote it (`file_origins`).
+The window gets lanes of zeros: it has the rows of one key, so there is nothing to compare. The file
+of a record tells which commits wrote it (`file_origins`).
 
 Raises what lookups raise; InvalidError for anything but one whole key.
 """
@@ -66,7 +66,7 @@ _SYSTEM = frozenset({SEQUENCE_NUMBER, VALUE_KIND})
 
 
 class _Stored(NamedTuple):
-    """A row of the key: its file, and its values."""
+    """A stored row of the key: its file and its values."""
 
     file: DataFileMeta
     values: Mapping[str, Any]
@@ -113,23 +113,23 @@ def explain(
     chosen = chosen_state(table, **_choice(as_of))
     schema, snapshot = chosen.state.schema, chosen.snapshot
     check_key_has_partition(schema)
-    given = _one_key(key, schema)
-    stored, steps = _merged(table, chosen, given)
+    key_row = _one_key(key, schema)
+    stored, steps = _merged(table, chosen, key_row)
     numbers = {step.row: number for number, step in enumerate(steps, 1)}
     names = [name for name in schema.chosen(columns) if name not in schema.primary_keys]
     is_there = bool(steps) and steps[-1].is_there
     explained = tuple(map(_Merged(schema, stored, steps, numbers).column, names))
     if is_there:
-        explained = tuple(_noted(table, chosen, given, explained, is_newest=as_of is None))
+        explained = tuple(_with_notes(table, chosen, key_row, explained, is_newest=as_of is None))
     return Explanation(
         table.path,
-        next(printed_rows(given)),
+        next(printed_rows(key_row)),
         None if snapshot is None else snapshot.id,
         None if snapshot is None else snapshot.time_millis,
         is_there,
         _records(table, stored, steps),
         explained,
-        None if steps else _removed_by(table, chosen, given),
+        None if steps else _removed_by(table, chosen, key_row),
         _unmerged(steps),
     )
 
@@ -137,35 +137,35 @@ def explain(
 def _records(
     table: OpenTable, stored: Sequence[_Stored], steps: Sequence[MergeStep]
 ) -> tuple[KeyRecord, ...]:
-    """In merge order, numbered from 1, with the commits that wrote them."""
+    """Return the records in merge order, numbered from 1, with the commits that wrote them."""
     if not steps:
         return ()
     with table._same_table():
         written_by = origins(table._committer)
-        kept = frozenset(table._committer.snapshots.ids())
+        kept_ids = frozenset(table._committer.snapshots.ids())
     return tuple(
-        _record(number, stored[step.row], step.is_there, written_by, kept)
+        _record(number, stored[step.row], step.is_there, written_by, kept_ids)
         for number, step in enumerate(steps, 1)
     )
 
 
 def _unmerged(steps: Sequence[MergeStep]) -> str | None:
-    """Of the first record that cannot be merged."""
+    """Describe the first record that cannot be merged; None without one."""
     for number, step in enumerate(steps, 1):
         if step.error is not None:
             return f"cannot be merged from #{number} on: {step.error}"
     return None
 
 
-def _noted(
+def _with_notes(
     table: OpenTable,
     chosen: ChosenState,
-    given: pa.RecordBatch,
+    key_row: pa.RecordBatch,
     columns: Sequence[ExplainedColumn],
     *,
     is_newest: bool,
 ) -> Iterator[ExplainedColumn]:
-    """The same columns, with what the dimension has of those that are widened and null."""
+    """Yield the columns; a widened column that is null gets a note of what its dimension has."""
     by_column = {
         name: widen
         for widen in widen_options(chosen.state.schema.options)
@@ -174,18 +174,18 @@ def _noted(
     for column in columns:
         widen = by_column.get(column.name)
         if column.value is None and widen is not None:
-            note = why_null(table, chosen, given, widen, column.name, is_newest=is_newest)
+            note = why_null(table, chosen, key_row, widen, column.name, is_newest=is_newest)
             column = replace(column, note=note)
         yield column
 
 
 def _removed_by(
-    table: OpenTable, chosen: ChosenState, given: pa.RecordBatch
+    table: OpenTable, chosen: ChosenState, key_row: pa.RecordBatch
 ) -> WritingCommit | None:
-    """The newest commit up to the snapshot that took out all that there was of the key."""
+    """Return the newest commit, up to the snapshot, that removed all records of the key."""
     committer, schema = table._committer, chosen.state.schema
     last_id = 0 if chosen.snapshot is None else chosen.snapshot.id
-    partition = partition_of(given, 0, schema)
+    partition = partition_of(key_row, 0, schema)
     for id in sorted((id for id in committer.snapshots.ids() if id <= last_id), reverse=True):
         with contextlib.suppress(NotFoundError, DamagedError):
             snapshot = committer.snapshots.load(id)
@@ -195,14 +195,14 @@ def _removed_by(
             delta = committer.live_files.delta_entries(snapshot)
             if any(entry.kind == DELETE and entry.partition == partition for entry in delta):
                 before = chosen._replace(snapshot=committer.snapshots.load(id - 1))
-                _, steps = _merged(table, before, given)
+                _, steps = _merged(table, before, key_row)
                 if steps and steps[-1].is_there:
                     return WritingCommit.of(snapshot)
     return None
 
 
 def _choice(as_of: int | str | datetime | None) -> dict[str, Any]:
-    """The argument of `chosen_state` that it is."""
+    """Return the argument of `chosen_state` that selects this snapshot."""
     if as_of is None:
         return {}
     if isinstance(as_of, str):
@@ -220,36 +220,36 @@ def _one_key(key: Any, schema: TableSchema) -> pa.RecordBatch:
         if len(values) != len(names):
             raise _wrong_key(counted(len(values), "value"), names)
         columns = {name: [value] for name, value in zip(names, values, strict=True)}
-    given = key_rows(columns, schema)
-    if given.num_rows != 1:
-        raise _wrong_key(counted(given.num_rows, "row"), names)
+    key_row = key_rows(columns, schema)
+    if key_row.num_rows != 1:
+        raise _wrong_key(counted(key_row.num_rows, "row"), names)
     for name in names:
-        if given.column(name).null_count:
+        if key_row.column(name).null_count:
             raise _wrong_key(f"null for {name!r}", names)
-    return given
+    return key_row
 
 
-def _wrong_key(found: str, names: Sequence[str]) -> InvalidError:
+def _wrong_key(actual: str, names: Sequence[str]) -> InvalidError:
     return InvalidError(
         "key",
-        found=found,
+        found=actual,
         expected=f"a value for each of {', '.join(names)}",
         action="Give them as a dict, or as a tuple in this order.",
     )
 
 
 def _merged(
-    table: OpenTable, chosen: ChosenState, given: pa.RecordBatch
+    table: OpenTable, chosen: ChosenState, key_row: pa.RecordBatch
 ) -> tuple[list[_Stored], list[MergeStep]]:
-    """The stored rows of a key, by their row numbers; and how they were merged."""
+    """Return the stored rows of a key, by their row numbers, and how they were merged."""
     schema, snapshot, state = chosen.state.schema, chosen.snapshot, chosen.state
     if snapshot is None:
         return [], []
     live_files = table._committer.live_files
-    asked = asked_keys(given, schema, bucket_choice(chosen, live_files))
-    if not asked.buckets:
+    requested = asked_keys(key_row, schema, bucket_choice(chosen, live_files))
+    if not requested.buckets:
         return [], []
-    (bucket,) = asked.buckets
+    (bucket,) = requested.buckets
     entries = live_files.live_entries(
         snapshot, frozenset([bucket.partition]), frozenset([bucket.number])
     )
@@ -257,19 +257,19 @@ def _merged(
     try:
         with files_of(state, snapshot.id):
             rows.move([entry.file for entry in entries])
-            runs = [run.find_by_file(asked.keys) for run in rows.runs]
+            runs = [run.find_by_file(requested.keys) for run in rows.runs]
     finally:
         rows.close()
-    pieces = [found.rows for run in runs for _, found in run]
+    pieces = [matches.rows for run in runs for _, matches in run]
     stored = [
         _Stored(file, values)
         for run in runs
-        for file, found in run
-        for values in printed_rows(found.rows)
+        for file, matches in run
+        for values in printed_rows(matches.rows)
     ]
     if not stored:
         return [], []
-    sizes = [sum(found.rows.num_rows for _, found in run) for run in runs]
+    sizes = [sum(matches.rows.num_rows for _, matches in run) for run in runs]
     run_offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     lanes = np.zeros((len(stored), 1), np.uint64)
     is_full = state.engine.counts_newest_full_row(schema)
@@ -283,9 +283,9 @@ def _record(
     stored: _Stored,
     is_there: bool,
     written_by: Mapping[str, Origin],
-    kept: Collection[int],
+    kept_ids: Collection[int],
 ) -> KeyRecord:
-    """kept: the snapshots that can be read."""
+    """Describe a stored record. kept_ids: the snapshots that can be read."""
     origin = written_by.get(stored.file.file_name, Origin())
     apart_in = None if origin.made_in is None else origin.made_in - 1
     return KeyRecord(
@@ -298,7 +298,7 @@ def _record(
         origin.is_complete,
         {name: value for name, value in stored.values.items() if name not in _SYSTEM},
         is_there,
-        apart_in if len(origin.commits) > 1 and apart_in in kept else None,
+        apart_in if len(origin.commits) > 1 and apart_in in kept_ids else None,
     )
 
 
@@ -308,7 +308,7 @@ def _not_merged(number: int) -> ColumnEvent:
 
 @dataclass(frozen=True)
 class _Merged:
-    """A key's records, merged. numbers: of the records, by row number."""
+    """The merged records of a key. numbers: the number of a record by its row number."""
 
     schema: TableSchema
     stored: Sequence[_Stored]
@@ -316,7 +316,7 @@ class _Merged:
     numbers: Mapping[int, int]
 
     def column(self, name: str) -> ExplainedColumn:
-        """What each record did to it."""
+        """Explain a column: what each record did to it."""
         schema, stored, steps = self.schema, self.stored, self.steps
         function = function_of(schema, name)
         if function is not None:
@@ -351,7 +351,7 @@ class _Merged:
         return ExplainedColumn(name, value, before, tuple(events))
 
     def _filled_column(self, name: str, function: str) -> ExplainedColumn:
-        """The record is the last one that changed the value."""
+        """Explain a column with a function; its record is the last one that changed the value."""
         before, record, events = None, None, []
         for number, step in enumerate(self.steps, 1):
             if step.error is not None:
@@ -366,11 +366,11 @@ class _Merged:
         return ExplainedColumn(name, before, None if before is None else record, tuple(events))
 
     def _source(self, name: str, step: MergeStep) -> int | None:
-        """The number of the record that a column is from."""
+        """Return the number of the record that a column's value is from."""
         row = step.sources.get(name, -1)
         is_from_it = row >= 0 and is_source(self.schema, name, self.stored[row].values)
         return self.numbers[row] if is_from_it else None
 
     def _of(self, number: int) -> Mapping[str, Any]:
-        """The values of a record."""
+        """Return the values of a record."""
         return self.stored[self.steps[number - 1].row].values

@@ -1,4 +1,4 @@
-"""Why a key has the values that it has: what is stored of it, and what each record did to each column.
+"""The explanation of a key's values: its stored records, and what each record did to each column.
 
     7 in snapshot 3: #1 writes city, #2 at = 50 and score, #3 at = 30, late    at orders score
 
@@ -7,7 +7,7 @@
       #2 takes: at = 50 is the first
       #1 leaves: written without this column
 
-Values only. Printed values are those of `format.printed_value`, which JSON has.
+These are pure values. Printed values are those of `format.printed_value`, which fit JSON.
 """
 
 from __future__ import annotations
@@ -202,5 +202,5 @@ def _commits(record: KeyRecord) -> str:
 
 
 def _shown(value: Any) -> str:
-    """As JSON, so that a text neither begins a line nor is taken for a number."""
+    """Print a value as JSON, so that a text neither begins a line nor looks like a number."""
     return json.dumps(value, ensure_ascii=False)

@@ -5,17 +5,17 @@ snapshot: the columns and `_row_kind`, with metadata in the batch's schema:
 
     widetable.snapshot-id      the snapshot
     widetable.is-full          true: a row of the snapshot; false: one of its changes
-    widetable.watermark        the snapshot's watermark, epoch milliseconds; not there without one
+    widetable.watermark        the snapshot's watermark, epoch milliseconds; missing if it has none
 
-What is asked for tells what is done with, and only that is recorded. Two snapshots, the first in
-two batches, read by a consumer `c` from snapshot 1 on:
+A request for the next batch says that the batches before are done, and only those are recorded.
+Two snapshots, the first in two batches, read by a consumer `c` from snapshot 1 on:
 
     the batch that `next` gives     1, first part   1, rest   2   (the end)
     progress of `c` by then                     1         1   2           3
 
-So who dies with a batch in hand gets the whole snapshot of that batch again, and none is lost.
+So a process that dies while it handles a batch gets the whole snapshot of that batch again, and none is lost.
 
-Order: snapshot, partition values, bucket, key, event. A table that is dropped, or dropped and made again, ends the
+Order: snapshot, partition values, bucket, key, event. A table that is dropped, or dropped and created again, ends the
 follower with an error. Raises what stream_plan and change_source raise.
 """
 
@@ -55,7 +55,7 @@ from widetable.runtime.not_pickled import not_pickled
 SNAPSHOT_ID_KEY: Final = "widetable.snapshot-id"
 IS_FULL_KEY: Final = "widetable.is-full"
 WATERMARK_KEY: Final = "widetable.watermark"
-# How often the newest snapshot may expire between being found and being held.
+# How often the newest snapshot may expire before the lease on it is taken.
 _TRIES: Final = 10
 
 
@@ -71,14 +71,14 @@ def follow(
 ) -> ChangeFollower:
     """Follow the changes of the table as they come.
 
-    A follower with a `consumer_id` keeps its progress in the table: it goes on there, whatever the mode, and
-    expiry leaves what it has not read. A snapshot counts as read when the batch after its last one is asked for, so
-    after a failure one may come again, whole. Without it a lease keeps what is unread while the follower lives.
+    A follower with a `consumer_id` stores its progress in the table: it continues from there, whatever the mode, and
+    expiry keeps what it has not read. A snapshot counts as read when the batch after its last one is requested, so
+    after a failure a whole snapshot may come again. Without an id, a lease keeps unread snapshots meanwhile.
 
     Parameters
     ----------
     consumer_id : str, default None
-        The name under which progress is kept. None: no progress is kept.
+        The name under which progress is stored. None: no progress is stored.
     scan_mode : str, default "default"
         Where to start without progress: `latest-full` (the default: all rows as +I, then changes), `latest`,
         `from-snapshot` or `from-snapshot-full` with `snapshot_id`, `from-timestamp` with `timestamp`.
@@ -87,11 +87,12 @@ def follow(
     timestamp : int, datetime or str, default None
         The time to start from: epoch milliseconds, a datetime or an ISO text.
     timeout : float, default None
-        Seconds without a new row after which the iteration ends. 0: with what is there now. None: never.
+        Seconds without a new row after which the iteration ends. 0: it ends with the newest snapshot of now. None:
+        never.
     columns : list of str, default None
-        The columns, in the order wanted. None: those of now.
+        The columns, in the order wanted. None: all current ones.
     poll_interval : float, default 0.1
-        Seconds between looks for a new snapshot.
+        Seconds between two checks for a new snapshot.
 
     Returns
     -------
@@ -101,9 +102,9 @@ def follow(
     Raises
     ------
     NotFoundError
-        There is no such column, or what comes next has expired; the latter also while it is iterated.
+        There is no such column, or the next snapshot has expired, which may also happen during the iteration.
     InvalidError
-        An argument does not fit. While it is iterated: the table was made again, lost snapshots or was rolled back.
+        An argument does not fit. During the iteration: the table was created again, lost snapshots or was rolled back.
     UnsupportedError
         The table has an option that changes its rows and that this version does not honour.
 
@@ -125,12 +126,12 @@ class ChangeFollower(Iterator[pa.RecordBatch]):
     """The changes of a table as they come: an iterator of record batches, and a context manager.
 
     `Table.follow` makes it. It is closed at its end, after an error, by `close`, by `with`, and when it is
-    forgotten. One that has ended gives no batch again: make a new one.
+    garbage-collected. A follower that has ended yields no further batch: make a new one.
 
-    Each batch is of one snapshot. The metadata of its schema has `widetable.snapshot-id`, `widetable.is-full` and, if
-    the snapshot has one, `widetable.watermark`.
+    Each batch belongs to one snapshot. The metadata of its schema has `widetable.snapshot-id`, `widetable.is-full`
+    and, if the snapshot has one, `widetable.watermark`.
 
-    One thread uses it. Between two batches it holds a read lease, or its consumer holds the snapshots, however
+    Only one thread may use it. Between two batches a read lease or its consumer keeps the snapshots, however
     long the caller takes; no file is open between two snapshots.
 
     Examples
@@ -164,28 +165,28 @@ class ChangeFollower(Iterator[pa.RecordBatch]):
         self._poll_millis = poll_millis
         self._clock = clock or SystemClock()
         self._close = weakref.finalize(self, progress.close)
-        # What is given out comes from `_reading`; all before `_offset` is given out when `_batches` has ended.
+        # `_batches` yields the snapshot at `_reading`; when it has ended, all before `_offset` was yielded.
         self._batches: Iterator[pa.RecordBatch] = iter(())
         self._offset = self._reading = start_stream(source, progress, start)
-        # With timeout 0 the end is fixed here: who commits while the follower reads cannot keep it from ending.
+        # With timeout 0 the end is fixed here: later commits cannot keep the follower from ending.
         self._last = source.latest_id() if timeout_millis == 0 else None
 
     @property
     def arrow_schema(self) -> pa.Schema:
-        """Of all batches, but for the metadata."""
+        """The schema of all batches, without the metadata."""
         return self._source.arrow_schema
 
     def __iter__(self) -> ChangeFollower:
         return self
 
     def __next__(self) -> pa.RecordBatch:
-        """The next batch. Asking for it says that the caller is done with the batches before."""
+        """Return the next batch. The call says that the caller is done with the batches before."""
         if not self._close.alive:
             raise StopIteration
         try:
             batch = self._next_batch()
         except BaseException:
-            # A second try would take the rest of the snapshot as read.
+            # A retry would skip the rest of the snapshot.
             self.close()
             raise
         if batch is None:
@@ -196,7 +197,7 @@ class ChangeFollower(Iterator[pa.RecordBatch]):
     def close(self) -> None:
         """Stop following.
 
-        What the caller has not asked to go beyond is given again to the next follower of the consumer.
+        The next follower of the consumer gets the last snapshot again unless the caller has requested a batch after it.
         """
         self._close()
 
@@ -207,10 +208,10 @@ class ChangeFollower(Iterator[pa.RecordBatch]):
         self.close()
 
     def _next_batch(self) -> pa.RecordBatch | None:
-        """Wait for it; None when the time is up."""
+        """Wait for the next batch; return None after the timeout."""
         since_millis = self._clock.monotonic_millis()
         while True:
-            # Each time, not only between snapshots: this process may have been forked since, and then needs its own.
+            # Each time, not only between snapshots: a process that was forked meanwhile needs its own lease.
             self._progress.keep(self._reading)
             batch = next(self._batches, None)
             if batch is not None:
@@ -226,18 +227,18 @@ class ChangeFollower(Iterator[pa.RecordBatch]):
             self._clock.sleep_millis(wait_millis)
 
     def _next_step(self) -> bool:
-        """Note that all so far is read, and go on to the next snapshot; False when there is none yet."""
-        # The newest id first: if the table is made again after it, the next line says so, and no
-        # number of the old table is taken for one of the new.
+        """Record that all batches so far are read, and go to the next snapshot. Return False when there is none yet."""
+        # The newest id first: if the table is created again after it, the next line raises, and no
+        # id of the old table is taken for one of the new table.
         newest = self._source.latest_id()
-        self._source.check_alive()  # before anything is noted in the table
+        self._source.check_alive()  # before anything is recorded in the table
         self._source.check(self._offset, newest)
         self._progress.record(self._offset)
         self._reading = self._offset
         last = self._last if self._timeout_millis == 0 else newest
         if last is None or self._offset.next_snapshot > last:
             return False
-        # Before its lists are read: from here on it may not expire.
+        # Before its manifest lists are read, because from here on it may not expire.
         self._progress.keep(self._reading)
         step = self._source.step(self._offset.next_snapshot, self._offset.is_full)
         check_step(step)
@@ -246,7 +247,7 @@ class ChangeFollower(Iterator[pa.RecordBatch]):
         return True
 
     def _of_step(self, step: Step) -> Iterator[pa.RecordBatch]:
-        """Its batches with their metadata, read as they are asked for; a snapshot without rows has none."""
+        """Yield the batches of a step with their metadata, read on demand; a snapshot without rows has none."""
         metadata = {
             SNAPSHOT_ID_KEY: str(step.snapshot_id),
             IS_FULL_KEY: "true" if step.is_full else "false",
@@ -290,7 +291,7 @@ def start_stream(
             at_time = source.first_at(start.timestamp_millis)
         kept = source.kept()
         if progress.next_snapshot is not None:
-            # Before anything is recorded: a consumer ahead of a table that lost snapshots would pass over new ones.
+            # Before anything is recorded: a consumer ahead of a table that lost snapshots would skip new ones.
             recorded = Offset(progress.next_snapshot, last_read=progress.last_read)
             source.check(recorded, kept.last)
         if newest is not None and kept.last is not None:
@@ -313,7 +314,7 @@ def start_stream(
 
 
 def _last_read(source: ChangeSource, progress: StreamProgress, chosen: Offset) -> str | None:
-    """The mark of the snapshot before a start: what the consumer has read, else the one that is there."""
+    """Return the mark of the snapshot before a start: the one that the consumer has read, else the current one."""
     if progress.next_snapshot is not None and progress.last_read is not None:
         return progress.last_read
     return None if chosen.awaited else source.mark(chosen.next_snapshot - 1)

@@ -1,9 +1,9 @@
-"""Lookups of one table again and again, in whatever snapshot: what is open stays open, as in a `LookupSession`.
+"""Looks up rows of one table again and again, in any snapshot: files stay open, as in a `LookupSession`.
 
-A snapshot is known by its id and its time: other clients roll back by removing snapshots, whose ids come again. None
-is kept from expiry: who asks holds it by a lease or a pin. Tasks of an engine keep this for as long as their process
-lives, perhaps idle, and a lease would hold up expiry for them. In a forked child nothing is open. Raises what lookups
-raise.
+A snapshot is identified by its id and its time: other clients roll back by removing snapshots, whose ids are used
+again. None is kept from expiry: the caller holds it by a lease or a pin. Tasks of an engine keep this object for as
+long as their process lives, perhaps idle, and a lease would delay expiry all that time. In a forked child nothing is
+open. Raises what lookups raise.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from widetable.runtime.forked_child import SharedByThreads
 
 
 class PinnedSnapshot(NamedTuple):
-    """Which one it was when it was chosen.
-    time_millis: of its commit, epoch; tells two snapshots of one id apart.
+    """The identity of a chosen snapshot.
+
+    time_millis: the time of its commit, since the epoch; it tells two snapshots with the same id apart.
     """
 
     id: int
@@ -29,35 +30,35 @@ class PinnedSnapshot(NamedTuple):
 
 
 class KeptLookups(SharedByThreads):
-    """Not for several threads at once.
-    Nothing is opened before the first call; files stay open until `close`, from snapshot to
-    snapshot as far as both have them.
+    """Lookups of one table whose files stay open until `close`, as far as consecutive snapshots share them.
+
+    Nothing is opened before the first call. It is not thread-safe.
     """
 
     def __init__(self, table: OpenTable) -> None:
         self._table = table
         self._view: LookupView | None = None
-        self._asked: tuple[PinnedSnapshot, tuple[str, ...]] | None = None
+        self._request: tuple[PinnedSnapshot, tuple[str, ...]] | None = None
         super().__init__()
 
     def _start_anew(self) -> None:
-        self._view = self._asked = None
+        self._view = self._request = None
 
     def rows(self, keys: pa.Table, columns: Sequence[str], snapshot: PinnedSnapshot) -> pa.Table:
-        """One row per key, as `Table.lookup` gives them."""
+        """Return one row per key, as `Table.lookup` does."""
         return self._viewed(columns, snapshot).lookup(keys)
 
     def matches(self, keys: pa.Table, columns: Sequence[str], snapshot: PinnedSnapshot) -> Matches:
-        """All rows whose keys begin with these."""
+        """Return all rows whose keys begin with these keys."""
         return self._viewed(columns, snapshot).matches(keys)
 
     def _viewed(self, columns: Sequence[str], snapshot: PinnedSnapshot) -> LookupView:
-        asked = snapshot, tuple(columns)
-        if self._view is None or self._asked != asked:
+        request = snapshot, tuple(columns)
+        if self._view is None or self._request != request:
             chosen = chosen_state(self._table, snapshot.id)
             view = LookupView(chosen, self._table._committer.live_files, columns)
-            # In place before anything is taken over: a failure closes both, and the next call begins with a new view.
-            old, self._view, self._asked = self._view, view, asked
+            # The new view is set before it takes over files: a failure closes both, and the next call makes a new view.
+            old, self._view, self._request = self._view, view, request
             try:
                 if old is not None:
                     view.take_over(old)
@@ -67,7 +68,7 @@ class KeptLookups(SharedByThreads):
         return self._view
 
     def close(self) -> None:
-        """Let go of all files. May be called more than once."""
+        """Close all files. It may be called more than once."""
         view, self._view = self._view, None
         if view is not None:
             view.close()

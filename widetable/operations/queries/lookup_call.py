@@ -1,4 +1,4 @@
-"""Calls for few keys that wait for the same view, answered together: a turn takes along whoever waits.
+"""Answers calls together that have few keys and wait for the same view: a turn includes the waiting calls.
 
     thread A   k1   turn: k1 ────────┐
     thread B   k2   waits            └ turn: k2 k3 k4 ──┐
@@ -6,10 +6,10 @@
     thread D   k4   waits                               ┘
 
 A lookup of four keys costs hardly more than one of a single key, and threads of one interpreter take turns anyhow. So
-the more threads wait, the more is answered at once.
+the more threads wait, the more calls are answered at once.
 
-In: key rows (lookup_keys) of each call. Out: the rows of each. Raises for the call whose turn it is what its own keys
-raise: where calls fail together, those taken along stay without rows, and take turns of their own.
+In: key rows (lookup_keys) of each call. Out: the rows of each. The call whose turn it is raises what its own keys
+raise: where calls fail together, the others stay without rows and take turns of their own.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ import pyarrow as pa
 
 from widetable.operations.queries.lookup_view import LookupView
 
-# Of all calls together. A call that has more by itself is still answered, alone.
+# The most keys of all calls together. A call that has more by itself is answered alone.
 MOST_KEYS: Final = 1024
-# What a call gives keeps the rows of all in memory, if they are no more than this; else it is copied.
+# Up to this size, the result of a call shares the memory of the rows of all calls; else it is copied.
 _MOST_SHARED_BYTES: Final = 1 << 20
 
 
 class LookupCall:
-    """keys: key rows of the schema of `view`. rows: None until it is answered.
-    Made by the thread that asks; once it waits, only whoever has the turn writes `rows`.
+    """The call of one thread. keys: key rows of the schema of `view`. rows: None until it is answered.
+
+    The calling thread makes it. Once it waits, only the thread that has the turn writes `rows`.
     """
 
     def __init__(self, view: LookupView, keys: pa.RecordBatch) -> None:
@@ -40,27 +41,26 @@ class LookupCall:
         self.rows: pa.Table | None = None
 
 
-def taken_along(call: LookupCall, waiting: deque[LookupCall]) -> list[LookupCall]:
-    """The call, and of those that wait as many as are answered together with it. They wait no more."""
+def next_calls(call: LookupCall, waiting: deque[LookupCall]) -> list[LookupCall]:
+    """Return the call and those waiting calls that are answered together with it, and remove them from the queue."""
     with contextlib.suppress(ValueError):
-        waiting.remove(call)  # not there: a turn that failed has taken it along
-    taken, keys = [call], call.keys.num_rows
+        waiting.remove(call)  # it is missing if a failed turn has removed it
+    calls, keys = [call], call.keys.num_rows
     while waiting and keys + waiting[0].keys.num_rows <= MOST_KEYS:
-        taken.append(waiting.popleft())
-        keys += taken[-1].keys.num_rows
-    return taken
+        calls.append(waiting.popleft())
+        keys += calls[-1].keys.num_rows
+    return calls
 
 
 def answer(calls: Sequence[LookupCall], view: LookupView) -> pa.Table:
-    """The rows of the first call; the others have theirs, if nothing failed. view: may have moved since they came.
+    """Return the rows of the first call, and set the rows of the others unless they fail together.
 
-    A move to a snapshot of another schema leaves keys that were cast to the old one: then the
-    first call's keys are looked up as a user's, cast anew, and the others take turns of their
-    own.
+    view: may have moved since the calls were made. If it moved to a snapshot of another schema, their keys were cast
+    to the old one: then the first call's keys are cast again and looked up, and the others take turns of their own.
     """
     fits = all(call.view.schema is view.schema for call in calls)
     if fits and len(calls) > 1:
-        with contextlib.suppress(Exception):  # the first one's own failure shows below
+        with contextlib.suppress(Exception):  # an error of the first call is raised below
             rows = view.rows_of(pa.concat_batches([call.keys for call in calls]))
             are_small = rows.get_total_buffer_size() <= _MOST_SHARED_BYTES
             first = 0
@@ -73,5 +73,5 @@ def answer(calls: Sequence[LookupCall], view: LookupView) -> pa.Table:
 
 
 def _own(rows: pa.Table, are_small: bool) -> pa.Table:
-    """Rows that are a part of many, as they are, or in memory of their own."""
+    """Return rows that are a part of many: as they are if all are small, else copied."""
     return rows if are_small else rows.take(pa.array(range(rows.num_rows), pa.int64()))

@@ -1,14 +1,14 @@
-"""The keys of a lookup as a user gives them, as columns of the table's types.
+"""Converts the keys that a user gives to a lookup into columns of the table's types.
 
 In: rows in any form that `write.row_source` takes, with the primary key columns in any order, or with leading ones only
 (`prefix_rows`); for a key of one column also its values alone. Out: one row per key, in the order given; nulls stay.
-Types are taken as writes take them (write.safe_cast).
+Types are cast as in writes (write.safe_cast).
 
     primary key (dt, id), bucket key id     {"id": [1], "dt": ["a"]}      ─► one row (dt, id) = ("a", 1)
     primary key (a, b), bucket key a        prefixes: {"a": [9, 7]}       ─► rows (a,); b may be given as well
     primary key (id)                        [3, None], a Series, ..       ─► rows (id,), the second one null
 
-The whole input is held in memory: keys are few beside the rows of a table, and answers keep their order.
+The whole input is held in memory: keys are few compared with the rows of a table, and answers keep their order.
 
 Raises InvalidError for keys of another form, with other columns, or with values that a column does not hold;
 UnsupportedError for leading columns that do not say in which bucket their rows are.
@@ -32,9 +32,9 @@ from widetable.write.safe_cast import check_values, key_cast
 
 
 def key_rows(keys: Any, schema: TableSchema) -> pa.RecordBatch:
-    """The keys with the columns of the primary key, partition columns included, in its order.
-    The short way is for point reads: an Arrow array that needs neither cast nor check is taken
-    without a copy.
+    """Return the keys with the columns of the primary key, partition columns included, in its order.
+
+    Point reads have a fast path: an Arrow array that needs neither cast nor check is used without a copy.
     """
     check_key_has_partition(schema)
     names = schema.primary_keys
@@ -44,25 +44,28 @@ def key_rows(keys: Any, schema: TableSchema) -> pa.RecordBatch:
 
 
 def _is_as_stored(keys: pa.Array, schema: TableSchema, name: str) -> bool:
-    """Whether they are integers that nothing is to be done to: point reads are short, and checks of values are not."""
+    """Whether the keys are integers that need no cast: point reads are short, and checks of values are not."""
     target = arrow_type(schema.field(name).type)
     return bool(pa.types.is_integer(target) and keys.type == target)
 
 
 def prefix_rows(keys: Any, schema: TableSchema) -> pa.RecordBatch:
-    """Partition columns, and leading columns of the key within a partition, as many as the keys have."""
+    """Return the partition columns and the leading columns of the key within a partition, as many as the keys have."""
     check_key_has_partition(schema)
     least = (*schema.partition_keys, schema.trimmed_primary_key[0])
     return rows_of(keys, schema, least, lambda given: _prefix(given, schema))
 
 
-def _prefix(given: Sequence[str], schema: TableSchema) -> tuple[str, ...]:
-    """The key columns that keys with these columns must have.
-    All up to the last one that is given, so a gap is an error that names the column which is missing.
-    Without all of the bucket key every bucket would have to be asked.
+def _prefix(key_columns: Sequence[str], schema: TableSchema) -> tuple[str, ...]:
+    """Return the key columns that keys with these columns must have.
+
+    They are all columns up to the last given one, so a gap is an error that names the missing column. Without the
+    whole bucket key, every bucket would have to be searched.
     """
     trimmed = schema.trimmed_primary_key
-    count = max((number for number, name in enumerate(trimmed, 1) if name in given), default=1)
+    count = max(
+        (number for number, name in enumerate(trimmed, 1) if name in key_columns), default=1
+    )
     names = (*schema.partition_keys, *trimmed[:count])
     missing = [name for name in schema.bucket_keys if name not in names]
     if missing:
@@ -79,28 +82,30 @@ def rows_of(
     keys: Any,
     schema: TableSchema,
     least: Sequence[str],
-    wanted: Callable[[Sequence[str]], Sequence[str]],
+    required: Callable[[Sequence[str]], Sequence[str]],
 ) -> pa.RecordBatch:
-    """least: the columns that keys have at least; wanted: of keys with certain columns, those that they must have.
+    """Convert keys to rows. least: the columns that keys have at least; required: maps the columns of the keys to
+    those that they must have.
 
-    Raises InvalidError; whatever found the fault, it says "keys" where a write would say "data".
+    Raises InvalidError; its text says "keys" where that of a write would say "data".
     """
     source = _source(keys, schema, least)
-    names = wanted(least if source.columns is None else source.columns)
+    names = required(least if source.columns is None else source.columns)
     if source.columns is not None:
         _check_names(source.columns, names)
-    with _said_of_keys():
+    with _errors_of_keys():
         batches = list(source.batches)
         arrays = [_column(batches, schema.field(name)) for name in names]
     return pa.RecordBatch.from_arrays(arrays, list(names))
 
 
 def _source(keys: Any, schema: TableSchema, names: Sequence[str]) -> RowSource:
-    """Plain values are taken for those of the only column, if there is one. A form that nobody
-    knows is an InvalidError here: for a lookup it is a wrong argument.
+    """Return the rows of the keys. Plain values are those of the only column, if there is one.
+
+    An unknown form raises InvalidError, because it is a wrong argument of a lookup.
     """
     try:
-        with _said_of_keys():
+        with _errors_of_keys():
             return row_source(keys, schema, names[0] if len(names) == 1 else None)
     except UnsupportedError as wrong:
         single = ", or a list of values" if len(names) == 1 else ""
@@ -111,8 +116,8 @@ def _source(keys: Any, schema: TableSchema, names: Sequence[str]) -> RowSource:
 
 
 @contextlib.contextmanager
-def _said_of_keys() -> Iterator[None]:
-    """What reading rows and casting them finds wrong is said of keys: the caller writes no data."""
+def _errors_of_keys() -> Iterator[None]:
+    """Make errors of reading and casting rows speak of keys, because the caller writes no data."""
     try:
         yield
     except InvalidError as wrong:
@@ -129,13 +134,13 @@ def _column(batches: Sequence[pa.RecordBatch], field: DataField) -> pa.Array:
     return one_array(pa.chunked_array(arrays, target))
 
 
-def _check_names(found: Sequence[str], names: Sequence[str]) -> None:
-    """Each of the names once, and no other: a column more is taken for a mistake, it is never passed over."""
+def _check_names(columns: Sequence[str], names: Sequence[str]) -> None:
+    """Refuse missing, repeated and additional columns: an additional column is probably a mistake."""
     for name in names:
-        if found.count(name) != 1:
-            text = "keys without it" if name not in found else "the column twice"
+        if columns.count(name) != 1:
+            text = "keys without it" if name not in columns else "the column twice"
             raise _invalid(f"column {name!r}", text, f"each of {', '.join(names)} once")
-    for name in found:
+    for name in columns:
         if name not in names:
             raise _invalid(
                 f"column {name!r}",
@@ -146,6 +151,6 @@ def _check_names(found: Sequence[str], names: Sequence[str]) -> None:
 
 
 def _invalid(
-    subject: str, found: str, expected: str, action: str = "Correct the keys."
+    subject: str, actual: str, expected: str, action: str = "Correct the keys."
 ) -> InvalidError:
-    return InvalidError(subject, found=found, expected=expected, action=action)
+    return InvalidError(subject, found=actual, expected=expected, action=action)

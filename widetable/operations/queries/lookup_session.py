@@ -1,15 +1,16 @@
-"""Rows by key, call after call, from one snapshot at a time: what was planned and opened is kept between calls.
+"""Looks up rows by key, call after call, from one snapshot at a time. Plans and open files are kept between calls.
 
 In: keys as users give them (lookup_keys). Out: one row per key, in their order (lookup_view).
 
-A move holds the new snapshot before it lets go of the old one, so at each moment what is read is held:
+A move takes the lease on the new snapshot before it releases the old one, so at each moment the snapshot that is
+read is kept:
 
     move     choose the newest ─► lease on it ─► take over open files ─► release the old lease
-    expiry                     ▲ here it may take the chosen one: the newest is chosen anew; of one that was
-                                 asked for: NotFoundError, and the session is as it was
+    expiry                     ▲ here it may remove the chosen one: the newest is chosen again; for one that was
+                                 requested: NotFoundError, and the session is as before
 
-Where the storage takes no lease (it is read-only) nothing keeps a snapshot from expiry.
-Raises InvalidError for wrong keys and a closed session, NotFoundError for a column or snapshot that is not there, what
+Where the storage takes no lease (it is read-only), nothing keeps a snapshot from expiry.
+Raises InvalidError for wrong keys and a closed session, NotFoundError for a missing column or snapshot, what
 scans raise for tables that this version cannot read, and what reading data files raises.
 """
 
@@ -29,7 +30,7 @@ from widetable.errors import InvalidError, NotFoundError
 from widetable.operations.handle.chosen_state import chosen_state
 from widetable.operations.handle.newest_snapshot import lease_on
 from widetable.operations.handle.open_table import OpenTable
-from widetable.operations.queries.lookup_call import LookupCall, answer, taken_along
+from widetable.operations.queries.lookup_call import LookupCall, answer, next_calls
 from widetable.operations.queries.lookup_keys import key_rows
 from widetable.operations.queries.lookup_view import LookupView
 from widetable.runtime.forked_child import SharedByThreads
@@ -40,11 +41,11 @@ from widetable.write.table_state import TableState
 class LookupSession(SharedByThreads, AbstractContextManager["LookupSession"]):
     """Lookups of rows by key, call after call, from one snapshot at a time.
 
-    `Table.lookup_session` makes it. Threads may share it: they take turns, and what waits for few keys is answered at
-    once. In a forked child it is open, with nothing opened yet, and keeps no snapshot from expiry, until it moves.
+    `Table.lookup_session` makes it. Threads may share it: they take turns, and waiting calls for few keys are answered
+    together. In a forked child it is open, has no open files, and keeps no snapshot from expiry until it moves.
 
-    Closed or collected it lets its snapshot go; use `with`. It never looks by itself whether a newer snapshot
-    is there: `move` does so.
+    It releases its snapshot when it is closed or garbage-collected; use `with`. It never looks for a newer snapshot by
+    itself: `move` does so.
 
     Examples
     --------
@@ -80,20 +81,20 @@ class LookupSession(SharedByThreads, AbstractContextManager["LookupSession"]):
 
     @property
     def snapshot_id(self) -> int | None:
-        """The snapshot that is read; None: the table had none."""
+        """The snapshot that is read; None if the table had none."""
         snapshot = self._opened().chosen.snapshot
         return None if snapshot is None else snapshot.id
 
     @property
     def arrow_schema(self) -> pa.Schema:
-        """The columns of what `lookup` gives, all nullable."""
+        """The columns that `lookup` returns, all nullable."""
         view = self._opened()
         return view.arrow_schema
 
     def lookup(self, keys: Any) -> pa.Table:
         """Look up the rows of keys, as `Table.lookup` does.
 
-        They are those of the snapshot that is read when the call has its turn. The rows may share memory with
+        They are those of the snapshot that the session reads when the call has its turn. The rows may share memory with
         those of other calls.
 
         Parameters
@@ -120,13 +121,13 @@ class LookupSession(SharedByThreads, AbstractContextManager["LookupSession"]):
         [{'id': 2, 'city': 'Bergen'}, {'id': None, 'city': None}]
         """
         view = self._opened()
-        # Before its turn: keys that are wrong cost nobody else anything, and are not taken along by another call.
+        # Before its turn, so that wrong keys do not affect other calls.
         call = LookupCall(view, key_rows(keys, view.schema))
         self._waiting.append(call)
         with self._lock:
-            # Not None: the call of another thread took this one along while it waited.
+            # Not None: another thread answered this call while it waited.
             if call.rows is None:
-                call.rows = answer(taken_along(call, self._waiting), self._opened())
+                call.rows = answer(next_calls(call, self._waiting), self._opened())
         return call.rows
 
     def lookup_prefix(self, keys: Any, limit_per_key: int | None = None) -> pa.Table:
@@ -188,7 +189,7 @@ class LookupSession(SharedByThreads, AbstractContextManager["LookupSession"]):
             self._move(snapshot_id)
 
     def close(self) -> None:
-        """Let go of all files, and of the snapshot.
+        """Close all files, and release the snapshot.
 
         It may be called more than once.
         """
@@ -204,34 +205,38 @@ class LookupSession(SharedByThreads, AbstractContextManager["LookupSession"]):
         self.close()
 
     def _move(self, snapshot_id: int | None) -> None:
-        """Raises with the session as it was: the old view and lease are in place until all of the new is there."""
-        held = self._lease
+        """Read another snapshot. An error leaves the session unchanged: the old view and lease stay until all of the
+        new is ready.
+        """
+        old_lease = self._lease
         view, lease = self._chosen(snapshot_id)
         try:
             if self._view is not None:
                 view.take_over(self._view)
         except BaseException:
             view.close()
-            if lease is not None and lease is not held:
+            if lease is not None and lease is not old_lease:
                 lease.release()
             raise
         self._view, self._lease = view, lease
-        if held is not None and held is not lease:
-            held.release()
+        if old_lease is not None and old_lease is not lease:
+            old_lease.release()
 
     def _opened(self) -> LookupView:
-        """The view. InvalidError for a session that is closed."""
+        """Return the view. Raises InvalidError when the session is closed."""
         if self._view is None:
             raise InvalidError(
                 "lookup session",
-                found="a session that is closed",
-                expected="an open one",
+                found="a closed session",
+                expected="an open session",
                 action="Open a new one with Table.lookup_session.",
             )
         return self._view
 
     def _chosen(self, snapshot_id: int | None) -> tuple[LookupView, ReadLease | None]:
-        """With the lease on it. Chosen anew where the newest is asked for, and another one is by now."""
+        """Return the view of a snapshot with the lease on it. If the newest one expires meanwhile, the next newest is
+        chosen.
+        """
         committer = self._table._committer
         while True:
             chosen = chosen_state(self._table, snapshot_id)
@@ -245,10 +250,10 @@ class LookupSession(SharedByThreads, AbstractContextManager["LookupSession"]):
                     raise
 
     def _lease_of(self, table: TableState, snapshot_id: int) -> ReadLease | None:
-        """The one that is held, if it is for this snapshot; else a new one, beside it."""
-        held = self._lease
-        if held is not None and held.is_ours and held.snapshot_id == snapshot_id:
-            return held
+        """Return the current lease if it is for this snapshot, else take a new one in addition."""
+        lease = self._lease
+        if lease is not None and lease.is_ours and lease.snapshot_id == snapshot_id:
+            return lease
         return lease_on(table, snapshot_id)
 
 
@@ -258,9 +263,9 @@ def lookup_session(
     """Open a session that looks up rows by key, call after call, from one snapshot.
 
     `.lookup(keys)` works as `Table.lookup`, `.move(snapshot_id)` goes to another snapshot, `.close()` ends
-    the session; or use `with`. The session keeps between calls what was planned and opened, so a call for a
+    the session; or use `with`. The session keeps plans and open files between calls, so a call for a
     few keys costs a small part of `Table.lookup`. It keeps its snapshot from expiry for as long as it is
-    open, where the storage is not read-only.
+    open, unless the storage is read-only.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
-"""Rows of one snapshot by key, merged as a scan merges them, right for every table and layout.
+"""Looks up rows of one snapshot by key, merged as a scan merges them, for every table and layout.
 
-In: keys as users give them (lookup_keys). Out: one row per key, in their order; a key that is null, not there or
-deleted gives nulls. Keys are put in order once and split by bucket (asked_keys); in each bucket they are found in every
-sorted run, level-0 files included (bucket_rows), and what was found in all buckets is merged at once (numbered_merge).
+In: keys as users give them (lookup_keys). Out: one row per key, in their order; a key that is null, missing or
+deleted gives nulls. Keys are sorted once and split by bucket (requested_keys); in each bucket every sorted run is
+searched, level-0 files included (bucket_rows), and the rows of all buckets are merged at once (numbered_merge).
 So time grows with the keys and the files that may hold them, not with the table. Memory: the result, and in each run
 the rows of a piece of the keys.
 
@@ -11,12 +11,12 @@ A piece is a range of key numbers, the same in all buckets, so that it can be cu
     bucket     A: keys 0 1 2     B: keys 3 4 5 6 7 8 9
     pieces     A 0-2 and B 3  |  B 4-7  |  B 8-9
 
-How many keys make a piece is learned from the rows that came (`RowBudget`); before any came it is
-reckoned from the files' bytes per row. What a view has open is bounded by `_MOST_OPEN` files and
-`_MOST_BUCKETS` buckets, least recently used first; within a call all files that it needs may be
+The number of keys in a piece is learned from the rows so far (`RowBudget`); before the first row it is
+estimated from the files' bytes per row. A view keeps at most `_MOST_OPEN` files and `_MOST_BUCKETS` buckets
+open, and closes the least recently used first; within a call all files that it needs may be
 open at once.
 
-Raises InvalidError for wrong keys, NotFoundError for a column that is not there, what scans raise for tables that this
+Raises InvalidError for wrong keys, NotFoundError for a missing column, what scans raise for tables that this
 version cannot read, and what reading data files raises.
 """
 
@@ -58,17 +58,17 @@ _THREADS: Final = 2
 _KEYS_FOR_THREADS: Final = 4096
 # Files that stay open between calls, most of them caches, each with a map and perhaps two file descriptors.
 _MOST_OPEN: Final = 256
-# Buckets whose files are known between calls.
+# Buckets whose list of files is kept between calls.
 _MOST_BUCKETS: Final = 1 << 14
-# The rows of a piece of keys take about so much memory in each run.
+# The rows of a piece of keys take about this much memory in each run.
 _PIECE_BYTES: Final = 64 << 20
-# As far as is known before the first rows come: in memory they are wider than in files by this factor at most.
+# An estimate before the first rows: in memory they are at most this much wider than in files.
 _EXPANSION: Final = 8
-# Nobody knows how many rows begin with a key, before the first ones come.
+# The number of rows that begin with a key is unknown before the first rows.
 _FIRST_PREFIXES: Final = 256
-# Nor how much texts that are alike were compressed: so many are read first, of all runs together.
+# Nor is it known how well texts were compressed: this many are read first, of all runs together.
 _FIRST_TEXTS: Final = 2048
-# So many rows are taken at less than what a call per column costs.
+# Gathering this many rows costs less than a call per column.
 _FEW: Final = 4096
 # Learning how wide the rows of so few keys are, all of them in one piece, costs more than it is worth.
 _FEW_TO_LEARN_FROM: Final = 1024
@@ -76,7 +76,7 @@ KEY_NUMBER: Final = pa.field("_key_number", pa.int64(), nullable=False)
 
 
 class _Work(NamedTuple):
-    """The keys of one bucket in a piece: from the first of these numbers to before the second."""
+    """The keys of one bucket in a piece: those with numbers from first up to, but not including, end."""
 
     bucket: BucketRows
     first: int
@@ -84,11 +84,11 @@ class _Work(NamedTuple):
 
 
 class Matches(NamedTuple):
-    """Of keys, each of which may have many rows: key n those from firsts[n] on, counts[n] of them, in key order.
+    """The rows of keys that may each have many rows: key n has counts[n] rows from firsts[n] on, in key order.
 
     rows     (7, 1) (7, 2) (9, 1)
     keys     9  7  null  9  8
-    firsts   2  0     3  2  2          int64[n]; says nothing where the count is 0
+    firsts   2  0     3  2  2          int64[n]; meaningless where the count is 0
     counts   1  2     0  1  0          int64[n]
     """
 
@@ -98,12 +98,11 @@ class Matches(NamedTuple):
 
 
 class LookupView:
-    """Keeps files open between calls until `close`. Not for several threads at once.
+    """Lookups in one snapshot; files stay open between calls until `close`. It is not thread-safe.
 
-    columns: that are wanted, in their order; None: all. arrow_schema: of what `lookup` gives. Of
-    one snapshot for its life; `take_over` carries what is open to the view of another one. It
-    holds no lease: who keeps a view from call to call keeps its snapshot from expiry. Nothing of
-    the table is read until the first call.
+    columns: the wanted ones, in their order; None: all. arrow_schema: that of the result of `lookup`. `take_over`
+    carries open files to the view of another snapshot. A view holds no lease: a caller that keeps it between calls
+    must keep its snapshot from expiry. Nothing of the table is read until the first call.
     """
 
     def __init__(
@@ -113,7 +112,7 @@ class LookupView:
         self.schema: Final[TableSchema] = chosen.state.schema
         self._buckets_in = bucket_choice(chosen, live_files)
         self._columns = self.schema.chosen(columns)
-        # The merge has columns in the order of the table; what is given out has them in the order that was asked for.
+        # The merge has columns in the order of the table, the result has them in the requested order.
         self._merged = in_schema_order(self.schema, self._columns)
         fields = self.schema.arrow_schema(self._columns)
         self.arrow_schema: Final = pa.schema([field.with_nullable(True) for field in fields])
@@ -122,72 +121,75 @@ class LookupView:
         self._required = [number for number, field in enumerate(fields) if not field.nullable]
         self._live_files = live_files
         self._caches = caches_of(chosen.state)
-        # None: the bucket has no files. The least recently used come first.
+        # None: the bucket has no files. The least recently used bucket comes first.
         self._buckets: OrderedDict[BucketId, BucketRows | None] = OrderedDict()
-        # Files that are open, in all buckets. While a call goes on those of its buckets are not counted.
+        # The number of open files in all buckets. During a call the files of its buckets are not counted.
         self._open = 0
         # Learned from call to call, so that only the first call has to guess how wide rows are.
         self._budget = RowBudget(_PIECE_BYTES)
 
     def lookup(self, keys: Any) -> pa.Table:
-        """One row per key, in their order, all columns nullable."""
+        """Return one row per key, in their order, with all columns nullable."""
         return self.rows_of(key_rows(keys, self.schema))
 
-    def rows_of(self, given: pa.RecordBatch) -> pa.Table:
-        """The same for key rows (lookup_keys) of this schema."""
-        asked = self._asked(given)
-        row_of = np.full(asked.keys.num_rows + 1, -1, np.int64)  # the last one for keys of no row
+    def rows_of(self, key_batch: pa.RecordBatch) -> pa.Table:
+        """Return one row per key, for key rows (lookup_keys) of this schema."""
+        requested = self._requested(key_batch)
+        row_of = np.full(
+            requested.keys.num_rows + 1, -1, np.int64
+        )  # the last one for keys of no row
         batches, count = [], 0
-        for numbers, rows in self._found(asked, ()):
+        for numbers, rows in self._numbered_rows(requested, ()):
             row_of[numbers] = np.arange(count, count + len(numbers))
             count += len(numbers)
             batches.append(rows)
-        return self._table(row_of[asked.places], batches)
+        return self._table(row_of[requested.places], batches)
 
     def lookup_prefix(self, keys: Any, limit_per_key: int | None) -> pa.Table:
-        """All rows whose key begins with a given one; first column `_key_number`: which one that is."""
-        found = self.matches(keys, limit_per_key)
-        counts = found.counts
+        """Return all rows whose key begins with a given key; the first column `_key_number` is the number of that
+        key.
+        """
+        matches = self.matches(keys, limit_per_key)
+        counts = matches.counts
         ends = np.cumsum(counts)
         total = int(ends[-1]) if len(ends) else 0
         # firsts 2 0, counts 1 2: rows 2, then 0 1. Output row r of key n is row firsts[n] + r - (output rows before n).
-        places = np.arange(total) + np.repeat(found.firsts - ends + counts, counts)
+        places = np.arange(total) + np.repeat(matches.firsts - ends + counts, counts)
         key_numbers = pa.array(np.repeat(np.arange(len(counts)), counts))
-        rows = self._table(places, found.rows.to_batches())
+        rows = self._table(places, matches.rows.to_batches())
         return rows.add_column(0, KEY_NUMBER, key_numbers)
 
     def matches(self, keys: Any, limit_per_key: int | None = None) -> Matches:
-        """The same, with the rows of equal keys once."""
+        """Return the rows whose keys begin with given keys; equal keys share their rows."""
         schema = self.schema
-        given = prefix_rows(keys, schema)
-        asked = self._asked(given)
-        below = [name for name in schema.trimmed_primary_key if name not in given.schema.names]
+        key_batch = prefix_rows(keys, schema)
+        requested = self._requested(key_batch)
+        below = [name for name in schema.trimmed_primary_key if name not in key_batch.schema.names]
         numbers = [np.empty(0, np.int64)]
         batches = []
-        for part in self._found(asked, below):
+        for part in self._numbered_rows(requested, below):
             numbers.append(part.numbers)
             batches.append(part.rows)
             if limit_per_key is not None:
-                _check_limit(part.numbers, limit_per_key, asked)
-        # n + 1 entries, the last one empty: the place -1 of a key of no row is the last one.
-        firsts = np.searchsorted(np.concatenate(numbers), np.arange(asked.keys.num_rows + 1))
+                _check_limit(part.numbers, limit_per_key, requested)
+        # n + 1 entries, the last one empty: the place -1 of a key without a row is the last one.
+        firsts = np.searchsorted(np.concatenate(numbers), np.arange(requested.keys.num_rows + 1))
         counts = np.append(np.diff(firsts), 0)
-        return Matches(self._rows(batches), firsts[asked.places], counts[asked.places])
+        return Matches(self._rows(batches), firsts[requested.places], counts[requested.places])
 
     def take_over(self, old: LookupView) -> None:
-        """What the view of another snapshot has open, as far as it fits; the rest is closed.
+        """Take over the open files of another snapshot's view, as far as they fit; the rest is closed.
 
-        Files stay open that are live in both snapshots. It fits only with the same schema and
-        columns: open files have chosen what to read by these. Buckets that had no files are
-        forgotten: they may have some by now. May raise what reading manifests raises; the old
-        view then has what was not taken.
+        Files stay open that are live in both snapshots. They fit only with the same schema and columns, which decide
+        what open files read. Buckets without files are forgotten, because they may have some by now. It may raise
+        what reading manifests raises; the old view then keeps the files that were not taken over.
         """
         fits = (old.schema.id, old._columns) == (self.schema.id, self._columns)
-        known = [bucket for bucket, rows in old._buckets.items() if rows is not None]
-        if fits and known:
+        buckets = [bucket for bucket, rows in old._buckets.items() if rows is not None]
+        if fits and buckets:
             self._budget = old._budget
-            live = self._live(known)
-            for bucket in known:
+            live = self._live(buckets)
+            for bucket in buckets:
                 rows = old._buckets[bucket]
                 if rows is not None and bucket in live:
                     rows.move(live[bucket])
@@ -197,46 +199,45 @@ class LookupView:
         old.close()
 
     def with_nothing_open(self) -> LookupView:
-        """The same view, for a forked child: it leaves alone what the parent has open."""
+        """Return the same view for a forked child, which must not touch the open files of its parent."""
         return LookupView(self.chosen, self._live_files, self._columns)
 
     def close(self) -> None:
-        """Let go of all files. May be called more than once."""
+        """Close all files. It may be called more than once."""
         for rows in self._buckets.values():
             if rows is not None:
                 rows.close()
         self._buckets.clear()
         self._open = 0
 
-    def _asked(self, given: pa.RecordBatch) -> AskedKeys:
-        return asked_keys(given, self.schema, self._buckets_in)
+    def _requested(self, key_batch: pa.RecordBatch) -> AskedKeys:
+        return asked_keys(key_batch, self.schema, self._buckets_in)
 
-    def _found(self, asked: AskedKeys, below: Sequence[str]) -> Iterator[NumberedRows]:
-        """The rows that are there, by the numbers of their keys, piece by piece. below: key columns that are not asked
-        for.
+    def _numbered_rows(self, requested: AskedKeys, below: Sequence[str]) -> Iterator[NumberedRows]:
+        """Yield the merged rows, by the numbers of their keys, piece by piece. below: key columns that are not part
+        of the requested keys.
 
-        Numbers ascend from piece to piece, and all rows of a number come in one piece. A
-        generator that its caller leaves half way counts its files all the same, when it is
-        collected.
+        Numbers ascend from piece to piece, and all rows of a number come in one piece. If the caller abandons the
+        generator, its files are counted when it is garbage-collected.
         """
         snapshot, schema = self.chosen.snapshot, self.schema
-        if snapshot is None or not asked.buckets:
+        if snapshot is None or not requested.buckets:
             return
         with files_of(self.chosen.state, snapshot.id):
-            all_work = self._work(asked)
+            all_work = self._work(requested)
             used = [work.bucket for work in all_work]
             self._open -= sum(bucket.open_files for bucket in used)
             budget = RowBudget(_PIECE_BYTES, _FIRST_PREFIXES) if below else self._budget
             self._budget.expect(self._expected_row_bytes(used))
             try:
                 for part in _pieces(all_work, budget):
-                    found, full_runs = self._in_runs(asked.keys, part)
+                    runs, full_runs = self._in_runs(requested.keys, part)
                     keys = sum(work.end - work.first for work in part)
-                    # Rows of prefixes are counted by key: it is not known how many rows a prefix has.
-                    if keys > _FEW_TO_LEARN_FROM or keys < asked.keys.num_rows:
-                        _learn(budget, [*chain.from_iterable(found)], keys, by_key=bool(below))
+                    # Rows of prefixes are counted by key, because the number of rows of a prefix is unknown.
+                    if keys > _FEW_TO_LEARN_FROM or keys < requested.keys.num_rows:
+                        _learn(budget, [*chain.from_iterable(runs)], keys, by_key=bool(below))
                     engine = self.chosen.state.engine
-                    yield from merge_numbered(found, schema, engine, self._merged, below, full_runs)
+                    yield from merge_numbered(runs, schema, engine, self._merged, below, full_runs)
             finally:
                 for bucket in used:
                     bucket.end_call()
@@ -244,7 +245,7 @@ class LookupView:
                 self._close_some()
 
     def _expected_row_bytes(self, buckets: Sequence[BucketRows]) -> float:
-        """As long as no row was seen."""
+        """Estimate the size of a row before any was read."""
         in_files = _EXPANSION * max((bucket.row_bytes for bucket in buckets), default=0.0)
         runs = max((len(bucket.runs) for bucket in buckets), default=0)
         texts = _PIECE_BYTES * runs / _FIRST_TEXTS if self._has_texts else 0.0
@@ -253,18 +254,18 @@ class LookupView:
     def _in_runs(
         self, keys: pa.RecordBatch, part: Sequence[_Work]
     ) -> tuple[list[list[NumberedRows]], int]:
-        """What all buckets have, by the age of their runs, the oldest first; and how many of these are levels >= 1.
+        """Return the rows of all buckets by the age of their runs, the oldest first, and the number of runs at levels
+        >= 1.
 
             A   level 5, level 2 | fresh a        ─►   (A 5, B 5)  (A 2)  |  (A fresh a, B fresh b)  (B fresh c)
             B   level 5          | fresh b, c
 
-        Runs of different buckets may be laid side by side, as they share no key number; but a
-        level must not come to stand beside level 0: those before the bar are full rows, those
-        behind it are not (0008). Threads go over the buckets if there are several, else over the
-        files of the one.
+        Runs of different buckets may be combined, as they share no key number; but a level must not be combined with
+        level 0: runs before the bar have full rows, those after it do not (0008). Threads share the buckets if there
+        are several, else the files of the one.
         """
-        asked = sum(work.end - work.first for work in part)
-        threads = _THREADS if asked >= _KEYS_FOR_THREADS else 1
+        key_count = sum(work.end - work.first for work in part)
+        threads = _THREADS if key_count >= _KEYS_FOR_THREADS else 1
         in_bucket = threads if len(part) == 1 else 1
 
         def find(work: _Work) -> list[list[Found]]:
@@ -273,41 +274,48 @@ class LookupView:
             return [run.find(piece, count, in_bucket) for run in work.bucket.runs]
 
         of_buckets = in_threads(find, part, threads, "lookup")
-        levels = [found[: work.bucket.levels] for work, found in zip(part, of_buckets, strict=True)]
-        fresh = [found[work.bucket.levels :] for work, found in zip(part, of_buckets, strict=True)]
+        levels = [
+            pieces[: work.bucket.levels] for work, pieces in zip(part, of_buckets, strict=True)
+        ]
+        fresh = [
+            pieces[work.bucket.levels :] for work, pieces in zip(part, of_buckets, strict=True)
+        ]
         of_runs = [*zip_longest(*levels, fillvalue=[]), *zip_longest(*fresh, fillvalue=[])]
         runs = [
             [
                 NumberedRows(work.first + hits, rows)
-                for work, found in zip(part, of_run, strict=True)
-                for hits, rows in found
+                for work, pieces in zip(part, of_run, strict=True)
+                for hits, rows in pieces
             ]
             for of_run in of_runs
         ]
         return runs, max(map(len, levels), default=0)
 
-    def _work(self, asked: AskedKeys) -> list[_Work]:
-        """The keys of each bucket that has files.
-        Manifests are read once for all buckets that are not known yet; that a bucket has no files
-        is remembered, too.
+    def _work(self, requested: AskedKeys) -> list[_Work]:
+        """Return the keys of each bucket that has files.
+
+        Manifests are read once for all buckets that are not cached yet; buckets without files are remembered too.
         """
-        unknown = [bucket for bucket in asked.buckets if bucket not in self._buckets]
+        unknown = [bucket for bucket in requested.buckets if bucket not in self._buckets]
         if unknown:
             live = self._live(unknown)
             for bucket in unknown:
                 self._buckets[bucket] = self._rows_of(bucket, live.get(bucket, ()))
-        found = []
+        works = []
         for bucket, first, end in zip(
-            asked.buckets, asked.starts[:-1].tolist(), asked.starts[1:].tolist(), strict=True
+            requested.buckets,
+            requested.starts[:-1].tolist(),
+            requested.starts[1:].tolist(),
+            strict=True,
         ):
             self._buckets.move_to_end(bucket)
             rows = self._buckets[bucket]
             if rows is not None:
-                found.append(_Work(rows, first, end))
-        return found
+                works.append(_Work(rows, first, end))
+        return works
 
     def _rows_of(self, bucket: BucketId, files: Sequence[DataFileMeta]) -> BucketRows | None:
-        """None without files. Nothing is opened yet."""
+        """Return the rows of a bucket, or None for one without files. Nothing is opened yet."""
         if not files:
             return None
         rows = BucketRows(self.chosen.state, bucket, self._columns, self._caches)
@@ -315,9 +323,7 @@ class LookupView:
         return rows
 
     def _live(self, buckets: Sequence[BucketId]) -> dict[BucketId, list[DataFileMeta]]:
-        """The live files of these buckets, as far as they have any.
-        As of a barrier, those that its view has.
-        """
+        """Return the live files of those buckets that have any; as of a barrier, those of its view."""
         partitions = frozenset(bucket.partition for bucket in buckets)
         numbers = frozenset(bucket.number for bucket in buckets)
         chosen = self.chosen
@@ -330,7 +336,7 @@ class LookupView:
         }
 
     def _close_some(self) -> None:
-        """The least recently used files, where there are too many; they are opened again when keys come."""
+        """Close the least recently used files while too many are open; they are opened again when keys need them."""
         for rows in self._buckets.values():
             if self._open <= _MOST_OPEN:
                 break
@@ -344,7 +350,7 @@ class LookupView:
                 rows.close()
 
     def _rows(self, batches: Sequence[pa.RecordBatch]) -> pa.Table:
-        """As they were found."""
+        """Return all rows in the order of the batches."""
         schema = self.arrow_schema
         if not schema.names:
             return pa.Table.from_batches([without_columns(sum(b.num_rows for b in batches))])
@@ -352,12 +358,12 @@ class LookupView:
         return pa.Table.from_arrays(columns, schema=schema)
 
     def _table(self, places: Numbers, batches: Sequence[pa.RecordBatch]) -> pa.Table:
-        """The rows in the order of the keys.
-        places: row numbers in the batches laid end to end, -1 for a row of nulls.
+        """Return the rows in the order of the keys.
 
-        The short way, for few keys: one `take` for all columns. Not where a type has parts that
-        are NOT NULL (`_hides_nulls`): below a null row Arrow's `take` leaves nulls in them
-        (`hidden_nulls`), ours does not.
+        places: row numbers in the concatenated batches, -1 for a row of nulls.
+
+        A few keys have a fast path: one `take` for all columns. It is not used where a type has parts that are NOT
+        NULL (`_hides_nulls`): below a null row Arrow's `take` leaves nulls in them (`hidden_nulls`), ours does not.
         """
         schema = self.arrow_schema
         if not schema.names:
@@ -371,8 +377,10 @@ class LookupView:
         return pa.Table.from_arrays(columns, schema=schema)
 
     def _nullable(self, rows: pa.RecordBatch) -> pa.Table:
-        """The rows with our schema. A table of twenty columns costs ten times as much to make from arrays as from a
-        batch, so only those columns are touched that rows have as not null.
+        """Return the rows with the schema of the result.
+
+        A table of twenty columns costs ten times as much to make from arrays as from a batch, so only those columns
+        are replaced that the rows have as NOT NULL.
         """
         schema = self.arrow_schema
         table = pa.Table.from_batches([rows])
@@ -384,7 +392,7 @@ class LookupView:
 
 
 def _pieces(all_work: Sequence[_Work], budget: RowBudget) -> Iterator[list[_Work]]:
-    """The same, cut where the rows would not fit into memory together."""
+    """Yield the work in pieces whose rows fit into memory together."""
     first, end = 0, max((work.end for work in all_work), default=0)
     while first < end:
         stop = first + budget.rows
@@ -395,20 +403,21 @@ def _pieces(all_work: Sequence[_Work], budget: RowBudget) -> Iterator[list[_Work
         first = stop
 
 
-def _learn(budget: RowBudget, found: Sequence[NumberedRows], keys: int, *, by_key: bool) -> None:
-    """How wide the rows of a key are: those of one run, as not each key may be there, and of all runs together.
-    by_key: each run's rows are counted by key, too.
+def _learn(budget: RowBudget, runs: Sequence[NumberedRows], keys: int, *, by_key: bool) -> None:
+    """Learn the width of rows: those of single runs, as a run may lack some keys, and those of all runs together.
+
+    by_key: the rows of a run are counted by key, too.
     """
-    for each in found:
+    for each in runs:
         budget.saw(each.rows, keys if by_key else each.rows.num_rows)
-    budget.saw_bytes(sum(memory_bytes(each.rows) for each in found), keys)
+    budget.saw_bytes(sum(memory_bytes(each.rows) for each in runs), keys)
 
 
-def _check_limit(numbers: Numbers, limit: int, asked: AskedKeys) -> None:
+def _check_limit(numbers: Numbers, limit: int, requested: AskedKeys) -> None:
     counts = np.bincount(numbers) if len(numbers) else numbers
     if (counts > limit).any():
         number = int(counts.argmax())
-        key = asked.keys.slice(number, 1).to_pylist()[0]
+        key = requested.keys.slice(number, 1).to_pylist()[0]
         raise InvalidError(
             "limit_per_key",
             found=f"{counted(counts[number], 'row')} of the key {key}",
@@ -418,5 +427,5 @@ def _check_limit(numbers: Numbers, limit: int, asked: AskedKeys) -> None:
 
 
 def _are_all(places: Numbers, rows: int) -> bool:
-    """Whether they are those of all rows, in their order."""
+    """Whether the places are those of all rows, in their order."""
     return len(places) == rows and bool((places == np.arange(rows)).all())

@@ -1,10 +1,10 @@
-"""Why a widened column is null: what its dimension has for the foreign key.
+"""Explains why a widened column is null: what its dimension has for the foreign key.
 
     fact    order 100, customer 9, customer_city null          dim shop.customers
     said    shop.customers has no row 9 at snapshot 4
 
-In: an open fact table, and one row of it. Out: a sentence. Where the fact is looked at as it is now, so is the dim; as
-of a snapshot, the dim as it was at that time. Raises nothing of the dim: what keeps it from being read is said instead.
+In: an open fact table, and one row of it. Out: a sentence. If the newest state of the fact is read, so is that of the
+dim; for a snapshot, the dim is read as of its time. Errors of the dim are not raised: the sentence says them instead.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ def why_null(
     *,
     is_newest: bool,
 ) -> str:
-    """row: the key of the fact. column: of the fact, null there. is_newest: the fact is looked at as it is now."""
+    """Return the reason. row: the key of the fact. column: one of the fact, null there. is_newest: whether the newest
+    state is read.
+    """
     with closing(LookupView(chosen, fact._committer.live_files, [widen.column])) as view:
         foreign = view.rows_of(row).column(widen.column)
     if foreign.null_count:
@@ -43,7 +45,7 @@ def why_null(
         at = None if millis is None else datetime.fromtimestamp(millis / 1000, timezone.utc)
         return _of_dim(dim, chosen_state(dim, timestamp=at), foreign, widen, widen.columns[column])
     except WidetableError as error:
-        return f"{widen.table} cannot be looked at: {error}"
+        return f"{widen.table} cannot be read: {error}"
 
 
 def _of_dim(
@@ -55,9 +57,9 @@ def _of_dim(
     if chosen.snapshot is not None:
         place = f" at snapshot {chosen.snapshot.id}"
     with closing(LookupView(chosen, dim._committer.live_files, [key, column])) as view:
-        found = view.lookup(pa.table({key: foreign}))
-    if found.column(key).null_count:
+        row = view.lookup(pa.table({key: foreign}))
+    if row.column(key).null_count:
         return f"{widen.table} has no row {value!r}{place}"
-    if found.column(column).null_count:
+    if row.column(column).null_count:
         return f"{column} is null in the row {value!r} of {widen.table}{place}"
     return f"{widen.table} has the row {value!r}{place}: the next round of maintain brings its {column}"

@@ -1,5 +1,5 @@
-"""Partitions that a caller names: rows of the partition columns, or words on a command line, `day=2026-01-31`. Raises
-InvalidError for a table without, and for rows that are none.
+"""Reads the partitions that a caller names: rows of the partition columns, or words on a command line,
+`day=2026-01-31`. Raises InvalidError for a table without partitions, and for rows that are not partitions.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from widetable.write.partition_rows import partition_of
 
 
 def asked_partitions(table: OpenTable, partitions: Any, instead: str) -> frozenset[bytes]:
-    """As BinaryRow bytes. partitions: in any form that `lookup` takes keys in. instead: of it, for tables without.
+    """Return the requested partitions as BinaryRow bytes, each once.
 
-    Each once, whatever was given twice; empty for no rows. Nothing says whether the table has
-    them: a partition that is not there is as good as an empty one.
+    partitions: in any form in which `lookup` takes keys. instead: what the error suggests for a table without
+    partitions. Whether the table has a partition is not checked: a missing one is the same as an empty one.
     """
     schema = table.schema
     if not schema.partition_keys:
@@ -36,7 +36,7 @@ def asked_partitions(table: OpenTable, partitions: Any, instead: str) -> frozens
 
 
 def partition_words(partition: bytes, schema: TableSchema) -> list[str] | None:
-    """A partition as the command line takes it; None for values that have no such words.
+    """Return a partition as the command line takes it, or None for values that cannot be written so.
 
         a DATE, a BOOLEAN            --partition d=2026-01-31 --partition b=true    (four words)
         a TIMESTAMP                  --partition "d=2026-01-31 01:02:03"            (two)

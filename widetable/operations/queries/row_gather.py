@@ -1,4 +1,4 @@
-"""Rows in the order of the keys that were asked for, -1 for a row of nulls: one column, or all of a few rows.
+"""Gathers rows in the order of the requested keys, -1 for a row of nulls: one column, or all columns of a few rows.
 
 Raises TooManyBytesError where texts do not fit into one array.
 """
@@ -26,23 +26,24 @@ class TooManyBytesError(InvalidError):
 
 
 def taken_rows(rows: pa.RecordBatch, places: Numbers) -> pa.RecordBatch:
-    """All columns in one call, whose fixed cost is what counts."""
+    """Take all columns in one call, because its fixed cost is what counts."""
     with _fitting("one of its columns", places):
         check_capacity_of_rows(rows, places)
         return pc.take(rows, pa.array(places, mask=places < 0))
 
 
 def taken_column(batches: Sequence[pa.RecordBatch], field: pa.Field, places: Numbers) -> pa.Array:
-    """One column of the result; no batches at all give nulls."""
-    found = pa.chunked_array([batch.column(field.name) for batch in batches], field.type)
+    """Return one column of the result; without batches it has nulls only."""
+    column = pa.chunked_array([batch.column(field.name) for batch in batches], field.type)
     with _fitting(repr(field.name), places):
-        return take(found, places)
+        return take(column, places)
 
 
 @contextlib.contextmanager
 def _fitting(column: str, places: Numbers) -> Iterator[None]:
-    """For the time of a `take`: text and bytes have 32-bit offsets, so more than 2 GiB of them is
-    the caller's to divide, and no fault of the table.
+    """Raise TooManyBytesError where a `take` overflows.
+
+    Text and bytes have 32-bit offsets, so the caller must divide more than 2 GiB of them; the table has no fault.
     """
     try:
         yield

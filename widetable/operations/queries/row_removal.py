@@ -1,12 +1,12 @@
-"""Rows taken out of the data files themselves: every record of their keys goes, whatever its kind and level.
+"""Removes rows from the data files themselves: every record of their keys, whatever its kind and level.
 
     live files of a snapshot     those with such a key     ─► the same file without it     ┐
                                  others                    ─► stay as they are             ┴─► one OVERWRITE
 
-It works with every merge engine, as no record has to say that a row is gone. What is left keeps its levels, kinds and
-numbers, so it is merged as before. Nothing is remembered of the keys: what is written later begins a new row, a late
-record, too. Readers of changes do not see it, as any overwrite. A key that is written while the files are made, or a
-compaction of them, makes the commit a conflict; its files are removed then, and nothing is changed.
+It works with every merge engine, as no record has to delete the row. The remaining records keep their levels, kinds and
+numbers, so they are merged as before. Nothing of the keys is remembered: any later record, even a late one, begins a
+new row. Readers of changes do not see it, as with any overwrite. If one of the keys is written or a file is compacted
+meanwhile, the commit is a conflict; its files are removed then, and nothing is changed.
 
 In: the keys, and the snapshot at which they were found. Out: the result of the commit. Raises ConflictError,
 NotFoundError for a snapshot that has expired, and what reading and writing data files raises. Memory: the keys, and a
@@ -53,8 +53,9 @@ _Keys = Mapping[bytes, pa.RecordBatch]
 def remove_rows(
     table: OpenTable, batches: Iterable[pa.RecordBatch], by: Identity, snapshot_id: int
 ) -> CommitResult:
-    """Take the keys of these rows out of the table. batches: with the primary key, as of the snapshot; `rows` of the
-    result says how many they were.
+    """Remove the keys of these rows from the table.
+
+    batches: have the primary key, as of the snapshot; `rows` of the result is their number.
     """
     committer, state = table._committer, table._state()
     with held(state, snapshot_id):
@@ -79,7 +80,7 @@ def remove_rows(
 
 @dataclass
 class _Removal:
-    """The messages of one commit, as long as nobody has written its keys. known_id: up to where that is known."""
+    """The messages of one commit, valid while no one writes its keys. known_id: the last snapshot that was checked."""
 
     state: TableState
     live_files: LiveFiles
@@ -88,7 +89,7 @@ class _Removal:
     known_id: int
 
     def behind(self, latest: Snapshot | None) -> list[CommitMessage]:
-        """Raises ConflictError when a snapshot since the rows were found has one of the keys."""
+        """Return the messages. Raises ConflictError when a snapshot since then has one of the keys."""
         latest_id = self.known_id if latest is None else latest.id
         written = touched_files(self.state, self.live_files, self.known_id, latest_id)
         for bucket, files in written.items():
@@ -117,7 +118,7 @@ def _by_partition(schema: TableSchema, batches: Iterable[pa.RecordBatch]) -> _Ke
 
 
 def _messages(state: TableState, live: Iterable[ManifestEntry], keys: _Keys) -> list[CommitMessage]:
-    """One for each file that has any of the keys."""
+    """Return a message for each file that has any of the keys."""
     made: list[CommitMessage] = []
     try:
         for bucket, entries in by_bucket(live).items():

@@ -1,8 +1,8 @@
-"""A table as of one snapshot, with the columns of today: what deletes and derived tables are made from.
+"""Reads a table as of one snapshot with the newest columns; deletes and derived tables are made from it.
 
-`Table.scan(snapshot_id=..)` gives the columns of then; what is written by these rows goes into the table of now.
+`Table.scan(snapshot_id=..)` returns the columns of that time, but these rows are written into the table of now.
 
-In: the id of a snapshot; the caller keeps it from expiry, or makes its work anew. Out: its rows by key (close it) or
+In: the id of a snapshot; the caller keeps it from expiry, or repeats its work. Out: its rows by key (close it) or
 all of them. Raises NotFoundError for a snapshot that has expired, and what lookups and scans raise.
 """
 
@@ -18,7 +18,9 @@ from widetable.read.scan import TableScan
 
 
 def state_at(table: OpenTable, snapshot_id: int, tag: str | None = None) -> ChosenState:
-    """snapshot_id: 0 for a table that had none. tag: by which the snapshot is kept, if it is."""
+    """Return the state of a snapshot. snapshot_id: 0 for a table that had none. tag: the one that keeps the snapshot,
+    if any.
+    """
     if not snapshot_id:
         return chosen_state(table)._replace(snapshot=None)
     chosen = chosen_state(table, tag=tag) if tag else chosen_state(table, snapshot_id)
@@ -26,7 +28,7 @@ def state_at(table: OpenTable, snapshot_id: int, tag: str | None = None) -> Chos
 
 
 def view_at(table: OpenTable, snapshot_id: int, columns: Sequence[str] | None) -> LookupView:
-    """Rows by key: these columns, in their order, None for all; null in all of them for a key that is not there."""
+    """Return a view of rows by key, with these columns in their order (None: all). A missing key gives nulls."""
     return LookupView(state_at(table, snapshot_id), table._committer.live_files, columns)
 
 
@@ -36,7 +38,7 @@ def scan_at(
     columns: Sequence[str],
     predicate: Predicate | None = None,
 ) -> TableScan:
-    """All rows, by partition, bucket and key."""
+    """Scan all rows, in the order of partition, bucket and key."""
     at = state_at(table, snapshot_id)
     live_files = table._committer.live_files
     return TableScan(at.state, live_files, at.snapshot, columns, predicate, rescaled=at.is_rescaled)

@@ -1,6 +1,6 @@
-"""A table as notebooks show it: where it is, its newest snapshot, keys and columns.
+"""Shows a table in notebooks: its path, its newest snapshot, keys and columns.
 
-Raises nothing of this package: what cannot be read is said in its place.
+Raises no error of this package: the page shows the error instead.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from widetable.schema.type_text import text_of
 
 
 def table_html(table: OpenTable) -> str:
-    """HTML without references to other files. Reads the newest schema and snapshot.
-    The records are those of the snapshot's files, not merged.
+    """Return HTML without references to other files. It reads the newest schema and snapshot.
+
+    The number of records is that of the snapshot's files, not merged.
     """
     facts: dict[str, Any] = {"path": table.path, "branch": table.branch}
     try:

@@ -1,11 +1,11 @@
-"""Rows of one snapshot, by scan or by key, with the columns that the table had then.
+"""Reads rows of one snapshot, by scan or by key, with the columns that the table had then.
 
-A scan reads nothing before its rows or splits are asked for, but for the snapshot and its schema.
-Neither scan nor lookup takes a lease: an expiry that takes the snapshot while it is read ends it
-with NotFoundError. A lookup session or a follower holds what it reads.
+A scan reads only the snapshot and its schema until its rows or splits are requested.
+Neither scan nor lookup takes a lease: an expiry that removes the snapshot while it is read ends the read
+with NotFoundError. A lookup session or a follower keeps what it reads.
 
-Raises InvalidError for columns, filters and keys that do not fit, NotFoundError for a snapshot that is not there,
-UnsupportedError for a table that needs what this version does not honour.
+Raises InvalidError for columns, filters and keys that do not fit, NotFoundError for a missing snapshot,
+UnsupportedError for a table with options that this version does not honour.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def scan(
     """Scan the rows of one snapshot.
 
     By default it is the newest snapshot, with the newest columns. One of `snapshot_id`, `timestamp`, `tag`
-    and `watermark` chooses another one, with the columns that the table had then. `barrier` stands instead
+    and `watermark` chooses another one, with the columns that the table had then. `barrier` may be given instead
     of these. Nothing is read until you ask the scan for rows: `.to_arrow()`, `.to_batches()`, `.splits()`.
 
     Parameters
@@ -71,7 +71,7 @@ def scan(
         There is no such column, snapshot, tag, time or watermark; or a writer has not completed the
         barrier, and the error names the writer.
     InvalidError
-        The filter is none, more than one snapshot is named, or the table is not under barriers.
+        The filter is invalid, more than one snapshot is named, or the table is not under barriers.
     UnsupportedError
         The table has an option that changes its rows and that this version does not honour.
 

@@ -1,7 +1,7 @@
-"""Imports and loads what lookups need, for a process that is forked for them: its children have it from the start.
+"""Imports and loads what lookups need, in a process that is forked for them: its children have it from the start.
 
-The loops of a lookup are run over a few rows in memory, compiled whatever their size, for keys of the types BIGINT and
-STRING; what keys of other types need besides is loaded by whoever meets it first. No table is touched, no cache opened,
+The loops of a lookup are compiled and run over a few rows in memory, for keys of the types BIGINT and
+STRING; what keys of other types need is loaded on first use. No table is touched, no cache opened,
 no thread started. Raises what compiling a kernel raises.
 """
 
@@ -32,7 +32,7 @@ def warm_lookups() -> None:
 
     While it runs, kernels of the whole process are compiled, not interpreted, however small their arrays are.
     """
-    with contextlib.suppress(ImportError):  # it is optional
+    with contextlib.suppress(ImportError):  # it is an optional package
         importlib.import_module("widetable_lookup")
     interprets, Kernel.interprets = Kernel.interprets, False
     try:
@@ -47,12 +47,13 @@ def warm_lookups() -> None:
 
 
 def _look_up(values: pa.Array, schema: TableSchema) -> None:
-    """As if two sorted runs had all of the keys.
-    One alone would not be merged. It goes the way of `LookupView.lookup` without a table: keys by
-    bucket, a match of key columns as in a file, the merge, the `take` of each type.
+    """Look up keys as if two sorted runs had all of them, because one alone would not be merged.
+
+    It takes the steps of `LookupView.lookup` without a table: keys by bucket, a match of key columns as in a file,
+    the merge, the `take` of each type.
     """
-    asked = asked_keys(key_rows(values, schema), schema)
-    keys = asked.keys.take(pa.array(np.argsort(asked.keys.column(0).to_pylist())))
+    requested = asked_keys(key_rows(values, schema), schema)
+    keys = requested.keys.take(pa.array(np.argsort(requested.keys.column(0).to_pylist())))
     numbers, _ = match_keys(keys.columns, keys.columns)
     rows = pa.RecordBatch.from_arrays(
         [
@@ -67,4 +68,4 @@ def _look_up(values: pa.Array, schema: TableSchema) -> None:
     run = [NumberedRows(numbers, rows)]
     [merged] = merge_numbered([run, run], schema, engine_of(schema), schema.names)
     for column in merged.rows.columns:
-        take(pa.chunked_array([column]), asked.places)
+        take(pa.chunked_array([column]), requested.places)

@@ -60,7 +60,7 @@ def test_a_widened_column_that_is_null_names_what_the_dimension_has(tmp_path: Pa
     dim.write({"id": [9], "city": ["Rome"]})
     assert noted(fact, 1, as_of=seen) == "s.c has no row 9 at snapshot 1"
     shutil.rmtree(dim.path)
-    assert "s.c cannot be looked at" in str(noted(fact, 1))
+    assert "s.c cannot be read" in str(noted(fact, 1))
 
 
 def test_records_show_their_values_who_wrote_them_and_when(tmp_path: Path) -> None:

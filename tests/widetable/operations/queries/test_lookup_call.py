@@ -13,7 +13,7 @@ import pytest
 
 import widetable as wt
 from tests.support.faults.patience import PATIENCE_SECONDS, wait_for
-from widetable.operations.queries.lookup_call import MOST_KEYS, LookupCall, taken_along
+from widetable.operations.queries.lookup_call import MOST_KEYS, LookupCall, next_calls
 from widetable.operations.queries.lookup_view import LookupView
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), False), ("a", pa.int64()), ("b", pa.string())])
@@ -197,5 +197,5 @@ def test_a_turn_takes_along_what_stays_few(
 
         calls = [call(own), *map(call, waiting)]
         left = deque(calls)
-        assert taken_along(calls[0], left) == calls[:taken]
+        assert next_calls(calls[0], left) == calls[:taken]
         assert list(left) == calls[taken:]
