@@ -138,7 +138,7 @@ def test_a_disk_that_is_full_after_the_commit_is_one_line_that_says_so(
     done = run("write", made.path, str(rows))
     assert (done.exit_code, done.stdout) == (0, "1 row in 1 file, snapshot 1\n")
     (line,) = done.stderr.splitlines()
-    assert "the append is in" in line
+    assert "the append is committed" in line
     assert "No space left" in line
     assert "nothing was committed" not in line
 

@@ -1,12 +1,12 @@
-"""What waits in a table, and when that is too much: one rule for `inspect` and `doctor`.
+"""Measures what waits in a table, and decides when it is too much: one rule for `inspect` and `doctor`.
 
 In: live entries, snapshots from the newest back to the last compaction, consumers, the lease. Out: values and verdicts.
-What a writer says of a table that nobody compacts is the same verdict, of less that it knows (`unattended`). Raises
+A writer's warning that no one compacts the table is the same verdict from fewer facts (`unattended`). Raises
 what reading snapshots, consumers and leases raises.
 
     is_slow          more than 5 times the trigger of level-0 files in one bucket
-    is_stuck         the oldest of them waits for more than a minute
-    awaits_changelog the same, where a commit makes its changelog at once
+    is_stuck         the oldest of them has waited for more than a minute
+    awaits_changelog the same, in a table where each commit makes its changelog at once
     is_untended      write-only, a bucket has been due for an hour, and nobody has the lease
     unattended_by    a changelog waits for a maintainer (`unattended`)
     is_far_behind    a consumer is 10 times as far behind as the snapshots that expiry keeps
@@ -36,7 +36,7 @@ from widetable.write.table_state import TableState
 # Level-0 files of one bucket, in terms of the compaction trigger, that make reads slow.
 _SLOW_TRIGGERS: Final = 5
 _STUCK_MILLIS: Final = 60_000
-# So long may a timer that maintains the table leave what is due.
+# A timer that maintains the table may leave due work for this long.
 _UNTENDED_MILLIS: Final = 3_600_000
 # How far behind a consumer is before it is reported, in terms of the snapshots that expiry keeps anyway.
 _FAR_BEHIND: Final = 10
@@ -44,8 +44,10 @@ _FAR_BEHIND: Final = 10
 
 @dataclass(frozen=True)
 class Backlog:
-    """Level 0. most_in_a_bucket: files. oldest_age_millis: since the first commit behind the last compaction, or since
-    that one, when it has left files; None: nothing waits.
+    """The backlog of level 0.
+
+    most_in_a_bucket: in files. oldest_age_millis: since the first commit after the last compaction, or since that
+    compaction if it left files; None: nothing waits.
     """
 
     files: int
@@ -57,9 +59,9 @@ class Backlog:
 
 @dataclass(frozen=True)
 class ConsumerLag:
-    """next_snapshot_id: the first that is not read. behind: how many there are from it on.
+    """The lag of a consumer. next_snapshot_id: the first unread one. behind: the number of snapshots from it on.
 
-    Counted by ids: 0 for one that has read all, also for one that is ahead (the table went back).
+    It is counted by ids: 0 for a consumer that has read all, or that is ahead (the table was rolled back).
     """
 
     next_snapshot_id: int
@@ -67,10 +69,10 @@ class ConsumerLag:
 
 
 def backlog_of(entries: Sequence[ManifestEntry], began_millis: int | None) -> Backlog:
-    """began_millis: of the first commit behind the last compaction."""
+    """Measure the backlog. began_millis: the time of the first commit after the last compaction."""
     fresh = [entry for entry in entries if entry.file.level == 0]
     per_bucket = Counter(entry.bucket_id for entry in fresh)
-    # By times of snapshots: those of files are local times of whoever wrote them.
+    # By times of snapshots, because those of files are local times of their writers.
     age_millis = None if began_millis is None else max(now_millis() - began_millis, 0)
     return Backlog(
         files=len(fresh),
@@ -82,8 +84,10 @@ def backlog_of(entries: Sequence[ManifestEntry], began_millis: int | None) -> Ba
 
 
 class SinceCompaction(NamedTuple):
-    """compaction: the newest, None when none is kept. commits: that are newer. began_millis: time of the oldest of
-    these, or of the compaction.
+    """The commits since the last compaction.
+
+    compaction: the newest one, None when none is kept. commits: the number of newer ones. began_millis: the time of
+    the oldest of these, or of the compaction.
     """
 
     compaction: Snapshot | None
@@ -94,10 +98,10 @@ class SinceCompaction(NamedTuple):
 def since_compaction(
     committer: Committer, latest: Snapshot | None, earliest_id: int | None
 ) -> SinceCompaction:
-    """By the snapshots that are kept.
+    """Find the last compaction among the kept snapshots.
 
-    Reads them one by one from the newest back, so it costs as many small reads as there are
-    commits since the last compaction; none where that is the newest.
+    It reads snapshots one by one from the newest back, so it costs as many small reads as there are commits since the
+    last compaction; none where that is the newest.
 
         5 APPEND (t=50)  6 COMPACT (t=60)  7 APPEND (t=70)  8 APPEND (t=80)    (6, 2, 70)
         5 APPEND (t=50)  6 COMPACT (t=60)                                      (6, 0, 60)
@@ -121,8 +125,10 @@ def since_compaction(
 
 
 def commits_without_changelog(table: OpenTable, start_id: int, end_id: int) -> int:
-    """How many commits of records after one snapshot up to another wait for the compaction that makes their changelog;
-    0 for a producer that needs none. Reads snapshots from the newest back to the last such compaction.
+    """Count the commits of records, after one snapshot up to another, whose changelog no compaction has made yet.
+
+    It is 0 for a producer that needs no compaction. Snapshots are read from the newest back to the last such
+    compaction.
     """
     producer = table.schema.typed_options.get(opt.CHANGELOG_PRODUCER)
     if producer not in MADE_BY_COMPACTION:
@@ -144,7 +150,7 @@ def commits_without_changelog(table: OpenTable, start_id: int, end_id: int) -> i
 
 
 def consumer_lags(state: TableState, latest: Snapshot | None) -> dict[str, ConsumerLag]:
-    """By name. latest: the newest snapshot."""
+    """Return the lag of each consumer by its name. latest: the newest snapshot."""
     end = 1 if latest is None else latest.id + 1
     stored = ConsumerStore(state.file_io, state.paths).all()
     return {name: ConsumerLag(id, max(end - id, 0)) for name, id in stored.items()}
@@ -153,19 +159,19 @@ def consumer_lags(state: TableState, latest: Snapshot | None) -> dict[str, Consu
 def unattended_by(
     path: str, options: TableOptions, backlog: Backlog, since: SinceCompaction, *, is_leased: bool
 ) -> str | None:
-    """What to say of level-0 files that nobody moves up; None when there is nothing to say."""
+    """Return the warning about level-0 files that no one compacts, or None."""
     waiting = Waiting(backlog.files, since.commits, backlog.oldest_age_millis)
     return unattended_warning(path, options, waiting, is_leased=is_leased)
 
 
 def is_slow(backlog: Backlog, options: TableOptions) -> bool:
-    """Whether reads have many files of one bucket to merge."""
+    """Whether reads have to merge many files of one bucket."""
     trigger = options.get(opt.NUM_SORTED_RUN_COMPACTION_TRIGGER)
     return backlog.most_in_a_bucket > _SLOW_TRIGGERS * max(trigger, 1)
 
 
 def is_stuck(backlog: Backlog) -> bool:
-    """Whether what waits has waited for longer than a compaction takes to come."""
+    """Whether the backlog is older than the usual time until a compaction."""
     return (backlog.oldest_age_millis or 0) > _STUCK_MILLIS
 
 
@@ -180,12 +186,12 @@ def awaits_changelog(backlog: Backlog, options: TableOptions) -> bool:
 
 
 def is_untended(backlog: Backlog, options: TableOptions, *, is_leased: bool) -> bool:
-    """Whether writers leave compaction to others, and a bucket that is due has waited for none that came."""
+    """Whether writers leave compaction to others, and a bucket has been due for too long without one."""
     due = backlog.most_in_a_bucket >= options.get(opt.NUM_SORTED_RUN_COMPACTION_TRIGGER)
     is_left = (backlog.oldest_age_millis or 0) > _UNTENDED_MILLIS
     return options.get(opt.WRITE_ONLY) and due and is_left and not is_leased
 
 
 def is_far_behind(lag: ConsumerLag, options: TableOptions) -> bool:
-    """Whether expiry keeps much for a consumer."""
+    """Whether expiry keeps many snapshots for a consumer."""
     return lag.behind > _FAR_BEHIND * options.get(retention.SNAPSHOT_NUM_RETAINED_MIN)

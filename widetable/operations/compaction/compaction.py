@@ -1,18 +1,18 @@
-"""Compacting a table: all of its buckets when asked to, for all or some of them what is due.
+"""Compacts a table: all of its buckets on request, or what is due in all or some of them.
 
-A lease keeps two compactors from doing the same work twice; safety never depends on it. What follows a commit by itself
-is in `compaction_after_commit`.
+A lease keeps two compactors from doing the same work twice; safety never depends on it. `compaction_after_commit` has
+the compactions that follow a commit automatically.
 
-    compact, compact_all    all buckets, whoever has the lease; answers all that wait
+    compact, compact_all    all buckets, whoever has the lease; answers all requests
     compact_scope           one call: for each cut (`compaction_cut`), in all buckets that `newest` gives
-    _Cuts                   plans from a look of its own in each round, commits group by group
+    _Cuts                   plans from the newest snapshot in each round, commits group by group
 
-A note of who waits is looked up before the newest snapshot is, and removed afterwards: what that
-snapshot has is done by then, and a note that comes later stays for the next.
+Requests are listed before the newest snapshot is read, and removed afterwards: the commits in that
+snapshot are compacted by then, and a later request stays for the next compaction.
 
-Raises ConflictError when other compactors were faster again and again, StorageError,
-what reading snapshots raises; a damaged file of one bucket, or rows of it that cannot be merged, cost the others
-nothing (`Compacted.damage`).
+Raises ConflictError when other compactors were faster again and again, StorageError, and
+what reading snapshots raises; a damaged file of one bucket, or rows of it that cannot be merged, do not affect the
+others (`Compacted.damage`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from widetable.operations.compaction.compaction_cut import (
     last_cut,
 )
 from widetable.operations.compaction.compaction_job import CompactionJob, RunWorks, one_by_one
-from widetable.operations.compaction.locked_partition import without_resting
+from widetable.operations.compaction.locked_partition import without_locked
 from widetable.operations.compaction.quarantined_buckets import BucketError
 from widetable.operations.handle.compaction_threads import wait_for_compactions
 from widetable.operations.handle.held_lease import held_lease
@@ -56,13 +56,13 @@ from widetable.storage.paths import POSTPONED
 from widetable.write.commit_message import CommitMessage
 from widetable.write.table_state import TableState
 
-# A snapshot and live entries of it.
+# A snapshot and some of its live entries.
 Newest: TypeAlias = tuple[Snapshot | None, list[ManifestEntry]]
 
 
 @dataclass(frozen=True)
 class Compacted:
-    """result: of the buckets that could be compacted. damage: why others were passed by."""
+    """The result of a compaction. result: of the compacted buckets. damage: the errors of skipped buckets."""
 
     result: CommitResult
     damage: tuple[BucketError, ...] = ()
@@ -71,7 +71,7 @@ class Compacted:
 def compact(table: OpenTable, full: bool = False) -> CommitResult:
     """Merge sorted runs of the buckets.
 
-    The rows of the table stay the same, but for those that `record-level.expire-time` lets go.
+    The rows of the table stay the same, except for those that `record-level.expire-time` removes.
 
     Parameters
     ----------
@@ -158,18 +158,18 @@ def compact_all(
 
 @contextlib.contextmanager
 def answered(state: TableState) -> Iterator[list[str]]:
-    """The notes of who waits for a compaction, all of which the block answers. They stay when it fails."""
+    """Yield the notes of those that wait for a compaction, all of which the block answers. They stay when it fails."""
     wishes = CompactionWishes(state.file_io, state.paths)
-    found = wishes.all()
-    yield found
-    wishes.forget(found)
+    notes = wishes.all()
+    yield notes
+    wishes.forget(notes)
 
 
 def newest_entries(committer: Committer, touched: Collection[BucketId] | None = None) -> Newest:
-    """The newest snapshot and its live entries that have a bucket; touched: of these buckets, None for all.
+    """Return the newest snapshot and its live entries that have a bucket. touched: of these buckets, None for all.
 
-    With buckets only manifests that may have them are read; by partition and number apart, so some
-    entries of others come along and are left out here.
+    For given buckets, only manifests that may have them are read. They are chosen by partition and number separately,
+    so entries of other buckets come along and are dropped here.
     """
     if touched is None:
         snapshot, entries = newest_files(committer)
@@ -181,12 +181,12 @@ def newest_entries(committer: Committer, touched: Collection[BucketId] | None = 
 
 
 def due_plans(state: TableState, committer: Committer, newest: Newest, scope: Scope) -> list[Plan]:
-    """What is due in the buckets of these live files."""
-    snapshot, found = newest
-    if not found:
+    """Return the plans that are due in the buckets of these live files."""
+    snapshot, live = newest
+    if not live:
         return []
     last = last_cut(state, committer, snapshot)
-    entries = entries_up_to(state, committer, snapshot, found, last)
+    entries = entries_up_to(state, committer, snapshot, live, last)
     buckets = by_bucket(entries).values()
     plans = (
         plan_bucket(state.schema, state.engine, [entry.file for entry in members], scope)
@@ -204,8 +204,10 @@ def compact_scope(
     group_seconds: float = math.inf,
     rows_done: RowsDone | None = None,
 ) -> Compacted:
-    """Compact the buckets of `newest` that have a plan for the scope, wherever `run` does it. A table under barriers is
-    compacted up to one barrier after the other. rows_done: told what is done here, not by `run`.
+    """Compact the buckets of `newest` that have a plan for the scope, wherever `run` does the work.
+
+    A table under barriers is compacted up to one barrier after the other. rows_done: is told of the work that is done
+    here, not by `run`.
     """
     started = time.monotonic()
     caches = caches_of(state) if compacts_with_lookup(state.options) else None
@@ -224,16 +226,16 @@ def compact_scope(
         retries=sum(each.retries for each in commits) + job.conflicts,
         duration_millis=int((time.monotonic() - started) * 1000),
     )
-    errors = [bucket.error for bucket in job.sick]
+    errors = [bucket.error for bucket in job.quarantined]
     return Compacted(result, tuple({error.subject: error for error in errors}.values()))
 
 
 @dataclass
 class _Cuts:
-    """Compactions of one call. commits: what they have committed.
+    """The compactions of one call. commits: their commits.
 
-    planned: what the last look has seen, which its commits are checked against (`planned_from`):
-    another compaction may have moved rows up since.
+    planned: the snapshot that was planned last, against which commits are checked (`planned_from`), because another
+    compaction may have moved rows up since.
     """
 
     state: TableState
@@ -244,10 +246,10 @@ class _Cuts:
     planned: PlannedFrom | None = None
 
     def entries(self, cut: CutScope) -> list[ManifestEntry]:
-        """The live ones up to one barrier."""
-        snapshot, found = self.newest()
-        kept = without_resting(self.state, found)
-        entries = entries_up_to(self.state, self.committer, snapshot, kept, cut.barrier)
+        """Return the live entries up to one barrier."""
+        snapshot, live = self.newest()
+        unlocked = without_locked(self.state, live)
+        entries = entries_up_to(self.state, self.committer, snapshot, unlocked, cut.barrier)
         self.planned = planned_from(snapshot, entries)
         return entries
 
@@ -258,7 +260,7 @@ class _Cuts:
 
 
 def _replaced(state: TableState, messages: Sequence[CommitMessage]) -> list[str]:
-    """The data files that are not live any more. One that only changed its level is."""
+    """Return the data files that are no longer live. A file that only changed its level still is."""
     return [
         state.data_file(message.bucket_id, file.file_name)
         for message in messages

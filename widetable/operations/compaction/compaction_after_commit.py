@@ -1,27 +1,27 @@
-"""What is compacted behind a commit, and by whom. It never fails the commit: a lost race is left to the next one, other
-errors are logged.
+"""Compacts after a commit, and decides which process does it. It never fails the commit: after a lost race the next
+commit compacts, and other errors are logged.
 
-With `changelog-producer=lookup` no append may stay without its changelog because somebody else had the lease just then.
-It leaves a note (`compaction_wishes`) and waits for its turn among the writes of this machine. Whose turn it is makes,
-in one compaction, the changelog of all that have left a note by then, whose notes go: they find that it is made. Who
-does not get the lease all the same, because a maintainer or another machine has it, leaves a note to anybody and asks
-once more; who has made its own changelog and finds such notes serves them behind its commit. Either the one that wrote
-the note gets the lease, or its holder sees the note. Nor may one stay without it because its writer was killed before
-it compacted: its note is open to anybody then, and when its batch comes again, all that is due is compacted.
+With `changelog-producer=lookup` no append may stay without its changelog because another process had the lease. The
+append leaves a note (`compaction_requests`) and waits for its turn among the writes of this machine. The append whose
+turn it is makes, in one compaction, the changelog of all that have left a note by then, and removes the notes: their
+owners find that the work is done. If a maintainer or another machine has the lease, the append leaves an open note and
+tries the lease once more; an append that has made its own changelog and finds open notes serves them after its commit.
+So either the writer of a note gets the lease, or the holder of the lease sees the note. If a writer is killed before it
+compacted, its note becomes open, and when its batch is repeated, all that is due is compacted.
 
-What a commit need not wait for is done behind it (`compaction_threads`): with `lookup-wait=false` the changelog, else
+Threads do what a commit need not wait for (`compaction_threads`): with `lookup-wait=false` the changelog, else
 large picks among the older levels (`bucket_plan.Scope`), under a lease of their own: they share no file with
-what commits move up. A commit whose pick can be put off no longer waits for them. Under barriers the files of a whole
-interval are due at once: if they are many, they are compacted behind the commit that happened to complete the barrier,
-and appends go on at its pace (`compaction_pace`): no writer gets further ahead.
+the picks of commits. A commit whose pick can be postponed does not wait for them. Under barriers the files of a whole
+interval are due at once: if they are many, a thread compacts them after the commit that completed the barrier,
+and appends are slowed down to its pace (`compaction_pace`), so that no writer gets further ahead.
 
-Why no append of `lookup` stays without its changelog:
+Why every append of `lookup` gets its changelog:
 
-    A  commits, asks for the lease: M has it     leaves an open note, asks again: has it, compacts
-    M  has planned before A's commit             or M has it yet: finds the note, compacts again
+    A  commits, asks for the lease: M has it     leaves an open note, asks again: gets it, compacts
+    M  has planned before A's commit             or M still has it: finds the note, compacts again
 
-    A  commits, is killed before its note        the batch comes again, which compacts what is due
-    A  commits, notes, is killed                 the note is open; whoever compacts next answers it
+    A  commits, is killed before its note        the batch is repeated, which compacts what is due
+    A  commits, notes, is killed                 the note is open; the next compaction answers it
 """
 
 from __future__ import annotations
@@ -61,11 +61,10 @@ _log = logging.getLogger("widetable")
 def compact_after_commit(
     state: TableState, committer: Committer, messages: Sequence[CommitMessage] | None
 ) -> None:
-    """What is due in the buckets of an append; messages is None: in the whole table, after a batch came again that was
-    in already. Raises nothing: the append is in.
+    """Compact what is due in the buckets of an append. messages is None: in the whole table, after a replay.
 
-    With the producer `lookup` and `lookup-wait=false` a thread does it. With others nobody waits for what is due after
-    a replay, and the next append does it.
+    It raises nothing, because the append is committed. With the producer `lookup` and `lookup-wait=false` a thread
+    does the work. With other producers, work that is due after a replay is left to the next append.
     """
     is_awaited = compacts_with_lookup(state.options)
     if messages is None and not is_awaited:
@@ -82,18 +81,16 @@ def compact_after_commit(
 
 @contextlib.contextmanager
 def _logged(state: TableState) -> Iterator[None]:
-    """What fails inside is logged, and no error of who waits for it."""
+    """Log the errors of the block instead of raising them."""
     try:
         yield
     except ConflictError as lost:
-        _log.info("compaction of %s is left to the next: %s", state.paths.root, lost)
+        _log.info("compaction of %s is left to the next append: %s", state.paths.root, lost)
     except WidetableError as error:
-        # What a full disk says to do is of a commit that failed.
-        said = error.facts if isinstance(error, StorageError) else error
-        text = (
-            "compaction of %s after an append failed, and is left to the next; the append is in: %s"
-        )
-        warn(_log, WarningCode.COMPACTION_FAILED, text, state.paths.root, said)
+        # The advice in the error of a full disk is about a failed commit.
+        facts = error.facts if isinstance(error, StorageError) else error
+        text = "compaction of %s after an append failed, and the next append repeats it; the append is committed: %s"
+        warn(_log, WarningCode.COMPACTION_FAILED, text, state.paths.root, facts)
     except Exception:  # noqa: BLE001
         warn(
             _log,
@@ -107,12 +104,12 @@ def _logged(state: TableState) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _FollowUp:
-    """Of one commit. touched: its buckets, None for all. rows: that it has appended. rows_done: told of what its
-    compaction has done.
+    """The compactions after one commit. touched: its buckets, None for all. rows: the number that it appended.
+    rows_done: is told of the progress.
 
-    Here, in order: wait for the pace; leave it to the thread if that is at it; wait for the old
-    levels if they are in the way; compact, or put off; leave the rest to the other thread. In a
-    thread (may_put_off is False) nothing waits for a pace: it would wait for itself.
+    In the caller, in this order: wait for the pace; leave the work to the thread if that does it already; wait for
+    the old levels if they are in the way; compact or postpone; leave the rest to the other thread. In a thread
+    (may_put_off is False) nothing waits for a pace, because it would wait for itself.
     """
 
     state: TableState
@@ -122,13 +119,15 @@ class _FollowUp:
     rows_done: RowsDone | None = None
 
     def noted(self, work: Callable[[str | None], None]) -> Callable[[], None]:
-        """The work, with a note until it is done: a process that is killed leaves it to the next that compacts. The
-        work is given the note, None where none could be made.
+        """Return the work with a note that lasts until it is done: if the process is killed, the next compaction does
+        it.
+
+        The work gets the note, or None where none could be made.
         """
         try:
             note = self._wishes.add(is_own=True)
         except StorageError as refusal:
-            _log.info("no note of a compaction that is still to be done: %s", refusal)
+            _log.info("could not leave a note of a pending compaction: %s", refusal)
             return partial(work, None)
 
         def noted_run() -> None:
@@ -143,7 +142,7 @@ class _FollowUp:
     def run(self, may_put_off: bool, note: str | None = None) -> None:
         root = self.state.paths.root
         with _logged(self.state):
-            # Without barriers nothing is handed over that an append would have to wait for.
+            # Without barriers an append never has to wait for work that was handed over.
             may_put_off = may_put_off and self._is_cut
             if may_put_off:
                 CHANGELOGS.pace(root).follow(self.rows)
@@ -151,7 +150,7 @@ class _FollowUp:
                     return
             plans = self._plans(Scope.COMMIT)
             if any(rewrites_much(plan, self.state.options) for plan in plans):
-                OLD_LEVELS.wait(root)  # it may be at the same files, and be done with them
+                OLD_LEVELS.wait(root)  # it may be compacting the same files
             barrier = self._much_of_barrier(plans) if may_put_off else None
             if barrier is not None:
                 self._put_off(barrier, plans)
@@ -161,9 +160,9 @@ class _FollowUp:
                 OLD_LEVELS.submit_alone(root, self._compact_rest)
 
     def _compact_now(self, note: str | None) -> None:
-        """What the commit waits for. A changelog is made by whose turn it is, at once for all that wait meanwhile.
+        """Compact what the commit waits for. One append makes the changelogs of all that wait meanwhile.
 
-        note: of this commit, where it has one already.
+        note: that of this commit, if it has one already.
         """
         if not compacts_with_lookup(self.state.options):
             self._round(self._newest, None)
@@ -171,39 +170,42 @@ class _FollowUp:
         wish = note or self._wishes.add(is_own=True)
         try:
             with self.state.file_io.turn(self.state.paths.compaction_turn):
-                # Whoever had the turn before may have made it, with that of all others, and
-                # taken the note.
+                # The turn before may have made it together with all others, and
+                # removed the note.
                 is_made = not self._wishes.is_there(wish) or self._round(self._newest, wish)
                 if not is_made:
-                    self._wishes.add(is_own=False)  # its holder finds it, or is done by now
+                    self._wishes.add(
+                        is_own=False
+                    )  # the holder of the lease finds it, or is done by now
                     is_made = self._round(self._newest, wish)
         finally:
             self._wishes.forget([wish])
         if is_made and self._wishes.open():
-            # Behind the commit: nobody waits for work that is not its own.
+            # After the commit, so that no one waits for the work of others.
             CHANGELOGS.submit_alone(self.state.paths.root, self._serve)
 
     def _round(self, newest: Callable[[], Newest], own: str | None) -> bool:
-        """Compact what is due there, or in the whole table if others wait; False when somebody else has the lease.
+        """Compact what is due in `newest`, or in the whole table if others wait. Return False when another process
+        has the lease.
 
-        own: the caller's note. More are of others, whose buckets are not known here. All are
-        answered when it is done, so an error leaves them.
+        own: the caller's note. Other notes are of others, whose buckets are unknown here. All are answered when the
+        work is done, so an error leaves them.
         """
         with held_lease(self.state) as is_ours:
             if is_ours:
                 with answered(self.state) as notes:
-                    wanted = self._newest_of_all if set(notes) - {own} else newest
+                    source = self._newest_of_all if set(notes) - {own} else newest
                     compact_scope(
                         self.state,
                         self.committer,
-                        wanted,
+                        source,
                         Scope.COMMIT,
                         rows_done=self.rows_done,
                     )
             return is_ours
 
     def _serve(self) -> None:
-        """For those that do not come back to it: killed ones, and those of other machines."""
+        """Answer open notes, whose writers do not come back to them: killed ones, and those of other machines."""
         with _logged(self.state):
             while self._wishes.open():
                 with self.state.file_io.turn(self.state.paths.compaction_turn):
@@ -211,19 +213,19 @@ class _FollowUp:
                         return
 
     def _is_put_off(self) -> bool:
-        """Whether the thread is at all that may be taken: most commits complete no barrier."""
+        """Whether the thread already compacts up to the last cut: most commits complete no barrier."""
         pending = CHANGELOGS.pending_barriers(self.state.paths.root)
         latest = self.committer.snapshots.latest
         return bool(pending) and last_cut(self.state, self.committer, latest()) in pending
 
     def _much_of_barrier(self, plans: Sequence[Plan]) -> int | None:
-        """The barrier up to which there is much to be done; None where it is little."""
+        """Return the barrier up to which there is much to compact; None where it is little."""
         if any(takes_much(plan, self.state.options) for plan in plans):
             return last_cut(self.state, self.committer, self.committer.snapshots.latest())
         return None
 
     def _put_off(self, barrier: int, plans: Sequence[Plan]) -> None:
-        """Leave the files up to a barrier to the thread. Appends go on at its pace."""
+        """Leave the files up to a barrier to the thread. Appends are slowed down to its pace."""
         root = self.state.paths.root
         pace = CHANGELOGS.pace(root)
         compact = replace(self, rows_done=pace.rows_done)._compact_behind
@@ -238,7 +240,7 @@ class _FollowUp:
             try:
                 work()
             finally:
-                pace.finish(taken)
+                pace.finish(new_files)
 
         CHANGELOGS.submit(root, paced_work, barrier)
 
@@ -267,7 +269,7 @@ class _FollowUp:
     def _newest(self) -> Newest:
         touched = self.touched
         if self._is_cut:
-            # A commit that completes a barrier lets files go that others brought, in any bucket.
+            # A commit that completes a barrier makes files of other commits due, in any bucket.
             latest = self.committer.snapshots.latest()
             touched = waiting_buckets(self.state, self.committer, latest)
             if not touched:

@@ -1,8 +1,8 @@
-"""What compactions of a table under barriers may take: level 0 up to a cut (`barrier_cut.py`), but for what is
-in order with later files, and all above it.
+"""Decides which files compactions of a table under barriers may take: level 0 up to a cut (`barrier_cut.py`), except
+for files that are in order with later ones, and all levels above it.
 
 In: the newest snapshot and its live entries. Out: the cuts, one after the other, and the entries that a compaction up
-to one may look at; of a table without barriers all. Raises what reading snapshots and manifests raises.
+to one may use; all of them in a table without barriers. Raises what reading snapshots and manifests raises.
 """
 
 from __future__ import annotations
@@ -22,21 +22,23 @@ from widetable.merge.order_dependence import ordered_ids
 from widetable.schema.barrier_options import BARRIER_INTERVAL
 from widetable.write.table_state import TableState
 
-# No label is as low: level 0 stays as it is.
+# Every label is higher: level 0 stays as it is.
 _NOTHING: Final = 0
 
 
 @dataclass(frozen=True)
 class CutScope:
-    """A compaction. barrier: of the cut; None where there is none."""
+    """One compaction. barrier: that of its cut; None without a cut."""
 
     scope: Scope
     barrier: int | None
 
 
 def cut_scopes(state: TableState, committer: Committer, scope: Scope) -> Iterator[CutScope]:
-    """Compactions to be done one after the other. Those before the last do no more than is due: they are there for the
-    changes up to their barriers, so only where changes are looked up.
+    """Yield the compactions to do, one after the other.
+
+    Those before the last do no more than is due: they make the changes up to their barriers, so they exist only in
+    tables with a lookup changelog.
 
         waiting 10, complete up to 30    FULL, lookup       (DUE, 20) (FULL, 30)
                                          COMMIT, lookup     (COMMIT, 20) (COMMIT, 30)
@@ -51,17 +53,17 @@ def cut_scopes(state: TableState, committer: Committer, scope: Scope) -> Iterato
     found = cuts(committer.level0.state(committer.snapshots.latest(), interval))
     if compacts_with_lookup(state.options):
         earlier = Scope.COMMIT if scope is Scope.COMMIT else Scope.DUE
-        yield from (CutScope(earlier, barrier) for barrier in found[:-1])
-    yield CutScope(scope, found[-1] if found else _NOTHING)
+        yield from (CutScope(earlier, barrier) for barrier in barriers[:-1])
+    yield CutScope(scope, barriers[-1] if barriers else _NOTHING)
 
 
 def last_cut(state: TableState, committer: Committer, snapshot: Snapshot | None) -> int | None:
-    """Up to which barrier all may be taken at a snapshot; None: everything."""
+    """Return the barrier up to which all files of a snapshot may be taken; None: all files."""
     interval = state.options.get(BARRIER_INTERVAL)
     if interval is None:
         return None
-    found = cuts(committer.level0.state(snapshot, interval))
-    return found[-1] if found else _NOTHING
+    barriers = cuts(committer.level0.state(snapshot, interval))
+    return barriers[-1] if barriers else _NOTHING
 
 
 def entries_up_to(
@@ -71,7 +73,7 @@ def entries_up_to(
     entries: Sequence[ManifestEntry],
     barrier: int | None,
 ) -> list[ManifestEntry]:
-    """Those of live entries that a compaction may look at. barrier: of the cut, None for all."""
+    """Return the live entries that a compaction may use. barrier: that of the cut, None for all."""
     interval = state.options.get(BARRIER_INTERVAL)
     if interval is None or barrier is None or snapshot is None or not entries:
         return list(entries)
@@ -83,7 +85,7 @@ def entries_up_to(
 def waiting_buckets(
     state: TableState, committer: Committer, snapshot: Snapshot | None
 ) -> frozenset[BucketId]:
-    """Where files wait that may be taken, in a table under barriers."""
+    """Return the buckets with waiting files that may be taken, in a table under barriers."""
     interval, barrier = state.options.get(BARRIER_INTERVAL), last_cut(state, committer, snapshot)
     if interval is None or barrier is None or snapshot is None:
         return frozenset()

@@ -1,21 +1,21 @@
-"""Compacts a whole table: plans and performs per bucket, commits, and plans again what lost a race.
+"""Compacts a whole table: plans and performs per bucket, commits, and plans again after a lost race.
 
-In: two functions of the commit layer, which comes after this one: the live entries of the latest snapshot, and a commit
-of messages that raises ConflictError when their input files are gone; and what runs the work of many buckets, here or
-elsewhere. Buckets are committed in groups, so that a large table makes progress and a lost race costs one group. A
-message that lost is dropped with its files: that hurts nobody (the compactor may lose), and so is one whose input files
-expired while it read them. A bucket with a damaged file, or with rows that cannot be merged, is passed by and named in
-the result (`sick_buckets`); another error of a bucket keeps the others from nothing either, but is raised in the end.
-Raises ConflictError when a group lost in every round, and what compaction raises: DamagedError and NotFoundError only
-for what is not of a bucket, a schema.
+In: two functions of the commit layer: one gives the live entries of the latest snapshot, the other commits
+messages and raises ConflictError when their input files are gone; and a function that runs the work of many buckets,
+here or elsewhere. Buckets are committed in groups, so that a large table makes progress and a lost race costs one
+group. A message that lost is dropped with its files, which harms no one (the compactor may lose), and so is one whose
+input files expired while it read them. A bucket with a damaged file, or with rows that cannot be merged, is skipped
+and named in the result (`quarantined_buckets`); any other error of a bucket does not stop the others, but is raised at
+the end. Raises ConflictError when a group lost in every round, and what compaction raises: DamagedError and
+NotFoundError only for files outside of buckets, such as a schema.
 
     two compactors   A plans f1 f2         B plans f1 f2, commits g       A commits h: ConflictError; h is removed
                      A plans what is live now: g, and what came meanwhile; at most `_MAX_ROUNDS` times
     and an expiry    the last snapshot with f1 goes, f1 with it           A meets NotFoundError while it reads f1:
-                     the same loss. If f1 is planned once more and still not there, the table is damaged.
+                     the same loss. If f1 is planned once more and is still missing, the table is damaged.
     unknown          the commit's answer is lost                          A raises, and leaves h: it may be live
 
-Killed in between, groups that were committed stay, and files of the one at work are orphans.
+After a kill, committed groups stay, and the files of the current one are orphans.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from widetable.lsm.fan_in import taken_at_once
 from widetable.lsm.file_rows import Caches
 from widetable.messages.warning_code import WarningCode, warn
 from widetable.operations.compaction.quarantined_buckets import (
-    SICK_BUCKETS,
+    QUARANTINED_BUCKETS,
     BucketError,
-    SickBucket,
+    QuarantinedBucket,
     is_of_bucket,
 )
 from widetable.write.commit_message import CommitMessage
@@ -50,7 +50,7 @@ from widetable.write.table_state import TableState
 _log = logging.getLogger("widetable")
 
 _MAX_ROUNDS: Final = 5
-# A group is committed when it has so many buckets, or so many bytes: what a lost race may cost.
+# A group is committed when it has this many buckets or bytes, which is what a lost race may cost.
 _GROUP_BUCKETS: Final = 64
 _GROUP_BYTES: Final = 1 << 30
 
@@ -103,21 +103,23 @@ def perform(
 def one_by_one(
     state: TableState, caches: Caches | None = None, rows_done: RowsDone | None = None
 ) -> RunWorks:
-    """In this process. An error that is not of the bucket ends it at once: the next bucket would meet it, too."""
+    """Return a function that compacts in this process. An error that concerns all buckets ends it at once."""
 
     def run(works: Iterable[BucketWork]) -> Iterator[tuple[BucketWork, Outcome]]:
         for work in works:
             outcome = perform(state, work, caches, rows_done)
-            if isinstance(outcome, Exception) and not _is_of(state, work, outcome):
+            if isinstance(outcome, Exception) and not _concerns_bucket(state, work, outcome):
                 raise outcome
             yield work, outcome
 
     return run
 
 
-def _is_of(state: TableState, work: BucketWork, error: Exception) -> bool:
-    """Whether the next bucket may well do better: damage of the bucket's files, rows that cannot be merged, a file
-    that is gone, or a storage that refuses one of those that the plan reads. A full disk is of all.
+def _concerns_bucket(state: TableState, work: BucketWork, error: Exception) -> bool:
+    """Whether an error concerns this bucket alone, so that the next one may succeed.
+
+    Such errors are damage of the bucket's files, rows that cannot be merged, a missing file, or a storage that
+    refuses a file of the plan. A full disk concerns all buckets.
     """
     if isinstance(error, StorageError):
         return any(name in error.subject for name in names_of(work.plan))
@@ -126,12 +128,13 @@ def _is_of(state: TableState, work: BucketWork, error: Exception) -> bool:
 
 @dataclass
 class CompactionJob:
-    """One call. commit, run: see the module text. group_seconds: after which what is done is committed, so that who
-    waits for its changes does not wait for the other buckets.
+    """One compaction of a table. commit, run: see the module text. group_seconds: after this time finished work is
+    committed, so that those that wait for its changes do not wait for the other buckets.
 
-    files_after: data files that were committed, no changelog. conflicts: groups that lost and were redone. sick:
-    buckets that were passed by. _group: messages that wait for their commit; _gone: paths of files that were missed
-    once; _error: the first error of a bucket that is neither damage nor a lost race; _lost: the last conflict.
+    files_after: the number of committed data files, without changelog. conflicts: the number of groups that lost and
+    were redone. quarantined: skipped buckets. _group: messages that wait for their commit; _gone: paths of files that
+    were missed once; _error: the first error of a bucket that is neither damage nor a lost race; _lost: the last
+    conflict.
     """
 
     state: TableState
@@ -140,7 +143,7 @@ class CompactionJob:
     group_seconds: float = math.inf
     files_after: int = 0
     conflicts: int = 0
-    sick: list[SickBucket] = field(default_factory=list)
+    quarantined: list[QuarantinedBucket] = field(default_factory=list)
     _group: dict[BucketId, CommitMessage] = field(default_factory=dict)
     _group_began: float = 0.0
     _lost_buckets: set[BucketId] = field(default_factory=set)
@@ -151,11 +154,11 @@ class CompactionJob:
     _error: Exception | None = None
 
     def compact(self, live_entries: Callable[[], Sequence[ManifestEntry]], scope: Scope) -> None:
-        """Compact every bucket that has a plan for the scope. live_entries: see the module text. Raises what kept
-        buckets from being compacted although nothing is damaged.
+        """Compact every bucket that has a plan for the scope. live_entries: see the module text.
 
-        Where a bucket has more files than are taken at once (`fan_in`), again for those that are left. An error of
-        `commit` other than ConflictError leaves the new files: the commit may have gone through.
+        Raises the first error of a bucket that is not damage. Where a bucket has more files than are taken at once
+        (`fan_in`), the remaining ones follow. An error of `commit` other than ConflictError leaves the new files,
+        because the commit may have succeeded.
         """
         self._leaves_some, self._has_committed = True, True
         while self._leaves_some and self._has_committed:
@@ -165,21 +168,21 @@ class CompactionJob:
     def _compact_once(
         self, live_entries: Callable[[], Sequence[ManifestEntry]], scope: Scope
     ) -> None:
-        """In rounds until none loses."""
-        wanted: set[BucketId] | None = None
+        """Compact in rounds until no group loses."""
+        only: set[BucketId] | None = None
         for _ in range(_MAX_ROUNDS):
             self._lost_buckets = set()
             self._group_began = time.monotonic()
             try:
-                for work, outcome in self.run(self._works(live_entries(), wanted, scope)):
+                for work, outcome in self.run(self._works(live_entries(), only, scope)):
                     self._take(work, outcome)
             except BaseException:
                 discard(self.state, self._group.values())
                 self._group = {}
                 raise
             self._commit_group()
-            wanted = self._lost_buckets
-            if not wanted:
+            only = self._lost_buckets
+            if not only:
                 if self._error is not None:
                     raise self._error
                 return
@@ -197,23 +200,23 @@ class CompactionJob:
         )
 
     def _works(
-        self, entries: Sequence[ManifestEntry], wanted: set[BucketId] | None, scope: Scope
+        self, entries: Sequence[ManifestEntry], only: set[BucketId] | None, scope: Scope
     ) -> Iterator[BucketWork]:
-        """Wanted buckets (None: all) with a plan, each planned when it is asked for; known sick ones go into `sick`."""
+        """Yield the requested buckets (None: all) that have a plan, planned on demand; skip those in quarantine."""
         for bucket, members in by_bucket(entries).items():
-            if wanted is not None and bucket not in wanted:
+            if only is not None and bucket not in only:
                 continue
             plan = self._plan([entry.file for entry in members], scope)
             if not plan:
                 continue
-            sick = SICK_BUCKETS.known(self.state, bucket, plan)
-            if sick is None:
+            quarantined = QUARANTINED_BUCKETS.find(self.state, bucket, plan)
+            if quarantined is None:
                 yield BucketWork(bucket, members[0].total_buckets, plan)
             else:
-                self.sick.append(sick)
+                self.quarantined.append(quarantined)
 
     def _plan(self, files: Sequence[DataFileMeta], scope: Scope) -> Plan:
-        """While some are left, no more than is due: the base need not be rewritten each time."""
+        """Plan no more than is due while some files are left over, so that the base is not rewritten each time."""
         schema, engine = self.state.schema, self.state.engine
         if len(taken_at_once(files, schema.typed_options)) == len(files):
             return plan_bucket(schema, engine, files, scope)
@@ -227,7 +230,7 @@ class CompactionJob:
         if isinstance(outcome, NotFoundError) and is_of_bucket(self.state, outcome):
             self._lose_input(work, outcome)
         elif isinstance(outcome, BucketError) and is_of_bucket(self.state, outcome):
-            self._pass_by(work, outcome)
+            self._quarantine(work, outcome)
         elif isinstance(outcome, Exception):
             if self._error is not None:
                 self._log(outcome)
@@ -240,20 +243,22 @@ class CompactionJob:
                 self._commit_group()
                 self._group_began = time.monotonic()
 
-    def _pass_by(self, work: BucketWork, error: BucketError) -> None:
-        self.sick.append(SICK_BUCKETS.note(self.state, work.bucket, work.plan, error))
+    def _quarantine(self, work: BucketWork, error: BucketError) -> None:
+        self.quarantined.append(QUARANTINED_BUCKETS.note(self.state, work.bucket, work.plan, error))
 
     def _lose_input(self, work: BucketWork, gone: NotFoundError) -> None:
-        """Another compactor was faster, and an expiry took what it left. A file that is planned again is missing."""
+        """Note that an expiry removed a file which a faster compactor had replaced. A file that is planned again is
+        missing.
+        """
         if gone.subject in self._gone:
             damage = missing_file(self.state.paths, gone.subject, "the newest snapshot")
-            self._pass_by(work, damage)
+            self._quarantine(work, damage)
             return
         self._gone.add(gone.subject)
         lost = ConflictError(
             gone.subject,
             found="a file that has expired since it was planned",
-            expected="a file that is live",
+            expected="a live file",
             action="Compact again.",
         )
         lost.__cause__ = gone
@@ -262,7 +267,7 @@ class CompactionJob:
     def _commit_group(self) -> None:
         if not self._group:
             return
-        # Taken over first: after an unknown outcome of the commit nobody may delete the files.
+        # Removed first: after an unknown outcome of the commit no one may delete the files.
         group, self._group = self._group, {}
         try:
             self.commit(list(group.values()))

@@ -1,9 +1,9 @@
-"""The partition that gets other buckets just now: compactions leave it alone meanwhile, so that only rows are added.
+"""Locks the partition that is being rescaled: compactions skip it meanwhile, so that only appends change it.
 
-On disk: a lease (`lease`) whose owner begins with the partition, `hex of its BinaryRow/`. It saves work that would
-be lost; safety does not depend on it: a compaction that began before, or that does not look,
-makes the commit of one of the two a conflict. One lease for the table, so one partition rests at
-a time. Raises StorageError.
+On disk: a lease (`lease`) whose owner begins with the partition, `hex of its BinaryRow/`. It avoids work that would
+be lost; safety does not depend on it: a compaction that began before, or that ignores the lease,
+makes one of the two commits a conflict. There is one lease for the table, so one partition is locked
+at a time. Raises StorageError.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from widetable.format.manifest_entry import ManifestEntry
 from widetable.operations.handle.held_lease import held_lease
 from widetable.write.table_state import TableState
 
-# For how long another rescaling of the table is waited for.
+# How long to wait for another rescaling of the table.
 _PATIENCE_SECONDS: Final = 10.0
 _LOOK_SECONDS: Final = 0.05
 
 
 @contextlib.contextmanager
-def resting(state: TableState, partition: bytes) -> Iterator[None]:
-    """Nobody of ours begins to compact the partition while the block runs; with a second rescaling at once they may."""
+def partition_lock(state: TableState, partition: bytes) -> Iterator[None]:
+    """Keep our compactions from starting in the partition while the block runs, unless two rescalings run at once."""
     until = time.monotonic() + _PATIENCE_SECONDS
     owner, path = f"{partition.hex()}/", state.paths.rescale_lease
     while True:
@@ -36,20 +36,20 @@ def resting(state: TableState, partition: bytes) -> Iterator[None]:
         time.sleep(_LOOK_SECONDS)
 
 
-def resting_partition(state: TableState) -> bytes | None:
-    """None when there is none.
-    Else its BinaryRow. None also where the lease is not in force, or its owner is no such text. One
-    small read.
+def locked_partition(state: TableState) -> bytes | None:
+    """Return the locked partition as BinaryRow, or None.
+
+    It is None without a lease, with an expired lease, or where its owner is no such text. It costs one small read.
     """
-    held = holder(state.file_io, state.paths, path=state.paths.rescale_lease)
-    if held is None:
+    current = holder(state.file_io, state.paths, path=state.paths.rescale_lease)
+    if current is None:
         return None
-    with contextlib.suppress(ValueError):  # nobody's of ours
-        return bytes.fromhex(held[0].partition("/")[0])
+    with contextlib.suppress(ValueError):  # not a lease of ours
+        return bytes.fromhex(current[0].partition("/")[0])
     return None
 
 
-def without_resting(state: TableState, entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
-    """What may be compacted now."""
-    partition = resting_partition(state)
+def without_locked(state: TableState, entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
+    """Return the entries that may be compacted now."""
+    partition = locked_partition(state)
     return [entry for entry in entries if entry.partition != partition]

@@ -1,15 +1,15 @@
-"""Buckets that cannot be compacted because a file is damaged, or because rows of a key make no row (a sum that
-overflows): what this process remembers of them.
+"""Remembers the buckets that cannot be compacted because a file is damaged, or because records of a key cannot be
+merged (a sum that overflows).
 
-    compaction met the error ─► noted, with how the file lies on the storage ─► passed by, without reading
-    ─► the file or the schema changes, or a while goes by, or a compaction does without the file ─► compacted anew
+    compaction met the error ─► noted, with size and time of the file ─► skipped, without reading
+    ─► the file or the schema changes, or some time passes, or a plan omits the file ─► compacted again
 
-So one bucket's damage costs the others nothing, and a large sick bucket is not read in every round for nothing. Only
+So one bucket's damage does not affect the others, and a large damaged bucket is not read in every round in vain. Only
 facts are kept, no exception with its frames. Raises StorageError.
 
-A note costs one listing of the bucket's directory per round. It is about files by name: a plan
-that does not read all of them is carried out, for then somebody has replaced what was damaged.
-Bounded; the oldest notes go first. Thread-safe; a forked child begins without any.
+A note costs one listing of the bucket's directory per round. It names files: a plan that does not
+read all of them is carried out, because then the damaged one was replaced. The number of notes is
+bounded, and the oldest are dropped first. It is thread-safe; a forked child begins without notes.
 """
 
 from __future__ import annotations
@@ -29,45 +29,47 @@ from widetable.runtime.forked_child import SharedByThreads
 from widetable.storage.file_io import FileStatus
 from widetable.write.table_state import TableState
 
-# A damage that was not one (a storage that gave wrong bytes once) is over after so long.
+# After this time a false alarm (a storage that returned wrong bytes once) is over.
 LOOK_AGAIN_SECONDS: Final = 600.0
 _MOST_BUCKETS: Final = 10_000
 _log = logging.getLogger("widetable")
 
-# Of each of some files of a bucket's directory: how it lies there, None when it does not.
-_Lie = dict[str, FileStatus | None]
-# Of a file; of rows that cannot be merged, which other buckets know nothing of.
+# The status of some files in a bucket's directory by name, None for a missing file.
+_Statuses = dict[str, FileStatus | None]
+# The error of a damaged file, or of rows that cannot be merged; neither affects other buckets.
 BucketError: TypeAlias = DamagedError | InvalidError
 
 
 @dataclass(frozen=True)
-class SickBucket:
-    """The parts of the error of a bucket that was passed by."""
+class QuarantinedBucket:
+    """A skipped bucket: the parts of its error."""
 
     kind: type[BucketError]
     subject: str
-    found: str
+    actual: str
     expected: str
     action: str
 
     @property
     def error(self) -> BucketError:
-        """A new one each time: who raises it gives it frames."""
-        return self.kind(self.subject, found=self.found, expected=self.expected, action=self.action)
+        """A new exception each time, because raising one adds frames to it."""
+        return self.kind(
+            self.subject, found=self.actual, expected=self.expected, action=self.action
+        )
 
 
 @dataclass(frozen=True)
 class _Noted:
-    """files: those that the error is about, else all of the plan. until_seconds: of `time.monotonic`."""
+    """A note. files: those that the error is about, else all of the plan. until_seconds: by `time.monotonic`."""
 
-    bucket: SickBucket
-    files: _Lie
+    bucket: QuarantinedBucket
+    files: _Statuses
     schema_id: int
     until_seconds: float
 
 
-class SickBuckets(SharedByThreads):
-    """By table and directory of the bucket."""
+class QuarantinedBuckets(SharedByThreads):
+    """The notes by table and directory of the bucket."""
 
     def _start_anew(self) -> None:
         self._noted: dict[tuple[str, str], _Noted] = {}
@@ -75,17 +77,22 @@ class SickBuckets(SharedByThreads):
 
     def note(
         self, table: TableState, bucket: BucketId, plan: Plan, error: BucketError
-    ) -> SickBucket:
-        """Remember, and say in the log, that carrying out the plan met the error."""
-        taken = names_of(plan)
-        names = [name for name in taken if name in error.subject] or taken
+    ) -> QuarantinedBucket:
+        """Remember and log the error that carrying out the plan met."""
+        file_names = names_of(plan)
+        names = [name for name in file_names if name in error.subject] or file_names
         subject = (table.named(error) if isinstance(error, InvalidError) else error).subject
-        sick = SickBucket(type(error), subject, error.found, error.expected, error.action)
+        quarantined = QuarantinedBucket(
+            type(error), subject, error.found, error.expected, error.action
+        )
         directory = table.bucket_dir(bucket)
-        lie, until_seconds = _lie(table, directory, names), time.monotonic() + LOOK_AGAIN_SECONDS
+        statuses, until_seconds = (
+            _statuses(table, directory, names),
+            time.monotonic() + LOOK_AGAIN_SECONDS,
+        )
         with self._lock:
             self._noted[table.paths.root, directory] = _Noted(
-                sick, lie, table.schema.id, until_seconds
+                quarantined, statuses, table.schema.id, until_seconds
             )
             while len(self._noted) > _MOST_BUCKETS:
                 self._noted.pop(next(iter(self._noted)))
@@ -97,28 +104,30 @@ class SickBuckets(SharedByThreads):
             table.paths.root,
             error,
         )
-        return sick
+        return quarantined
 
-    def known(self, table: TableState, bucket: BucketId, plan: Plan) -> SickBucket | None:
-        """The bucket when carrying out the plan would meet an error that is noted; looks at the files it is about."""
+    def find(self, table: TableState, bucket: BucketId, plan: Plan) -> QuarantinedBucket | None:
+        """Return the noted bucket if carrying out the plan would meet its error again. It checks the files of the
+        note.
+        """
         directory = table.bucket_dir(bucket)
         with self._lock:
             noted = self._noted.get((table.paths.root, directory))
         if noted is None or not noted.files.keys() <= set(names_of(plan)):
             return None
-        return noted.bucket if self._holds(table, directory, noted) else None
+        return noted.bucket if self._is_current(table, directory, noted) else None
 
-    def of(self, table: TableState) -> list[SickBucket]:
-        """All of a table; looks at the files they are about."""
+    def of(self, table: TableState) -> list[QuarantinedBucket]:
+        """Return all noted buckets of a table. It checks the files of the notes."""
         root = table.paths.root
         with self._lock:
             noted = [(each, of) for (at, each), of in self._noted.items() if at == root]
-        return [of.bucket for directory, of in noted if self._holds(table, directory, of)]
+        return [of.bucket for directory, of in noted if self._is_current(table, directory, of)]
 
-    def _holds(self, table: TableState, directory: str, noted: _Noted) -> bool:
-        """Whether the files lie as they did a short while ago; forgets it otherwise."""
+    def _is_current(self, table: TableState, directory: str, noted: _Noted) -> bool:
+        """Whether the files of a note are unchanged and it is recent; else drop it."""
         is_new = time.monotonic() < noted.until_seconds and noted.schema_id == table.schema.id
-        if is_new and _lie(table, directory, noted.files) == noted.files:
+        if is_new and _statuses(table, directory, noted.files) == noted.files:
             return True
         key = table.paths.root, directory
         with self._lock:
@@ -127,15 +136,15 @@ class SickBuckets(SharedByThreads):
         return False
 
 
-SICK_BUCKETS: Final = SickBuckets()
+QUARANTINED_BUCKETS: Final = QuarantinedBuckets()
 
 
 def is_of_bucket(table: TableState, error: BucketError | NotFoundError) -> bool:
-    """Whether only the bucket that was compacted has to do with what is wrong or gone: a schema is of all."""
+    """Whether an error concerns only the compacted bucket; the error of a schema concerns all."""
     return not error.subject.startswith(table.paths.schema_dir)
 
 
-def _lie(table: TableState, directory: str, names: Iterable[str]) -> _Lie:
-    """One listing. A restored file differs from the damaged one by its time, if not by its size."""
-    there = {entry.name: entry for entry in table.file_io.list(directory)}
-    return {name: there.get(name) for name in names}
+def _statuses(table: TableState, directory: str, names: Iterable[str]) -> _Statuses:
+    """Return the status of the files, from one listing. A restored file has another time, if not another size."""
+    statuses = {entry.name: entry for entry in table.file_io.list(directory)}
+    return {name: statuses.get(name) for name in names}

@@ -1,11 +1,11 @@
-"""Level-0 files that nobody moves up, so that a changelog does not go on: when to say so, and what.
+"""Warns of level-0 files that no one compacts, so that the changelog does not continue.
 
 A `write-only` table with a changelog producer that works in compactions needs a maintainer (`widetable maintain`, or
 another client's compaction job). Ours hold the compaction lease for as long as they run, others show by their COMPACT
-snapshots. Raises nothing: it is logged on the way of an append, which knows of its own snapshot how many commits wait
+snapshots. Raises nothing: an append logs the warning, and its own snapshot tells how many commits wait and
 since when (`uncompacted`). It reads nothing until there is a backlog, then the lease, once a minute.
 
-    level-0 files   commits since the last compaction   oldest file    lease held   said
+    level-0 files   commits since the last compaction   oldest file    lease held   logged
     2               2                                   -              no           nothing: one may be due next
     3               3                                   -              no           the warning
     1               1                                   61 s           no           the warning
@@ -31,7 +31,7 @@ from widetable.schema import options as opt
 from widetable.schema.options import TableOptions
 from widetable.write.table_state import TableState
 
-# So many commits, or so much time, without a compaction are what a maintainer lets pass at most.
+# The most commits, or time, that pass without a compaction where a maintainer runs.
 _PATIENT_COMMITS: Final = 3
 _PATIENT_MILLIS: Final = 60_000
 _log = logging.getLogger("widetable")
@@ -41,9 +41,10 @@ _LEASES: Final = Seldom(_PATIENT_MILLIS / 1000)
 
 @dataclass(frozen=True)
 class Waiting:
-    """files: in level 0; where it is not known, a lower bound. commits: since the last compaction.
+    """The files that wait. files: those in level 0, a lower bound where it is unknown. commits: those since the last
+    compaction.
 
-    oldest_age_millis: of the files, None: unknown.
+    oldest_age_millis: the age of the oldest file, None: unknown.
     """
 
     files: int
@@ -54,9 +55,9 @@ class Waiting:
 def unattended_warning(
     path: str, options: TableOptions, waiting: Waiting, *, is_leased: bool
 ) -> str | None:
-    """What to say of a table whose level-0 files nobody moves up; None when there is nothing to say.
+    """Return the warning about a table whose level-0 files no one compacts, or None.
 
-    is_leased: somebody has the compaction lease. Pure.
+    is_leased: whether some process has the compaction lease. Pure.
     """
     if not needs_a_maintainer(options) or is_leased or not waiting.files:
         return None
@@ -68,13 +69,14 @@ def unattended_warning(
         return None
     return (
         f"write-only table with changelog-producer={producer} and {counted(waiting.files, 'level-0 file')} "
-        f"that nobody moves up: run widetable maintain {shlex.quote(path)}"
+        f"that no one compacts: run widetable maintain {shlex.quote(path)}"
     )
 
 
 def warn_unattended(state: TableState, committer: Committer, new_files: int) -> None:
-    """Say in the log, after an append of so many files, that nobody moves them up.
-    None while a warning of this table was said not long ago.
+    """Log, after an append of so many files, that no one compacts them.
+
+    The table is not checked for a while after its last warning.
     """
     path, waiting = state.paths.root, _waiting(committer.last_published, new_files)
     warning = unattended_warning(path, state.options, waiting, is_leased=False)
@@ -95,9 +97,9 @@ def warn_unattended(state: TableState, committer: Committer, new_files: int) -> 
 
 
 def _waiting(published: Snapshot | None, new_files: int) -> Waiting:
-    """Each commit with records leaves one file at least."""
-    found = None if published is None or not new_files else uncompacted(published)
-    if published is None or found is None:
+    """Return what waits; each commit with records leaves at least one file."""
+    pending = None if published is None or not new_files else uncompacted(published)
+    if published is None or pending is None:
         return Waiting(0, 0)
-    age_millis = published.time_millis - found.began_millis
-    return Waiting(max(new_files, found.commits), found.commits, age_millis)
+    age_millis = published.time_millis - pending.began_millis
+    return Waiting(max(new_files, pending.commits), pending.commits, age_millis)

@@ -17,7 +17,7 @@ from widetable.format.bucket_id import by_bucket
 from widetable.format.damaged_file import damaged_file, missing_file
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.messages.counted import counted
-from widetable.operations.compaction.quarantined_buckets import SICK_BUCKETS
+from widetable.operations.compaction.quarantined_buckets import QUARANTINED_BUCKETS
 from widetable.operations.handle.supported import OTHER_DIRECTORY
 from widetable.operations.health.audit_report import Findings
 from widetable.operations.health.file_audit import DELETES, FileAudit
@@ -96,7 +96,7 @@ def damaged_files(
     """
     if not table.schema.primary_keys or OTHER_DIRECTORY in table.schema.options:
         return
-    errors = (sick.error for sick in SICK_BUCKETS.of(table))
+    errors = (sick.error for sick in QUARANTINED_BUCKETS.of(table))
     met = [error for error in errors if isinstance(error, DamagedError)]
     look = _Look(table, snapshot_id, deep, is_changelog, met)
     placed = (entry for entry in entries if entry.bucket >= 0 and entry.file.external_path is None)

@@ -39,7 +39,7 @@ from widetable.lsm.bucket_plan import Scope
 from widetable.merge.record_expiry import look_interval_millis
 from widetable.messages.warning_code import WarningCode, warn
 from widetable.operations.compaction.compaction import Compacted, compact_all
-from widetable.operations.compaction.locked_partition import resting_partition
+from widetable.operations.compaction.locked_partition import locked_partition
 from widetable.operations.compaction.quarantined_buckets import BucketError
 from widetable.operations.handle.held_lease import held_lease
 from widetable.operations.handle.supported import check_writable
@@ -311,7 +311,7 @@ class Maintainer:
         if not result.committed:
             # The id from before the compaction counts, so that the next round checks later commits. A partition that is
             # locked for rescaling was skipped, so nothing is settled then.
-            is_settled = due is not Compaction.EXPIRY and resting_partition(state) is None
+            is_settled = due is not Compaction.EXPIRY and locked_partition(state) is None
             self._settled_id = progress.latest_id if is_settled else self._settled_id
             return MaintenanceResult(damaged_buckets=len(done.damage))
         _log.info("compacted %s: %s", self._paths.root, result)

@@ -34,7 +34,7 @@ from widetable.commit.transaction.committer import Committer
 from widetable.errors import ConflictError, UnsupportedError
 from widetable.format.snapshot import Snapshot
 from widetable.messages.counted import counted
-from widetable.operations.compaction.locked_partition import resting
+from widetable.operations.compaction.locked_partition import partition_lock
 from widetable.operations.ddl.alteration import rescaled
 from widetable.operations.handle.compaction_threads import wait_for_compactions
 from widetable.operations.handle.newest_snapshot import held_newest, newest_files
@@ -132,7 +132,7 @@ def _attempt(
     """Move a partition with all rows committed until then; return None if others rewrote it meanwhile."""
     committer, state = table._committer, table._state()
     move = PartitionMove(table, partition, count)
-    with resting(state, partition), held_newest(state, committer) as latest:
+    with partition_lock(state, partition), held_newest(state, committer) as latest:
         if is_whole:
             _check_not_superseded(table, count)
         try:

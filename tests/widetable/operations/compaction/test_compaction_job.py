@@ -101,7 +101,7 @@ def test_a_full_compaction_leaves_one_file_per_bucket(tmp_path: Path) -> None:
     for value in range(3):
         table.append(value)
     job = table.compact(Scope.FULL)
-    assert (job.files_after, job.conflicts, job.sick) == (3, 0, [])
+    assert (job.files_after, job.conflicts, job.quarantined) == (3, 0, [])
     assert table.files_of_commits == [(9, 3)]
     assert table.levels() == {5}
     table.check(2)
@@ -243,7 +243,7 @@ def test_a_live_file_that_is_missing_is_reported(tmp_path: Path) -> None:
     state = table.files.state
     path = state.data_file(lost.bucket_id, lost.file.file_name)
     state.file_io.delete(path)
-    (sick,) = table.compact(Scope.FULL).sick
+    (sick,) = table.compact(Scope.FULL).quarantined
     assert sick.error.subject == path
 
 

@@ -16,7 +16,7 @@ from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.lsm.bucket_plan import Plan, Scope, plan_bucket
 from widetable.operations.compaction import quarantined_buckets as sick_buckets
-from widetable.operations.compaction.quarantined_buckets import SickBuckets, is_of_bucket
+from widetable.operations.compaction.quarantined_buckets import QuarantinedBuckets, is_of_bucket
 from widetable.write.table_state import TableState
 
 BUCKET = BucketId(b"", 0)
@@ -48,19 +48,19 @@ def damage(path: str) -> DamagedError:
 
 
 def test_a_plan_without_the_damaged_file_is_performed(table: wt.Table) -> None:
-    state, files, known = table._state(table.schema), files_of(table), SickBuckets()
+    state, files, known = table._state(table.schema), files_of(table), QuarantinedBuckets()
     met = damage(state.data_file(BUCKET, files[0].file_name))
     known.note(state, BUCKET, plan_of(state, files), met)
-    found = known.known(state, BUCKET, plan_of(state, files))
+    found = known.find(state, BUCKET, plan_of(state, files))
     assert found is not None
     assert str(found.error) == str(met)
-    assert known.known(state, BUCKET, plan_of(state, files[1:])) is None
-    assert known.known(state, BucketId(b"", 1), plan_of(state, files)) is None
+    assert known.find(state, BUCKET, plan_of(state, files[1:])) is None
+    assert known.find(state, BucketId(b"", 1), plan_of(state, files)) is None
 
 
 def test_a_damage_is_believed_for_a_while(table: wt.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     """The file lies as before, but a storage may give wrong bytes for a time."""
-    state, known = table._state(table.schema), SickBuckets()
+    state, known = table._state(table.schema), QuarantinedBuckets()
     plan = plan_of(state, files_of(table))
     known.note(state, BUCKET, plan, damage("the bucket"))
     assert len(known.of(state)) == 1
@@ -68,20 +68,20 @@ def test_a_damage_is_believed_for_a_while(table: wt.Table, monkeypatch: pytest.M
     known.note(state, BUCKET, plan, damage("the bucket"))
     assert known.of(state) == []
     known.note(state, BUCKET, plan, damage("the bucket"))
-    assert known.known(state, BUCKET, plan) is None
+    assert known.find(state, BUCKET, plan) is None
 
 
 @pytest.mark.parametrize("is_asked_by_plan", [False, True])
 def test_a_file_that_lies_otherwise_is_not_the_damaged_one(
     table: wt.Table, is_asked_by_plan: bool
 ) -> None:
-    state, files, known = table._state(table.schema), files_of(table), SickBuckets()
+    state, files, known = table._state(table.schema), files_of(table), QuarantinedBuckets()
     path = state.data_file(BUCKET, files[0].file_name)
     known.note(state, BUCKET, plan_of(state, files), damage(path))
     assert [sick.subject for sick in known.of(state)] == [path]
     os.utime(path, (1, 1))
     if is_asked_by_plan:
-        assert known.known(state, BUCKET, plan_of(state, files)) is None
+        assert known.find(state, BUCKET, plan_of(state, files)) is None
     assert known.of(state) == []
 
 
@@ -89,7 +89,7 @@ def test_threads_keep_no_more_than_the_most(
     table: wt.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All look at their files at one time."""
-    state, known, together = table._state(table.schema), SickBuckets(), Barrier(4)
+    state, known, together = table._state(table.schema), QuarantinedBuckets(), Barrier(4)
     plan = plan_of(state, files_of(table))
 
     def lie(*_: object) -> dict[str, None]:
@@ -98,10 +98,10 @@ def test_threads_keep_no_more_than_the_most(
 
     with monkeypatch.context() as patched, ThreadPoolExecutor(4) as threads:
         patched.setattr(sick_buckets, "_MOST_BUCKETS", 1)
-        patched.setattr(sick_buckets, "_lie", lie)
+        patched.setattr(sick_buckets, "_statuses", lie)
         buckets = [BucketId(b"", number) for number in range(4)]
         list(threads.map(lambda each: known.note(state, each, plan, damage("f")), buckets))
-    monkeypatch.setattr(sick_buckets, "_lie", lambda *_: {})
+    monkeypatch.setattr(sick_buckets, "_statuses", lambda *_: {})
     assert len(known.of(state)) == 1
 
 

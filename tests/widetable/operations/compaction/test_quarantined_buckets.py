@@ -184,7 +184,7 @@ def test_damage_of_a_schema_is_not_that_of_a_bucket(table: wt.Table, is_missing:
         wt.Table.open(table.path).compact(full=True)
     schema.write_bytes(whole)
     assert waiting(table) == {0, 1, 2}
-    assert sick_buckets.SICK_BUCKETS.of(state) == []
+    assert sick_buckets.QUARANTINED_BUCKETS.of(state) == []
 
 
 class Big:
@@ -216,5 +216,5 @@ def test_what_is_remembered_of_a_bucket_holds_no_frames(table: wt.Table) -> None
     for _ in range(2):
         with pytest.raises(wt.DamagedError):
             table.compact(full=True)
-    (sick,) = sick_buckets.SICK_BUCKETS.of(table._state(table.schema))
+    (sick,) = sick_buckets.QUARANTINED_BUCKETS.of(table._state(table.schema))
     assert sick.error.__traceback__ is None

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pytest
 
 import widetable as wt
-from widetable.operations.compaction.quarantined_buckets import SICK_BUCKETS
+from widetable.operations.compaction.quarantined_buckets import QUARANTINED_BUCKETS
 
 KEYS = list(range(20))
 FITS = {"id": KEYS, "s": [100] * len(KEYS)}
@@ -21,7 +21,7 @@ OTHERS = {"id": KEYS[2:], "s": [1] * len(KEYS[2:])}
 @pytest.fixture(autouse=True)
 def forgotten() -> Iterator[None]:
     yield
-    SICK_BUCKETS._start_anew()
+    QUARANTINED_BUCKETS._start_anew()
 
 
 @pytest.fixture(params=["none", "lookup", "full-compaction"])
