@@ -1,15 +1,15 @@
-"""Gives a table its next schema; data files are not touched.
+"""Publishes the next schema of a table; data files are not touched.
 
-Two callers at once: both changes are made. Each goes by the schema that it found, and publishes
-the next id exclusively; who finds it taken starts over with the winner's schema, so a change
-that does not fit to that any more is refused:
+If two callers alter at once, both changes are made. Each starts with the schema that it reads, and publishes
+the next id exclusively; if that id is taken, it starts over with the winner's schema, so a change
+that no longer fits is refused:
 
     A  reads 4, adds x      publishes 5
     B  reads 4, drops y                    5 is taken: reads 5, drops y     publishes 6
 
-Nothing is locked, and who has the table open sees the new schema at its next look. Raises
-InvalidError, UnsupportedError for a change that the table cannot take, what reading schemas
-raises, StorageError.
+Nothing is locked, and a process that has the table open sees the new schema with its next call. Raises
+InvalidError and UnsupportedError for a change that the table cannot take, what reading schemas
+raises, and StorageError.
 """
 
 from __future__ import annotations
@@ -26,19 +26,17 @@ from widetable.schema.table_schema import TableSchema
 from widetable.storage.file_io import FileIO
 from widetable.storage.paths import TablePaths
 
-# Options that decide together whether a table can have its changelog. Others may be altered where it cannot.
+# Options that decide together whether a table can have its changelog. Other options may be altered if it cannot.
 _OF_CHANGELOGS: Final = frozenset(
     (opt.CHANGELOG_PRODUCER.key, opt.SEQUENCE_FIELD.key, opt.ROW_DEDUPLICATE_IGNORE_FIELDS.key)
 )
 
 
 def alter(file_io: FileIO, paths: TablePaths, change: SchemaChange) -> TableSchema:
-    """Publish the changed schema; all changes are one step.
+    """Publish the changed schema, all changes in one step, and return it: the newest schema at that moment.
 
-    What is returned is what was published, the newest schema at that moment. Whether the table
-    can have its changelog is asked only where this change decides it: a table that another
-    client made, and that could not have one, may still be altered in what has nothing to do with
-    it.
+    Whether the table can have its changelog is checked only where this change affects it: a table by another client
+    that cannot have one may still be altered in unrelated ways.
     """
     store = SchemaStore(file_io, paths)
     while True:
@@ -51,11 +49,11 @@ def alter(file_io: FileIO, paths: TablePaths, change: SchemaChange) -> TableSche
 
 
 def rescaled(store: SchemaStore, buckets: int, path: str) -> TableSchema:
-    """Publish the schema with another number of buckets, if it is another one. Whoever does so sees to the files.
+    """Publish the schema with another number of buckets, if it differs. The caller must move the files.
 
-    The option is immutable for `alter`; here it is allowed by name. Partitions keep the number
-    that they were made with, which their manifest entries say (`total_buckets`), until their
-    rows are moved. Not of a table that was put under barriers meanwhile. path: for messages.
+    The option is immutable for `alter`; here it is allowed by name. Partitions keep the number that they were made
+    with, which their manifest entries have (`total_buckets`), until their rows are moved. A table that was put under
+    barriers meanwhile is refused. path: for messages.
     """
     while True:
         old, options = store.latest(), {opt.BUCKET.key: str(buckets)}

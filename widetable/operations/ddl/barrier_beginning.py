@@ -2,11 +2,11 @@
 
     alter      schema 4 with the interval   ─►   snapshot 18, without files: the barriers begin here
 
-    commit 17 was about to be published when schema 4 came           it belongs to the rows of before
-    a commit behind 18 reads the schema after snapshot 18: it sees 4  it is refused without a writer
+    commit 17 was about to be published when schema 4 came           it belongs to the rows before the barriers
+    a commit after 18 reads the schema after snapshot 18: it sees 4   it is refused without a writer
 
-If the process is killed in between, the table is under barriers all the same, and the first commit of a writer records
-that they begin. Only if no snapshot of ours is kept can nobody tell; then the user sets the option again.
+If the process is killed in between, the table is under barriers nevertheless, and the first commit of a writer records
+that they begin. Only if no snapshot of ours is kept is this unknown; then the user sets the option again.
 Raises what a commit raises.
 """
 
@@ -19,7 +19,7 @@ from widetable.commit.transaction.commit_identity import Identity
 from widetable.operations.handle.open_table import OpenTable
 from widetable.schema.barrier_options import BARRIER_INTERVAL
 
-# The commit user of that snapshot.
+# The commit user of the snapshot that begins the barriers.
 BEGINNER: Final = "widetable-barriers"
 
 

@@ -1,8 +1,8 @@
-"""Tables that widetable made before it wrote the option `bucket` down: which of them may be given it.
+"""Decides which tables may be given the option `bucket`, which early versions of widetable did not write.
 
-They were written as if it were 1; for every other client a table without it has dynamic buckets (-1), and keys in any
-of them. So only a table that nobody else has written may get it: each of its snapshots and tags is by widetable, and
-all live files lie in bucket 0 of 1. Raises what reading snapshots and manifests raises.
+These versions wrote as if it were 1; for every other client a table without it has dynamic buckets (-1), and keys in
+any of them. So only a table that no other client has written may get it: each of its snapshots and tags is by
+widetable, and all live files lie in bucket 0 of 1. Raises what reading snapshots and manifests raises.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ def is_of_one_bucket(snapshots: Iterable[Snapshot], live: Iterable[ManifestEntry
 
 
 def mended_options(file_io: FileIO, paths: TablePaths, schema: TableSchema) -> Mapping[str, str]:
-    """The options that a table of this newest schema may be given although they are immutable.
+    """Return the options that may be added to this newest schema although they are immutable: `{"bucket": "1"}` or
+    nothing.
 
-    `{"bucket": "1"}` or nothing. A table that has the option, as all do that are made now, costs
-    no look; of others each kept snapshot and tag is read, and the live files of the newest one.
-    A table without snapshots may be given it, too: nobody has written a key to any bucket.
+    A table that has the option, as all new tables do, costs no read; for others each kept snapshot and tag is read,
+    and the live files of the newest one. A table without snapshots may get it too, because no key is in any bucket.
     """
     if opt.BUCKET.key in schema.options:
         return {}
     committer, tags = Committer(file_io, paths), TagStore(file_io, paths)
     store = committer.snapshots
-    snapshots = [*_there(store.load, store.ids()), *_there(tags.load, tags.names())]
+    snapshots = [*_existing(store.load, store.ids()), *_existing(tags.load, tags.names())]
     _, live = newest_files(committer)
     return {opt.BUCKET.key: _ONE} if is_of_one_bucket(snapshots, live) else {}
 
 
-def _there(load: Callable[[_Name], Snapshot], names: Iterable[_Name]) -> Iterator[Snapshot]:
-    """Without those that an expiry took meanwhile."""
+def _existing(load: Callable[[_Name], Snapshot], names: Iterable[_Name]) -> Iterator[Snapshot]:
+    """Yield the snapshots of these names, without those that expired meanwhile."""
     for name in names:
         with contextlib.suppress(NotFoundError):
             yield load(name)

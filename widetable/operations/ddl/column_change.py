@@ -1,20 +1,20 @@
-"""Changes of columns, and of fields within them: added, dropped, renamed, moved; of another type, nullability, comment.
+"""Changes columns and fields within them: adds, drops, renames and moves them, and changes type, nullability and
+comment.
 
 In: a schema, and changes by path. Out: its columns after them. Pure. All changes are one step, in terms of the names
-before it. Ids stay with their fields, at any depth, and never come back, so files written before are read by id.
+before it. Ids stay with their fields, at any depth, and are never used again, so older files are read by id.
 
     columns    k (id 0), v (1) ROW<a INT (2), b INT (3)>; the highest id is 3
     change     add w, v.c; rename v.a to z; v.b is BIGINT; move v.c before a, w after k
-    found      k (0), w (4), v (1) ROW<c (5), z (2), b BIGINT (3)>; the highest id is 5
+    result     k (0), w (4), v (1) ROW<c (5), z (2), b BIGINT (3)>; the highest id is 5
 
     change     v is ROW<b BIGINT, q INT>      as a whole: fields are matched by name
-    found      v (1) ROW<b BIGINT (3), q INT (4)>
+    result     v (1) ROW<b BIGINT (3), q INT (4)>
 
-Moves come last among columns and fields, so they may name what is added; a new column stands at
-the end without one.
+Moves come last, so they may name added columns and fields; a new column without a move is the last one.
 
-Source: Paimon `SchemaManager.generateTableSchema`; `NestedSchemaUtils`, where a nested type is given another one.
-Raises InvalidError, NotFoundError for changes that cannot be, UnsupportedError for a type that values do not widen to.
+Source: Paimon `SchemaManager.generateTableSchema`; `NestedSchemaUtils` for the change of a nested type.
+Raises InvalidError and NotFoundError for impossible changes, UnsupportedError for a type to which values do not widen.
 """
 
 from __future__ import annotations
@@ -44,8 +44,11 @@ from widetable.schema.types import (
 
 @dataclass(frozen=True)
 class ColumnChange:
-    """added: path of each, and what it is. nullable: whether it is, from now on. moves: where to (column_move.py).
-    comments, moves: also of what is added. types, nullable: also of elements of an ARRAY and values of a MAP.
+    """The changes of columns by path.
+
+    added: the path and the field of each. nullable: whether it is nullable from now on. moves: the new places
+    (column_move.py). comments, moves: may name added columns too. types, nullable: may also name elements of an ARRAY
+    and values of a MAP.
     """
 
     added: Sequence[tuple[Path, pa.Field]] = ()
@@ -58,25 +61,24 @@ class ColumnChange:
 
 
 def changed_columns(schema: TableSchema, change: ColumnChange) -> tuple[tuple[DataField, ...], int]:
-    """The columns, and the highest id that was ever given.
+    """Return the columns, and the highest id that was ever given.
 
-    Checks first, so nothing is half changed. In the end each column that is still there is held
-    against what it was, as the reader of its old files will: a change that it refuses is refused
-    here.
+    All checks come first, so nothing is half changed. At the end each remaining column is compared with its old type,
+    as the reader of its old files will do: a change that the reader refuses is refused here.
     """
-    _check_what_is_there(schema, change)
+    _check_existing(schema, change)
     _check_once(change)
     columns = _ChangedColumns(schema, change)
     fields = columns.fields(schema.fields, ())
     before = {each.id: each.type for each in schema.fields}
     for each in fields:
         old = before.get(each.id, each.type)
-        if old != each.type:  # the reader of old files is asked whether it goes on with the column
+        if old != each.type:  # raises if the reader of old files refuses the column
             column_cast(arrow_type(old), old, each.type, f"column {each.name!r}")
     return fields, columns.highest_id
 
 
-def _check_what_is_there(schema: TableSchema, change: ColumnChange) -> None:
+def _check_existing(schema: TableSchema, change: ColumnChange) -> None:
     added = {path for path, _ in change.added}
     for path, column in change.added:
         _check_place(schema, path, column)
@@ -89,7 +91,7 @@ def _check_what_is_there(schema: TableSchema, change: ColumnChange) -> None:
                 f"column {printed(path)!r}",
                 found=f"the {path[-1]} of {printed(path[:-1])!r}",
                 expected="a column, or a field of a ROW, which has a name, a place and a comment",
-                action="Correct the path, or change the type of what is there.",
+                action="Correct the path, or change the type of the whole column.",
             )
     for path in (*change.types, *change.nullable):
         type_at(path, schema)
@@ -100,7 +102,7 @@ def _check_what_is_there(schema: TableSchema, change: ColumnChange) -> None:
                 f"column {path[0]!r}",
                 found="a change of a key column",
                 expected="a column outside of the primary key",
-                action="Make a new table with the other key and copy the rows.",
+                action="Create a new table with the other key, and copy the rows.",
             )
 
 
@@ -113,46 +115,47 @@ def _check_place(schema: TableSchema, path: Path, column: pa.Field) -> None:
                 f"column {printed(path)!r}",
                 found=f"{printed(path[:-1])!r} of the type {text_of(outer)}",
                 expected=f"a ROW, such as {printed((*path[:-1], inner))!r}" if inner else "a ROW",
-                action="Correct the path; a column whose name has a dot stands in backticks.",
+                action="Correct the path; put a name with a dot in backticks.",
             )
     if not column.nullable:
         raise InvalidError(
             f"column {printed(path)!r}",
             found="a new column that is NOT NULL",
-            expected="a nullable one: the rows that are there have no value for it",
+            expected="a nullable one, because existing rows have no value for it",
             action="Add it as nullable.",
         )
 
 
 def _check_once(change: ColumnChange) -> None:
-    """What is dropped is not changed besides, what gets another type not within.
+    """Refuse two changes of one column: a dropped column is not changed, a column of a new type is not changed
+    within.
 
-    drop v, rename v.a         refused: v is dropped         rename v, change the type of v.a    both
-    change v, add v.c          refused: v has another type   drop v.a, add v.a                   both
-    add x, rename x (another)  both, unless x has a comment or place, too: of which is it?
+        drop v, rename v.a         refused: v is dropped         rename v, change the type of v.a    both
+        change v, add v.c          refused: v has another type   drop v.a, add v.a                   both
+        add x, rename x (another)  both, unless x has a comment or place, too: it is unclear which x is meant
     """
-    for path, asked in change.types.items():
-        if not asked.nullable and change.nullable.get(path):
+    for path, new_type in change.types.items():
+        if not new_type.nullable and change.nullable.get(path):
             raise InvalidError(
                 f"column {printed(path)!r}",
-                found="a type that is NOT NULL, and a change to nullable",
+                found="a NOT NULL type and a change to nullable",
                 expected="one of them",
                 action="Leave one out.",
             )
     added, dropped = {path for path, _ in change.added}, {*change.dropped}
-    given = (change.renamed, change.types, change.nullable, change.comments, change.moves)
-    kept = [path for paths in given for path in paths if path not in added]
-    for path in (*kept, *added, *dropped):
+    changes = (change.renamed, change.types, change.nullable, change.comments, change.moves)
+    changed = [path for paths in changes for path in paths if path not in added]
+    for path in (*changed, *added, *dropped):
         outer = [path[:depth] for depth in range(1, len(path))]
-        taken = [each for each in outer if each in dropped or each in change.types]
-        if path in dropped and path in kept:
-            taken.append(path)
+        conflicts = [each for each in outer if each in dropped or each in change.types]
+        if path in dropped and path in changed:
+            conflicts.append(path)
         if path in added and path in change.renamed and {path} & {*change.comments, *change.moves}:
-            taken.append(path)  # which of both?
-        if taken:
-            what = "a drop" if taken[0] in dropped else "another type, or name,"
+            conflicts.append(path)  # it is unclear which one is meant
+        if conflicts:
+            what = "a drop" if conflicts[0] in dropped else "another type, or name,"
             raise InvalidError(
-                f"column {printed(taken[0])!r}",
+                f"column {printed(conflicts[0])!r}",
                 found=f"{what} and another change",
                 expected="one of them",
                 action="Leave one out.",
@@ -160,7 +163,7 @@ def _check_once(change: ColumnChange) -> None:
 
 
 class _ChangedColumns:
-    """Goes through columns from the outside in. highest_id: of the table, as fields are added."""
+    """Changes columns from the outside in. highest_id: that of the table, as fields are added."""
 
     def __init__(self, schema: TableSchema, change: ColumnChange) -> None:
         self.highest_id = schema.highest_field_id
@@ -177,7 +180,7 @@ class _ChangedColumns:
             self._added[path[:-1]].append((path[-1], new))
 
     def fields(self, old: Sequence[DataField], within: Path) -> tuple[DataField, ...]:
-        """The columns, or the fields of a ROW."""
+        """Return the columns, or the fields of a ROW."""
         entries = [
             (each.name, self._field(each, (*within, each.name)))
             for each in old
@@ -186,10 +189,10 @@ class _ChangedColumns:
         entries += self._added[within]
         for path, place in self._moves[within]:
             entries = moved(entries, path, place)
-        found = tuple(each for _, each in entries)
+        fields = tuple(each for _, each in entries)
         if within:
-            _check_row(found, within)
-        return found
+            _check_row(fields, within)
+        return fields
 
     def _field(self, old: DataField, path: Path) -> DataField:
         return replace(
@@ -202,9 +205,9 @@ class _ChangedColumns:
     def _type(self, old: DataType, path: Path) -> DataType:
         kind = old
         if path in self._change.types:
-            asked = self._change.types[path].with_name(printed(path))
-            nullable = old.nullable and asked.nullable
-            kind = self._retyped(old, column_type(asked, nullable=nullable), path)
+            new_type = self._change.types[path].with_name(printed(path))
+            nullable = old.nullable and new_type.nullable
+            kind = self._retyped(old, column_type(new_type, nullable=nullable), path)
         elif old.root == "ROW":
             kind = replace(old, fields=self.fields(old.fields, path))
         elif old.root == "ARRAY" and old.element is not None:
@@ -218,14 +221,14 @@ class _ChangedColumns:
             raise InvalidError(
                 f"column {printed(path)!r}",
                 found="a change to NOT NULL",
-                expected="a column that stays nullable: rows that are there may have no value",
-                action="If all have one, alter the table twice: first set_options="
-                f"{{{NULL_TO_NOT_NULL_DISABLED.key!r}: 'false'}}. Nulls are refused then, read or written.",
+                expected="a column that stays nullable, because existing rows may have no value",
+                action="If all rows have one, alter the table twice: first set_options="
+                f"{{{NULL_TO_NOT_NULL_DISABLED.key!r}: 'false'}}. Nulls are then refused on read and write.",
             )
         return replace(kind, nullable=nullable)
 
     def _retyped(self, old: DataType, new: DataType, path: Path) -> DataType:
-        """`new`; the fields of rows that have the name of an old one are that one."""
+        """Return `new`; fields of rows that have the name of an old field keep its id."""
         if old.root != new.root and (old.is_nested or new.is_nested):
             raise InvalidError(
                 f"column {printed(path)!r}",
@@ -243,7 +246,7 @@ class _ChangedColumns:
             _check_map_key(old, new, path)
             value = self._retyped(old.value, new.value, (*path, VALUE))
             return self._nullable_as(old, replace(new, key=old.key, value=value), path)
-        # The reader of old files is asked: it raises for a type that their values do not widen to.
+        # The reader of old files raises for a type to which their values do not widen.
         column_cast(arrow_type(old), old, new.as_nullable(), f"column {printed(path)!r}")
         _check_time_range(old, new, path)
         return self._nullable_as(old, new, path)
@@ -253,18 +256,18 @@ class _ChangedColumns:
 
     def _retyped_fields(self, old: DataType, new: DataType, path: Path) -> tuple[DataField, ...]:
         before = {each.name: each for each in old.fields}
-        found = []
+        fields = []
         for each in new.fields:
-            known, at = before.get(each.name), (*path, each.name)
-            if known is not None:
-                found.append(replace(known, type=self._retyped(known.type, each.type, at)))
+            same_name, at = before.get(each.name), (*path, each.name)
+            if same_name is not None:
+                fields.append(replace(same_name, type=self._retyped(same_name.type, each.type, at)))
                 continue
             _check_new(each, at)
-            found.append(self._new(each))
-        return tuple(found)
+            fields.append(self._new(each))
+        return tuple(fields)
 
     def _new(self, added: DataField) -> DataField:
-        """With ids that no field had before."""
+        """Return the field with ids that no field had before."""
         own_id = self.highest_id + 1
         kind, next_id = assign_field_ids(added.type, own_id + 1)
         self.highest_id = next_id - 1
@@ -287,7 +290,7 @@ def _check_new(added: DataField, path: Path) -> None:
         raise InvalidError(
             f"column {printed(path)!r}",
             found="a new field that is NOT NULL",
-            expected="a nullable one: the rows that are there have no value for it",
+            expected="a nullable one, because existing rows have no value for it",
             action="Give it as nullable.",
         )
 
@@ -297,14 +300,14 @@ def _check_map_key(old: DataType, new: DataType, path: Path) -> None:
     if keys[0] != keys[1]:
         raise InvalidError(
             f"column {printed(path)!r}",
-            found=f"other keys: {text_of(new)} instead of {text_of(old)}",
-            expected="the keys as they are",
+            found=f"different key types: {text_of(new)} instead of {text_of(old)}",
+            expected="an unchanged key type",
             action="Add a column of the other type instead.",
         )
 
 
 def _check_time_range(old: DataType, new: DataType, path: Path) -> None:
-    """Nanoseconds hold the years 1677 to 2262 only: a 9999-12-31 would make the column unreadable."""
+    """Refuse nanoseconds, which hold the years 1677 to 2262 only: a 9999-12-31 would make the column unreadable."""
     old_unit, new_unit = (
         timestamp_unit(kind.precision or 0) if kind.root.startswith("TIMESTAMP") else None
         for kind in (old, new)
@@ -313,6 +316,6 @@ def _check_time_range(old: DataType, new: DataType, path: Path) -> None:
         raise UnsupportedError(
             f"column {printed(path)!r}",
             found=f"a change from {old} to {new}",
-            expected="at most 6 digits of the second: more of them hold the years 1677 to 2262 only",
+            expected="at most 6 digits of the second, because with more the years are limited to 1677 to 2262",
             action="Add a column of the new type instead.",
         )

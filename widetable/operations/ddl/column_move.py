@@ -1,4 +1,4 @@
-"""Where a column goes among the others, or a field among those of its ROW, as a text says.
+"""Moves a column among the others, or a field among those of its ROW, to the place that a text gives.
 
     place  := "first" | "last" | ("after" | "before") name      words in any case
 
@@ -25,9 +25,9 @@ Entry: TypeAlias = tuple[str, DataField]
 
 
 def moved(entries: Sequence[Entry], path: Path, place: str) -> list[Entry]:
-    """The entries, with the one that the path ends with where the text says.
+    """Return the entries with the one at the end of the path moved to the place of the text.
 
-    Of several moves each is made among what the one before left.
+    Several moves are made one after the other.
     """
     match = _PLACE.fullmatch(place)
     if match is None:
@@ -43,29 +43,29 @@ def moved(entries: Sequence[Entry], path: Path, place: str) -> list[Entry]:
 
 def _index(entries: Sequence[Entry], path: Path, text: str) -> int:
     names = [name for name, _ in entries]
-    wanted = text
-    # A text that is a whole name needs no backticks, whatever dots it has; else it is a path, to
-    # the same place.
+    target = text
+    # A text that is a whole name needs no backticks, whatever dots it has; else it is a path within
+    # the same ROW.
     if text not in names:
-        *outer, wanted = parsed(text)
+        *outer, target = parsed(text)
         if outer and tuple(outer) != path[:-1]:
             raise _no_place(path, f"{text!r}, which lies elsewhere")
-    if wanted == path[-1]:
+    if target == path[-1]:
         raise _no_place(path, "itself")
-    if wanted not in names:
+    if target not in names:
         raise NotFoundError(
             f"the place of column {printed(path)!r}",
-            found=f"no {wanted!r} beside it",
+            found=f"no {target!r} beside it",
             expected=f"one of {', '.join(names)}",
             action="Correct the name.",
         )
-    return names.index(wanted)
+    return names.index(target)
 
 
-def _no_place(path: Path, found: str) -> InvalidError:
+def _no_place(path: Path, actual: str) -> InvalidError:
     return InvalidError(
         f"the place of column {printed(path)!r}",
-        found=found,
+        found=actual,
         expected="'first', 'last', 'after <name>' or 'before <name>', of another column or field beside it",
         action="Correct the place.",
     )

@@ -1,4 +1,4 @@
-"""Which column is meant, or which field within one, by a text.
+"""Parses the text that names a column, or a field within one.
 
     path  := name { "." name }        v.f, v.element.f (of an ARRAY), v.value.f (of a MAP)
     name  := text without dots, or any text in backticks, two of which stand for one of its own
@@ -8,9 +8,9 @@
     `a.b`.c       a.b, c               `a``b`        a`b
     v .f          "v ", f              a..b, `a`b    InvalidError
 
-As in Spark's SQL and Paimon's `SchemaChange`, whose field names are the names of a path. A text that is the whole name
-of a column is that column. Raises InvalidError for a text that is no path or does not lead to a field, NotFoundError
-for a name that is not there.
+Spark's SQL and Paimon's `SchemaChange` do the same; the field names of the latter are the names of a path. A text that
+is the whole name of a column is that column. Raises InvalidError for a text that is no path or does not lead to a
+field, NotFoundError for a missing name.
 """
 
 from __future__ import annotations
@@ -33,38 +33,38 @@ _NAME: Final = re.compile(r"`((?:[^`]|``)*)`(?=\.|$)|([^.`][^.]*|)(?=\.|$)", re.
 
 
 def parsed(text: str) -> Path:
-    """The names of a path."""
-    found, at = [], 0
+    """Return the names of a path."""
+    names, at = [], 0
     while True:
         match = _NAME.match(text, at)
         if match is None:
             raise _no_path(text, "a backtick that is not closed")
-        found.append(match[2] if match[1] is None else match[1].replace("``", "`"))
+        names.append(match[2] if match[1] is None else match[1].replace("``", "`"))
         at = match.end() + 1
         if at > len(text):
             break
-    if len(found) > 1 and not all(found):
+    if len(names) > 1 and not all(names):
         raise _no_path(text, "an empty name")
-    return tuple(found)
+    return tuple(names)
 
 
 def quoted(name: str) -> str:
-    """A text that is this one name."""
+    """Return the text that stands for this single name."""
     return "`" + name.replace("`", "``") + "`" if "." in name or name.startswith("`") else name
 
 
 def printed(path: Path) -> str:
-    """A text that is this path."""
+    """Return the text of this path."""
     return ".".join(quoted(name) for name in path)
 
 
 def path_of(text: str, schema: TableSchema) -> Path:
-    """The path of what the text names; what it leads to is not looked at."""
+    """Return the path of the text. Whether it leads to a field is not checked."""
     return (text,) if text in schema.by_name else parsed(text)
 
 
 def type_at(path: Path, schema: TableSchema) -> DataType:
-    """The type of what is there: of a column, a field of a ROW, an element of an ARRAY or a value of a MAP."""
+    """Return the type at a path: of a column, a field of a ROW, an element of an ARRAY or a value of a MAP."""
     if path[0] not in schema.by_name:
         raise _not_there(path[:1], schema.names)
     kind = schema.field(path[0]).type
@@ -74,12 +74,12 @@ def type_at(path: Path, schema: TableSchema) -> DataType:
 
 
 def is_field(path: Path, schema: TableSchema) -> bool:
-    """Whether there is a column or a field of a ROW: something with a name of its own."""
+    """Whether the path leads to a column or a field of a ROW, which has a name of its own."""
     return len(path) == 1 or type_at(path[:-1], schema).root == "ROW"
 
 
 def _within(kind: DataType, path: Path) -> DataType:
-    """kind: of what the path leads to without its last name."""
+    """Return the type of the path's last name in `kind`, the type of the path without it."""
     name = path[-1]
     if kind.root == "ROW":
         for field in kind.fields:
@@ -108,10 +108,10 @@ def _not_there(path: Path, names: Sequence[str]) -> NotFoundError:
     )
 
 
-def _no_path(text: str, found: str) -> InvalidError:
+def _no_path(text: str, actual: str) -> InvalidError:
     return InvalidError(
         f"column {text!r}",
-        found=found,
-        expected="a name, or names joined by dots; in backticks a name that has a dot itself",
+        found=actual,
+        expected="a name, or names joined by dots; a name that has a dot itself in backticks",
         action=_CORRECT,
     )

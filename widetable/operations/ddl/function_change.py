@@ -1,13 +1,13 @@
-"""What may not change in a table whose columns are filled by functions: what was merged before and what is merged later
-would follow two rules (docs/decisions/0031).
+"""Refuses changes of a table whose columns are filled by functions, if values merged before and after would follow two
+different rules (docs/decisions/0031).
 
-    may be done                                  is refused
+    allowed                                      refused
     rename the column or a field within it       another function, another option of it
-    drop the column, add another one             a type that orders or tells apart otherwise, where that counts
+    drop the column, add another one             a type that orders or distinguishes otherwise, where that counts
     add a column with a function                 the producer from or to `lookup`
 
-Columns and fields are compared by id, so a new name is no change. In: the schema before and
-after; the new one is sound by itself (`check_schema`, `engine_of`). Raises InvalidError naming
+Columns and fields are compared by id, so a new name is not a change. In: the schema before and
+after; the new one is valid by itself (`check_schema`, `engine_of`). Raises InvalidError, which names
 the column or option.
 """
 
@@ -37,23 +37,25 @@ _NAMING: Final = (NESTED_KEY, NESTED_SEQUENCE, TS_FIELD)
 
 
 def check_functions(old: TableSchema, new: TableSchema) -> None:
-    """Columns keep their functions; and the changelog producer `lookup`, with which levels hold whole rows, stays."""
+    """Check that columns keep their functions, and that the changelog producer `lookup`, with whole rows in levels,
+    stays.
+    """
     try:
         engine = engine_of(old)
     except WidetableError:
-        return  # what another client left without a meaning may be mended
+        return  # options of another client without effect may be corrected
     before, after = _columns(old), _columns(new)
     names = {each.id: each.name for each in new.fields}
-    # left: the name that the column has now, None for one that is dropped. With a function before
-    # and none now, or the other way round, the two differ as well.
+    # left: the name that the column has now, None for a dropped one. A column that gains or loses
+    # a function differs as well.
     for field_id, left in ((each.id, names.get(each.id)) for each in old.fields):
         was, now = before.get(field_id), after.get(field_id)
-        if left is not None and (was and _of(was)) != (now and _of(now)):
+        if left is not None and (was and _compared_parts(was)) != (now and _compared_parts(now)):
             raise InvalidError(
                 f"column {left!r}",
                 found="a change of the function that fills it, or of its options",
-                expected="what it has had since it was added",
-                action="Add a new column with the other function, or make a new table and copy the rows.",
+                expected="the function and options that it has had since it was added",
+                action="Add a new column with the other function, or create a new table and copy the rows.",
             )
         if was is not None and now is not None:
             _check_nested_orders(was, now)
@@ -62,49 +64,50 @@ def check_functions(old: TableSchema, new: TableSchema) -> None:
         raise InvalidError(
             f"option {opt.CHANGELOG_PRODUCER.key!r}",
             found="a change from or to 'lookup' in a table with aggregate functions",
-            expected="the producer that the table was made with",
-            action="Make a new table with the other producer and copy the rows.",
+            expected="the producer with which the table was created",
+            action="Create a new table with the other producer, and copy the rows.",
         )
 
 
 def _columns(schema: TableSchema) -> Mapping[int, AggregateColumn]:
-    """Those with a function, by their id."""
+    """Return the columns with a function, by their id."""
     is_aggregation = schema.typed_options.get(opt.MERGE_ENGINE) == "aggregation"
     columns = (columns_of_aggregation if is_aggregation else columns_of_groups)(schema)
     return {column.field.id: column for column in columns.values()}
 
 
 def _check_nested_orders(old: AggregateColumn, new: AggregateColumn) -> None:
-    """Fields that tell elements apart, or order them, go on to do so alike."""
+    """Check that fields which distinguish or order elements keep doing so in the same way."""
     before = {each.id: each.type for each in nested_fields(old).values()}
     fields = nested_fields(new)
     for name in (*new.get(NESTED_KEY), *new.get(NESTED_SEQUENCE)):
-        kind, found = fields[name].type, before[fields[name].id]
-        if not keeps_order(found, kind):
+        kind, old_type = fields[name].type, before[fields[name].id]
+        if not keeps_order(old_type, kind):
             raise InvalidError(
                 f"column {new.name!r}",
-                found=f"a change from {found} to {kind} of {name!r}, which its function goes by",
+                found=f"a change from {old_type} to {kind} of {name!r}, by which its function orders or finds elements",
                 expected="a type with the same order: a wider integer, a decimal",
                 action="Add a field of the new type instead.",
             )
 
 
 def _check_distinct(old: AggregateColumn, new: AggregateColumn) -> None:
-    """Elements that are kept once stay apart, whether they were merged before or are merged later."""
+    """Check that elements which are kept once remain distinct, whether they were merged before or are merged later."""
     is_distinct = new.function == "collect" and new.get(DISTINCT)
     if is_distinct and not keeps_apart(old.field.type, new.field.type):
         raise InvalidError(
             f"column {new.name!r}",
-            found="a change after which elements that differed are equal, in a list that has each once",
+            found="a change that makes different elements equal, in a list that has each once",
             expected="elements that keep their fields; integers that become wider, or decimals",
             action="Add a new column instead.",
         )
 
 
-def _of(column: AggregateColumn) -> tuple[object, ...]:
-    """Fields of its elements and values by id: their names may change.
-    Besides what must stay: function and options. None stands between two lists, so that a field which
-    goes from one to the other is seen.
+def _compared_parts(column: AggregateColumn) -> tuple[object, ...]:
+    """Return what must stay: function, options, and the fields of elements and values by id, as their names may
+    change.
+
+    None separates the lists, so that a field which moves from one to the other is noticed.
     """
     time = time_field(column)
     named = (*column.get(NESTED_KEY), None, *column.get(NESTED_SEQUENCE), None, time)

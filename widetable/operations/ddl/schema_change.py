@@ -1,4 +1,4 @@
-"""Changes of a schema: of its columns and of fields within them (column_change.py), options set and removed.
+"""Changes a schema: its columns and fields within them (column_change.py), and options that are set or removed.
 
     options before, a renamed to x               after
     fields.a,b.sequence-group = c                fields.x,b.sequence-group = c
@@ -6,11 +6,11 @@
     fields.l.nested-key = id, at                 the same with nr for id, when l.element.id is renamed to nr
 
 In: a schema and a change; out: the schema with the next id. Nothing is read or written; the clock
-gives its time. Whether it is sound is asked of the schema as it would be, so changes of one step
+gives its time. The changed schema as a whole is checked, so changes of one step
 may need each other. Source: Paimon `SchemaManager.generateTableSchema`; format.md section 2.
 
-Raises InvalidError for what would break a key, an option or a merge rule, NotFoundError for a column that is not there,
-UnsupportedError for a type that values do not widen to.
+Raises InvalidError for a change that would break a key, an option or a merge rule, NotFoundError for a missing column,
+UnsupportedError for a type to which values do not widen.
 """
 
 from __future__ import annotations
@@ -49,10 +49,11 @@ _NAMES_FIELDS: Final = ("nested-key", "nested-sequence-field", "ts-field")
 
 @dataclass(frozen=True)
 class SchemaChange:
-    """What to change, in terms of the names before the change. Columns are named by paths (column_path.py), added ones
-    too, which are nullable and come last; a new name is one name. Options that are set name columns
-    as they are called after it, in keys and values; of those to remove, one that is not set may be named. Types are
-    fields of any name, as of `arrow_schema`; one that is NOT NULL makes its column so.
+    """The changes of a schema, in terms of the names before them.
+
+    Columns are named by paths (column_path.py), added ones too, which are nullable and come last; a new name is one
+    name. Options to set name columns, in keys and values, as they are called afterwards; options to remove need not
+    be set. Types are fields of any name, as from `arrow_schema`; a NOT NULL type makes its column NOT NULL.
     """
 
     set_options: Mapping[str, str] = field(default_factory=dict)
@@ -69,8 +70,9 @@ class SchemaChange:
 def changed_schema(
     schema: TableSchema, change: SchemaChange, mends: Mapping[str, str] | None = None
 ) -> TableSchema:
-    """The next schema of the table. Raises before anything is written. mends: see `check_alter`.
-    The table's identity stands in its first schema alone (uuid is None in all others).
+    """Return the next schema of the table. Raises before anything is written. mends: see `check_alter`.
+
+    Only the first schema has the table's identity (uuid is None in all others).
     """
     columns = _by_path(schema, change)
     _check_named_columns(schema, change, columns)
@@ -102,13 +104,14 @@ def changed_schema(
 
 
 def _by_path(schema: TableSchema, change: SchemaChange) -> ColumnChange:
-    """The same by paths that are there; of what is added the path is only read. NotFoundError for
-    one that is not there, InvalidError for one that is named twice, in whatever spelling.
+    """Convert the changes to paths, and check that the paths exist, except those of added columns.
+
+    Raises NotFoundError for a missing one, InvalidError for one that is named twice, in whatever spelling.
     """
 
     def paths(names: Iterable[str], argument: str) -> tuple[Path, ...]:
-        found = tuple(path_of(name, schema) for name in names)
-        twice = [path for path, count in Counter(found).items() if count > 1]
+        columns = tuple(path_of(name, schema) for name in names)
+        twice = [path for path, count in Counter(columns).items() if count > 1]
         if twice:
             raise InvalidError(
                 argument,
@@ -116,7 +119,7 @@ def _by_path(schema: TableSchema, change: SchemaChange) -> ColumnChange:
                 expected="each column once",
                 action="Leave one out.",
             )
-        return found
+        return columns
 
     def by_path(values: Mapping[str, T], argument: str) -> dict[Path, T]:
         return dict(zip(paths(values, argument), values.values(), strict=True))
@@ -137,7 +140,7 @@ def _by_path(schema: TableSchema, change: SchemaChange) -> ColumnChange:
 
 
 def _new_name(path: Path, text: str) -> str:
-    """One name; of a column it may have dots without backticks, as there is no path to a new place."""
+    """Parse one name. The name of a column may have dots without backticks, because it cannot be a path."""
     names = parsed(text) if len(path) > 1 or text.startswith("`") else (text,)
     if len(names) > 1:
         raise InvalidError(
@@ -150,18 +153,20 @@ def _new_name(path: Path, text: str) -> str:
 
 
 def _check_named_columns(schema: TableSchema, change: SchemaChange, columns: ColumnChange) -> None:
-    """What `index.*` and `widen.*` name keeps its name while they stand: the tables that they make go by it."""
+    """Refuse to rename or drop columns that `index.*` and `widen.*` name, because derived tables refer to these
+    names.
+    """
     named = {index.key: index.columns for index in index_options(schema.options)}
     for widen in widen_options(schema.options):
         named[widen.key] = (widen.column, *widen.columns, widen.sequence)
     for key in named.keys() - {*change.remove_options, *change.set_options}:
-        taken = [name for name in named[key] if (name,) in (*columns.dropped, *columns.renamed)]
-        if taken:
+        conflicts = [name for name in named[key] if (name,) in (*columns.dropped, *columns.renamed)]
+        if conflicts:
             raise InvalidError(
-                f"column {taken[0]!r}",
+                f"column {conflicts[0]!r}",
                 found=f"a change of its name, or a drop, while option {key!r} names it",
                 expected="a column that no such option names",
-                action=f"Remove the option in the same step, remove_options=[{key!r}], and set it again after it.",
+                action=f"Remove the option in the same step, remove_options=[{key!r}], and set it again afterwards.",
             )
 
 
@@ -170,35 +175,36 @@ def _check_options_once(change: SchemaChange) -> None:
         if key in change.set_options:
             raise InvalidError(
                 f"option {key!r}",
-                found="a value for it, and its removal",
+                found="both a new value and its removal",
                 expected="one of them",
                 action="Leave one out.",
             )
 
 
 def _check_orders(old: TableSchema, new: TableSchema) -> None:
-    """The records of a key stay in their order.
-    Also when files of before and after are merged. A column that came to order records with this step
-    is held against its own type: there is nothing to keep.
+    """Check that the records of a key stay in their order, even when files of before and after are merged.
+
+    A column that begins to order records with this step is compared with its own type, as it has no order to keep.
     """
     groups = (name for group in new.sequence_groups for name in group.sequence)
     before = {column.id: column.type for column in old.fields}
     for name in (*new.sequence_fields, *groups):
         column = new.field(name)
-        found = before.get(column.id, column.type)
-        if not keeps_order(found, column.type):
+        old_type = before.get(column.id, column.type)
+        if not keeps_order(old_type, column.type):
             raise InvalidError(
                 f"column {name!r}",
-                found=f"a change from {found} to {column.type} of a column that orders records",
+                found=f"a change from {old_type} to {column.type} of a column that orders records",
                 expected="a type with the same order: a wider integer, a decimal, more digits of the second",
                 action="Add a column of the new type instead.",
             )
 
 
 def _check_groups(old: TableSchema, new: TableSchema) -> None:
-    """A column that may have values stays in its sequence group: what was merged before and what is merged later would
-    follow two rules, and values without a sequence would go at the next merge (decision 0024). What another client left
-    without a meaning may be mended.
+    """Check that a column that may have values stays in its sequence group.
+
+    Otherwise values merged before and after would follow two rules, and values without a sequence would be lost at
+    the next merge (decision 0024). Options of another client without effect may be corrected.
     """
     try:
         has_groups = engine_of(old).mixes_records
@@ -212,14 +218,14 @@ def _check_groups(old: TableSchema, new: TableSchema) -> None:
         if column.id in remaining and before.get(column.id) != after.get(column.id):
             raise InvalidError(
                 f"column {remaining[column.id]!r}",
-                found="a change of the sequence group that it is in",
+                found="a change of its sequence group",
                 expected="the group, or none, that it has had since it was added",
                 action="Add new columns for the group, or make a new table and copy the rows.",
             )
 
 
 def _groups_by_column(schema: TableSchema) -> dict[int, tuple[int, ...]]:
-    """By the id of a column: the ids of the sequence columns of its group."""
+    """Return, by the id of a column, the ids of the sequence columns of its group."""
     return {
         schema.field(name).id: tuple(schema.field(each).id for each in group.sequence)
         for group in schema.sequence_groups
@@ -230,7 +236,7 @@ def _groups_by_column(schema: TableSchema) -> dict[int, tuple[int, ...]]:
 def _changed_options(
     options: Mapping[str, str], change: SchemaChange, columns: ColumnChange
 ) -> dict[str, str]:
-    """What is removed goes, those that are kept follow renamed columns, and what is set comes."""
+    """Return the options: without removed ones, with renamed columns in the kept ones, and with those that are set."""
     names = {path[0]: name for path, name in columns.renamed.items() if len(path) == 1}
     renamed: Callable[[str], str] = lambda name: names.get(name, name)  # noqa: E731
     nested = _nested_names(columns)
@@ -243,18 +249,19 @@ def _changed_options(
 
 
 def _nested_names(columns: ColumnChange) -> Mapping[str, Mapping[str, str]]:
-    """By the column: new names of fields of its elements or values, which options of its function name.
-    Such a path has three names, `l.element.id`: functions know no fields that lie deeper.
+    """Return, by column, the new names of fields of its elements or values, which options of its function name.
+
+    Such a path has three names, `l.element.id`, because functions use no deeper fields.
     """
-    found: dict[str, dict[str, str]] = {}
+    by_column: dict[str, dict[str, str]] = {}
     for path, name in columns.renamed.items():
         if len(path) == 3:
-            found.setdefault(path[0], {})[path[2]] = name
-    return found
+            by_column.setdefault(path[0], {})[path[2]] = name
+    return by_column
 
 
 def _renamed_key(key: str, renamed: Callable[[str], str]) -> str:
-    """`fields.<columns>.<what>` follows its columns."""
+    """Rename the columns in the key of `fields.<columns>.<what>`."""
     match = FIELD_OPTION.match(key)
     if match is None:
         return key
@@ -267,7 +274,7 @@ def _renamed_value(
     renamed: Callable[[str], str],
     nested: Mapping[str, Mapping[str, str]],
 ) -> str:
-    """Values that list columns follow them; a change of an immutable one is refused later on."""
+    """Rename the columns in a value that lists them; a change of an immutable option is refused later."""
     match = FIELD_OPTION.match(key)
     lists_columns = key in (
         opt.SEQUENCE_FIELD.key,
@@ -285,7 +292,7 @@ def _renamed_value(
 
 
 def _renamed_list(names: str, renamed: Callable[[str], str]) -> str:
-    """A list as it is written in an option, blanks and empty places kept: other clients read it as they did."""
+    """Rename in a list of an option; blanks and empty places stay, so that other clients read it as before."""
     return ",".join(
         name.replace(name.strip(), renamed(name.strip())) if name.strip() else name
         for name in names.split(",")
