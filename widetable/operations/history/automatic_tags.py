@@ -1,21 +1,21 @@
-"""Makes the tags that are due by `tag_rule`, and lets those go that are too many.
+"""Creates the tags that are due by `tag_rule`, and deletes those that are too many.
 
-In: a table as it is now. Out: which snapshot still waits for its tag, because the storage took none. By maintainers and
-by each expiry before it removes snapshots; a snapshot that expired before is passed over for the next one, as in Paimon
-(`TagAutoCreation`), whose writers go on where this ends. Several at once do no harm: who comes second finds the tag. A
-full disk keeps no snapshot from expiry but those from the one on that waits. Raises what reading snapshots and tags
+In: a table as it is now. Out: the snapshot that still waits for its tag because the storage refused it. Maintainers
+call it, and each expiry before it removes snapshots; an expired snapshot is skipped for the next one, as in Paimon
+(`TagAutoCreation`), whose writers continue where this ends. Several at once do no harm: the second one finds the tag.
+On a full disk, expiry keeps only snapshots from the waiting one on. Raises what reading snapshots and tags
 raises.
 
-Of a table with daily tags, without a delay, whose newest automatic tag is that of the 3rd:
+A table with daily tags, without a delay, whose newest automatic tag is that of the 3rd:
 
     snapshot    40             41             42             43
     time        4th, 23:50     5th, 00:10     5th, 09:00     7th, 01:00
     tag         -              20260104       -              20260106      (completing: 20260105)
 
-A period is over when the first snapshot after it comes, and that snapshot is its tag: it has all
-that the period has brought, and a little more. With `widetable.tag-snapshot` = `last-before` the
-tag is of the one before, the last of the period itself. Of the table above that is 40 for 20260104,
-and once 43 is there 42 for 20260105 (completing: 42 for 20260106, too).
+A period ends with the first snapshot after it, and that snapshot gets its tag: it has all
+commits of the period, and a few more. With `widetable.tag-snapshot` = `last-before` the snapshot before
+it gets the tag, the last one of the period itself. In the table above that is 40 for 20260104,
+and once 43 exists, 42 for 20260105 (completing: 42 for 20260106, too).
 """
 
 from __future__ import annotations
@@ -40,13 +40,15 @@ _log = logging.getLogger("widetable")
 
 
 def create_due_tags(state: TableState) -> int | None:
-    """Tag what is due, if the table has automatic tags. Out: the first snapshot that is due and could not be tagged."""
+    """Tag what is due, if the table has automatic tags. Return the first due snapshot that could not be tagged, or
+    None.
+    """
     rule = tag_rule(state.options)
     return None if rule is None else _AutomaticTags(state, rule).run()
 
 
 class _AutomaticTags:
-    """Of one table, once."""
+    """One round of automatic tags of one table."""
 
     def __init__(self, state: TableState, rule: TagRule) -> None:
         self._rule = rule
@@ -57,10 +59,10 @@ class _AutomaticTags:
         self._kept_millis = state.options.get(TAG_DEFAULT_TIME_RETAINED)
 
     def run(self) -> int | None:
-        """In order of the snapshots."""
-        there = self._there()
-        # By period, not by snapshot: the tag of the latest period says how far the tags have come.
-        newest, after_id = max(there, default=(None, 0))
+        """Tag due snapshots in their order."""
+        tagged = self._tagged_periods()
+        # By period, not by snapshot: the tag of the latest period tells how far the tags go.
+        newest, after_id = max(tagged, default=(None, 0))
         if not self._has_reached(newest, after_id):
             return None
         self._newest = newest
@@ -70,22 +72,22 @@ class _AutomaticTags:
                 if self._keep(self._rule.name(start), snapshot):
                     self._newest = start
             except StorageError as refusal:
-                # No later one either: tags come in the order of snapshots, or `newest` would
-                # pass this one over for good.
+                # Later ones are not tagged either: tags are made in the order of snapshots, else
+                # `newest` would skip this one forever.
                 warn(
                     _log,
                     WarningCode.TAG_LATE,
-                    "%s: snapshot %d has yet no tag: %s",
+                    "%s: snapshot %d has no tag yet: %s",
                     self._root,
                     snapshot.id,
                     refusal,
                 )
                 return snapshot.id
-        self._let_go()
+        self._delete_surplus()
         return None
 
     def _first_after(self, after_id: int) -> Iterator[tuple[Snapshot, datetime]]:
-        """What is due: a snapshot, and the start of the period whose tag it is."""
+        """Yield due snapshots, each with the start of the period whose tag it gets."""
         for snapshot in self._later(after_id):
             time = self._time_of(snapshot)
             start = None if time is None else self._rule.due(self._newest, time)
@@ -93,7 +95,7 @@ class _AutomaticTags:
                 yield snapshot, start
 
     def _last_before(self, after_id: int) -> Iterator[tuple[Snapshot, datetime]]:
-        """The same, where a snapshot is the tag of its own period once the next one is of a later period."""
+        """Yield due snapshots, each with its own period, once the next snapshot is of a later period."""
         previous: tuple[Snapshot, datetime] | None = None
         for snapshot in self._later(after_id - 1):
             time = self._time_of(snapshot)
@@ -105,23 +107,28 @@ class _AutomaticTags:
             previous = snapshot, time
 
     def _time_of(self, snapshot: Snapshot) -> datetime | None:
-        """None for a time of commit that is ahead of our clock, as it says nothing (0017): tags would be named by it,
-        and none be made until then.
+        """Return the time of a snapshot, or None for a commit time ahead of our clock.
+
+        Such a time is meaningless (0017): tags would be named by it, and none be made until then.
         """
         if not self._rule.is_by_watermark and is_ahead(snapshot.time_millis, self._now_millis):
             return None
         return self._rule.time_of(snapshot.time_millis, snapshot.watermark)
 
-    def _there(self) -> list[tuple[datetime, int]]:
-        """Automatic tags: their period, and the snapshot that they keep."""
+    def _tagged_periods(self) -> list[tuple[datetime, int]]:
+        """Return the periods of the automatic tags, each with the snapshot that it keeps."""
         starts = ((self._rule.start(name), name) for name in self._tags.names())
-        known = {name: start for start, name in starts if start is not None}
-        kept = self._tags.all() if known else {}
-        return [(start, kept[name].id) for name, start in known.items() if name in kept]
+        start_of = {name: start for start, name in starts if start is not None}
+        snapshots = self._tags.all() if start_of else {}
+        return [
+            (start, snapshots[name].id) for name, start in start_of.items() if name in snapshots
+        ]
 
     def _has_reached(self, newest: datetime | None, after_id: int) -> bool:
-        """Whether any snapshot may be due: by the newest one that has a time, so that a round with nothing to do reads
-        no other. Snapshots of some clients have no watermark.
+        """Whether any snapshot may be due, by the newest one that has a time, so that a round without work reads no
+        other one.
+
+        Snapshots of some clients have no watermark.
         """
         snapshot = self._snapshots.latest()
         while snapshot is not None and snapshot.id > after_id:
@@ -134,13 +141,16 @@ class _AutomaticTags:
         return False
 
     def _has_passed(self, newest: datetime | None, after_id: int, last: datetime) -> bool:
-        """The same for tags of the last snapshot before: by the oldest one behind the newest tag, too."""
+        """Whether a snapshot may be due as the last one before the end of its period.
+
+        It also reads the oldest snapshot after the newest tag.
+        """
         times = (self._time_of(snapshot) for snapshot in self._later(after_id))
         first = next((time for time in times if time is not None), last)
         return self._rule.may_have_ended(newest, first, last)
 
     def _later(self, after_id: int) -> Iterator[Snapshot]:
-        """Those that are kept, oldest first."""
+        """Yield the kept snapshots after an id, the oldest first."""
         for id in self._snapshots.ids():
             if id > after_id:
                 try:
@@ -149,7 +159,7 @@ class _AutomaticTags:
                     continue  # expired meanwhile
 
     def _keep(self, name: str, snapshot: Snapshot) -> bool:
-        """Whether there is such a tag now; not, when the snapshot has expired meanwhile."""
+        """Create the tag. Return whether it exists now, which it does not when the snapshot has expired meanwhile."""
         try:
             is_new = self._tags.keep(name, Tag.of(snapshot, self._kept_millis, now_millis()))
         except NotFoundError:
@@ -158,12 +168,14 @@ class _AutomaticTags:
             _log.info("%s: snapshot %d is tagged %r", self._root, snapshot.id, name)
         return True
 
-    def _let_go(self) -> None:
-        """Automatic tags only, those of the oldest periods; what only they kept is left to expiry and orphans."""
+    def _delete_surplus(self) -> None:
+        """Delete the automatic tags of the oldest periods. Files that only they kept are left to expiry and orphan
+        cleaning.
+        """
         most = self._rule.most
         if most is None:
             return
-        for start, _ in sorted(self._there())[:-most]:
+        for start, _ in sorted(self._tagged_periods())[:-most]:
             name = self._rule.name(start)
             if self._tags.discard(name):
                 _log.info("%s: tag %r is one too many", self._root, name)

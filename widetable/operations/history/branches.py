@@ -1,25 +1,25 @@
-"""Branches: other histories of a table, which share its data files.
+"""Creates, lists and drops branches: other histories of a table, which share its data files.
 
-    create       claim ─► snapshot ─► tag ─► schemas ─► is the tag still there? ─► the branch is there
-    drop         the mark: no branch any more ─► schemas ─► all else; files that only it named are orphans
+    create       claim ─► snapshot ─► tag ─► schemas ─► does the tag still exist? ─► the branch exists
+    drop         the mark: no longer a branch ─► schemas ─► all else; files that only it named are orphans
 
 Source: Paimon `FileSystemBranchManager`; format.md section 1. A branch of a tag begins with the tag's snapshot, the
-schemas up to it, and the tag; one without a tag has all schemas and no snapshot. Nobody sees one before it is whole
-(`branch_mark`); the tag is looked for last, so that who deletes files sees it or the branch
+schemas up to it, and the tag; one without a tag has all schemas and no snapshot. A branch is invisible until it is
+whole (`branch_mark`); the tag is checked last, so that a process that deletes files sees the tag or the branch
 (`named_files`).
 
-    A  makes B of tag a: B's snapshot, tag, schemas       a is still there: B stays
-    C                                              deletes a ── or here ──  looks which files are named
+    A  makes B of tag a: B's snapshot, tag, schemas       a still exists: B stays
+    C                                              deletes a ── or here ──  lists which files are named
 
-If a went before A looked, A takes B back and raises. If it went afterwards, B was there before it
-did, and C, who looks at all branches, whole or not, finds what B names.
+If a was deleted before A checked, A removes B and raises. If it was deleted afterwards, B existed
+before, and C, which reads all branches, whole or not, finds the files that B names.
 
-Killed in between, a branch that is being made or dropped has its mark or lacks its schemas: nobody
-opens it (`is_whole`), its name is taken until it is dropped, and who deletes files looks at it as
-at any other.
+After a kill, a branch that was being made or dropped has its mark or lacks its schemas: it cannot be
+opened (`is_whole`), its name is taken until it is dropped, and a process that deletes files reads it
+like any other.
 
-Raises InvalidError for names that break a rule or are taken, NotFoundError that says which
-branches there are, UnsupportedError for tables whose options name others, DamagedError,
+Raises InvalidError for names that break a rule or are taken, NotFoundError, which lists the
+existing branches, UnsupportedError for tables whose options name others, DamagedError,
 StorageError.
 """
 
@@ -48,8 +48,8 @@ def create_branch(table: OpenTable, name: str, *, tag: str | None = None) -> Non
     """Make a branch: another history of the table.
 
     A branch has snapshots, schemas, tags and consumers of its own, and shares the data files. No data file is
-    copied, so it takes a few small files whatever the size of the table. What either writes from then on the
-    other does not see. `Table.open(path, branch=name)` and `Catalog.table("db.t$branch_name")` open it.
+    copied, so it takes a few small files whatever the size of the table. From then on neither sees the commits
+    of the other. `Table.open(path, branch=name)` and `Catalog.table("db.t$branch_name")` open it.
 
     Parameters
     ----------
@@ -63,39 +63,41 @@ def create_branch(table: OpenTable, name: str, *, tag: str | None = None) -> Non
     Raises
     ------
     InvalidError
-        No branch can have that name, or there is a branch of that name, or what is left of one.
+        No branch can have that name, or there is a branch of that name, or remains of one.
     NotFoundError
-        There is no such tag, or it was deleted and made again meanwhile.
+        There is no such tag, or it was deleted and created again meanwhile.
     UnsupportedError
         The table has `index.*`, `widen.*` or `join.*` options: it follows main alone.
     """
     name = check_branch(name)
     check_stands_alone(table.schema, table.path)
-    kept = None if tag is None else table._tags.load(text(tag, "tag"))
+    snapshot = None if tag is None else table._tags.load(text(tag, "tag"))
     paths = table._paths.of_branch(name)
     file_io = table._file_io
     if file_io.list(paths.root) or not claim(file_io, paths):
         raise InvalidError(
             f"branch {name!r}",
-            found=f"a branch of that name, or what is left of one, at {paths.root}",
+            found=f"a branch of that name, or remains of one, at {paths.root}",
             expected="no branch of that name",
             action="Use another name, or drop the branch first.",
         )
-    # The claim is exclusive: of several who make the same branch one comes here.
+    # The claim is exclusive: of several callers that make the same branch, one gets here.
     try:
-        newest = table.schema.id if kept is None or tag is None else _copied_tag(table, paths, tag)
+        newest = (
+            table.schema.id if snapshot is None or tag is None else _copied_tag(table, paths, tag)
+        )
         for id in table._committer.schemas.ids():
             if id <= newest:
                 file_io.publish(paths.schema(id), file_io.read(table._paths.schema(id)))
-        if kept is not None and table._tags.load(tag or "") != kept:
+        if snapshot is not None and table._tags.load(tag or "") != snapshot:
             raise _moved(tag)
         finish(file_io, paths)
     except BaseException:
         _removed(file_io, paths)
         raise
-    # Before the first commit of its own: a branch that loses this snapshot is not taken for a
-    # new one. Where the storage refuses it, that commit makes up for it.
-    if kept is not None:
+    # Before the first commit of its own, so that a branch that loses this snapshot is not taken for a
+    # new one. Where the storage refuses it, that commit writes it.
+    if snapshot is not None:
         with suppress(StorageError):
             mark_snapshots(file_io, paths)
 
@@ -123,7 +125,7 @@ def drop_branch(table: OpenTable, name: str, *, dry_run: bool = False) -> None:
     """Delete a branch: its snapshots, schemas, tags and consumers.
 
     Files that only the branch named are orphans from then on (`remove_orphan_files`). The call is not atomic:
-    readers and writers of the branch get errors. It waits for what this process compacts behind its commits.
+    readers and writers of the branch get errors. It waits for compactions that this process does after its commits.
 
     Parameters
     ----------
@@ -151,8 +153,10 @@ def drop_branch(table: OpenTable, name: str, *, dry_run: bool = False) -> None:
 
 
 def _removed(file_io: FileIO, paths: TablePaths) -> bool:
-    """Delete all of a branch; False where there was nothing. What a kill leaves is no branch, by its mark as long as it
-    has schemas, and for want of schemas when the mark goes; the oldest goes first, in case a full disk took no mark.
+    """Delete all of a branch. Return False where there was nothing.
+
+    After a kill, the remains are not a branch: first because of the mark, and once that is deleted because there are
+    no schemas. The oldest schema is deleted first, in case a full disk refused the mark.
     """
     if file_io.list(paths.root):
         begin_to_drop(file_io, paths)
@@ -189,45 +193,45 @@ def branch_root(root: str, branch: str | None = None) -> str:
 
 
 def branch_names(file_io: FileIO, paths: TablePaths) -> list[str]:
-    """Of branches that are whole, sorted."""
+    """Return the names of the whole branches, sorted."""
     entries = file_io.list(paths.branch_dir)
     names = [branch_name(entry.name) for entry in entries if entry.is_dir]
     return sorted(name for name in names if name and is_whole(file_io, paths.of_branch(name)))
 
 
 def check_there(file_io: FileIO, paths: TablePaths) -> None:
-    """Raises NotFoundError for paths of a branch that is not there, or not whole."""
+    """Raise NotFoundError for paths of a branch that does not exist or is not whole."""
     if paths.branch != MAIN_BRANCH and not SchemaStore(file_io, paths).ids():
         raise branch_not_found(file_io, paths, paths.branch)
 
 
 def branch_not_found(file_io: FileIO, paths: TablePaths, name: str) -> NotFoundError:
-    """Says which there are."""
-    there = ", ".join(branch_names(file_io, paths))
+    """Return the error for a missing branch, which lists the existing ones."""
+    names = ", ".join(branch_names(file_io, paths))
     return NotFoundError(
         f"branch {name!r} of {paths.shared_root}",
         found="no such branch",
-        expected=f"one of {there}" if there else "a table with branches; it has none but main",
-        action="Correct the name, or make the branch first.",
+        expected=f"one of {names}" if names else "a table with branches; it has only main",
+        action="Correct the name, or create the branch first.",
     )
 
 
 def check_stands_alone(schema: TableSchema, path: str) -> None:
-    """Tables that are made of others, and those that others are made of, follow main alone."""
-    found = next(filter(_names_another, schema.options), None)
-    if found is not None:
+    """Refuse tables with derived tables, and derived tables: they follow main alone."""
+    option = next(filter(_names_another, schema.options), None)
+    if option is not None:
         raise UnsupportedError(
-            f"option {found!r} of {path}",
-            found="a table that others are made of, or that is made of others",
+            f"option {option!r} of {path}",
+            found="a derived table, or a table from which others are derived",
             expected="a table without index.*, widen.* and join.* options",
             action="Copy the table's rows into another table instead.",
         )
 
 
 def is_whole(file_io: FileIO, paths: TablePaths) -> bool:
-    """Whether a branch is made, and is not being dropped.
+    """Whether a branch is complete and is not being dropped.
 
-    One of another client has no mark: that is whole if it has a schema.
+    A branch of another client has no mark: it is whole if it has a schema.
     """
     try:
         branch_life(file_io, paths)
@@ -237,40 +241,42 @@ def is_whole(file_io: FileIO, paths: TablePaths) -> bool:
 
 
 def _copied_tag(table: OpenTable, paths: TablePaths, tag: str) -> int:
-    """The newest schema that its snapshot needs.
+    """Publish the snapshot and the tag, and return the newest schema that the snapshot needs.
 
-    Publishes the snapshot and the tag. Its own schema is not enough: live files may have
-    a newer one. The tag goes as the bytes that it has, with its times.
+    The snapshot's own schema is not enough, because live files may have a newer one. The tag is copied byte by byte,
+    with its times.
     """
-    kept = table._tags.load(tag)
+    snapshot = table._tags.load(tag)
     first = parsed_back(
-        first_snapshot(table._file_io, paths, kept), snapshot_from_json, paths.snapshot(kept.id)
+        first_snapshot(table._file_io, paths, snapshot),
+        snapshot_from_json,
+        paths.snapshot(snapshot.id),
     )
-    table._file_io.publish(paths.snapshot(kept.id), first)
+    table._file_io.publish(paths.snapshot(snapshot.id), first)
     table._file_io.publish(paths.tag(tag), table._file_io.read(table._paths.tag(tag)))
-    live = table._committer.live_files.live_entries(kept)
-    return max(kept.schema_id, *(entry.file.schema_id for entry in live), 0)
+    live = table._committer.live_files.live_entries(snapshot)
+    return max(snapshot.schema_id, *(entry.file.schema_id for entry in live), 0)
 
 
 def _moved(tag: str | None) -> NotFoundError:
     return NotFoundError(
         f"tag {tag!r}",
-        found="a tag that was deleted and made again meanwhile",
-        expected="a tag that stays while a branch is made of it",
-        action="Make the branch again.",
+        found="a tag that was deleted and created again meanwhile",
+        expected="a tag that stays while a branch is created from it",
+        action="Create the branch again.",
     )
 
 
-def first_snapshot(file_io: FileIO, paths: TablePaths, kept: Snapshot) -> Snapshot:
-    """What a tag kept; without its changelog if that has expired with the snapshot's own file.
+def first_snapshot(file_io: FileIO, paths: TablePaths, snapshot: Snapshot) -> Snapshot:
+    """Return the snapshot of a tag, without its changelog if that has expired with the snapshot's own file.
 
-    Else readers of the branch's changes would miss files that its first snapshot names.
+    Otherwise readers of the branch's changes would miss files that its first snapshot names.
     """
-    changelog = kept.changelog_manifest_list
+    changelog = snapshot.changelog_manifest_list
     if changelog is None or file_io.exists(paths.manifest(changelog)):
-        return kept
+        return snapshot
     return replace(
-        kept,
+        snapshot,
         changelog_manifest_list=None,
         changelog_manifest_list_size=None,
         changelog_record_count=None,

@@ -1,20 +1,20 @@
-"""Expiry: old snapshots go, with the files that only they name (docs/decisions/0009-expiry.md).
+"""Expires old snapshots with the files that only they name (docs/decisions/0009-expiry.md).
 
-    choose ─► note each snapshot file ─► look again who needs them ─► remove the snapshot files, oldest first
-           ─► sweep: delete what the notes name and nobody else, then the notes ─► EARLIEST hint
+    choose ─► note each snapshot file ─► check again who needs them ─► remove the snapshot files, oldest first
+           ─► sweep: delete what only the notes name, then the notes ─► EARLIEST hint
 
-If the process dies after    there is                                           the next expiry
-    note                     a note of a snapshot that stays                    chooses anew; withdraws
+If the process dies after    the state is                                       the next expiry
+    note                     a note of a snapshot that stays                    chooses again; withdraws
                                                                                 it after 10 minutes
-    removing snapshot 3      3 is gone, its files are there, its note too       sweeps from the note
-    some of the files        as before, some files less                         the same, passes over those
+    removing snapshot 3      3 is removed, its files exist, its note too        sweeps from the note
+    some of the files        as before, fewer files                             the same, skips those
     the notes                all done, an old hint                              writes the hint
 
-A snapshot's files are deleted only when its own file is gone, so who reads one finds it whole or learns that it has
-expired; the notes make the next expiry finish what this one did not. It needs no room on the disk, so that a full one
-can be freed (docs/decisions/0014-full-disks.md). Never part of a commit, and right without any lease: several may run
-at once. Raises UnsupportedError for a table whose changelog is kept longer than its snapshots, what `expiry_sweep`
-raises, InvalidError for a retention that contradicts itself, StorageError.
+A snapshot's files are deleted only when its own file is gone, so a reader finds it whole or gets an error that it has
+expired; the notes make the next expiry finish an unfinished one. It needs no space on the disk, so that a full one
+can be freed (docs/decisions/0014-full-disks.md). It is never part of a commit, and correct without any lease: several
+may run at once. Raises UnsupportedError for a table whose changelog is kept longer than its snapshots, what
+`expiry_sweep` raises, InvalidError for a retention that contradicts itself, StorageError.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from widetable.schema.table_schema import TableSchema
 from widetable.schema.tag_options import TAG_TIME_EXPIRE_ENABLED
 from widetable.write.table_state import TableState
 
-# A note of a snapshot that stays is withdrawn when it is so old that no expiry is still about to act on it.
+# A note of a snapshot that stays is withdrawn at this age, when no expiry can still be about to act on it.
 _WITHDRAW_MILLIS: Final = 600_000
 # Other clients then copy expired snapshots to changelog/, and delete their changelog files later (format.md 12).
 _LONGER_CHANGELOG: Final = (
@@ -96,9 +96,10 @@ def expire_snapshots(
 ) -> ExpiryResult:
     """Remove old snapshots, and the files that only they have.
 
-    A snapshot goes when more than `num_retained_min` stay, and either it was not the newest one within
-    `time_retained_millis`, or more than `num_retained_max` stay. What tags, consumers, readers with a lease, pins of
-    lookup joins and the newest complete barrier need stays. Several may call it at once, and again after a kill.
+    A snapshot is removed when more than `num_retained_min` stay, and either it was not the newest one within
+    `time_retained_millis`, or more than `num_retained_max` stay. Snapshots that tags, consumers, readers with a lease,
+    pins of lookup joins and the newest complete barrier need stay. Several callers may expire at once, and again after
+    a kill.
 
     Parameters
     ----------
@@ -156,9 +157,9 @@ def expire(
     *,
     dry_run: bool = False,
 ) -> ExpiryResult:
-    """Expire what `retention`, consumers and leases allow, and finish what an earlier expiry left.
+    """Expire what `retention`, consumers and leases allow, and finish an earlier expiry that was interrupted.
 
-    dry_run: only say what would go, and who holds the rest.
+    dry_run: only say what would be removed, and who keeps the rest.
     """
     check_expirable(state.schema)
     expiry = _Expiry(state, committer, clock or SystemClock())
@@ -166,7 +167,9 @@ def expire(
 
 
 def table_space(table: OpenTable) -> tuple[HeldBytes, ...]:
-    """What the table takes on the storage, and who holds it, by the options as they are. Lists all its directories."""
+    """Return what the table occupies on the storage, and who keeps it, by its current options. Lists all its
+    directories.
+    """
     state, committer = table._state(), table._committer
     listed = stored_files(state)
     keeping = _Expiry(state, committer, SystemClock()).keeping(retention_of(state.options))
@@ -199,7 +202,7 @@ class _Expiry:
 
     def run(self, retention: Retention) -> ExpiryResult:
         forgotten = tuple(name for name in self._idle_consumers() if self._consumers.delete(name))
-        # Who holds nothing any more goes first; tags that are due come before any snapshot may go.
+        # Idle consumers and ended tags are removed first; due tags are made before any snapshot is removed.
         tags = self._ended_tags()
         for name in tags:
             self._tags.discard(name)
@@ -211,7 +214,7 @@ class _Expiry:
         return ExpiryResult(ids, files, size_bytes, forgotten, tags)
 
     def chosen(self, retention: Retention) -> ExpiryResult:
-        """What would go now."""
+        """Return what would be removed now."""
         keeping, idle = self.keeping(retention), self._idle_consumers()
         lines = held_bytes(self._state, self._committer, keeping)
         going = [line for line in lines if line.holder == EXPIRY]
@@ -225,11 +228,11 @@ class _Expiry:
         )
 
     def keeping(self, retention: Retention) -> Keeping:
-        """Who would keep which snapshots if they expired now."""
-        found = self._holders(without=self._idle_consumers())
-        due = self._choose(retention, [one.snapshot_id for one in found])
+        """Return who would keep which snapshots if they expired now."""
+        holders = self._holders(without=self._idle_consumers())
+        due = self._choose(retention, [one.snapshot_id for one in holders])
         free = self._choose(replace(retention, limit=LARGEST), [])
-        return Keeping(frozenset(due), frozenset(free), found, frozenset(self._ended_tags()))
+        return Keeping(frozenset(due), frozenset(free), holders, frozenset(self._ended_tags()))
 
     def _idle_consumers(self) -> list[str]:
         idle_millis = self._state.options.get(retention.CONSUMER_EXPIRATION_TIME)
@@ -243,8 +246,9 @@ class _Expiry:
         return tuple(self._tags.expired(self._now_millis()))
 
     def _choose(self, retention: Retention, needed: list[int]) -> Sequence[int]:
-        """Most expiries find nothing, and do so without a list. Some snapshots between others may be lost: what goes
-        is chosen of those that are there.
+        """Choose the snapshots to remove. Most expiries choose none, and do so without listing the snapshots.
+
+        Some snapshots in between may be lost: then it chooses from the existing ones.
         """
         snapshots = self._committer.snapshots
         earliest_id, latest_id = snapshots.earliest_id() or 1, snapshots.latest_id() or 0
@@ -257,7 +261,7 @@ class _Expiry:
         return choose_snapshots(snapshots.ids(), retention, needed, now_millis, times.of)
 
     def _needed(self) -> list[int]:
-        """The first snapshots that readers still need."""
+        """Return the first snapshots that readers still need."""
         untagged = [] if self._untagged_id is None else [self._untagged_id]
         return [*(one.snapshot_id for one in self._holders()), *untagged]
 
@@ -265,16 +269,16 @@ class _Expiry:
         return holders(self._state, self._committer, self._clock, without)
 
     def _retire(self, chosen: Sequence[int]) -> tuple[int, ...]:
-        """Remove the files of the chosen snapshots, as far as nobody asked for them meanwhile."""
+        """Remove the files of the chosen snapshots that no one needs meanwhile."""
         removed: list[int] = []
         try:
             noted = self._noted(chosen)
-            # A reader writes its lease, then looks for notes: who did not see ours is seen here.
+            # A reader writes its lease, then checks for notes: a reader that missed our note is found here.
             needed = self._needed()
             going = [id for id in noted if not needed or id < min(needed)]
             if going:
-                # Other clients' snapshots do not repeat what commits remember: kept before the
-                # last that does goes.
+                # Snapshots of other clients do not repeat the last commits of users: they are kept
+                # before the last snapshot with them is removed.
                 latest_id = self._committer.snapshots.latest_id() or going[-1]
                 self._committer.last_commits.keep(going, range(going[-1] + 1, latest_id + 1))
             for id in going:
@@ -285,12 +289,14 @@ class _Expiry:
         self._retired.withdraw(self._now_millis() - _WITHDRAW_MILLIS)
         newest_id = self._committer.snapshots.latest_id()
         if newest_id is not None:
-            # With the directory: the removed ones stay removed before their files go.
+            # Also syncs the directory: the removal of snapshots is durable before their files are deleted.
             self._file_io.sync(self._paths.snapshot(newest_id))
         return tuple(removed)
 
     def _noted(self, ids: Iterable[int]) -> list[int]:
-        """Those of which there is a note now: all that are there, or the first ones, as many as the storage takes."""
+        """Write the notes, and return the snapshots that have one: all existing ones, or as many as the storage
+        takes.
+        """
         noted: list[int] = []
         for id in ids:
             try:
@@ -313,29 +319,29 @@ class _Expiry:
         try:
             return self._retired.note(id)
         except StorageError:
-            # A name takes no room, but its directory may: the hint gives way, and comes again afterwards.
+            # A name takes no space, but its directory may: the hint is deleted, and written again later.
             if not self._file_io.delete(self._paths.earliest_hint):
                 raise
             return self._retired.note(id)
 
     def _hint(self) -> None:
-        """Say which snapshot is the earliest now, if there is room for it."""
+        """Write which snapshot is the earliest now, if there is space for it."""
         earliest_id = self._committer.snapshots.earliest_id()
         if earliest_id is None:
             return
         path, text = self._paths.earliest_hint, str(earliest_id).encode()
         try:
-            known = self._file_io.read(path)
+            current = self._file_io.read(path)
         except NotFoundError:
-            known = b""
+            current = b""
         try:
-            if known != text:
+            if current != text:
                 self._file_io.replace(path, text, durable=False)
         except StorageError as refusal:
             warn(
                 _log,
                 WarningCode.HINT_STAYS,
-                "the hint to the earliest snapshot stays as it is: %s",
+                "the hint to the earliest snapshot is not updated: %s",
                 refusal,
             )
 

@@ -1,15 +1,15 @@
-"""What expiry takes: which snapshots may go, and which data files then have no reader left. Pure.
+"""Chooses the snapshots that may expire, and the data files that then have no reader left. Pure.
 
 Source: Paimon `ExpireSnapshotsImpl`, `SnapshotDeletion`; format.md section 12. In: ids, times, entries of manifests.
 Out: a range of ids, names.
 
-    ids 1 .. 6, made at 100, 200 .. 600, now 1000; 1 min, 100 max, unless said
+    ids 1 .. 6, made at 100, 200 .. 600, now 1000; 1 min, 100 max by default
 
     time_millis 550    1 2 3: 4 was the newest until 500, which is 500 ago
     max 3              1 2 3, however young
     min 4, time 0      1 2
     needed 3, time 0   1 2
-    needed 3, max 2    1 2: who needs it counts more than the maximum
+    needed 3, max 2    1 2: a need takes precedence over the maximum
     limit 2, time 0    1 2
 
 Raises InvalidError for numbers of snapshots that exclude each other.
@@ -33,8 +33,10 @@ from widetable.schema.options import TableOptions
 
 @dataclass(frozen=True)
 class Retention:
-    """num_min, num_max: snapshots that stay at least and at most. time_millis: how long one stays after
-    the next one has come. limit: how many go at once.
+    """How long snapshots are kept.
+
+    num_min, num_max: how many stay at least and at most. time_millis: how long one stays after the next one was made.
+    limit: how many are removed at once.
     """
 
     num_min: int
@@ -54,8 +56,10 @@ def retention_of(
     time_millis: int | None = None,
     limit: int | None = None,
 ) -> Retention:
-    """The table's options, or what is given instead of each. Of minimum and maximum the one that is given alone moves
-    the other's option: who says that 5 may stay does not mean the 10 that stay by default.
+    """Return the retention by the table's options, or by the given values instead.
+
+    If only one of minimum and maximum is given, it moves the option of the other: a maximum of 5 overrides the
+    default minimum of 10.
     """
 
     def given(value: Any, name: str, option: Option[int]) -> int:
@@ -80,12 +84,12 @@ def choose_snapshots(
     now_millis: int,
     time_of: TimeOf,
 ) -> Sequence[int]:
-    """The oldest snapshots that nobody needs.
+    """Return the oldest snapshots that may be removed.
 
-    ids: of those that are there, ascending; some between them may be lost. needed: the first snapshots that consumers
-    and leases still need; they and all later ones stay. time_of: when a snapshot was committed, None when it is not
-    there any more. A snapshot is as old as the one that came after it, and goes when that is as old as `time_millis`,
-    or when more than num_max would stay. A time ahead of now is of a wrong clock, and says nothing.
+    ids: the existing ones, ascending; some in between may be lost. needed: the first snapshots that consumers and
+    leases still need; they and all later ones stay. time_of: the time of a snapshot's commit, None when it no longer
+    exists. A snapshot's age counts from the commit of the next one. It is removed at the age `time_millis`, or when
+    more than num_max would stay. A time ahead of now is from a wrong clock and is ignored.
     """
     end = min(
         len(ids) - retention.num_min, retention.limit, *(bisect_left(ids, id) for id in needed)
@@ -100,9 +104,9 @@ def choose_snapshots(
 
 
 def _ended_millis(at: int, ids: Sequence[int], now_millis: int, time_of: TimeOf) -> int | None:
-    """When a snapshot ceased to be the newest one, at the latest; None when that is not known.
+    """Return the latest time at which a snapshot ceased to be the newest one; None when that is unknown.
 
-    The first later one whose time can be right says so; but none ends before it was made.
+    The first later one with a plausible time decides; but no snapshot ends before it was made.
 
         ids 1 2 3 4, made at 10, 900000, 12, 13; now 20000    ended at 12, 12, 13, None
     """
@@ -117,18 +121,18 @@ def _ended_millis(at: int, ids: Sequence[int], now_millis: int, time_of: TimeOf)
 
 
 def unread_files(
-    deltas: Iterable[ManifestEntry], changelogs: Iterable[ManifestEntry], kept: Container[str]
+    deltas: Iterable[ManifestEntry], changelogs: Iterable[ManifestEntry], needed: Container[str]
 ) -> list[ManifestEntry]:
-    """The files that go with expired snapshots, each once.
+    """Return the files to delete with expired snapshots, each once.
 
-    deltas: what these and the snapshot after them changed: a file that one deleted is gone, unless it was only moved
-    to another level, or a tag has it; then its name is in `kept`. changelogs: the changelog files of the expired
-    snapshots. kept: names of files that are needed by others.
+    deltas: the changes of these snapshots and the one after them. A file that a delta deletes is no longer read,
+    unless it was only moved to another level or a tag has it; then its name is in `needed`. changelogs: the changelog
+    files of the expired snapshots. needed: names of files that others need.
     """
     deleted = [entry for entry in deltas if entry.kind == DELETE]
-    found = {
+    unread = {
         (entry.bucket_id, entry.file.file_name): entry
         for entry in (*deleted, *changelogs)
-        if entry.file.file_name not in kept
+        if entry.file.file_name not in needed
     }
-    return list(found.values())
+    return list(unread.values())

@@ -1,13 +1,13 @@
-"""Deletes the files that only expired snapshots named, working from the notes of them (retired_snapshots).
+"""Deletes the files that only expired snapshots named, by the notes of these snapshots (retired_snapshots).
 
-    notes whose snapshot file is gone ─► what they deleted ─► minus what others name ─► data and changelog files,
+    notes whose snapshot file is gone ─► the files they deleted ─► minus files that others name ─► data, changelog files
     ─► manifests ─► lists, index manifests, statistics ─► the notes
 
-Every step can be repeated: what is deleted already is passed over. A note whose manifests are gone was swept before,
-because manifests go only after all data files. Tags are looked up after the notes: a tag that is made of a snapshot
-counts only when that snapshot's file is there afterwards (`tags`), so one that counts is seen here; what moves between
-branches is, too (`named_files`). Raises NotFoundError, DamagedError and ConflictError when it is not known what others
-name, before anything is deleted; StorageError.
+Every step can be repeated: deleted files are skipped. A note whose manifests are gone was swept before,
+because manifests are deleted after all data files. Tags are listed after the notes: a tag of a snapshot
+counts only if that snapshot's file exists afterwards (`tags`), so each tag that counts is seen here; so are names that
+move between branches (`named_files`). Raises NotFoundError, DamagedError and ConflictError when the files that others
+need are unknown, before anything is deleted; StorageError.
 """
 
 from __future__ import annotations
@@ -29,15 +29,17 @@ from widetable.operations.history.expiry_choice import unread_files
 from widetable.operations.history.named_files import NamedFiles, Sizes, data_sizes
 from widetable.write.table_state import TableState
 
-# How often the snapshots are looked at again because another expiry removed the earliest one.
+# How often the snapshots are read again because another expiry removed the earliest one.
 _LOOKS: Final = 10
 _log = logging.getLogger("widetable")
 
 
 @dataclass(frozen=True)
 class _Waste:
-    """What nobody needs. data: entries of data and changelog files. metadata: bytes of metadata files, by path, in
-    groups that go one after the other.
+    """The files that no one needs.
+
+    data: entries of data and changelog files. metadata: bytes of metadata files, by path, in groups that are deleted
+    one after the other.
     """
 
     snapshots: list[Snapshot] = field(default_factory=list)
@@ -47,11 +49,10 @@ class _Waste:
 
 
 class ExpirySweep:
-    """For one table.
+    """The sweep of one table.
 
-    What nobody reads is found by deletes: what the earliest kept snapshot no longer has was
-    deleted by its delta or an expired one's. A file that only moved is deleted and added there,
-    and named by the earliest one.
+    Unread files are found by deletes: a file that the earliest kept snapshot lacks was deleted by its delta or by
+    that of an expired one. A file that only moved is deleted and added there, and the earliest snapshot names it.
     """
 
     def __init__(self, state: TableState, committer: Committer, retired: RetiredSnapshots) -> None:
@@ -60,13 +61,14 @@ class ExpirySweep:
         self._paths = state.paths
         self._snapshots = committer.snapshots
         self._live_files: LiveFiles = committer.live_files
-        # What a damaged tag kept is not known: it must not stop what frees the disk.
+        # The files of a damaged tag are unknown; it must not stop a sweep that frees the disk.
         self._named = NamedFiles(state.file_io, state.paths, committer.live_files, strict=False)
         self._retired = retired
 
     def run(self) -> tuple[int, int]:
-        """Delete what the notes name and nobody else; then the notes. How many files went, and their bytes: of data
-        files, changelog files and manifests, as their entries say.
+        """Delete what only the notes name, then the notes.
+
+        Return the number and bytes of deleted data files, changelog files and manifests, as their entries have them.
         """
         waste, files, size_bytes = self._find(), 0, 0
         for sizes in (self._data_files(waste), *waste.metadata):
@@ -104,7 +106,7 @@ class ExpirySweep:
             try:
                 return self._waste(retired, self._snapshots.load(earliest_id))
             except NotFoundError:
-                # The earliest one went while its files were looked up: the next one's are as good.
+                # The earliest one was removed while its files were read: the next one serves as well.
                 if look == _LOOKS - 1:
                     raise
         raise AssertionError("the last look returns or raises")
@@ -116,18 +118,25 @@ class ExpirySweep:
                 changed = self._live_files.delta_entries(snapshot)
                 emitted = self._live_files.changelog_entries(snapshot)
             except NotFoundError:
-                continue  # swept before, by an expiry that did not end
+                continue  # swept before, by an interrupted expiry
             deltas.extend(changed)
             changelogs.extend(emitted)
-        kept = self._named.steady(lambda: self._kept(retired[0].id, earliest, deltas))
+        needed = self._named.steady(lambda: self._named_by_others(retired[0].id, earliest, deltas))
         return _Waste(
-            retired, kept, unread_files(deltas, changelogs, kept), self._metadata(retired, kept)
+            retired,
+            needed,
+            unread_files(deltas, changelogs, needed),
+            self._metadata(retired, needed),
         )
 
-    def _kept(self, first_id: int, earliest: Snapshot, deltas: Iterable[ManifestEntry]) -> Sizes:
-        """What others name. Of tags: those of the expired snapshots, and the one before them; a file that an expired
-        snapshot had and an older tag has is in that one too, as an older file of a snapshot is in the earliest one. Not
-        so where there were branches (`had_branches`): all are looked at then.
+    def _named_by_others(
+        self, first_id: int, earliest: Snapshot, deltas: Iterable[ManifestEntry]
+    ) -> Sizes:
+        """Return the files that others name.
+
+        Of the tags, those of the expired snapshots and the one before them suffice: a file that an expired snapshot
+        and an older tag have is in that one too, as an older file of a snapshot is in the earliest one. Where there
+        were branches (`had_branches`), this does not hold, and all tags are read.
         """
         deleted = [entry for entry in deltas if entry.kind == DELETE]
         touched = (
@@ -135,47 +144,49 @@ class ExpirySweep:
             frozenset(entry.bucket for entry in deleted),
         )
         is_one_history = not self._named.had_branches()
-        kept = self._named.of_snapshot(earliest, touched)
+        names = self._named.of_snapshot(earliest, touched)
         if not is_one_history:
             later = [self._snapshots.load(id) for id in self._snapshots.ids() if id > earliest.id]
-            kept |= self._named.of_snapshots(later, touched)
-        kept |= self._named.of_changelogs() | self._named.of_other_branches(touched)
+            names |= self._named.of_snapshots(later, touched)
+        names |= self._named.of_changelogs() | self._named.of_other_branches(touched)
         tags = {tag.id: (name, tag) for name, tag in self._named.tags() if tag.id < earliest.id}
         before = [id for id in tags if id < first_id]
         if is_one_history:
             before = before[-1:]
         for id in [*before, *(id for id in tags if id >= first_id)]:
-            kept |= self._named.of_tag(*tags[id], touched)
+            names |= self._named.of_tag(*tags[id], touched)
         if not self._file_io.exists(self._paths.snapshot(earliest.id)):
             raise NotFoundError(
                 self._paths.snapshot(earliest.id),
-                found="no such file any more",
+                found="a file that no longer exists",
                 expected="the earliest snapshot",
-                action="Look again.",
+                action="Repeat the call.",
             )
-        return kept
+        return names
 
     def _metadata(
-        self, retired: list[Snapshot], kept: Container[str]
+        self, retired: list[Snapshot], needed: Container[str]
     ) -> tuple[dict[str, int], dict[str, int]]:
-        """Manifests first: a list that is there says which of them may be left."""
+        """Return the metadata files to delete: manifests first, because an existing list tells which of them may be
+        left.
+        """
         manifests: dict[str, int] = {}
         last: dict[str, int] = {}
         for snapshot in retired:
             for name, size in snapshot.list_bytes.items():
-                if name in kept:
+                if name in needed:
                     continue
                 last[self._paths.manifest(name)] = size or 0
-                with contextlib.suppress(NotFoundError):  # a list that is gone
+                with contextlib.suppress(NotFoundError):  # a list that was deleted before
                     for meta in self._live_files.manifest_list(name, snapshot):
-                        if meta.file_name not in kept:
+                        if meta.file_name not in needed:
                             manifests[self._paths.manifest(meta.file_name)] = meta.file_size
-            if snapshot.index_manifest is not None and snapshot.index_manifest not in kept:
+            if snapshot.index_manifest is not None and snapshot.index_manifest not in needed:
                 with contextlib.suppress(NotFoundError):
                     for each, size_bytes in self._named.index_files_of(snapshot).items():
-                        if each not in kept:
+                        if each not in needed:
                             manifests[self._paths.index(each)] = size_bytes
                 last[self._paths.manifest(snapshot.index_manifest)] = 0
-            if snapshot.statistics is not None and snapshot.statistics not in kept:
+            if snapshot.statistics is not None and snapshot.statistics not in needed:
                 last[self._paths.statistics(snapshot.statistics)] = 0
         return manifests, last

@@ -1,26 +1,27 @@
-"""Fast-forward: a table goes on as one of its branches.
+"""Fast-forwards a table: it continues as one of its branches.
 
     main    1 2 3 4            1 2 3                 1 2 3 5' 6'
-    branch    (2) 3 4' 5' 6'     what only main has goes,    what only the branch has comes
+    branch    (2) 3 4' 5' 6'     drops what only main has,   adds what only the branch has
 
-Source: Paimon `FileSystemBranchManager.fastForward`. Both have the same up to the last common snapshot; from there on
-main gets the branch's snapshots, schemas and tags, and keeps none of its own. Paimon drops these without a word; here
-they go only when that is asked for (`replace`), and main begins another life: who opened it before, or streams from it,
-is told. The steps leave at every moment a table that can be read, or one that has visibly lost its snapshots, and can
+Source: Paimon `FileSystemBranchManager.fastForward`. Both are equal up to the last common snapshot; from there on
+main gets the branch's snapshots, schemas and tags, and keeps none of its own. Paimon drops these silently; here
+they are dropped only on request (`replace`), and main gets a new identity: processes that have it open, or stream from
+it, get an error. After every step the table can be read, or has visibly lost its snapshots, and the steps can
 be repeated after a crash:
 
-    new life, hint back ─► newest snapshots first, tags, schemas ─► schemas, oldest snapshots first, tags ─► hint
+    new identity, hint back ─► newest snapshots first, tags, schemas ─► schemas, oldest snapshots first, tags ─► hint
 
 If the process dies    while it drops          main is at an older snapshot of its own, or none is left
-                       while snapshots come    main is at one of the branch's; ids have no gap
+                       while it adds snapshots main is at one of the branch's; ids have no gap
                        before tags or hints    all but these is done
 
-A second call finds the work of the first as what both have in common, and goes on: a publish takes
-what is there if it has the same bytes.
+A second call finds the work of the first in what both have in common, and continues: a publish accepts
+an existing file with the same bytes.
 
-Files that only the dropped snapshots had are orphans then; none is deleted here, none is copied. Raises NotFoundError
-for a branch that is not there, InvalidError for one without snapshots and for the branch itself, ConflictError when
-main has what the branch does not have, or somebody commits meanwhile, UnsupportedError, DamagedError, StorageError.
+Files that only the dropped snapshots had become orphans; none is deleted or copied here. Raises NotFoundError
+for a missing branch, InvalidError for one without snapshots and for the branch itself, ConflictError when
+main has items that the branch lacks, or another process commits meanwhile, UnsupportedError, DamagedError,
+StorageError.
 """
 
 from __future__ import annotations
@@ -105,15 +106,15 @@ class FastForwardResult:
             ("tag", self.dropped_tags),
             ("consumer", self.dropped_consumers),
         )
-        return [f"{kind} {each}" for kind, found in kinds for each in found]
+        return [f"{kind} {each}" for kind, items in kinds for each in items]
 
 
 def fast_forward(
     table: OpenTable, name: str, *, replace: bool = False, dry_run: bool = False
 ) -> FastForwardResult:
-    """Let the table go on as one of its branches.
+    """Let the table continue as one of its branches.
 
-    The table gets the snapshots, schemas and tags of the branch. The branch stays. Stop what writes to the table
+    The table gets the snapshots, schemas and tags of the branch. The branch stays. Stop all writers of the table
     meanwhile; readers that were at a dropped snapshot get errors.
 
     Parameters
@@ -167,14 +168,14 @@ def fast_forward(
 
 
 def _branch_of(table: OpenTable, name: str) -> TablePaths:
-    """The paths of a branch that the table may go on as."""
+    """Return the paths of a branch that the table may continue as."""
     source = table._paths.of_branch(check_branch(name))
     if source == table._paths:
         raise InvalidError(
             f"branch {name!r}",
-            found="the branch that is to go forward itself",
+            found="the branch that is open itself",
             expected="another branch",
-            action="Open the table, or the branch that is to go forward.",
+            action="Open the table, or the branch that is to be forwarded.",
         )
     state = table._state()
     check_writable(state.schema)
@@ -196,17 +197,19 @@ def _checked_plan(
 
 
 def _unseen(name: str) -> InvalidError:
-    """Whoever has the table open knows it by its newest snapshot (decision 0040)."""
+    """Return the error for a branch without commits: an open table is identified by its newest snapshot (decision
+    0040).
+    """
     return InvalidError(
         f"branch {name!r}",
-        found="other schemas than the table's, and its newest snapshot",
+        found="other schemas than the table's, but the same newest snapshot",
         expected="a snapshot of its own",
-        action="Write to the branch first: then those who have the table open see that it is another one.",
+        action="Write to the branch first: then processes that have the table open notice that it was replaced.",
     )
 
 
 class _FastForward:
-    """Of `target` to `source`."""
+    """The fast-forward of `target` to `source`."""
 
     def __init__(self, file_io: FileIO, source: TablePaths, target: TablePaths) -> None:
         self._file_io = file_io
@@ -216,28 +219,27 @@ class _FastForward:
         self._ours = SnapshotStore(file_io, target)
 
     def earliest_id(self) -> int:
-        """Of the branch."""
-        found = self._theirs.earliest_id()
-        if found is None:
+        """Return the earliest snapshot of the branch."""
+        earliest_id = self._theirs.earliest_id()
+        if earliest_id is None:
             raise InvalidError(
                 self._source.root,
                 found="a branch without snapshots",
-                expected="one to go forward to",
-                action="Write to the branch first, or make it of a tag.",
+                expected="a branch with a snapshot",
+                action="Write to the branch first, or create it from a tag.",
             )
-        return found
+        return earliest_id
 
     def plan(self) -> FastForwardResult:
-        """What is to be done.
+        """Plan the fast-forward.
 
             main 1 2 3, branch of snapshot 2: (2) 3' 4' 5' 6'    common 2, drops 3, gets 3' 4' 5' 6'
 
-        For dry_run nothing is held; else it is made under the turn of commits, and a lease on
-        the branch.
+        For dry_run no lease is taken; else the plan is made during the turn of commits, with a lease on the branch.
         """
         first_id, (ours, theirs) = self.earliest_id(), (self._ours.ids(), self._theirs.ids())
-        if ours:  # else there are none, or a fast-forward did not end
-            self._ours.latest_id()  # raises where snapshots are lost
+        if ours:  # else there are none, or a fast-forward was interrupted
+            self._ours.latest_id()  # raises when snapshots are lost
         common_id = self._common_id(ours, theirs)
         after = 0 if common_id is None else common_id
         new_schemas, old_schemas = self._schemas()
@@ -264,14 +266,14 @@ class _FastForward:
         return None
 
     def _schemas(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Ids to come and to go."""
+        """Return the ids of schemas to add and to drop."""
         ours, theirs = (_schema_files(self._file_io, p) for p in (self._target, self._source))
         if ours and theirs and ours[min(ours)] != theirs.get(min(ours)):
             raise InvalidError(
                 self._source.root,
                 found="another first schema than the table's",
                 expected="a branch of this table",
-                action="Drop the branch, and make it anew.",
+                action="Drop the branch, and create it again.",
             )
         new = (id for id, data in theirs.items() if ours.get(id) != data)
         old = (id for id, data in ours.items() if theirs.get(id) != data)
@@ -280,7 +282,7 @@ class _FastForward:
     def _tags(
         self, after: int, old_schemas: Sequence[int]
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Names to come and to go."""
+        """Return the names of tags to add and to drop."""
         ours, theirs = (
             TagStore(self._file_io, p).all(strict=True) for p in (self._target, self._source)
         )
@@ -296,7 +298,7 @@ class _FastForward:
         return new, old
 
     def perform(self, plan: FastForwardResult) -> None:
-        """Do it."""
+        """Carry out the plan."""
         self._drop(plan)
         for id in plan.schemas:
             self._copy(self._source.schema(id), self._target.schema(id))
@@ -311,12 +313,12 @@ class _FastForward:
                 self._hint(self._target.earliest_hint, plan.snapshots[0])
 
     def _drop(self, plan: FastForwardResult) -> None:
-        """Newest first: what is left is always a table, of older snapshots."""
+        """Drop snapshots, the newest first, so that the rest is always a table of older snapshots."""
         target = self._target
-        # First: who finds another newest snapshot than it knows looks at the life, and is told.
+        # First: a process that finds an unexpected newest snapshot checks the identity, and gets an error.
         if plan._dropped:
             begin_anew(self._file_io, target)
-            mark_again(self._file_io, target)  # so that nobody begins a new history in between
+            mark_again(self._file_io, target)  # so that no one begins a new history in between
         if plan.dropped_snapshots:
             if plan.common_id is None:
                 self._file_io.delete(target.latest_hint)
@@ -334,7 +336,7 @@ class _FastForward:
             ConsumerStore(self._file_io, target).delete(name)
 
     def _forget_notes(self, dropped: Sequence[int]) -> None:
-        """Of expiry, which mean the dropped snapshots, not those that come under their numbers."""
+        """Delete the notes of expiry for dropped snapshots, because new snapshots get their ids."""
         retired = RetiredSnapshots(self._file_io, self._target)
         for id in retired.noted():
             if id >= dropped[0]:
@@ -342,12 +344,12 @@ class _FastForward:
         LastCommits(self._file_io, self._target).forget_from(dropped[0])
 
     def _copy_snapshot(self, id: int, *, is_first: bool) -> None:
-        """As it is, but for a first one that names a changelog which is gone, as other clients make branches."""
+        """Copy a snapshot; the first one loses a changelog that is gone, as when other clients make branches."""
         source, target = self._source.snapshot(id), self._target.snapshot(id)
         data = self._file_io.read(source)
-        found = snapshot_from_json(data, source)
-        whole = first_snapshot(self._file_io, self._target, found) if is_first else found
-        same = whole == found
+        snapshot = snapshot_from_json(data, source)
+        whole = first_snapshot(self._file_io, self._target, snapshot) if is_first else snapshot
+        same = whole == snapshot
         self._publish(data if same else parsed_back(whole, snapshot_from_json, target), target)
 
     def _copy(self, source: str, target: str) -> None:
@@ -357,9 +359,9 @@ class _FastForward:
         if not self._file_io.publish(target, data) and self._file_io.read(target) != data:
             raise ConflictError(
                 target,
-                found="a file that somebody made meanwhile",
-                expected="nobody who commits to the table while it goes forward",
-                action="Stop what writes to the table, and call it again with replace=True.",
+                found="a file that another process made meanwhile",
+                expected="no commits to the table during the fast-forward",
+                action="Stop all writers of the table, and call it again with replace=True.",
             )
 
     def _hint(self, path: str, id: int) -> None:
@@ -371,7 +373,10 @@ def _schema_files(file_io: FileIO, paths: TablePaths) -> dict[int, bytes]:
 
 
 def _same(one: Snapshot, other: Snapshot) -> bool:
-    """Names of lists are used once. A branch's first snapshot may be without its changelog."""
+    """Whether two snapshots are the same, by the names of their lists, which are unique.
+
+    A branch's first snapshot may lack its changelog.
+    """
     return (one.id, one.base_manifest_list, one.delta_manifest_list) == (
         other.id,
         other.base_manifest_list,
@@ -384,7 +389,7 @@ def _diverged(table: OpenTable, plan: FastForwardResult) -> ConflictError:
     more = f" and {len(dropped) - _NAMED} more" if len(dropped) > _NAMED else ""
     return ConflictError(
         table.path,
-        found=f"what the branch {plan.branch!r} does not have: {', '.join(dropped[:_NAMED])}{more}",
-        expected="nothing since the branch was made",
+        found=f"items that the branch {plan.branch!r} does not have: {', '.join(dropped[:_NAMED])}{more}",
+        expected="no changes since the branch was created",
         action="Give replace=True to drop it (dry_run=True shows all), or write it into the branch first.",
     )

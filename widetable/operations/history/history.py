@@ -1,7 +1,7 @@
-"""What a table keeps of its past: snapshots, those that tags keep, and what consumers have read.
+"""Lists and changes what a table keeps of its past: snapshots, tags, and the progress of consumers.
 
-Raises InvalidError for names that break a rule or are taken and for a table that was dropped and made again,
-NotFoundError for what is not there, StorageError.
+Raises InvalidError for names that break a rule or are taken and for a table that was dropped and created again,
+NotFoundError for a missing snapshot, tag or table, StorageError.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ def snapshots(table: OpenTable) -> list[Snapshot]:
         The table was dropped and made again.
     """
     store = table._committer.snapshots
-    found = []
+    kept = []
     with table._same_table():
         for id in store.ids():
             with contextlib.suppress(NotFoundError):  # expired since the directory was listed
-                found.append(store.load(id))
-    return found
+                kept.append(store.load(id))
+    return kept
 
 
 def create_tag(
@@ -51,8 +51,8 @@ def create_tag(
 ) -> None:
     """Keep a snapshot under a name.
 
-    It can be read for as long as the tag is there. A tag that is made again with the same snapshot and time is
-    left as it is.
+    It can be read for as long as the tag exists. Creating a tag again with the same snapshot and time
+    changes nothing.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def create_tag(
     store = table._committer.snapshots
     with table._same_table():
         snapshot = store.latest() if snapshot_id is None else load_snapshot(store, snapshot_id)
-        # A table without a snapshot: raises what says so.
+        # raises for a table without a snapshot
         snapshot = snapshot or load_snapshot(store, 1)
     if time_retained_millis is None:
         time_retained_millis = table._committer.schemas.latest().typed_options.get(
@@ -94,7 +94,7 @@ def create_tag(
 
 
 def delete_tag(table: OpenTable, name: str, *, dry_run: bool = False) -> None:
-    """Let a tag go.
+    """Delete a tag.
 
     Files that only this tag kept are orphans from then on (`remove_orphan_files`).
 
@@ -159,7 +159,7 @@ def consumers(table: OpenTable) -> dict[str, int]:
 
 
 def delete_consumer(table: OpenTable, consumer_id: str, *, dry_run: bool = False) -> bool:
-    """Forget a consumer, so that it keeps no snapshot any more.
+    """Forget a consumer, so that it no longer keeps snapshots.
 
     Parameters
     ----------

@@ -1,14 +1,14 @@
-"""Going on after the newest snapshots of a table were lost, accepted by whoever knows that nobody can bring them back
+"""Lets a table continue after its newest snapshots were lost, when a user accepts that they cannot be restored
 (docs/decisions/0016).
 
-    snapshots 5, 6, 7 are there, LATEST says 9     ─►     LATEST says 7, and the next commit is 8
+    snapshots 5, 6, 7 exist, LATEST says 9         ─►     LATEST says 7, and the next commit is 8
 
-What is accepted is that 8 and 9 come again with other rows. So nobody may know the old ones: not
-a tag, which names files of 9, and not a consumer, which would take the new 8 for read. Data files
-of 8 and 9 are orphans from then on.
+The user accepts that the ids 8 and 9 are used again with other rows. So nothing may refer to the old
+ones: neither a tag, which names files of 9, nor a consumer, which would take the new 8 as read. Data
+files of 8 and 9 are orphans from then on.
 
-Until then neither reading nor writing goes by what is left. Raises InvalidError while a tag keeps one of the lost
-snapshots or a consumer has read one, DamagedError when no snapshot is there to go on from, StorageError.
+Until then the remaining snapshots are neither read nor written. Raises InvalidError while a tag keeps one of the lost
+snapshots or a consumer has read one, DamagedError when there is no snapshot to continue from, StorageError.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _log = logging.getLogger("widetable")
 
 
 def accept_lost_snapshots(table: OpenTable) -> int:
-    """Go on from the newest snapshot that is there, in a table whose newest ones are lost.
+    """Continue from the newest existing snapshot, in a table whose newest ones are lost.
 
-    What they held is gone, as far as nobody wrote it again. Reading and writing such a table raise DamagedError
-    until then. Where nothing is lost, nothing is done.
+    Their rows are lost unless they are written again. Reading and writing such a table raise DamagedError
+    until then. If nothing is lost, nothing is done.
 
     Returns
     -------
@@ -57,12 +57,12 @@ def accept_lost_snapshots(table: OpenTable) -> int:
     if hint is None or hint <= newest:
         return newest
     _check_nobody_has_them(file_io, paths, newest)
-    # Durably, unlike the hint of a commit: this one is the decision itself. Killed before it, nothing has changed.
+    # Durable, unlike the hint of a commit: this one is the decision itself. After a kill before it nothing has changed.
     file_io.replace(paths.latest_hint, str(newest).encode())
     warn(
         _log,
         WarningCode.SNAPSHOTS_LOST,
-        "%s: snapshots %d to %d are lost; the table goes on from snapshot %d",
+        "%s: snapshots %d to %d are lost; the table continues from snapshot %d",
         paths.root,
         newest + 1,
         hint,
@@ -72,8 +72,9 @@ def accept_lost_snapshots(table: OpenTable) -> int:
 
 
 def _check_nobody_has_them(file_io: FileIO, paths: TablePaths, newest: int) -> None:
-    """A tag would keep files that nobody else knows; a consumer would pass over what comes under numbers that it has
-    read.
+    """Refuse lost snapshots that a tag or consumer refers to.
+
+    A tag would keep files that nothing else names; a consumer would skip new snapshots with ids that it has read.
     """
     tags = TagStore(file_io, paths)
     consumers = ConsumerStore(file_io, paths).all()
@@ -96,6 +97,6 @@ def _check_nobody_has_them(file_io: FileIO, paths: TablePaths, newest: int) -> N
             raise InvalidError(
                 f"{who} of {paths.root}",
                 found=f"snapshots after {newest}, which are lost",
-                expected="nobody who has read or keeps a lost snapshot",
+                expected="no tag or consumer that refers to a lost snapshot",
                 action=action,
             )

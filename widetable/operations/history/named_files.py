@@ -1,18 +1,18 @@
-"""Which files the snapshots, tags and changelogs of all branches name: what is named must not be deleted.
+"""Finds the files that snapshots, tags and changelogs of all branches name; these must not be deleted.
 
-Data files, manifests and indexes lie together, whichever branch wrote them, and a branch names files of the one that it
-was made of: so nobody may delete what one branch does not name any more without a look at all others, main among them.
-A name may also move while it is looked for: a branch is made of a tag, and `fast_forward` gives a branch's snapshots to
-main, whereupon the tag or the branch goes. So the look is taken again until no branch and no tag went meanwhile
-(`steady`): what moved is then seen where it was, or where it is.
+Data files, manifests and indexes of all branches lie together, and a branch names files of the one from which it
+was created. So a file that one branch no longer names may be deleted only after all others were read, main among them.
+A name may also move during the search: a branch is created from a tag, or `fast_forward` gives a branch's snapshots to
+main, and then the tag or the branch is deleted. So the search is repeated until no branch and no tag was deleted during
+it (`steady`): a name that moved is then seen in its old place or in its new one.
 
-    who asks         for what
-    orphans          everything that is named, to delete what is not; a tag that cannot be read stops it (strict)
-    expiry_sweep     what others name of the files that expired snapshots let go, in touched buckets alone
+    caller           purpose
+    orphans          all named files, to delete the others; a tag that cannot be read stops it (strict)
+    expiry_sweep     the files of expired snapshots that others name, in touched buckets alone
 
 Out: names without directories; they are unique in a table. Raises NotFoundError when a snapshot expired while it was
-looked at, DamagedError when a file that one names is missing or broken, ConflictError when branches or tags went again
-and again: then nobody can say what is needed.
+read, DamagedError when a named file is missing or damaged, ConflictError when branches or tags were deleted
+again and again: in these cases the needed files are unknown.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from widetable.operations.history.branches import is_whole
 from widetable.storage.file_io import FileIO
 from widetable.storage.paths import MAIN_BRANCH, TablePaths, branch_name, changelog_id
 
-# How often the look at all branches is taken again because one of them, or a tag, went.
+# How often all branches are read again because one of them, or a tag, was deleted.
 _LOOKS: Final = 10
-# Partitions and buckets whose live files are asked for, each by itself; None: all.
+# Partitions and buckets whose live files are requested, chosen separately; None: all.
 Touched: TypeAlias = tuple[Partitions | None, Buckets | None]
 ALL: Final[Touched] = (None, None)
-# Name to recorded bytes; 0 where nobody records them: of statistics, index manifests, file indexes.
+# Maps a name to its recorded bytes; 0 where none are recorded: for statistics, index manifests, file indexes.
 Sizes: TypeAlias = dict[str, int]
 
 
 class NamedFiles:
-    """Of one branch, and of all others. Without state but the caches of `live_files`.
+    """The names of one branch and of all others. It has no state except the caches of `live_files`.
 
-    strict: tags that cannot be read raise DamagedError; else they are passed over.
+    strict: tags that cannot be read raise DamagedError; else they are skipped.
     """
 
     def __init__(
@@ -61,12 +61,14 @@ class NamedFiles:
         self._live_files = live_files
 
     def of_snapshot(self, snapshot: Snapshot, touched: Touched = ALL) -> Sizes:
-        """What a reader of its rows opens: live files (of what is touched), all metadata."""
+        """Return the files that a reader of a snapshot's rows opens: live files (of what is touched) and all
+        metadata.
+        """
         live = self._live_files.live_entries(snapshot, *touched)
         return data_sizes(live) | self.metadata_of(snapshot)
 
     def metadata_of(self, snapshot: Snapshot) -> Sizes:
-        """Its lists with their manifests, the changelog's not among them; index files and statistics."""
+        """Return a snapshot's lists with their manifests, except the changelog's, its index files and statistics."""
         lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
         sizes = {name: size or 0 for name, size in snapshot.list_bytes.items() if name in lists}
         sizes |= {meta.file_name: meta.file_size for meta in self._live_files.manifests(snapshot)}
@@ -75,19 +77,19 @@ class NamedFiles:
         return sizes if snapshot.statistics is None else sizes | {snapshot.statistics: 0}
 
     def index_files_of(self, snapshot: Snapshot) -> Sizes:
-        """The files that its index manifest lists."""
+        """Return the files that a snapshot's index manifest lists."""
         if snapshot.index_manifest is None:
             return {}
         path = self._paths.manifest(snapshot.index_manifest)
         return index_file_sizes(self._file_io.read(path), path)
 
     def of_delta(self, snapshot: Snapshot) -> Sizes:
-        """What it added: files, their list and manifests."""
+        """Return what a snapshot added: files, their list and manifests."""
         added = [entry for entry in self._live_files.delta_entries(snapshot) if entry.kind == ADD]
         return data_sizes(added) | self._list_sizes(snapshot.delta_manifest_list, snapshot)
 
     def of_changelog(self, snapshot: Snapshot) -> Sizes:
-        """Its changelog files, their list and manifests; nothing when it has none."""
+        """Return a snapshot's changelog files, their list and manifests; nothing when it has none."""
         if snapshot.changelog_manifest_list is None or self.lacks_changelog(snapshot):
             return {}
         emitted = self._live_files.changelog_entries(snapshot)
@@ -99,7 +101,7 @@ class NamedFiles:
         return {name: size_bytes} | {meta.file_name: meta.file_size for meta in metas}
 
     def lacks_changelog(self, snapshot: Snapshot) -> bool:
-        """Whether a branch begins with a snapshot whose changelog expired where it came from: its tag kept none."""
+        """Whether a branch begins with a snapshot whose changelog expired in its origin, because its tag kept none."""
         if self._paths.branch == MAIN_BRANCH or snapshot.changelog_manifest_list is None:
             return False
         is_first = not self._file_io.exists(self._paths.snapshot(snapshot.id - 1))
@@ -107,20 +109,22 @@ class NamedFiles:
         return is_first and not self._file_io.exists(path)
 
     def of_changelogs(self) -> Sizes:
-        """What the changelogs of expired snapshots name, which other clients keep beside the snapshots."""
+        """Return what the changelogs of expired snapshots name, which other clients keep beside the snapshots."""
         sizes: Sizes = {}
         for entry in self._file_io.list(self._paths.changelog_dir):
             if changelog_id(entry.name) is not None:
                 path = f"{self._paths.changelog_dir}/{entry.name}"
                 snapshot = snapshot_from_json(self._file_io.read(path), path)
-                # Without a changelog, its readers are given what it added.
+                # Without a changelog, its readers get what it added.
                 sizes |= self.of_changelog(snapshot) or self.of_delta(snapshot)
         return sizes
 
     def of_snapshots(self, snapshots: Sequence[Snapshot], touched: Touched = ALL) -> Sizes:
-        """Everything of snapshots. Where one follows from the other, a file that some of them has is live in the first
-        one, or one of the others added it. The last one is looked at whole all the same: it would cost most if another
-        client broke that rule. So the cost is two sets of live files and the deltas, not one set for each snapshot:
+        """Return all files of snapshots.
+
+        Where one follows from the other, a file that any of them has is live in the first one, or one of the others
+        added it. The last one is read as a whole too, because an error would cost most if another client broke that
+        rule. So the cost is two sets of live files and the deltas, not one set for each snapshot:
 
             snapshots     5: a b      6: adds c, drops a      7: adds d
             names         a b of 5,   c of 6's delta,         d of 7's delta, and all that is live at 7
@@ -139,14 +143,14 @@ class NamedFiles:
         return had_branches(self._file_io, self._paths)
 
     def of_other_branches(self, touched: Touched = ALL) -> Sizes:
-        """Everything that they name, live files of what is touched."""
+        """Return all names of other branches, with live files of what is touched."""
         sizes: Sizes = {}
         for _, named in self.by_branch(touched):
             sizes |= named
         return sizes
 
     def by_branch(self, touched: Touched = ALL) -> Iterator[tuple[str, Sizes]]:
-        """The same for each of the others, by its name."""
+        """Yield the name of each other branch and the names of its files."""
         for paths in self._branches():
             if paths != self._paths:
                 live_files = self._live_files.of_branch(paths)
@@ -154,18 +158,19 @@ class NamedFiles:
                 yield paths.branch, branch._of_all(touched)
 
     def of_table(self) -> Sizes:
-        """All that this branch and the others name. One look: see `steady`."""
+        """Return the names of this branch and all others, from one reading (see `steady`)."""
         return self._of_all(ALL) | self.of_other_branches()
 
     def _of_all(self, touched: Touched) -> Sizes:
-        """Snapshots before tags: a tag counts only if its snapshot was there after it.
-        So one whose snapshot had gone when the ids were listed was written before that, and is
-        seen by the listing of tags that follows.
+        """Return all names of this branch, snapshots before tags.
+
+        A tag counts only if its snapshot existed after it was written. So a tag whose snapshot was gone when the ids
+        were listed was written before that, and the listing of tags that follows sees it.
         """
         store = SnapshotStore(self._file_io, self._paths)
         try:
             if self._paths.branch == MAIN_BRANCH or is_whole(self._file_io, self._paths):
-                store.latest_id()  # raises where snapshots are lost
+                store.latest_id()  # raises when snapshots are lost
             snapshots = [store.load(id) for id in store.ids()]
             sizes = self.of_snapshots(snapshots, touched) | self.of_changelogs()
         except DamagedError as cause:
@@ -179,31 +184,30 @@ class NamedFiles:
             sizes |= self.of_tag(name, snapshot, touched)
         return sizes
 
-    def steady(self, look: Callable[[], Sizes]) -> Sizes:
-        """What `look` finds while no branch and no tag goes.
+    def steady(self, read: Callable[[], Sizes]) -> Sizes:
+        """Return what `read` finds while no branch and no tag is deleted.
 
-            look      reads main, which has no x ──────────────────► lists the branches: b is not there
-            others                 fast_forward: main gets x of b, b goes
+            read      reads main, which has no x ──────────────────► lists the branches: b is missing
+            others                 fast_forward: main gets x of b, b is deleted
 
-        Names of all looks are kept: too many cost a file that stays until the next cleaning, too
-        few a file that is needed. What comes meanwhile does not matter: it is made of what was
-        there.
+        Names of all attempts are kept: a name too many keeps a file until the next cleaning, a name too few would
+        delete a needed file. New branches and tags do not matter, because they are made from existing ones.
         """
         sizes: Sizes = {}
         for _ in range(_LOOKS):
             before = self._names_of_branches()
-            sizes |= look()
+            sizes |= read()
             if before <= self._names_of_branches():
                 return sizes
         raise ConflictError(
             self._paths.shared_root,
-            found=f"branches or tags that went during each of {_LOOKS} looks at what is needed",
-            expected="one look during which none goes; nothing was deleted",
+            found=f"branches or tags that were deleted during each of {_LOOKS} attempts to find the needed files",
+            expected="one attempt during which none is deleted; nothing was deleted",
             action="Call it again when nobody deletes branches or tags.",
         )
 
     def _names_of_branches(self) -> set[tuple[str, str]]:
-        """(branch, tag) of all, and (branch, nothing)."""
+        """Return (branch, tag) for all tags, and (branch, nothing) for all branches."""
         return {
             (paths.root, tag)
             for paths in self._branches()
@@ -211,18 +215,18 @@ class NamedFiles:
         }
 
     def _branches(self) -> list[TablePaths]:
-        """Main and all directories of branches, whole or not."""
+        """Return main and all directories of branches, whole or not."""
         entries = self._file_io.list(self._paths.branch_dir)
         names = (branch_name(entry.name) for entry in entries)
         return [self._paths.of_branch(name) for name in (MAIN_BRANCH, *filter(None, names))]
 
     def tags(self) -> list[tuple[str, Snapshot]]:
-        """Name and snapshot of all tags, by snapshot id; those that are deleted meanwhile left out."""
+        """Return name and snapshot of all tags, by snapshot id, without those that are deleted meanwhile."""
         tags = TagStore(self._file_io, self._paths).all(strict=self._strict)
         return sorted(tags.items(), key=lambda tag: (tag[1].id, tag[0]))
 
     def of_tag(self, name: str, snapshot: Snapshot, touched: Touched = ALL) -> Sizes:
-        """As `of_snapshot`; nothing when the tag is deleted meanwhile."""
+        """Return the files of a tag as `of_snapshot` does; nothing when the tag is deleted meanwhile."""
         try:
             return self.of_snapshot(snapshot, touched)
         except (NotFoundError, DamagedError) as cause:
@@ -237,9 +241,7 @@ class NamedFiles:
 
 
 def data_sizes(entries: Iterable[ManifestEntry]) -> Sizes:
-    """The files of entries, with those that belong to them.
-    Of entries of any kind, ADD or DELETE.
-    """
+    """Return the files of entries of any kind, ADD or DELETE, with the files that belong to them."""
     return {
         name: entry.file.file_size if name == entry.file.file_name else 0
         for entry in entries
@@ -248,6 +250,6 @@ def data_sizes(entries: Iterable[ManifestEntry]) -> Sizes:
 
 
 def file_names(entry: ManifestEntry) -> Iterator[str]:
-    """A data file and the files that lie beside it for it (file indexes)."""
+    """Yield the names of a data file and of the files that lie beside it (file indexes)."""
     yield entry.file.file_name
     yield from entry.file.extra_files

@@ -1,31 +1,31 @@
-"""Orphans: files in a table's directories that no snapshot, tag, changelog or branch names.
+"""Deletes orphans: files in a table's directories that no snapshot, tag, changelog or branch names.
 
-They are left by tries that failed, writers that died, deleted tags, and expiries that did not end. Looked for in
-manifest/, index/, statistics/ and the bucket directories (every file), and among the temporary names (`.*.tmp`) of the
-other directories; anything else is left alone: schemas, hints, consumers, leases that hold, directories that we do not
-know. Only what has not been touched for a while goes, and in this order:
+They are left by failed attempts, killed writers, deleted tags, and interrupted expiries. The search covers
+manifest/, index/, statistics/ and the bucket directories (every file), and the temporary names (`.*.tmp`) of the
+other directories; anything else is left alone: schemas, hints, consumers, active leases, unknown directories.
+Only files that were not touched for a while are deleted, in this order:
 
     1 list the files that are old enough        2 read what is named: snapshots, then tags, then changelogs, branches
     3 delete what was listed and is not named   4 remove directories that are empty, and were old in step 1
 
-Why the order matters, by a tag that is made meanwhile:
+The order matters, as a tag shows that is made meanwhile:
 
-    cleaning     lists file f ────► snapshot 7, which names f, is not there ─────────────► tags: t, which keeps f
-    others            tag t of 7 is written, 7 is still there: t counts ─► 7 expires
+    cleaning     lists file f ────► snapshot 7, which names f, is missing ───────────────► tags: t, which keeps f
+    others            tag t of 7 is written, 7 still exists: t counts ─► 7 expires
 
-Tags before snapshots, and t would be missed: it was not there yet, and 7 no longer. A writer that
-stood still for longer than the age that is asked for is the one thing that can lose files; hence
+If tags were read before snapshots, t would be missed: it did not exist yet, and 7 no longer exists. Only a
+writer that pauses for longer than the requested age can lose files; hence
 a day by default.
 
-A commit that comes after the listing can name only files that are younger (its writer has not been at it for that
-long), or that an older snapshot names too, so it cannot name what was listed and is not named. A tag counts only if
-its snapshot was there after the tag was written (`tags`): when the snapshot was gone in step 2, the tag is seen after
-it; the same holds for changelogs, which are copied before their snapshots go. Names that move between branches are seen
-as well (`named_files`). A snapshot that expires while it is read begins step 2 again. So this is right without any
-lease, next to writers, compactors, expiry and another cleaning, whichever branch it is called of. Raises DamagedError
-when a named file is missing or broken, before anything is deleted: then nobody can say what is needed; so it is for a
-branch that has lost its snapshots, and where main has none, when all may be needed but what never became a file of its
-own. ConflictError, StorageError.
+A commit after the listing can name only files that are younger (its writer has not worked for that
+long), or that an older snapshot names too, so it cannot name a listed file that no snapshot names. A tag counts only if
+its snapshot existed after the tag was written (`tags`): when the snapshot was gone in step 2, the tag is seen after
+it; the same holds for changelogs, which are copied before their snapshots are removed. Names that move between branches
+are seen as well (`named_files`). When a snapshot expires while it is read, step 2 starts again. So this is correct
+without any lease, next to writers, compactors, expiry and another cleaning, on whichever branch it is called. Raises
+DamagedError before anything is deleted when a named file is missing or damaged, because then the needed files
+are unknown; also for a branch that has lost its snapshots, and if main has none, when all files may be needed except
+temporary ones. Raises ConflictError, StorageError.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from widetable.storage.paths import MAIN_BRANCH, is_bucket
 from widetable.write.table_state import TableState
 
 _TEMPORARY: Final = re.compile(r"^\..+\.tmp$")
-# How often the snapshots are looked at again because one of them expired.
+# How often the snapshots are read again because one of them expired.
 _LOOKS: Final = 10
 DAY_MILLIS: Final = 86_400_000
 
@@ -79,9 +79,7 @@ class OrphanResult:
 
 @dataclass(frozen=True)
 class TableFile:
-    """A file of a table.
-    name: without its directory; no other file of the table has it.
-    """
+    """A file of a table. name: without its directory; it is unique in the table."""
 
     path: str
     name: str
@@ -89,7 +87,7 @@ class TableFile:
 
 
 def stored_files(state: TableState) -> list[TableFile]:
-    """All files in the directories that hold only what snapshots name, however young."""
+    """Return all files, however young, in the directories that hold only files which snapshots name."""
     return list(_Listing(state, LARGEST).files())
 
 
@@ -98,9 +96,9 @@ def remove_orphan_files(
 ) -> OrphanResult:
     """Delete files that nothing names and that are old enough.
 
-    Such files come from writers and commits that failed, from deleted tags and from expiries that did not end. A
-    commit that is under way for longer than `older_than_millis` would lose its files. The call may come at any
-    time, by several at once.
+    Such files come from failed writers and commits, from deleted tags and from interrupted expiries. A
+    commit that is under way for longer than `older_than_millis` would lose its files. It may be called at any
+    time, and by several processes at once.
 
     Parameters
     ----------
@@ -142,7 +140,7 @@ def remove_orphans(
 ) -> OrphanResult:
     """Delete orphans that were last written at least so long ago; with dry_run only name them.
 
-    Files of a commit that is under way for longer than that are taken for orphans.
+    Files of a commit that is under way for longer than that count as orphans.
     """
     clock = clock or SystemClock()
     before_millis = clock.now_nanos() // 1_000_000 - older_than_millis
@@ -165,9 +163,9 @@ def remove_orphans(
 
 
 class _Listing:
-    """What there is, before anybody asks what is named.
-    Requests: one listing per directory, of partitions and buckets as well. before_millis: what
-    was written later is left out.
+    """The listed files, before named files are read. before_millis: later files are left out.
+
+    It costs one request per directory, including those of partitions and buckets.
     """
 
     def __init__(self, state: TableState, before_millis: int) -> None:
@@ -186,14 +184,14 @@ class _Listing:
         ]
 
     def files(self) -> Iterator[TableFile]:
-        """Everything in the directories that hold only what snapshots name."""
+        """Yield all files in the directories that hold only files which snapshots name."""
         paths = self._paths
         places = [paths.manifest_dir, paths.index_dir, paths.statistics_dir]
         for place in [*places, *(path for path, _ in self._buckets)]:
             yield from self._old_files(place)
 
     def temporary_files(self) -> Iterator[TableFile]:
-        """What a publish left that did not end."""
+        """Yield the files that an interrupted publish left."""
         paths = self._paths
         for place in (
             paths.snapshot_dir,
@@ -206,30 +204,31 @@ class _Listing:
             yield from (file for file in self._old_files(place) if _TEMPORARY.match(file.name))
 
     def directories(self) -> Iterator[str]:
-        """Buckets and partitions that are old enough, the deepest first.
-        So a parent is empty when its children have gone. Writers make directories as they need them: to
-        remove an empty one does no harm.
+        """Yield directories of buckets and partitions that are old enough, the deepest first.
+
+        So a parent is empty when its children were removed. Writers make directories on demand, so removing an empty
+        one does no harm.
         """
-        partitions = sorted(self._partitions, key=lambda found: -found[1])
+        partitions = sorted(self._partitions, key=lambda level: -level[1])
         for path, entry in [*self._buckets, *((path, entry) for path, _, entry in partitions)]:
             if entry.modified_millis < self._before_millis:
                 yield path
 
     def _partition_dirs(self) -> Iterator[tuple[str, int, FileStatus]]:
-        """(path, depth, entry) of the directories of partition values, at every depth."""
+        """Yield (path, depth, entry) of the directories of partition values, at every depth."""
         level = [self._paths.shared_root]
         for depth, prefix in enumerate(self._prefixes, start=1):
-            found = [
+            below = [
                 (f"{parent}/{entry.name}", depth, entry)
                 for parent in level
                 for entry in self._file_io.list(parent)
                 if entry.is_dir and entry.name.startswith(prefix)
             ]
-            yield from found
-            level = [path for path, _, _ in found]
+            yield from below
+            level = [path for path, _, _ in below]
 
     def _leaf_dirs(self) -> list[str]:
-        """Where buckets are."""
+        """Return the directories that hold buckets."""
         depth = len(self._prefixes)
         return (
             [path for path, at, _ in self._partitions if at == depth]
@@ -244,7 +243,7 @@ class _Listing:
 
 
 class _Named:
-    """The names of all files that anybody needs."""
+    """The names of all needed files."""
 
     def __init__(self, state: TableState, committer: Committer) -> None:
         self._paths = state.paths
@@ -253,15 +252,14 @@ class _Named:
         self._files = NamedFiles(state.file_io, state.paths, committer.live_files)
 
     def names(self, files: list[TableFile]) -> Sizes:
-        """files: of which some would be deleted."""
+        """Return the needed names. files: candidates for deletion."""
         return self._files.steady(lambda: self._look(files))
 
     def _look(self, files: list[TableFile]) -> Sizes:
-        """One look, while branches and tags may go.
+        """Return the needed names from one reading, while branches and tags may be deleted.
 
-        A look counts when the ids have no gap and each snapshot could be read with its lists.
-        Else an expiry is at work, which ends, or snapshots are lost, which does not: after so
-        many looks it is taken for the latter.
+        A reading counts when the ids have no gap and each snapshot could be read with its lists. Otherwise an expiry
+        is running, which ends, or snapshots are lost, which is assumed after this many attempts.
         """
         ids: list[int] = []
         for _ in range(_LOOKS):
@@ -280,8 +278,9 @@ class _Named:
         )
 
     def _is_whole(self, ids: list[int], newest: int | None) -> bool:
-        """An expiry that runs, like a storage that forgets, may show a gap.
-        newest: looked up after the ids; with no ids it must say none, too.
+        """Whether the ids are without a gap. A running expiry, like a storage that loses files, may show a gap.
+
+        newest: is looked up after the ids; without ids there must be none.
         """
         return len(ids) == ids[-1] - ids[0] + 1 if ids else newest is None
 
@@ -294,7 +293,7 @@ class _Named:
         )
 
     def _names(self, snapshots: list[Snapshot]) -> Sizes:
-        """In the order that the module's contract gives."""
+        """Return all names, read in the order of the module's contract."""
         names = self._files.of_snapshots(snapshots)
         for tag, snapshot in self._files.tags():
             names |= self._files.of_tag(tag, snapshot)

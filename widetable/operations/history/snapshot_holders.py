@@ -1,6 +1,6 @@
-"""Who keeps snapshots from expiry, by name: consumers, readers with a lease, pins of lookup joins, barriers.
+"""Lists what keeps snapshots from expiry, by name: consumers, readers with a lease, pins of lookup joins, barriers.
 
-Expiry asks for their snapshots, an answer to "why does the table grow" for their names. Raises what reading them
+Expiry uses their snapshots; the answer to "why does the table grow" uses their names. Raises what reading them
 raises.
 """
 
@@ -21,8 +21,10 @@ BARRIERS: Final = "barriers"
 
 
 class Holder(NamedTuple):
-    """kind: `read` and `pin` as in `inspect.leases`, `barriers` or `consumer`. name: of the consumer, process, or query
-    with its join. snapshot_id: the first that is needed, with all later ones.
+    """A holder of snapshots.
+
+    kind: `read` and `pin` as in `inspect.leases`, `barriers` or `consumer`. name: of the consumer, process, or query
+    with its join. snapshot_id: the first one that it needs; it needs all later ones too.
     """
 
     kind: str
@@ -33,9 +35,9 @@ class Holder(NamedTuple):
 def holders(
     state: TableState, committer: Committer, clock: Clock, without: Container[str] = ()
 ) -> list[Holder]:
-    """without: consumers that do not count."""
-    # Leases before what others look up by them (`snapshot_holds`).
-    found = [
+    """Return all holders. without: consumers that do not count."""
+    # Leases before holders that depend on them (`snapshot_holds`).
+    leases = [
         Holder(one.kind, one.owner, one.snapshot_id)
         for one in holds_in_force(state, clock)
         if one.snapshot_id
@@ -43,7 +45,7 @@ def holders(
     barriers = needed_for_barriers(state, committer)
     consumers = ConsumerStore(state.file_io, state.paths).all()
     return [
-        *found,
+        *leases,
         *(Holder(BARRIERS, None, id) for id in barriers),
         *(Holder(CONSUMER, name, id) for name, id in consumers.items() if name not in without),
     ]

@@ -1,19 +1,19 @@
-"""What a table takes on the storage, and who holds it: the answer to "why does the table grow".
+"""Measures what a table occupies on the storage, and who keeps it: the answer to "why does the table grow".
 
     snapshot    the newest one: its data files, with their metadata and its changelog
     retention   older ones that the options keep (`snapshot.num-retained.*`, `snapshot.time-retained`)
-    read, pin, barriers, consumer         older ones that somebody still needs, from that of `snapshot_id` on
-    tag, branch, changelog                what only these name; `changelog`: that other clients keep for longer
-    expiry      snapshots that the next expiry takes
-    nobody      files that nothing names: of writers that are at work, of an expiry that did not end, or orphans
+    read, pin, barriers, consumer         older ones that a holder still needs, from `snapshot_id` on
+    tag, branch, changelog                what only these name; `changelog`: those that other clients keep longer
+    expiry      snapshots that the next expiry removes
+    nobody      files that nothing names: of running writers, of an interrupted expiry, or orphans
 
-Each line counts what none above it needs, so the lines are together all that there is. Of those who keep snapshots the
-one that keeps the fewest comes first: a line says what goes when its holder and all below it let go.
+Each line counts what no line above it needs, so the lines add up to the whole table. Of the holders of snapshots the
+one that keeps the fewest comes first: a line shows what is freed when its holder and all below it release theirs.
 
     ids 1 to 9, 9 the newest; the options keep 7 and 8; b needs 5, a needs 2
     retention   7 8     b   5 6     a   2 3 4     expiry   1
 
-In: snapshots, tags and branches with their manifests, and, for `nobody`, a listing of the directories of data. Sizes
+In: snapshots, tags and branches with their manifests, and, for `nobody`, a listing of the data directories. Sizes
 are the recorded ones where nothing is listed. Raises what `named_files` raises.
 """
 
@@ -69,8 +69,10 @@ class HeldBytes:
 
 @dataclass(frozen=True)
 class Keeping:
-    """Who keeps which snapshots. due: that the next expiry takes; free: that the options do not keep, due or not.
-    tags: without those whose time is over.
+    """Who keeps which snapshots.
+
+    due: those that the next expiry removes; free: those that the options do not keep, due or not. ended_tags: those
+    whose time is over, which do not count.
     """
 
     due: frozenset[int]
@@ -79,7 +81,7 @@ class Keeping:
     ended_tags: frozenset[str] = frozenset()
 
     def keeper(self, id: int) -> Holder:
-        """Of a snapshot that is not the newest one. snapshot_id of `retention` and `expiry`: this one."""
+        """Return the holder of a snapshot that is not the newest. snapshot_id of `retention` and `expiry`: this one."""
         if id in self.due:
             return Holder(EXPIRY, None, id)
         needing = [one for one in self.holders if one.snapshot_id <= id]
@@ -94,7 +96,9 @@ def held_bytes(
     keeping: Keeping,
     listed: Sequence[TableFile] = (),
 ) -> tuple[HeldBytes, ...]:
-    """listed: all files in the directories of data, looked up before; without them there is no line of `nobody`."""
+    """Return one line per holder. listed: all files in the data directories, listed before; without them there is no
+    line `nobody`.
+    """
     for look in range(_LOOKS):
         try:
             return _Count(state, committer, keeping, listed).lines()
@@ -105,7 +109,7 @@ def held_bytes(
 
 
 class _Count:
-    """One look."""
+    """One count of the table."""
 
     def __init__(
         self,
@@ -123,7 +127,7 @@ class _Count:
         self._lines: dict[tuple[str, str | None], HeldBytes] = {}
 
     def lines(self) -> tuple[HeldBytes, ...]:
-        """In the order of the module's list."""
+        """Return the lines in the order of the module's list."""
         snapshots = [self._store.load(id) for id in self._store.ids()]
         self._count_snapshots(snapshots)
         for name, snapshot in self._named.tags():
@@ -137,7 +141,7 @@ class _Count:
         return tuple(line for line in self._lines.values() if line.files)
 
     def _count_snapshots(self, snapshots: Sequence[Snapshot], *, are_due: bool = False) -> None:
-        """From the newest back: what an older one has besides is what the one behind it deleted."""
+        """Count snapshots from the newest back: an older one adds what the one after it deleted."""
         whole = self._named.had_branches()
         behind: Snapshot | None = None
         for snapshot in reversed(snapshots):
@@ -164,7 +168,7 @@ class _Count:
     def _count(
         self, holder: str, name: str | None, snapshot_id: int | None, sizes: Mapping[str, int]
     ) -> None:
-        """snapshot_id: the smallest that is given counts."""
+        """Add sizes to a line. snapshot_id: the smallest one counts."""
         fresh = [each for each in sizes if each not in self._seen]
         self._seen.update(fresh)
         before = self._lines.get((holder, name))
