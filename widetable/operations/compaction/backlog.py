@@ -7,7 +7,7 @@ what reading snapshots, consumers and leases raises.
     is_slow          more than 5 times the trigger of level-0 files in one bucket
     is_stuck         the oldest of them has waited for more than a minute
     awaits_changelog the same, in a table where each commit makes its changelog at once
-    is_untended      write-only, a bucket has been due for an hour, and nobody has the lease
+    is_untended      write-only, a bucket has been due for an hour, and no process has the lease
     unattended_by    a changelog waits for a maintainer (`unattended`)
     is_far_behind    a consumer is 10 times as far behind as the snapshots that expiry keeps
 """

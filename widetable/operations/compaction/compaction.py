@@ -10,9 +10,8 @@ the compactions that follow a commit automatically.
 Requests are listed before the newest snapshot is read, and removed afterwards: the commits in that
 snapshot are compacted by then, and a later request stays for the next compaction.
 
-Raises ConflictError when other compactors were faster again and again, StorageError, and
-what reading snapshots raises; a damaged file of one bucket, or rows of it that cannot be merged, do not affect the
-others (`Compacted.damage`).
+Raises ConflictError when other compactors were faster again and again, StorageError, and what reading snapshots raises;
+a damaged file of one bucket, or rows of it that cannot be merged, do not affect the others (`Compacted.damage`).
 """
 
 from __future__ import annotations

@@ -247,9 +247,7 @@ class CompactionJob:
         self.quarantined.append(QUARANTINED_BUCKETS.note(self.state, work.bucket, work.plan, error))
 
     def _lose_input(self, work: BucketWork, gone: NotFoundError) -> None:
-        """Note that an expiry removed a file which a faster compactor had replaced. A file that is planned again is
-        missing.
-        """
+        """Note that an input file has expired after a faster compactor replaced it. If planned again, it is missing."""
         if gone.subject in self._gone:
             damage = missing_file(self.state.paths, gone.subject, "the newest snapshot")
             self._quarantine(work, damage)

@@ -1,9 +1,8 @@
 """Locks the partition that is being rescaled: compactions skip it meanwhile, so that only appends change it.
 
-On disk: a lease (`lease`) whose owner begins with the partition, `hex of its BinaryRow/`. It avoids work that would
-be lost; safety does not depend on it: a compaction that began before, or that ignores the lease,
-makes one of the two commits a conflict. There is one lease for the table, so one partition is locked
-at a time. Raises StorageError.
+On disk: a lease (`lease`) whose owner begins with the partition, `hex of its BinaryRow/`. It avoids work that would be
+lost; safety does not depend on it: a compaction that began before, or that ignores the lease, makes one of the two
+commits a conflict. There is one lease for the table, so one partition is locked at a time. Raises StorageError.
 """
 
 from __future__ import annotations

@@ -107,9 +107,7 @@ class QuarantinedBuckets(SharedByThreads):
         return quarantined
 
     def find(self, table: TableState, bucket: BucketId, plan: Plan) -> QuarantinedBucket | None:
-        """Return the noted bucket if carrying out the plan would meet its error again. It checks the files of the
-        note.
-        """
+        """Return the noted bucket if the plan would meet its error again. It checks the files of the note."""
         directory = table.bucket_dir(bucket)
         with self._lock:
             noted = self._noted.get((table.paths.root, directory))

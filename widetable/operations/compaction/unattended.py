@@ -86,10 +86,10 @@ def warn_unattended(state: TableState, committer: Committer, new_files: int) -> 
     try:
         is_leased = holder(state.file_io, state.paths) is not None
     except WidetableError:
-        _log.debug("it is not known whether anybody compacts %s", path, exc_info=True)
+        _log.debug("it is not known whether any process compacts %s", path, exc_info=True)
         return
     except Exception:  # noqa: BLE001
-        text, level = "it is not known whether anybody compacts %s", logging.ERROR
+        text, level = "it is not known whether any process compacts %s", logging.ERROR
         warn(_log, WarningCode.MAINTAINER_UNKNOWN, text, path, level=level, exc_info=True)
         return
     if not is_leased:

@@ -7,9 +7,8 @@ that no longer fits is refused:
     A  reads 4, adds x      publishes 5
     B  reads 4, drops y                    5 is taken: reads 5, drops y     publishes 6
 
-Nothing is locked, and a process that has the table open sees the new schema with its next call. Raises
-InvalidError and UnsupportedError for a change that the table cannot take, what reading schemas
-raises, and StorageError.
+Nothing is locked, and a process that has the table open sees the new schema with its next call. Raises InvalidError and
+UnsupportedError for a change that the table cannot take, what reading schemas raises, and StorageError.
 """
 
 from __future__ import annotations

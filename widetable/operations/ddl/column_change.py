@@ -127,12 +127,11 @@ def _check_place(schema: TableSchema, path: Path, column: pa.Field) -> None:
 
 
 def _check_once(change: ColumnChange) -> None:
-    """Refuse two changes of one column: a dropped column is not changed, a column of a new type is not changed
-    within.
+    """Refuse two changes of one column: a dropped column is not changed, a column of a new type is not changed within.
 
-        drop v, rename v.a         refused: v is dropped         rename v, change the type of v.a    both
-        change v, add v.c          refused: v has another type   drop v.a, add v.a                   both
-        add x, rename x (another)  both, unless x has a comment or place, too: it is unclear which x is meant
+    drop v, rename v.a         refused: v is dropped         rename v, change the type of v.a    both
+    change v, add v.c          refused: v has another type   drop v.a, add v.a                   both
+    add x, rename x (another)  both, unless x has a comment or place, too: it is unclear which x is meant
     """
     for path, new_type in change.types.items():
         if not new_type.nullable and change.nullable.get(path):

@@ -6,9 +6,8 @@ different rules (docs/decisions/0031).
     drop the column, add another one             a type that orders or distinguishes otherwise, where that counts
     add a column with a function                 the producer from or to `lookup`
 
-Columns and fields are compared by id, so a new name is not a change. In: the schema before and
-after; the new one is valid by itself (`check_schema`, `engine_of`). Raises InvalidError, which names
-the column or option.
+Columns and fields are compared by id, so a new name is not a change. In: the schema before and after; the new one is
+valid by itself (`check_schema`, `engine_of`). Raises InvalidError, which names the column or option.
 """
 
 from __future__ import annotations
@@ -37,9 +36,7 @@ _NAMING: Final = (NESTED_KEY, NESTED_SEQUENCE, TS_FIELD)
 
 
 def check_functions(old: TableSchema, new: TableSchema) -> None:
-    """Check that columns keep their functions, and that the changelog producer `lookup`, with whole rows in levels,
-    stays.
-    """
+    """Refuse to change the function of a column, and the changelog producer from or to `lookup`."""
     try:
         engine = engine_of(old)
     except WidetableError:
@@ -104,8 +101,7 @@ def _check_distinct(old: AggregateColumn, new: AggregateColumn) -> None:
 
 
 def _compared_parts(column: AggregateColumn) -> tuple[object, ...]:
-    """Return what must stay: function, options, and the fields of elements and values by id, as their names may
-    change.
+    """Return what must stay: function, options, and the fields of elements and values by id, as their names may change.
 
     None separates the lists, so that a field which moves from one to the other is noticed.
     """

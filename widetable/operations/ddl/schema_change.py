@@ -153,9 +153,7 @@ def _new_name(path: Path, text: str) -> str:
 
 
 def _check_named_columns(schema: TableSchema, change: SchemaChange, columns: ColumnChange) -> None:
-    """Refuse to rename or drop columns that `index.*` and `widen.*` name, because derived tables refer to these
-    names.
-    """
+    """Refuse to rename or drop columns that `index.*` and `widen.*` name: derived tables refer to these names."""
     named = {index.key: index.columns for index in index_options(schema.options)}
     for widen in widen_options(schema.options):
         named[widen.key] = (widen.column, *widen.columns, widen.sequence)

@@ -142,7 +142,7 @@ def barrier_change_ids(table: OpenTable, start: int, end: int) -> list[int]:
 def behind_expiry(tables: Sequence[OpenTable], look: Callable[[], Found]) -> Found:
     """Call `look`, and call it again when an expiry has removed snapshots meanwhile.
 
-    A look at the barriers reads all snapshots that it has listed, and an expiry may remove those that nobody needs at
+    A look at the barriers reads all snapshots that it has listed, and an expiry may remove those that no one needs at
     that time. NotFoundError is raised when no snapshot has expired meanwhile.
 
             look    ids 3 .. 9        loads 3: not found       the oldest is 5 by now: looks again, at 5 .. 9

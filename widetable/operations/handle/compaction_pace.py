@@ -58,11 +58,10 @@ class Pace:
         self._done = 0.0
 
     def hand_over(self, rows_of_files: Mapping[str, int]) -> frozenset[str]:
-        """Register another compaction of these level-0 files. Return those that no other compaction has, for
-        `finish`.
+        """Register another compaction of these level-0 files. Return those that no other compaction has, for `finish`.
 
-            {"f": 800}                {"f"}
-            {"f": 800, "g": 100}      {"g"}: f counts once, for the compaction that has it first
+        {"f": 800}                {"f"}
+        {"f": 800, "g": 100}      {"g"}: f counts once, for the compaction that has it first
         """
         with self._changed:
             new_files = rows_of_files.keys() - self._left.keys()

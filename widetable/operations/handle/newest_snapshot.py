@@ -3,7 +3,7 @@
     newest_files    for one read: looked up again when the snapshot expired before its manifests were read
     held_newest     for longer: kept from expiry while a block runs, so that a file which is not found is missing
     held            the same for a snapshot that was chosen, and all later ones
-    lease_on        the same until the caller lets go
+    lease_on        the same until the caller releases the lease
 
 A read may have to be repeated:
 

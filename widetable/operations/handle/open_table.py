@@ -87,9 +87,7 @@ class OpenTable:
         return Committer(self._file_io, self._paths)
 
     def _reset(self) -> None:
-        """Forget what was derived from files that this process has replaced. The next operation takes the table that
-        it finds.
-        """
+        """Forget what was derived from files that this process has replaced; the next operation reads them again."""
         self.__dict__.pop("_committer", None)
 
     @property

@@ -53,9 +53,7 @@ def named_snapshot(
     tag: str | None,
     action: str,
 ) -> Snapshot:
-    """Return the requested snapshot, and refuse a call that names none. action: what the error tells the caller to
-    do.
-    """
+    """Return the requested snapshot, and refuse a call that names none. action: the action of that error."""
     if snapshot_id is None and timestamp is None and tag is None:
         raise InvalidError(
             "snapshot_id, timestamp and tag",

@@ -5,9 +5,8 @@
     check_takes_rows   for all that write rows by key, besides the above
     check_given_rows   for all that take rows from a user: not the maintainer, which fills joins and indexes itself
 
-In: a schema that any client may have made. Raises UnsupportedError, which names the option or key, and
-InvalidError when a known option has an invalid value. Options that change only how a client works
-are accepted.
+In: a schema that any client may have made. Raises UnsupportedError, which names the option or key, and InvalidError
+when a known option has an invalid value. Options that change only how a client works are accepted.
 """
 
 from __future__ import annotations

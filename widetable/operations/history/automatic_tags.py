@@ -3,8 +3,7 @@
 In: a table as it is now. Out: the snapshot that still waits for its tag because the storage refused it. Maintainers
 call it, and each expiry before it removes snapshots; an expired snapshot is skipped for the next one, as in Paimon
 (`TagAutoCreation`), whose writers continue where this ends. Several at once do no harm: the second one finds the tag.
-On a full disk, expiry keeps only snapshots from the waiting one on. Raises what reading snapshots and tags
-raises.
+On a full disk, expiry keeps only snapshots from the waiting one on. Raises what reading snapshots and tags raises.
 
 A table with daily tags, without a delay, whose newest automatic tag is that of the 3rd:
 
@@ -40,9 +39,7 @@ _log = logging.getLogger("widetable")
 
 
 def create_due_tags(state: TableState) -> int | None:
-    """Tag what is due, if the table has automatic tags. Return the first due snapshot that could not be tagged, or
-    None.
-    """
+    """Tag what is due, if the table has automatic tags. Return the first due snapshot without a tag, or None."""
     rule = tag_rule(state.options)
     return None if rule is None else _AutomaticTags(state, rule).run()
 
@@ -169,9 +166,7 @@ class _AutomaticTags:
         return True
 
     def _delete_surplus(self) -> None:
-        """Delete the automatic tags of the oldest periods. Files that only they kept are left to expiry and orphan
-        cleaning.
-        """
+        """Delete the automatic tags of the oldest periods. Expiry and orphan cleaning remove their files."""
         most = self._rule.most
         if most is None:
             return

@@ -14,13 +14,11 @@ whole (`branch_mark`); the tag is checked last, so that a process that deletes f
 If a was deleted before A checked, A removes B and raises. If it was deleted afterwards, B existed
 before, and C, which reads all branches, whole or not, finds the files that B names.
 
-After a kill, a branch that was being made or dropped has its mark or lacks its schemas: it cannot be
-opened (`is_whole`), its name is taken until it is dropped, and a process that deletes files reads it
-like any other.
+After a kill, a branch that was being made or dropped has its mark or lacks its schemas: it cannot be opened
+(`is_whole`), its name is taken until it is dropped, and a process that deletes files reads it like any other.
 
-Raises InvalidError for names that break a rule or are taken, NotFoundError, which lists the
-existing branches, UnsupportedError for tables whose options name others, DamagedError,
-StorageError.
+Raises InvalidError for names that break a rule or are taken, NotFoundError, which lists the existing branches,
+UnsupportedError for tables whose options name others, DamagedError, StorageError.
 """
 
 from __future__ import annotations

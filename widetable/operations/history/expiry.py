@@ -98,8 +98,7 @@ def expire_snapshots(
 
     A snapshot is removed when more than `num_retained_min` stay, and either it was not the newest one within
     `time_retained_millis`, or more than `num_retained_max` stay. Snapshots that tags, consumers, readers with a lease,
-    pins of lookup joins and the newest complete barrier need stay. Several callers may expire at once, and again after
-    a kill.
+    pins of lookup joins and the newest complete barrier need stay. Several may call it at once, and again after a kill.
 
     Parameters
     ----------
@@ -167,9 +166,7 @@ def expire(
 
 
 def table_space(table: OpenTable) -> tuple[HeldBytes, ...]:
-    """Return what the table occupies on the storage, and who keeps it, by its current options. Lists all its
-    directories.
-    """
+    """Return what the table occupies, and who keeps it, by its current options. Lists all its directories."""
     state, committer = table._state(), table._committer
     listed = stored_files(state)
     keeping = _Expiry(state, committer, SystemClock()).keeping(retention_of(state.options))
@@ -294,9 +291,7 @@ class _Expiry:
         return tuple(removed)
 
     def _noted(self, ids: Iterable[int]) -> list[int]:
-        """Write the notes, and return the snapshots that have one: all existing ones, or as many as the storage
-        takes.
-        """
+        """Write the notes. Return the snapshots that have one: all existing ones, or as many as the storage takes."""
         noted: list[int] = []
         for id in ids:
             try:

@@ -167,9 +167,7 @@ class ExpirySweep:
     def _metadata(
         self, retired: list[Snapshot], needed: Container[str]
     ) -> tuple[dict[str, int], dict[str, int]]:
-        """Return the metadata files to delete: manifests first, because an existing list tells which of them may be
-        left.
-        """
+        """Return the metadata files to delete: manifests first, because an existing list shows which may be left."""
         manifests: dict[str, int] = {}
         last: dict[str, int] = {}
         for snapshot in retired:

@@ -18,10 +18,9 @@ If the process dies    while it drops          main is at an older snapshot of i
 A second call finds the work of the first in what both have in common, and continues: a publish accepts
 an existing file with the same bytes.
 
-Files that only the dropped snapshots had become orphans; none is deleted or copied here. Raises NotFoundError
-for a missing branch, InvalidError for one without snapshots and for the branch itself, ConflictError when
-main has items that the branch lacks, or another process commits meanwhile, UnsupportedError, DamagedError,
-StorageError.
+Files that only the dropped snapshots had become orphans; none is deleted or copied here. Raises NotFoundError for a
+missing branch, InvalidError for one without snapshots and for the branch itself, ConflictError when main has items that
+the branch lacks, or another process commits meanwhile, UnsupportedError, DamagedError, StorageError.
 """
 
 from __future__ import annotations
@@ -197,9 +196,7 @@ def _checked_plan(
 
 
 def _unseen(name: str) -> InvalidError:
-    """Return the error for a branch without commits: an open table is identified by its newest snapshot (decision
-    0040).
-    """
+    """Return the error for a branch without commits: an open table knows itself by its newest snapshot (0040)."""
     return InvalidError(
         f"branch {name!r}",
         found="other schemas than the table's, but the same newest snapshot",

@@ -61,9 +61,7 @@ class NamedFiles:
         self._live_files = live_files
 
     def of_snapshot(self, snapshot: Snapshot, touched: Touched = ALL) -> Sizes:
-        """Return the files that a reader of a snapshot's rows opens: live files (of what is touched) and all
-        metadata.
-        """
+        """Return the files that a reader of a snapshot's rows opens: live files (of what is touched), all metadata."""
         live = self._live_files.live_entries(snapshot, *touched)
         return data_sizes(live) | self.metadata_of(snapshot)
 
@@ -203,7 +201,7 @@ class NamedFiles:
             self._paths.shared_root,
             found=f"branches or tags that were deleted during each of {_LOOKS} attempts to find the needed files",
             expected="one attempt during which none is deleted; nothing was deleted",
-            action="Call it again when nobody deletes branches or tags.",
+            action="Call it again when no one deletes branches or tags.",
         )
 
     def _names_of_branches(self) -> set[tuple[str, str]]:

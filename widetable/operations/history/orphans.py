@@ -13,9 +13,8 @@ The order matters, as a tag shows that is made meanwhile:
     cleaning     lists file f ────► snapshot 7, which names f, is missing ───────────────► tags: t, which keeps f
     others            tag t of 7 is written, 7 still exists: t counts ─► 7 expires
 
-If tags were read before snapshots, t would be missed: it did not exist yet, and 7 no longer exists. Only a
-writer that pauses for longer than the requested age can lose files; hence
-a day by default.
+If tags were read before snapshots, t would be missed: it did not exist yet, and 7 no longer exists. Only a writer that
+pauses for longer than the requested age can lose files; hence a day by default.
 
 A commit after the listing can name only files that are younger (its writer has not worked for that
 long), or that an older snapshot names too, so it cannot name a listed file that no snapshot names. A tag counts only if

@@ -1,7 +1,6 @@
 """Lists what keeps snapshots from expiry, by name: consumers, readers with a lease, pins of lookup joins, barriers.
 
-Expiry uses their snapshots; the answer to "why does the table grow" uses their names. Raises what reading them
-raises.
+Expiry uses their snapshots; the answer to "why does the table grow" uses their names. Raises what reading them raises.
 """
 
 from __future__ import annotations

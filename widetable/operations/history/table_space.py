@@ -96,9 +96,7 @@ def held_bytes(
     keeping: Keeping,
     listed: Sequence[TableFile] = (),
 ) -> tuple[HeldBytes, ...]:
-    """Return one line per holder. listed: all files in the data directories, listed before; without them there is no
-    line `nobody`.
-    """
+    """Return a line per holder. listed: all files in the data directories; without them no line is `nobody`."""
     for look in range(_LOOKS):
         try:
             return _Count(state, committer, keeping, listed).lines()

@@ -3,11 +3,10 @@
 In: their ids; a range has an exclusive start and an inclusive end. Out: record batches in the order of snapshot,
 partition values, bucket, key and event.
 
-`derive.incremental` has the public functions, which choose the ids by snapshots, tags, times or
-barriers. Files are opened batch by batch, so a snapshot that expires while a caller reads it
-raises NotFoundError then, unless a lease or a consumer keeps it. Raises InvalidError
-for a range that runs backwards or includes a rollback, NotFoundError for one with missing
-snapshots.
+`derive.incremental` has the public functions, which choose the ids by snapshots, tags, times or barriers. Files are
+opened batch by batch, so a snapshot that expires while a caller reads it raises NotFoundError then, unless a lease or a
+consumer keeps it. Raises InvalidError for a range that runs backwards or includes a rollback, NotFoundError for one
+with missing snapshots.
 """
 
 from __future__ import annotations

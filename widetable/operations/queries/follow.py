@@ -87,8 +87,7 @@ def follow(
     timestamp : int, datetime or str, default None
         The time to start from: epoch milliseconds, a datetime or an ISO text.
     timeout : float, default None
-        Seconds without a new row after which the iteration ends. 0: it ends with the newest snapshot of now. None:
-        never.
+        Seconds without a new row after which the iteration ends. 0: with the current newest snapshot. None: never.
     columns : list of str, default None
         The columns, in the order wanted. None: all current ones.
     poll_interval : float, default 0.1

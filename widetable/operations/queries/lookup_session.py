@@ -205,9 +205,7 @@ class LookupSession(SharedByThreads, AbstractContextManager["LookupSession"]):
         self.close()
 
     def _move(self, snapshot_id: int | None) -> None:
-        """Read another snapshot. An error leaves the session unchanged: the old view and lease stay until all of the
-        new is ready.
-        """
+        """Read another snapshot. After an error the old view and lease are still in place."""
         old_lease = self._lease
         view, lease = self._chosen(snapshot_id)
         try:
@@ -234,9 +232,7 @@ class LookupSession(SharedByThreads, AbstractContextManager["LookupSession"]):
         return self._view
 
     def _chosen(self, snapshot_id: int | None) -> tuple[LookupView, ReadLease | None]:
-        """Return the view of a snapshot with the lease on it. If the newest one expires meanwhile, the next newest is
-        chosen.
-        """
+        """Return the view of a snapshot with the lease on it. If the newest one expires meanwhile, choose again."""
         committer = self._table._committer
         while True:
             chosen = chosen_state(self._table, snapshot_id)

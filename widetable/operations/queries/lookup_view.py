@@ -11,10 +11,9 @@ A piece is a range of key numbers, the same in all buckets, so that it can be cu
     bucket     A: keys 0 1 2     B: keys 3 4 5 6 7 8 9
     pieces     A 0-2 and B 3  |  B 4-7  |  B 8-9
 
-The number of keys in a piece is learned from the rows so far (`RowBudget`); before the first row it is
-estimated from the files' bytes per row. A view keeps at most `_MOST_OPEN` files and `_MOST_BUCKETS` buckets
-open, and closes the least recently used first; within a call all files that it needs may be
-open at once.
+The number of keys in a piece is learned from the rows so far (`RowBudget`); before the first row it is estimated from
+the files' bytes per row. A view keeps at most `_MOST_OPEN` files and `_MOST_BUCKETS` buckets open, and closes the least
+recently used first; within a call all files that it needs may be open at once.
 
 Raises InvalidError for wrong keys, NotFoundError for a missing column, what scans raise for tables that this
 version cannot read, and what reading data files raises.
@@ -146,9 +145,7 @@ class LookupView:
         return self._table(row_of[requested.places], batches)
 
     def lookup_prefix(self, keys: Any, limit_per_key: int | None) -> pa.Table:
-        """Return all rows whose key begins with a given key; the first column `_key_number` is the number of that
-        key.
-        """
+        """Return all rows whose key begins with a given key; the first column `_key_number` is its number."""
         matches = self.matches(keys, limit_per_key)
         counts = matches.counts
         ends = np.cumsum(counts)

@@ -32,8 +32,8 @@ def why_null(
     *,
     is_newest: bool,
 ) -> str:
-    """Return the reason. row: the key of the fact. column: one of the fact, null there. is_newest: whether the newest
-    state is read.
+    """Return the reason. row: the key of the fact. column: null in the fact. is_newest: whether the newest state is
+    read.
     """
     with closing(LookupView(chosen, fact._committer.live_files, [widen.column])) as view:
         foreign = view.rows_of(row).column(widen.column)

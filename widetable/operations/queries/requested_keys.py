@@ -4,9 +4,8 @@
     keys      3  7 | 5                          A | B
     places    1  0   -1   1  2                  which of `keys` each given one is
 
-One sort does all: by (number of the bucket, key), where keys without a bucket have -1, come
-first and are cut off. Groups of equal lanes are the keys, changes of the number are the buckets.
-The keys above, with two buckets:
+One sort does all: by (number of the bucket, key), where keys without a bucket have -1, come first and are cut off.
+Groups of equal lanes are the keys, changes of the number are the buckets. The keys above, with two buckets:
 
     numbers  1 1 1 0        of 7 3 7 5, the null left out         order     5 | 3 7 7
     keys     5 3 7          starts 0 1 3                          places    2 1 -1 2 0
@@ -54,9 +53,7 @@ class AskedKeys(NamedTuple):
 
 
 class _Bucketed(NamedTuple):
-    """The buckets of keys. numbers int64[n]: equal for keys of one bucket, -1 for none; bucket: maps a row to its
-    bucket.
-    """
+    """The buckets of keys. numbers int64[n]: equal for keys of one bucket, -1 for none; bucket: that of a row."""
 
     numbers: Numbers
     bucket: Callable[[int], BucketId]

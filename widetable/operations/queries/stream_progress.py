@@ -67,9 +67,7 @@ class StreamProgress:
         return self._recorded
 
     def keep(self, offset: Offset) -> None:
-        """Keep all snapshots from this offset on, which are unread. It is called often and writes only when the
-        offset has moved.
-        """
+        """Keep all unread snapshots, from this offset on. It is called often and writes only after a move."""
         if self._recorded is not None and self._recorded <= offset.next_snapshot:
             self._release()
         elif self._may_lease:

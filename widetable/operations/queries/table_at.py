@@ -18,9 +18,7 @@ from widetable.read.scan import TableScan
 
 
 def state_at(table: OpenTable, snapshot_id: int, tag: str | None = None) -> ChosenState:
-    """Return the state of a snapshot. snapshot_id: 0 for a table that had none. tag: the one that keeps the snapshot,
-    if any.
-    """
+    """Return the state of a snapshot. snapshot_id: 0 for a table that had none. tag: one that keeps the snapshot."""
     if not snapshot_id:
         return chosen_state(table)._replace(snapshot=None)
     chosen = chosen_state(table, tag=tag) if tag else chosen_state(table, snapshot_id)
