@@ -205,7 +205,7 @@ class _FollowUp:
             return is_ours
 
     def _serve(self) -> None:
-        """Answer open notes, whose writers do not come back to them: killed ones, and those of other machines."""
+        """Answer open notes, whose writers do not return to them: they were killed or are on other machines."""
         with _logged(self.state):
             while self._wishes.open():
                 with self.state.file_io.turn(self.state.paths.compaction_turn):

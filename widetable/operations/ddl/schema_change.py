@@ -218,7 +218,7 @@ def _check_groups(old: TableSchema, new: TableSchema) -> None:
                 f"column {remaining[column.id]!r}",
                 found="a change of its sequence group",
                 expected="the group, or none, that it has had since it was added",
-                action="Add new columns for the group, or make a new table and copy the rows.",
+                action="Add new columns for the group, or create a new table and copy the rows.",
             )
 
 

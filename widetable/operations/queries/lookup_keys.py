@@ -11,7 +11,7 @@ Types are cast as in writes (write.safe_cast).
 The whole input is held in memory: keys are few compared with the rows of a table, and answers keep their order.
 
 Raises InvalidError for keys of another form, with other columns, or with values that a column does not hold;
-UnsupportedError for leading columns that do not say in which bucket their rows are.
+UnsupportedError for leading columns without the whole bucket key.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _prefix(key_columns: Sequence[str], schema: TableSchema) -> tuple[str, ...]:
         raise UnsupportedError(
             f"column {missing[0]!r}",
             found=f"keys without it, which is part of the bucket key ({', '.join(schema.bucket_keys)})",
-            expected="keys that say in which bucket their rows are",
+            expected="keys with all columns of the bucket key",
             action="Give the column too, or scan with a filter.",
         )
     return names

@@ -45,7 +45,7 @@ from widetable.operations.handle.lookup_caches import caches_of
 from widetable.operations.queries.bucket_choice import bucket_choice
 from widetable.operations.queries.bucket_rows import BucketRows
 from widetable.operations.queries.lookup_keys import key_rows, prefix_rows
-from widetable.operations.queries.requested_keys import AskedKeys, Numbers, asked_keys
+from widetable.operations.queries.requested_keys import Numbers, RequestedKeys, asked_keys
 from widetable.operations.queries.row_gather import taken_column, taken_rows
 from widetable.read.expired import files_of, of_one_life
 from widetable.read.scan_plan import placed
@@ -207,10 +207,12 @@ class LookupView:
         self._buckets.clear()
         self._open = 0
 
-    def _requested(self, key_batch: pa.RecordBatch) -> AskedKeys:
+    def _requested(self, key_batch: pa.RecordBatch) -> RequestedKeys:
         return asked_keys(key_batch, self.schema, self._buckets_in)
 
-    def _numbered_rows(self, requested: AskedKeys, below: Sequence[str]) -> Iterator[NumberedRows]:
+    def _numbered_rows(
+        self, requested: RequestedKeys, below: Sequence[str]
+    ) -> Iterator[NumberedRows]:
         """Yield the merged rows, by the numbers of their keys, piece by piece. below: key columns that are not part
         of the requested keys.
 
@@ -288,7 +290,7 @@ class LookupView:
         ]
         return runs, max(map(len, levels), default=0)
 
-    def _work(self, requested: AskedKeys) -> list[_Work]:
+    def _work(self, requested: RequestedKeys) -> list[_Work]:
         """Return the keys of each bucket that has files.
 
         Manifests are read once for all buckets that are not cached yet; buckets without files are remembered too.
@@ -410,7 +412,7 @@ def _learn(budget: RowBudget, runs: Sequence[NumberedRows], keys: int, *, by_key
     budget.saw_bytes(sum(memory_bytes(each.rows) for each in runs), keys)
 
 
-def _check_limit(numbers: Numbers, limit: int, requested: AskedKeys) -> None:
+def _check_limit(numbers: Numbers, limit: int, requested: RequestedKeys) -> None:
     counts = np.bincount(numbers) if len(numbers) else numbers
     if (counts > limit).any():
         number = int(counts.argmax())

@@ -10,7 +10,7 @@ Groups of equal lanes are the keys, changes of the number are the buckets. The k
     numbers  1 1 1 0        of 7 3 7 5, the null left out         order     5 | 3 7 7
     keys     5 3 7          starts 0 1 3                          places    2 1 -1 2 0
 
-In: key rows (lookup_keys), whole keys or leading columns with all of the bucket key. Out: see AskedKeys. Pure,
+In: key rows (lookup_keys), whole keys or leading columns with all of the bucket key. Out: see RequestedKeys. Pure,
 except for `buckets_in`. Raises what bucket ids raise.
 """
 
@@ -35,7 +35,7 @@ Numbers: TypeAlias = npt.NDArray[np.int64]
 BucketsIn: TypeAlias = Callable[[bytes, pa.RecordBatch], Numbers | None]
 
 
-class AskedKeys(NamedTuple):
+class RequestedKeys(NamedTuple):
     """The requested keys by bucket.
 
     keys: key batch (lsm.file_rows) of each bucket, one after the other. buckets[i] has keys starts[i] : starts[i +
@@ -61,7 +61,7 @@ class _Bucketed(NamedTuple):
 
 def asked_keys(
     given: pa.RecordBatch, schema: TableSchema, buckets_in: BucketsIn | None = None
-) -> AskedKeys:
+) -> RequestedKeys:
     """Sort the given keys by bucket and key. buckets_in: finds buckets where the schema alone cannot (bucket_choice).
 
     given: columns of the table's types in any order, partition columns among them; missing columns at the end of the
@@ -90,7 +90,7 @@ def asked_keys(
         if len(numbers_of_keys)
         else firsts
     )
-    return AskedKeys(
+    return RequestedKeys(
         rows.select(names).take(pa.array(firsts)),
         tuple(bucketed.bucket(row) for row in firsts[cuts].tolist()),
         np.append(cuts, len(firsts)),

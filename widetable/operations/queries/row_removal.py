@@ -98,7 +98,7 @@ class _Removal:
                 raise ConflictError(
                     self.state.paths.root,
                     found="rows to be removed that others wrote meanwhile",
-                    expected="rows that nobody writes",
+                    expected="rows that no one else writes meanwhile",
                     action="Delete them again.",
                 )
         self.known_id = latest_id
