@@ -238,12 +238,12 @@ def _changed_options(
     names = {path[0]: name for path, name in columns.renamed.items() if len(path) == 1}
     renamed: Callable[[str], str] = lambda name: names.get(name, name)  # noqa: E731
     nested = _nested_names(columns)
-    kept = {
+    remaining = {
         _renamed_key(key, renamed): _renamed_value(key, value, renamed, nested)
         for key, value in options.items()
         if key not in change.remove_options
     }
-    return {**kept, **{key: str(value) for key, value in change.set_options.items()}}
+    return {**remaining, **{key: str(value) for key, value in change.set_options.items()}}
 
 
 def _nested_names(columns: ColumnChange) -> Mapping[str, Mapping[str, str]]:

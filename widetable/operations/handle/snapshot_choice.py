@@ -68,10 +68,10 @@ def named_snapshot(
 
 def check_one_choice(**choices: object) -> None:
     """Refuse more than one of these arguments."""
-    given = [name for name, value in choices.items() if value is not None]
-    if len(given) > 1:
+    names = [name for name, value in choices.items() if value is not None]
+    if len(names) > 1:
         raise InvalidError(
-            " and ".join(given),
+            " and ".join(names),
             found="more than one of them",
             expected="one at most",
             action="Leave the others out.",

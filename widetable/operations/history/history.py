@@ -35,12 +35,12 @@ def snapshots(table: OpenTable) -> list[Snapshot]:
         The table was dropped and made again.
     """
     store = table._committer.snapshots
-    kept = []
+    listed = []
     with table._same_table():
         for id in store.ids():
             with contextlib.suppress(NotFoundError):  # expired since the directory was listed
-                kept.append(store.load(id))
-    return kept
+                listed.append(store.load(id))
+    return listed
 
 
 def create_tag(

@@ -288,19 +288,19 @@ def start_stream(
         at_time = None
         if start.mode == FROM_TIMESTAMP and start.timestamp_millis is not None:
             at_time = source.first_at(start.timestamp_millis)
-        kept = source.kept()
+        snapshots = source.kept()
         if progress.next_snapshot is not None:
             # Before anything is recorded: a consumer ahead of a table that lost snapshots would skip new ones.
             recorded = Offset(progress.next_snapshot, last_read=progress.last_read)
-            source.check(recorded, kept.last)
-        if newest is not None and kept.last is not None:
-            kept = Kept(kept.first, min(kept.last, newest) or None)
-        chosen = first_offset(start, kept, progress.next_snapshot, at_time)
+            source.check(recorded, snapshots.last)
+        if newest is not None and snapshots.last is not None:
+            snapshots = Kept(snapshots.first, min(snapshots.last, newest) or None)
+        chosen = first_offset(start, snapshots, progress.next_snapshot, at_time)
         offset = replace(
             chosen, table=source.identity, last_read=_last_read(source, progress, chosen)
         )
         try:
-            if kept.first is not None and offset.next_snapshot < kept.first:
+            if snapshots.first is not None and offset.next_snapshot < snapshots.first:
                 raise expired(source.table, offset.next_snapshot)
             progress.record(offset)
             progress.keep(offset)

@@ -81,8 +81,8 @@ def scan(
     [{'city': 'Bergen'}]
     """
     if barrier is not None:
-        given = {"snapshot_id": snapshot_id, "timestamp": timestamp, "tag": tag}
-        check_one_choice(**given, watermark=watermark, barrier=barrier)
+        choices = {"snapshot_id": snapshot_id, "timestamp": timestamp, "tag": tag}
+        check_one_choice(**choices, watermark=watermark, barrier=barrier)
         return barrier_scan(table, whole_number(barrier, "barrier"), columns, filter)
     at = chosen_state(table, snapshot_id, timestamp, tag, watermark)
     return scan_of(table, at, columns, filter)
