@@ -34,7 +34,6 @@ from widetable_lookup.memcomparable import encode_keys
 from widetable_lookup.row_files import stored_schema
 from widetable_lookup.row_map import LAYOUT, PAGES, RowMap, buffer_count, layout_from_bytes
 
-
 # The weight of one lookup in the remembered share of hits.
 _HIT_SHARE_WEIGHT: Final = 0.3
 

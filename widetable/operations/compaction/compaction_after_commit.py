@@ -234,7 +234,7 @@ class _FollowUp:
             if compacts_with_lookup(self.state.options)
             else partial(compact, None)
         )
-        taken = pace.hand_over(new_rows(plans))  # last: appends wait from here until `finish`
+        new_files = pace.hand_over(new_rows(plans))  # last: appends wait from here until `finish`
 
         def paced_work() -> None:
             try:

@@ -50,7 +50,7 @@ def cut_scopes(state: TableState, committer: Committer, scope: Scope) -> Iterato
     if interval is None or scope is Scope.REST:
         yield CutScope(scope, None)
         return
-    found = cuts(committer.level0.state(committer.snapshots.latest(), interval))
+    barriers = cuts(committer.level0.state(committer.snapshots.latest(), interval))
     if compacts_with_lookup(state.options):
         earlier = Scope.COMMIT if scope is Scope.COMMIT else Scope.DUE
         yield from (CutScope(earlier, barrier) for barrier in barriers[:-1])
