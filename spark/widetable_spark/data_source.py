@@ -53,17 +53,61 @@ from widetable_spark.writing.stream_sink import StreamSink
 
 
 class WidetableDataSource(DataSource):
-    """The data source that Spark finds under the name `widetable`."""
+    """The data source that Spark finds under the name `widetable`.
+
+    Spark makes it and calls its methods; a program uses `format("widetable")`.
+
+    Examples
+    --------
+    The examples of the methods go on from here.
+
+    >>> import widetable as wt
+    >>> import widetable_spark
+    >>> users = wt.Catalog("warehouse").create_table("shop.users", {"id": "BIGINT"}, primary_key=["id"])
+    >>> source = widetable_spark.WidetableDataSource({"path": users.path})
+    """
 
     @classmethod
     def name(cls) -> str:
+        """Return the name of the format.
+
+        Returns
+        -------
+        str
+            `widetable`.
+
+        Examples
+        --------
+        >>> source.name()
+        'widetable'
+        """
         return "widetable"
 
     def schema(self) -> StructType:
-        """Columns of the table's schema, of a read of the past those it had then, or those that option `columns` names;
-        with read.changelog=true also what changes carry.
+        """Return the columns of the table that the options name.
 
-        It is not known here whether a read or a stream asks: uses of options are checked later.
+        A read of the past has the columns of that moment; option `columns` chooses among them. With option
+        `read.changelog` the columns of changes follow. Spark does not say here whether a read or
+        a stream calls, so the other methods check that the options fit their use.
+
+        Returns
+        -------
+        StructType
+            The columns, in the order of the table; their metadata name the table.
+
+        Raises
+        ------
+        InvalidError
+            An option is unknown or has a wrong value.
+        NotFoundError
+            There is no such table, column, snapshot, tag or barrier.
+        UnsupportedError
+            The installed Spark lacks the type of a column.
+
+        Examples
+        --------
+        >>> source.schema().names
+        ['id']
         """
         if is_created(self.options):
             path = created_path(self.options)
@@ -84,17 +128,99 @@ class WidetableDataSource(DataSource):
         return with_path(spark_schema(columns), options.path, ids)
 
     def reader(self, schema: StructType) -> DataSourceReader:
+        """Make the reader of a batch read.
+
+        Parameters
+        ----------
+        schema : StructType
+            The columns that Spark asks for.
+
+        Returns
+        -------
+        DataSourceReader
+            The reader, which chooses its snapshot when Spark plans the partitions.
+
+        Raises
+        ------
+        InvalidError
+            An option is none of a batch read, or the columns are not those of the table.
+        """
         options = self._read_options(READ, schema)
         check_read_columns(options, schema.names)
         return BatchReader(options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        """Make the writer of a batch write.
+
+        Parameters
+        ----------
+        schema : StructType
+            The columns of the DataFrame.
+        overwrite : bool
+            Whether the rows replace those of the table, or of the partitions that they have.
+
+        Returns
+        -------
+        DataSourceArrowWriter
+            The writer.
+
+        Raises
+        ------
+        InvalidError
+            An option is none of a write, or the columns do not fit the table.
+        NotFoundError
+            There is no such table.
+        UnsupportedError
+            A column has a type or collation that a table does not keep.
+        """
         return BatchWriter(self._options_of(WRITE), schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamArrowWriter:
+        """Make the writer of one micro-batch.
+
+        Parameters
+        ----------
+        schema : StructType
+            The columns of the DataFrame.
+        overwrite : bool
+            Whether each batch replaces the table (output mode complete).
+
+        Returns
+        -------
+        StreamArrowWriter
+            The writer.
+
+        Raises
+        ------
+        InvalidError
+            An option is none of a write, or the columns do not fit the table.
+        NotFoundError
+            There is no such table.
+        UnsupportedError
+            A column has a type or collation that a table does not keep.
+        """
         return StreamSink(self._options_of(WRITE), schema, overwrite=overwrite)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Make the reader of a streaming read.
+
+        Parameters
+        ----------
+        schema : StructType
+            The columns that Spark asks for.
+
+        Returns
+        -------
+        DataSourceStreamReader
+            The reader, which opens the table when Spark first asks for an offset.
+
+        Raises
+        ------
+        InvalidError
+            An option is none of a streaming read, or the columns are not those of the table.
+        UnsupportedError
+            The installed Spark does not limit batches, and an option asks for it.
+        """
         return StreamReader(self._read_options(STREAM, schema), schema)
 
     def _read_options(self, use: str, schema: StructType) -> SourceOptions:

@@ -1,25 +1,32 @@
-"""`etl`: a job of Spark that makes tables under barriers of others, or of what comes from outside.
+"""`etl`: a job of Spark that makes tables under barriers from others, or from data of another system.
 
     etl = widetable_spark.etl(spark, warehouse, job="amounts")
     changes = etl.changes("shop.shopping")
     query = (changes.groupBy("user").agg(widetable_spark.signed_sum("amount").alias("amount"))
              .writeStream.outputMode("update").foreachBatch(etl.sink("shop.amounts")).option(..).start())
 
-One micro-batch of a derived job is what came from one barrier of its sources to another, the same for all of them; its
-rows belong to that barrier in the tables that it writes. A job without `changes` is a root: its rows belong to the
+One micro-batch of a derived job holds what its sources got between two barriers, the same two for all of them; its
+rows belong to the later barrier in the tables that it writes. A job without `changes` is a root: its rows belong to the
 barrier that the clock is in. Rules R4 to R10 of docs/consistency.md; `aligned_source` reads,
 `widetable.operations.barriers.job_writer` commits.
 
     etl(..)          the name; no table is looked at
-    .changes(..)     each source, before the sink: what has none when the sink is made is a root
+    .changes(..)     each source, before the sink: a job that has none when the sink is made is a root
     .sink(..)        registers the job, for ten minutes
-    .start()         Spark asks the sources for offsets (`barrier_position`), who need the registration
+    .start()         Spark asks the sources for offsets (`barrier_position`), which need the registration
     first batch      the job runs from here on (`etl_sink`): its tables wait for it, its process renews it
 
-Two sources that Spark shows as one DataFrame (a union, a join) are asked one by one and end at
-the same barrier. What is noted here of sources is only what `changes` was called for: a stream
-of another kind among them is found by its offsets in the first batch, and refused
-(`query_offsets`).
+Two sources that Spark shows as one DataFrame (a union, a join) are asked one by one and end at the same barrier. The
+job notes only the sources that `changes` was called for: a stream of another kind among them is detected by its offsets
+in the first batch, and refused (`query_offsets`).
+
+A job that ends for good (`drop_when_stopped`): tables wait for a job whose query has ended, as the query may be started
+again. With the option the job is dropped (`Topology.drop`) when its query is stopped or, with the trigger availableNow,
+has done all: tables no longer wait for it, and it may be registered again. A job is not dropped if an exception ended
+it, if it was registered again meanwhile, or if some of its tables lack a batch that others have. When a job cannot be
+dropped, the log says why and what to do. The drop happens a moment after `awaitTermination` and `stop`: a driver that
+ends there calls `spark.stop()` first, which waits for it. A query without a batch in this run is not known to be the
+job's: see `EtlSink.follow`.
 """
 
 from __future__ import annotations
@@ -68,19 +75,48 @@ def etl(
     drop_when_stopped: bool = False,
     storage_options: Mapping[str, str] | None = None,
 ) -> Etl:
-    """A job of that name; the name stays the same in each life of its program. storage_options: of an object store, as
-    in `widetable.Catalog`. Raises UnsupportedError for Spark Connect.
+    """Open a job of Spark that reads and writes tables under barriers.
 
-    drop_when_stopped: of a job that ends for good, such as a backfill. Its tables wait for a job whose query has ended,
-    as that may come back. With it the job is dropped (`Topology.drop`) when its query is stopped or, with the trigger
-    availableNow, has done all: tables wait for it no more, and it may be registered again. One that an exception
-    ended, that was registered anew meanwhile, or some of whose tables lack a batch that others have stays. Why one
-    could not be dropped is logged, with what to do.
+    Parameters
+    ----------
+    spark : SparkSession
+        The session of a driver.
+    warehouse : str or os.PathLike
+        The path or URL of the warehouse.
+    job : str
+        The name of the job, the same in each life of its program.
+    drop_when_stopped : bool, default False
+        Whether the job ends for good, as a backfill does. It is then dropped when its query is stopped or, with the
+        trigger availableNow, has done all. False: its tables wait for it.
+    storage_options : dict of str to str, default None
+        Options of an object store, as in `widetable.Catalog`. None: the environment says them.
 
-    It is done a moment behind `awaitTermination` and `stop`: a driver that ends there calls `spark.stop()` first,
-    which waits for it. A query without a batch in this run is not known to be the job's: see `EtlSink.follow`.
+    Returns
+    -------
+    Etl
+        The job. No table is read yet.
+
+    Raises
+    ------
+    UnsupportedError
+        The session is one of Spark Connect.
+    InvalidError
+        An argument has a wrong type, or a job cannot have that name.
+
+    Examples
+    --------
+    >>> import widetable_spark
+    >>> job = widetable_spark.etl(spark, "warehouse", "amounts")
     """
     flag(drop_when_stopped, "drop_when_stopped")
+    _check_driver(spark)
+    return Etl(
+        spark, warehouse, job_name(job, "job"), storage_options, drop_when_stopped=drop_when_stopped
+    )
+
+
+def _check_driver(spark: SparkSession) -> None:
+    """Raise UnsupportedError for a session of Spark Connect."""
     session_of(spark)
     try:
         spark.sparkContext  # noqa: B018
@@ -91,9 +127,6 @@ def etl(
             expected="a session of the driver",
             action="Run the job in the driver.",
         ) from error
-    return Etl(
-        spark, warehouse, job_name(job, "job"), storage_options, drop_when_stopped=drop_when_stopped
-    )
 
 
 def _source_name(table: str, number: int) -> str:
@@ -105,8 +138,25 @@ def _source_name(table: str, number: int) -> str:
 
 
 class Etl:
-    """Made by `etl`: one streaming query. `changes` for each source, then `sink`, once. Not
-    thread-safe.
+    """A job of one streaming query.
+
+    `etl` makes it. Call `changes` for each source, then `sink`, once. It is not thread-safe.
+
+    Examples
+    --------
+    The examples of the methods go on from here.
+
+    >>> import widetable as wt
+    >>> import widetable_spark
+    >>> options = {"widetable.barrier-interval": "1 s"}
+    >>> columns = {"user": "BIGINT", "amount": "BIGINT"}
+    >>> catalog = wt.Catalog("warehouse")
+    >>> for name in ("shop.sales", "shop.amounts"):
+    ...     _ = catalog.create_table(name, columns, primary_key=["user"], options=options)
+    >>> sales = catalog.writer("shop.sales", "crm")
+    >>> sales.write([{"user": 1, "amount": 5}], complete=True).rows
+    1
+    >>> etl = widetable_spark.etl(spark, "warehouse", "amounts")
     """
 
     def __init__(
@@ -126,14 +176,35 @@ class Etl:
         self._sources: list[str] = []
 
     def changes(self, table: str, columns: Sequence[str] | None = None) -> DataFrame:
-        """The changes of a table `db.name` under barriers, as a stream, in step with those of the job's other sources;
-        at first its rows. columns: None for all. `_row_kind` (+I, -U, +U, -D) comes last.
+        """Stream the changes of a table under barriers, in step with the other sources of the job.
 
-        The columns are those that the table has now, and stay for the query. With the producer
-        `lookup` a key that changes comes as its -U and its +U, so `signed_sum` and
-        `signed_count` keep sums over changes right; without a producer records come as they were
-        written. Raises InvalidError for a table that is under no barriers, NotFoundError for
-        names that are not there.
+        The stream begins with the rows of the table. Its columns stay those that the table has now. With the changelog
+        producer `lookup` an updated key comes as its -U and its +U, so `signed_sum` and `signed_count` keep correct
+        aggregates; without a producer records come as they were written.
+
+        Parameters
+        ----------
+        table : str
+            The table, as `db.name`.
+        columns : list of str, default None
+            The columns, in the order wanted. None: all.
+
+        Returns
+        -------
+        DataFrame
+            A streaming DataFrame of the columns and `_row_kind` (+I, -U, +U, -D), which comes last.
+
+        Raises
+        ------
+        InvalidError
+            The table is under no barriers.
+        NotFoundError
+            There is no such table or column.
+
+        Examples
+        --------
+        >>> etl.changes("shop.sales").columns
+        ['user', 'amount', '_row_kind']
         """
         opened = self._catalog.table(table)
         schema = opened.schema
@@ -161,24 +232,57 @@ class Etl:
         *,
         row_columns: str | Mapping[str, str | None] | None = None,
     ) -> EtlSink:
-        """What `foreachBatch` of the job's query takes. tables: `db.name`, or several, each with what makes its rows of
-        those of the batch (None: they are these); the first is committed first. columns: that the job writes besides
-        the key, in one table, or by table; None: all of them. row_columns: the ARRAY<STRING> column of the rows with
-        the names of the columns that each row carries, of all tables, or by table; the others of a row are not
-        written, whatever they hold (option `row-columns` in docs/spark-options.md).
+        """Register the job, and return the function that commits its batches.
 
-        The job is registered with its sources and sinks: ConflictError where another one is in the way. A batch is
-        committed once in each table, however often Spark runs it. A column `_row_kind` in the rows says what they are.
+        Call it after `changes`, for one query alone. Each table gets a batch once, however often Spark runs it.
 
-        Call it after `changes`, for one query alone. Raises InvalidError for tables under
-        different barriers or none, for a setting of Spark by which batches belong to no barrier,
-        and what `Topology.register` raises.
+        Parameters
+        ----------
+        tables : str or dict of str to function
+            The table `db.name`, or several, each with the function that makes its rows from those of the batch (None:
+            they are these). The first table is committed first.
+        columns : list of str, or dict of str to list of str, default None
+            The columns that the job writes besides the key, in one table or by table. None: all.
+        row_columns : str, or dict of str to str, default None
+            The ARRAY<STRING> column that names the columns that each row carries, in all tables or by table; the others
+            of a row are not written, whatever they hold (option `row-columns` in docs/spark-options.md). None: each row
+            carries all columns.
+
+        Returns
+        -------
+        EtlSink
+            The function for `foreachBatch`. A column `_row_kind` in the rows gives their kinds.
+
+        Raises
+        ------
+        InvalidError
+            Tables are under different barriers or none, a setting of Spark makes batches that belong to no barrier, or
+            the registration of the job is invalid.
+        ConflictError
+            Another job writes the same columns, or the jobs would form a cycle.
+        NotFoundError
+            There is no such table.
+
+        Examples
+        --------
+        >>> spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "false")
+        >>> sink = etl.sink("shop.amounts")
+        >>> "amounts" in {job.name for job in catalog.topology().jobs()}
+        True
         """
         made = {tables: None} if isinstance(tables, str) else mapping(tables, "tables")
         for rows in made.values():
             if rows is not None:
                 called(rows, "tables")
-        sinks, naming = _owned(made, columns), _naming(made, row_columns)
+        return self._registered(made, _owned(made, columns), _naming(made, row_columns))
+
+    def _registered(
+        self,
+        made: Mapping[str, Rows | None],
+        sinks: Mapping[str, tuple[str, ...] | None],
+        naming: Mapping[str, str | None],
+    ) -> EtlSink:
+        """Register the job, and return its sink. Each mapping has the tables in their order."""
         if self._sources and self._spark.conf.get(_NO_DATA) != "false":
             raise InvalidError(
                 f"setting {_NO_DATA}",
@@ -233,15 +337,36 @@ def _by_table(made: Mapping[str, object], given: Any, argument: str) -> Mapping[
 
 
 def signed_sum(column: Column | str) -> Column:
-    """The sum of a column over changes: what is new counts, what is old is taken off. Nulls count nothing; a sum of
-    which all is gone is 0. The smallest value of an integer type has no negative: Spark's ArithmeticException or
-    SparkRuntimeException when it is taken off; cast such a column to a wider type.
+    """Sum a column over changes: +I and +U add their values, -U and -D subtract theirs.
+
+    Nulls count nothing. A sum whose rows are all deleted is 0; a sum of nulls alone is null, as in Spark. The smallest
+    value of an integer type has no negative: to subtract it is an ArithmeticException or SparkRuntimeException of
+    Spark, so cast such a column to a wider type.
 
         +I 5, -U 5, +U 7, -D 7      5 - 5 + 7 - 7 = 0
         +I null, +I 3               3
 
-    column: a name, or an expression of the changes' columns. `_row_kind` must still be among the
-    columns of the DataFrame that is aggregated. A sum of nulls alone is null, as Spark's.
+    Parameters
+    ----------
+    column : Column or str
+        A name, or an expression of the changes' columns. The DataFrame that is aggregated must still have `_row_kind`.
+
+    Returns
+    -------
+    Column
+        The aggregate, for `GroupedData.agg`.
+
+    Raises
+    ------
+    InvalidError
+        The argument is neither.
+
+    Examples
+    --------
+    >>> import widetable_spark
+    >>> changes = spark.createDataFrame([("-U", 5), ("+U", 7)], "_row_kind STRING, amount BIGINT")
+    >>> changes.agg(widetable_spark.signed_sum("amount").alias("amount")).first().amount
+    2
     """
     value = sf.col(column) if isinstance(column, str) else instance(column, Column, "column")
     # Only there a number that is not 0 is its own negative; without spark.sql.ansi.enabled Spark goes on with it.
@@ -251,8 +376,21 @@ def signed_sum(column: Column | str) -> Column:
 
 
 def signed_count() -> Column:
-    """How many rows there are, of changes: 0 for a key that is gone. Such a key comes out as a
-    row with 0, not as a delete: an aggregate of Spark has none.
+    """Count the rows that changes leave: +I and +U count 1, -U and -D count -1.
+
+    A key whose rows are all deleted comes out as a row with 0, not as a delete: an aggregate of Spark has none.
+
+    Returns
+    -------
+    Column
+        The aggregate, for `GroupedData.agg`. The DataFrame must still have `_row_kind`.
+
+    Examples
+    --------
+    >>> import widetable_spark
+    >>> changes = spark.createDataFrame([("+I", 5), ("-D", 5)], "_row_kind STRING, amount BIGINT")
+    >>> changes.agg(widetable_spark.signed_count().alias("rows")).first().rows
+    0
     """
     return sf.sum(sf.when(_is_new(), sf.lit(1)).otherwise(sf.lit(-1)))
 

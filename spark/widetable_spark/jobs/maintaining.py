@@ -1,7 +1,9 @@
 """`maintain`: a streaming query that keeps a table compacted, with its changelog, on the executors of a Spark session.
 
 A clock ticks; at each tick the driver does one round of `Table.maintainer`: it looks at the newest snapshot, plans what
-is due, commits what the tasks wrote, expires. The tasks compact whole buckets. A bucket always goes to the same
+is due, commits what the tasks wrote, and expires snapshots. The query waits while another maintainer has the lease. It
+fails only with an error that the user must correct; other errors are logged, and the work is retried. The tasks compact
+whole buckets. A bucket always goes to the same
 partition of a persisted RDD, and Spark runs a persisted partition where it is (spark.md section 7): the lookup caches
 of a bucket's files stay on one host. So tasks fetch their files themselves; nothing is shuffled.
 
@@ -84,29 +86,73 @@ def maintain(
     name: str | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> StreamingQuery:
-    """Keep the table at `path` in order until the query is stopped.
+    """Start a streaming query that maintains a table until the query is stopped.
 
-    checkpoint: a directory for the query's progress; None: a temporary one, nothing is lost with it. trigger_millis:
-    between two looks at the table. full_compaction_interval_millis, expire, orphans_older_than_millis: as in
-    `Table.maintain`. name: of the query. storage_options: of an object store, as in `widetable.Catalog`. The query
-    fails only with what the user must mend; other errors are logged and tried again. It waits while another
-    maintainer has the lease. Raises NotFoundError when there is no table, InvalidError, UnsupportedError for Spark
-    Connect.
+    Parameters
+    ----------
+    spark : SparkSession
+        The session of a driver.
+    path : str or os.PathLike
+        The path or URL of the table.
+    checkpoint : str, default None
+        The directory of the query's progress. None: a temporary one; nothing is lost with it.
+    trigger_millis : int, default 1000
+        Milliseconds between two looks at the table.
+    full_compaction_interval_millis, expire, orphans_older_than_millis
+        As in `Table.maintain`.
+    name : str, default None
+        The name of the query. None: it has none.
+    storage_options : dict of str to str, default None
+        Options of an object store, as in `widetable.Catalog`. None: the environment says them.
+
+    Returns
+    -------
+    StreamingQuery
+        The running query.
+
+    Raises
+    ------
+    NotFoundError
+        There is no such table.
+    InvalidError
+        An argument is invalid.
+    UnsupportedError
+        The session is one of Spark Connect.
+    StorageError
+        There is no directory for the temporary checkpoint.
+
+    Examples
+    --------
+    >>> users = wt.Catalog("warehouse").create_table("shop.users", {"id": "BIGINT"}, primary_key=["id"])
+    >>> query = widetable_spark.maintain(spark, users.path)
+    >>> query.stop()
     """
-    session_of(spark)
     trigger_millis = whole_number(trigger_millis, "trigger_millis", least=0, most=LONGEST_MILLIS)
+    upkeep = Upkeep(
+        trigger_millis, full_compaction_interval_millis, expire, orphans_older_than_millis
+    )
+    return _maintained(spark, path, storage_options, upkeep, checkpoint, name)
+
+
+def _maintained(
+    spark: SparkSession,
+    path: str | os.PathLike[str],
+    storage_options: Mapping[str, str] | None,
+    upkeep: Upkeep,
+    checkpoint: str | None,
+    name: str | None,
+) -> StreamingQuery:
+    """Start the query, and a thread that cleans up when it has ended."""
+    session_of(spark)
     checkpoint = None if checkpoint is None else checked_path(checkpoint, "checkpoint")
     name = None if name is None else text(name, "name")
     table = Table.open(path, storage_options=storage_options)
     executors = _Executors(_context(spark))
-    upkeep = Upkeep(
-        trigger_millis, full_compaction_interval_millis, expire, orphans_older_than_millis
-    )
     temporary = None if checkpoint else _temporary_checkpoint()
     maintainer = table.maintainer(upkeep, executors.compact)
     try:
         folder = checkpoint or temporary or ""
-        query = _start(spark, folder, trigger_millis, name, _round(maintainer))
+        query = _start(spark, folder, upkeep.interval_millis, name, _round(maintainer))
     except BaseException:
         _end(maintainer, executors, temporary)
         raise

@@ -1,8 +1,8 @@
 """`lookup_join`: rows of a DataFrame, streaming or not, each with the row of a table that has its key.
 
-One narrow mapInArrow: nothing is shuffled or collected, the session keeps no state, and what comes out is a DataFrame
-like any other. Every task looks its rows' keys up itself, in one snapshot of the table (`pinned_join.py`).
-Which one, decides where the tasks run:
+It is one narrow mapInArrow: nothing is shuffled or collected, the session keeps no state, and the result is a DataFrame
+like any other. Every task looks up its rows' keys itself, in one snapshot of the table (`pinned_join.py`).
+Where the tasks run decides which snapshot that is:
 
     in a micro-batch      that of the batch's pin, which the first of its tasks makes (`lookup_pin.py`): a new
                           batch sees what was committed before it began, a replay joins what it joined before
@@ -16,10 +16,32 @@ in foreachBatch (spark.md section 3).
               kept            files that the last join in this worker had open; a new pin takes over what is the same
               joined          batch by batch, in the order of the partition; a task holds what `PinnedJoin` gathers
 
-In tasks there is no driver to ask: the snapshot, the query and the batch are all known from the
-pin and the local properties. Raises InvalidError and NotFoundError in the driver; in tasks also
-what lookups raise, and InvalidError for a stream whose tasks do not know their batch, as with
-continuous triggers.
+Keys. Leading columns of the key are enough if they contain its bucket key, and so are the columns of an index (option
+`index.<columns>`): a row of df then comes out once for each match, in key order. To tell several matches apart, name
+dim's primary key in `columns` as well. Types are taken as writes take them; a key with a null has no match.
+
+Partitions. "max_pt()" reads the newest partition of dim only, "max_two_pt()" the two newest, "dt=1;dt=2" these. `on` is
+then the primary key without the partition columns; of a key that is in two partitions the row of the newer one counts.
+Retractions. A df with a column `_row_kind` is refused; "key-only" passes its -U and -D on, with nulls in dim's columns.
+
+Waiting rows. With `retry_batches`, rows of a stream without a match wait in a table at the path `pending`, which is
+created if it is missing. They are retried in the next so many batches that have rows, and then are misses; each comes
+out once. `pending_key` is a column that tells the rows of df apart, with the same values in a replay. A union or
+coalesce then needs a shuffle between it and the join, or the query fails. Rows with a null in `on` do not wait. They
+wait under `name`, which is then required: of two joins of a query with one name each would give out the rows of both.
+
+Pins. In a stream every micro-batch joins one snapshot, the newest when its first task begins; by an index the one that
+the newest of the index fits. It is pinned in the directory of dim, and kept from expiry for
+`widetable.lookup-pin-retention`: a batch that fails and is run again, also after a restart, joins the same rows.
+Where they no longer exist the query fails with NotFoundError, and never takes newer ones: when the pinned snapshot has
+expired or was rolled back, and when the pin is missing but a later batch has one. A pin that somebody removed while no
+later one existed is not noticed. Give a `name` where a query that goes on from a checkpoint may get other joins before
+this one. A DataFrame that is no stream has no pins: the snapshot is chosen by the call and kept for an hour, where the
+storage takes a lease; a job that begins later may fail with NotFoundError. A stream needs write access to dim.
+
+In tasks there is no driver to ask: the snapshot, the query and the batch are all known from the pin and the local
+properties. Raises InvalidError and NotFoundError in the driver, which checks all arguments; in tasks also what lookups
+raise, and InvalidError for a stream whose tasks do not know their batch, as with continuous triggers.
 """
 
 from __future__ import annotations
@@ -91,59 +113,79 @@ def lookup_join(
     pending: str | os.PathLike[str] | None = None,
     pending_key: str | None = None,
 ) -> DataFrame:
-    """The rows of `df` with columns of the rows of `dim` that have their keys, in the order of each partition.
+    """Join the rows of a DataFrame with the rows of a table that have their keys.
 
-    df: streaming or not. dim: a table, or its path; tasks get what it was opened with. on: the columns of df that
-    hold its primary key, as a list where the names are the same, else as a dict of left to dim columns. Leading
-    columns of the key will do, if they have its bucket key, and so do the columns of an index (option
-    `index.<columns>`): then a row of df is there once for each match, in key order. Types are taken as writes take
-    them; a key with a null is not found. columns: of dim, just these, by key or by index: where a row may have several
-    matches, name dim's primary key as well to tell them apart. By default all but its primary key, or with several
-    matches all but those in `on`. They come after those of df, each named prefix + name, and may be null. how: "left":
-    rows whose key is not found have nulls there; "inner": they are left out. partitions: "max_pt()" reads the newest
-    partition of dim only, "max_two_pt()" the two newest, "dt=1;dt=2" these; then `on` is the primary key without the
-    partition columns, and of a key that is in two the newer one's row counts. retractions: a df with a column
-    `_row_kind` is refused; "key-only" hands its -U and -D on, with nulls in dim's columns. retry_batches, in a
-    stream: rows without a match wait in a table at the path `pending`, which is made where it is missing, are tried
-    again in the next so many batches that have rows, and then are misses; each comes out once. pending_key: a
-    column that tells the rows of df apart, with the same values in a replay. Then a union or coalesce needs a shuffle
-    between it and the join, or the query fails. Rows with a null in `on` do not wait. They wait under `name`, which
-    must be given then: of two joins of a query with one name each would give out the rows of both.
+    Parameters
+    ----------
+    df : DataFrame
+        The left side, streaming or not.
+    dim : Table, str or os.PathLike
+        The right side, or its path or URL. Tasks get the options that it was opened with.
+    on : list of str, or dict of str to str
+        Columns of df that hold dim's primary key, leading columns of it, or an index; a dict where names differ.
+    columns : list of str, default None
+        Columns of dim. None: all but its primary key, or all but those in `on` where a row may have several matches.
+    how : str, default "left"
+        "left": rows without a match get nulls. "inner": they are left out.
+    prefix : str, default ""
+        A prefix of the names of dim's columns in the result.
+    name : str, default None
+        The name of this join in the pins of dim. None: its position among the joins of df with dim.
+    partitions, retractions, retry_batches, pending, pending_key
+        As in `widetable_spark.joining.joining`, whose module docstring describes them (also docs/enrich-a-stream.md).
 
-    In a stream every micro-batch joins one snapshot, the newest when its first task begins; by an index the one that
-    the newest of the index fits. It is pinned in the directory of dim, and kept from expiry for
-    `widetable.lookup-pin-retention`: a batch that fails and comes again, after a restart too, joins the same rows.
-    Where they are not there any more the query fails with NotFoundError, and never takes newer ones: when the pinned
-    snapshot has expired or was rolled back, and when the pin is gone but a later batch has one. Not noticed is a batch
-    whose pin somebody removed while no later one was there. name: of this join in the pins; by default its position
-    among the joins of df with dim. Give one where a query that goes on from a checkpoint may get other joins before it.
-    No DataFrame but a stream has pins: the snapshot is chosen by this call and kept for an hour, where the storage
-    takes a lease; a job that begins later may fail with NotFoundError. A stream needs write access to dim.
+    Returns
+    -------
+    DataFrame
+        df's columns, then dim's as prefix + name, which may be null. Each partition keeps its order.
 
-    All arguments are checked by this call. Raises InvalidError, NotFoundError, UnsupportedError for a key with a
-    collation.
+    Raises
+    ------
+    InvalidError
+        An argument is invalid; in a task: the stream does not give it its batch.
+    NotFoundError
+        There is no such table or column; in a task: the snapshot that was chosen has expired.
+    UnsupportedError
+        A key has a collation.
+
+    Examples
+    --------
+    >>> users = wt.Catalog("warehouse").create_table("shop.users", {"id": "INT", "city": "STRING"}, primary_key=["id"])
+    >>> widetable_spark.lookup_join(spark.createDataFrame([(1,)], "id INT"), users, on=["id"]).collect()
+    [Row(id=1, city=None)]
     """
+    waits = retry_batches, pending, pending_key
+    arguments = JoinArguments(on, columns, how, prefix, partitions, retractions, *waits)
+    return _joined(df, dim, name, arguments)
+
+
+def _joined(
+    df: DataFrame,
+    dim: Table | str | os.PathLike[str],
+    name: str | None,
+    arguments: JoinArguments,
+) -> DataFrame:
+    """Check the arguments in the driver, and return the joined DataFrame."""
     if not isinstance(df, DataFrame):
         raise refused(df, "df", "a DataFrame")
     session = session_of(df.sparkSession)
     table = dim if isinstance(dim, Table) else Table.open(dim)
-    if pending is not None or pending_key is not None:
+    if arguments.pending is not None or arguments.pending_key is not None:
         check_waiting(df, name)
-    waits = retry_batches, pending, pending_key
-    given = JoinArguments(on, columns, how, prefix, partitions, retractions, *waits)
-    join = _checked_join(df, session, table, given)
+    join = _checked_join(df, session, table, arguments)
+    partitions = arguments.partitions
     function = f"widetable_lookup_join_{zlib.crc32(table.path.encode()):08x}"
     series = _default_name(df, function, partitions) if name is None else check_join(name)
     has_batches = df.isStreaming or _in_micro_batch(session)
-    return _mapped(df, join, series, function, None if has_batches else _held(join))
+    return _mapped(df, join, series, function, None if has_batches else _leased_pin(join))
 
 
 def _checked_join(
-    df: DataFrame, session: SparkSession, table: Table, given: JoinArguments
+    df: DataFrame, session: SparkSession, table: Table, arguments: JoinArguments
 ) -> LookupJoin:
     ignores_case = session.conf.get("spark.sql.caseSensitive") != "true"
     left = checked_arrow_schema(df.schema, "Cast or drop the column before the join.")
-    join = new_lookup_join(left, table, given, str.casefold if ignores_case else str)
+    join = new_lookup_join(left, table, arguments, str.casefold if ignores_case else str)
     keys = {key for key, _ in join.plan.keys}
     check_collations(field for field in df.schema if field.name in keys)
     return join
@@ -199,7 +241,7 @@ def _in_micro_batch(session: SparkSession) -> bool:
     return context.getLocalProperty(BATCH_ID_PROPERTY) is not None
 
 
-def _held(join: LookupJoin) -> LookupPin:
+def _leased_pin(join: LookupJoin) -> LookupPin:
     """The newest snapshot, kept from expiry for an hour, or until this process ends.
     The list has the leases, as one that is collected as garbage is released; those whose time is
     up go with the next call.

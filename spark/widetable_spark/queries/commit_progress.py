@@ -37,11 +37,35 @@ _KEPT_COMMITS: Final = 1000
 
 @dataclass(frozen=True)
 class CommitProgress:
-    """One committed micro-batch. rows: as read from the source by the tasks; files: new level-0
-    files; retries: lost races for a snapshot id. Each is 0 where the snapshot does not say it.
+    """One committed micro-batch.
 
-    query_name: None for a query without one. batch_duration_millis: of the whole trigger as
-    Spark has measured it, planning and its own log included.
+    `CommitProgressListener` makes it. A count is 0 where the snapshot does not give it.
+
+    Parameters
+    ----------
+    query_name : str or None
+        The name of the query. None: it has none.
+    commit_user : str
+        The user of the commit: the query's id, unless option `commit-user` says otherwise.
+    batch_id : int
+        Spark's number of the batch, which is the identifier of the commit.
+    snapshot_id : int
+        The snapshot with the batch's rows.
+    rows : int
+        Rows that the tasks read from the source.
+    files : int
+        New files at level 0.
+    retries : int
+        How often the commit lost a snapshot id to another one and was retried.
+    batch_duration_millis : int
+        Milliseconds of the whole trigger as Spark measured it, with planning and Spark's own log.
+
+    Examples
+    --------
+    >>> import widetable_spark
+    >>> progress = widetable_spark.CommitProgress("orders", "etl", 7, 12, 1000, 2, 0, 850)
+    >>> progress.snapshot_id
+    12
     """
 
     query_name: str | None
@@ -55,12 +79,35 @@ class CommitProgress:
 
 
 class CommitProgressListener(StreamingQueryListener):
-    """Add it with `spark.streams.addListener(CommitProgressListener(path))`; `commits` holds what
-    was seen last, oldest first: 1,000 at most, so that a query may run for years.
+    """A listener of Spark that records the commits of streaming queries into a table.
 
-    path: the table; commit_user: only if the query sets the option of that name; on_commit: called
-    from Spark's listener thread; storage_options: of an object store, as in `widetable.Catalog`.
-    Batches without rows commit nothing and are not seen.
+    Add it with `spark.streams.addListener`. `commits` holds the last 1,000 commits at most, oldest first. Batches
+    without rows commit nothing and are not recorded.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        The path or URL of the table.
+    commit_user : str, default None
+        The query's option `commit-user`. None: the query does not set it.
+    on_commit : function, default None
+        A function that Spark's listener thread calls with each `CommitProgress`. None: nothing is called.
+    storage_options : dict of str to str, default None
+        Options of an object store, as in `widetable.Catalog`. None: the environment says them.
+
+    Raises
+    ------
+    InvalidError
+        An argument has a wrong type.
+
+    Examples
+    --------
+    >>> import widetable_spark
+    >>> listener = widetable_spark.CommitProgressListener("warehouse/shop.db/orders")
+    >>> spark.streams.addListener(listener)
+    >>> list(listener.commits)
+    []
+    >>> spark.streams.removeListener(listener)
     """
 
     def __init__(
@@ -79,12 +126,36 @@ class CommitProgressListener(StreamingQueryListener):
         self.commits: deque[CommitProgress] = deque(maxlen=_KEPT_COMMITS)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
-        """Nothing to do."""
+        """Do nothing when a query starts.
+
+        Parameters
+        ----------
+        event : QueryStartedEvent
+            Spark's event.
+        """
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
-        """Nothing to do."""
+        """Do nothing when a query ends.
+
+        Parameters
+        ----------
+        event : QueryTerminatedEvent
+            Spark's event.
+        """
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        """Look up the snapshot of a batch, and record its commit.
+
+        Parameters
+        ----------
+        event : QueryProgressEvent
+            Spark's event, one per micro-batch. A batch whose snapshot has expired is not recorded.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such table.
+        """
         progress = event.progress
         user = self._commit_user or str(progress.id)
         table = Table.open(self._path, storage_options=self._storage)

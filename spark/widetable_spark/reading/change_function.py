@@ -33,8 +33,35 @@ def register_changes(
     *,
     storage_options: Mapping[str, str] | None = None,
 ) -> None:
-    """Make the function known to this session: SELECT * FROM widetable_changes('/path/of/table', 3, 9).
-    storage_options: of an object store, as in `widetable.Catalog`, for all tables that it is asked for; tasks get them.
+    """Register the SQL function `widetable_changes(path, start, end)` in a session.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        A session of the driver or of Spark Connect.
+    name : str, default "widetable_changes"
+        The name of the function in SQL.
+    storage_options : dict of str to str, default None
+        Options of an object store, as in `widetable.Catalog`, for all tables that the function reads; tasks get them.
+        None: the environment says them.
+
+    Raises
+    ------
+    InvalidError
+        An argument has a wrong type.
+
+    Examples
+    --------
+    >>> import widetable as wt
+    >>> import widetable_spark
+    >>> options = {"changelog-producer": "lookup"}
+    >>> catalog = wt.Catalog("warehouse")
+    >>> users = catalog.create_table("shop.users", {"id": "BIGINT"}, primary_key=["id"], options=options)
+    >>> users.write([{"id": 1}]).snapshot_id
+    1
+    >>> widetable_spark.register_changes(spark)
+    >>> spark.sql(f"SELECT * FROM widetable_changes('{users.path}', 0, 2)").collect()
+    [Row(id=1, _row_kind='+I')]
     """
     # Here: it imports pandas, which readers and writers do without.
     from pyspark.sql.functions import udtf

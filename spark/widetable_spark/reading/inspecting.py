@@ -30,10 +30,46 @@ def inspect(
     branch: str | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """What `Table.inspect` gives by that name (`files`, `snapshots`, `buckets`, ..), with the same columns.
+    """Read the metadata of a table as a DataFrame.
 
-    snapshot_id, tag: of files, manifests, partitions and buckets; by default of the newest snapshot. branch: another
-    one than main. storage_options: of an object store, as in `widetable.Catalog`.
+    Parameters
+    ----------
+    spark : SparkSession
+        A session of the driver or of Spark Connect.
+    path : str or os.PathLike
+        The path or URL of the table.
+    name : str
+        What to read: `files`, `snapshots`, `buckets` or another name of `Table.inspect`.
+    snapshot_id : int, default None
+        The snapshot of files, manifests, partitions and buckets. None: the newest one.
+    tag : str, default None
+        A tag in place of a snapshot id. None: no tag.
+    branch : str, default None
+        A branch other than main. None: main.
+    storage_options : dict of str to str, default None
+        Options of an object store, as in `widetable.Catalog`. None: the environment says them.
+
+    Returns
+    -------
+    DataFrame
+        The columns and rows that `Table.inspect` gives by that name, as of this call.
+
+    Raises
+    ------
+    NotFoundError
+        There is no such table, branch, snapshot or tag.
+    InvalidError
+        The name is unknown, an argument does not fit it, or a time is one that Spark cannot hold.
+
+    Examples
+    --------
+    >>> import widetable as wt
+    >>> import widetable_spark
+    >>> users = wt.Catalog("warehouse").create_table("shop.users", {"id": "BIGINT"}, primary_key=["id"])
+    >>> users.write([{"id": 1}]).snapshot_id
+    1
+    >>> widetable_spark.inspect(spark, users.path, "snapshots").count()
+    1
     """
     session = session_of(spark)
     table = Table.open(path, branch=branch, storage_options=storage_options)

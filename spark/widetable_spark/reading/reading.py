@@ -36,7 +36,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
-from widetable import InvalidError, Table
+from widetable import InvalidError, Table, TableScan
 from widetable.connector import held_columns, hold_partition_columns, names, refused, text
 from widetable_spark.frames.exact_names import column_of
 from widetable_spark.frames.null_columns import can_be_widened, with_null_columns
@@ -73,23 +73,60 @@ def read(
     *,
     storage_options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """A DataFrame of one snapshot of the table at `path`.
+    """Read one snapshot of a table.
 
-    columns: in the order wanted; None: all. where: a condition in SQL over any column of the table,
-    as `Table.scan` takes it; rows for which it is null are left out. Spark decides, as it does in
-    `read(..).where(..)`: texts of moments without a zone are read in the session's zone.
-    as_of: a snapshot id (int), a tag (str) or a point in time (datetime; the newest snapshot not
-    younger than it); None: the latest.
-    storage_options: of an object store, as in `widetable.Catalog`; tasks get them.
-    The snapshot is fixed when this is called. Raises NotFoundError for a table, column, snapshot or
-    tag that is not there, InvalidError for a condition that the table or Spark does not take.
+    The snapshot is chosen by this call. Spark decides which rows `where` keeps, as in `read(..).where(..)`: a text that
+    gives a moment without a zone is read in the session's zone.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        A session of the driver or of Spark Connect.
+    path : str or os.PathLike
+        The path or URL of the table.
+    columns : list of str, default None
+        The columns, in the order wanted. None: all.
+    where : str, default None
+        A SQL condition over any column of the table, as `Table.scan` takes it; rows for which it is null are left out.
+        None: all rows.
+    as_of : int, str or datetime, default None
+        A snapshot id, a tag, or a moment: the newest snapshot that is not younger. None: the newest snapshot.
+    storage_options : dict of str to str, default None
+        Options of an object store, as in `widetable.Catalog`, which tasks get as well. None: the environment says them.
+
+    Returns
+    -------
+    DataFrame
+        The rows, in no order.
+
+    Raises
+    ------
+    NotFoundError
+        There is no such table, column, snapshot or tag.
+    InvalidError
+        The table or Spark does not take the condition, or an argument has a wrong type.
+
+    Examples
+    --------
+    >>> import widetable as wt
+    >>> import widetable_spark
+    >>> users = wt.Catalog("warehouse").create_table("shop.users", {"id": "BIGINT"}, primary_key=["id"])
+    >>> users.write([{"id": 1}, {"id": 2}]).snapshot_id
+    1
+    >>> widetable_spark.read(spark, users.path, where="id > 1").collect()
+    [Row(id=2)]
     """
     session_of(spark)
     table = Table.open(path, storage_options=storage_options)
     columns = None if columns is None else names(columns, "columns")
     where = None if where is None else text(where, "where")
     scan = table.scan(columns=columns, filter=where, **_snapshot(as_of))
-    asked, scan = scan.arrow_schema.names, scan.loosened()
+    return _planned(spark, table, scan, where)
+
+
+def _planned(spark: SparkSession, table: Table, scan: TableScan, where: str | None) -> DataFrame:
+    """Plan the splits of a scan: by Spark's Parquet scan where it can, else by Python tasks."""
+    column_names, scan = scan.arrow_schema.names, scan.loosened()
     wide = scan.arrow_schema
     target = spark_schema(wide)
     raw: list[SplitRead] = []
@@ -111,11 +148,15 @@ def read(
         parts.append(_parquet_scan(spark, raw, target))
     if merged or not raw:
         parts.append(_merge_scan(spark, merged, target))
-    frame = _kept(reduce(DataFrame.union, parts), where)
-    return frame if len(asked) == len(wide) else frame.select([column_of(name) for name in asked])
+    frame = _filtered(reduce(DataFrame.union, parts), where)
+    return (
+        frame
+        if len(column_names) == len(wide)
+        else frame.select([column_of(name) for name in column_names])
+    )
 
 
-def _kept(frame: DataFrame, where: str | None) -> DataFrame:
+def _filtered(frame: DataFrame, where: str | None) -> DataFrame:
     """The rows for which the condition is true. Raises InvalidError where Spark takes it for none."""
     if where is None:
         return frame

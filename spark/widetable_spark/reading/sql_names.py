@@ -26,15 +26,40 @@ from widetable_spark.startup.spark_session import session_of
 
 
 def register_catalog(spark: SparkSession, warehouse: str | os.PathLike[str]) -> list[str]:
-    """Make `SELECT ... FROM db.table` mean the tables of `warehouse`; their names, sorted.
+    """Register the tables of a warehouse under their names in Spark SQL.
 
-    Tables that were dropped from the warehouse keep their names in Spark, and reading them
-    fails. Options of a storage come from the environment. A database has no location of ours in
-    Spark, so `DROP DATABASE` deletes no table.
+    Call it again after a table was created or altered. Databases that Spark lacks are created; they have no location of
+    ours, so `DROP DATABASE` deletes no table. A table that was dropped from the warehouse keeps its name in Spark, and
+    reading it fails. Options of a storage come from the environment.
 
-    Call it again after a table was made or altered. Databases that Spark lacks are made. Raises InvalidError for a name
-    that Spark does not take, that differs from another one by case only, or that means another table in Spark, also one
-    of ours: DROP TABLE frees it.
+    Parameters
+    ----------
+    spark : SparkSession
+        A session of the driver or of Spark Connect.
+    warehouse : str or os.PathLike
+        The path or URL of the warehouse.
+
+    Returns
+    -------
+    list of str
+        The names `db.table`, sorted.
+
+    Raises
+    ------
+    InvalidError
+        Spark does not take a name, two names differ by case only, or a name means another table in Spark, also one of
+        another warehouse: DROP TABLE frees the name.
+
+    Examples
+    --------
+    >>> import widetable as wt
+    >>> import widetable_spark
+    >>> users = wt.Catalog("warehouse").create_table("crm.users", {"id": "BIGINT"}, primary_key=["id"])
+    >>> widetable_spark.register_catalog(spark, "warehouse")
+    ['crm.users']
+    >>> spark.sql("SELECT * FROM crm.users").count()
+    0
+    >>> _ = spark.sql("DROP DATABASE crm CASCADE")
     """
     session = session_of(spark)
     catalog = Catalog(warehouse)

@@ -39,13 +39,50 @@ def session(
     storage_options: Mapping[str, str] | None = None,
     uri: str | Sequence[str] | None = None,
 ) -> SessionViews:
-    """Open a session over tables of the warehouse, by default all that are under barriers. consistency, as_of: as of
-    `Catalog.session`; storage_options, uri: as in `widetable.Catalog`, the driver asks the service. Raises
-    NotFoundError where they have no barrier in common.
+    """Open a session over tables under barriers, for SQL that is consistent across tables.
 
-    Close it, or use it in a `with`: its leases are this process's, and keep snapshots while it
-    lives. Raises UnsupportedError for `ReadCommitted` over tables with
-    `widetable.barrier-stage`.
+    Close it, or use it in a `with`: its leases belong to this process, and keep snapshots while it lives.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        A session of the driver or of Spark Connect.
+    warehouse : str or os.PathLike
+        The path or URL of the warehouse.
+    tables : list of str, default None
+        The tables, as `db.name`. None: all tables under barriers.
+    consistency : str, default "RepeatableRead"
+        As in `Catalog.session`.
+    as_of : int, default None
+        The barrier to read, as in `Catalog.session`. None: the newest barrier that all tables have.
+    storage_options : dict of str to str, default None
+        Options of an object store, as in `widetable.Catalog`. None: the environment says them.
+    uri : str or list of str, default None
+        URLs of the service that chooses barriers, as in `widetable.Catalog`; the driver calls it. None: no service.
+
+    Returns
+    -------
+    SessionViews
+        The open session.
+
+    Raises
+    ------
+    NotFoundError
+        The tables have no barrier in common, or a table does not exist.
+    InvalidError
+        Tables are under different barriers or none, or an argument is invalid.
+    UnsupportedError
+        `ReadCommitted` is requested over tables with `widetable.barrier-stage`.
+
+    Examples
+    --------
+    >>> options = {"widetable.barrier-interval": "1 s"}
+    >>> users = wt.Catalog("warehouse").create_table("shop.users", {"k": "INT"}, primary_key=["k"], options=options)
+    >>> wt.Catalog("warehouse").writer("shop.users", "crm").write([{"k": 1}], complete=True).rows
+    1
+    >>> with widetable_spark.session(spark, "warehouse") as session:
+    ...     session.table("shop.users").collect()
+    [Row(k=1)]
     """
     session_of(spark)
     catalog = Catalog(warehouse, storage_options=storage_options, uri=uri)
@@ -55,7 +92,23 @@ def session(
 
 
 class SessionViews:
-    """Made by `session`; a context manager. Views are dropped with it."""
+    """Tables at one barrier, as DataFrames and temporary views.
+
+    `session` makes it; it is a context manager. Its views are dropped when it is closed.
+
+    Examples
+    --------
+    The examples of the methods go on from here.
+
+    >>> import widetable as wt
+    >>> import widetable_spark
+    >>> catalog = wt.Catalog("warehouse")
+    >>> options = {"widetable.barrier-interval": "1 s"}
+    >>> users = catalog.create_table("shop.users", {"id": "BIGINT"}, primary_key=["id"], options=options)
+    >>> catalog.writer("shop.users", "crm").write([{"id": 1}], complete=True).rows
+    1
+    >>> session = widetable_spark.session(spark, "warehouse")
+    """
 
     def __init__(
         self,
@@ -83,8 +136,30 @@ class SessionViews:
         return self._session.barrier
 
     def table(self, name: str) -> DataFrame:
-        """The rows of a table `db.name` of the session. Raises NotFoundError for a table that it
-        does not have, InvalidError once it is closed.
+        """Read the rows of a table of the session.
+
+        Parameters
+        ----------
+        name : str
+            The table, as `db.name`.
+
+        Returns
+        -------
+        DataFrame
+            The rows at the session's barrier, in no order.
+
+        Raises
+        ------
+        NotFoundError
+            The session does not have the table.
+        InvalidError
+            The session is closed.
+
+        Examples
+        --------
+        >>> session.table("shop.users").collect()
+        [Row(id=1)]
+        >>> session.close()
         """
         if self._is_closed:
             raise InvalidError(
@@ -103,9 +178,35 @@ class SessionViews:
         return reader.load()
 
     def create_views(self, tables: Sequence[str] | Mapping[str, str]) -> list[str]:
-        """Temporary views of tables, named as these are without their database, or by a mapping of view to table.
-        Returns their names. All are looked up before the first is made, so an error leaves none;
-        one of the same name is replaced.
+        """Create temporary views of tables of the session.
+
+        All tables are looked up before the first view is created, so an error leaves none. A view of the same name is
+        replaced.
+
+        Parameters
+        ----------
+        tables : list of str, or dict of str to str
+            The tables, as `db.name`, whose views are named without the database; or a mapping of view to table.
+
+        Returns
+        -------
+        list of str
+            The names of the views, in the order given.
+
+        Raises
+        ------
+        NotFoundError
+            The session does not have a table.
+        InvalidError
+            Two views have the same name, a name is invalid, or the session is closed.
+
+        Examples
+        --------
+        >>> session.create_views(["shop.users"])
+        ['users']
+        >>> spark.sql("SELECT id FROM users").collect()
+        [Row(id=1)]
+        >>> session.close()
         """
         if not isinstance(tables, Mapping):
             listed = names(tables, "tables")
@@ -124,7 +225,15 @@ class SessionViews:
         return list(made)
 
     def close(self) -> None:
-        """Drop the views, and let go of what they read. May be called twice."""
+        """Drop the views, and release the snapshots that they read.
+
+        A second call does nothing.
+
+        Raises
+        ------
+        StorageError
+            The storage refuses to release a lease.
+        """
         self._is_closed = True
         views, self._views = self._views, []
         try:

@@ -40,31 +40,39 @@ def write_batch(
     commit_user: str | None = None,
     options: Mapping[str, str] | None = None,
 ) -> None:
-    """Commit the rows of a micro-batch, unless it is in already.
+    """Commit the rows of a micro-batch, unless the table has the batch already.
 
     Parameters
     ----------
-    df, batch_id
-        What Spark gives to the function of `foreachBatch`. The rows of a batch must be the same each time that it runs.
-    table
-        Path or URL of the table. A batch may be written into several tables, by a call for each.
-    commit_user
-        Name under which the batches count, one query's alone. By default the query's id, which its checkpoint keeps.
-    options
-        Of `format("widetable")`, such as `row-kind`, `columns` and those of an object store; not those that say where
-        and as what the batch is committed.
+    df : DataFrame
+        The rows that Spark gives to the function of `foreachBatch`. A batch that runs again must have the same rows.
+    batch_id : int
+        The number that Spark gives to that function.
+    table : str or os.PathLike
+        The path or URL of the table. A batch may be written into several tables, by a call for each.
+    commit_user : str, default None
+        The name under which the batches count, one query's alone. None: the query's id, which its checkpoint keeps.
+    options : dict of str to str, default None
+        Options of `format("widetable")`, such as `row-kind`, `columns` and those of an object store; not those that say
+        where and as what the batch is committed. None: no options.
 
     Raises
     ------
     InvalidError
-        For arguments and options that do not fit, and outside of a streaming query without `commit_user`.
+        Arguments or options are invalid, or the call is outside of a streaming query and has no `commit_user`.
 
     Examples
     --------
-    In a function that `stream.writeStream.foreachBatch` is given::
+    In a function for `foreachBatch`, `commit_user` may be left out.
 
-        def sink(df, batch_id):
-            write_batch(df.where("amount > 0"), batch_id, "shop.db/orders")
+    >>> import widetable as wt
+    >>> import widetable_spark
+    >>> users = wt.Catalog("warehouse").create_table("shop.users", {"id": "BIGINT"}, primary_key=["id"])
+    >>> rows = spark.createDataFrame([(1,)], "id BIGINT")
+    >>> for _ in range(2):
+    ...     widetable_spark.write_batch(rows, 7, users.path, commit_user="users")
+    >>> users.find_commit("users", 7).id
+    1
     """
     number = whole_number(batch_id, "batch_id", least=0)
     user = _query_id(df) if commit_user is None else text(commit_user, "commit_user")
