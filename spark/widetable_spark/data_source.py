@@ -1,19 +1,17 @@
 """`format("widetable")`: which reader or writer serves which call of Spark.
 
-Spark makes this object in a planner process, once per plan; readers and writers made here are
-pickled to the tasks, and commit
-runs in yet another process (spark.md sections 1 to 3). Nothing is kept in module state.
+Spark makes this object in a planner process, once per plan; the readers and writers that it makes are pickled to the
+tasks, and commit runs in yet another process (spark.md sections 1 to 3). No state is kept in the module.
 
     spark.read.load()             schema(), then reader(schema)         path: option, else that of the columns
-    spark.readStream.load()       schema(), then streamReader(schema)   the same
+    spark.readStream.load()       schema(), then streamReader(schema)   path: likewise
     df.write.save()               writer(schema of df, overwrite)       path: option only
-    df.writeStream.start()        streamWriter(schema of df, ..)        the same
+    df.writeStream.start()        streamWriter(schema of df, ..)        path: option only
     CREATE TABLE .. LOCATION      schema(), with Spark's own keys       LOCATION only
 
-With `.schema(..)` schema() is not asked, and the reader gets just those columns; nor is it for a
-table of Spark's catalog, whose columns were kept. Raises InvalidError for options
-(`source_options`), NotFoundError where there is no table, and what readers and writers raise
-when they are made.
+With `.schema(..)` Spark does not call schema(), and the reader gets just those columns; nor does it for a table of
+Spark's catalog, whose columns it has stored. Raises InvalidError for options (`source_options`), NotFoundError where
+there is no table, and what readers and writers raise when they are made.
 """
 
 from __future__ import annotations
@@ -111,8 +109,8 @@ class WidetableDataSource(DataSource):
         """
         if is_created(self.options):
             path = created_path(self.options)
-            found = _created(path)
-            return with_path(spark_schema(found.arrow_schema), path, found.schema.column_ids)
+            table = _created(path)
+            return with_path(spark_schema(table.arrow_schema), path, table.schema.column_ids)
         options = parse_options(self.options)
         past = {SNAPSHOT_ID, TIMESTAMP, TAG, BARRIER}
         if past.intersection(options.given):
@@ -224,7 +222,9 @@ class WidetableDataSource(DataSource):
         return StreamReader(self._read_options(STREAM, schema), schema)
 
     def _read_options(self, use: str, schema: StructType) -> SourceOptions:
-        """Without an option of the path Spark reads a name, with the columns that it has for it."""
+        """Return the options of a read. Without an option `path`, Spark reads a name, with the columns that it stored
+        for it.
+        """
         path = path_of(schema)
         options = self._options_of(use, path)
         if path is not None and PATH not in {key.lower() for key in self.options}:
@@ -232,7 +232,7 @@ class WidetableDataSource(DataSource):
         return options
 
     def _options_of(self, use: str, path: str | None = None) -> SourceOptions:
-        """path: where no option names one; an option `path` of the call goes first."""
+        """Parse the options. path: used where no option names one; an option `path` of the call comes first."""
         options = parse_options(self.options if path is None else {PATH: path, **self.options})
         options.check_use(use)
         return options

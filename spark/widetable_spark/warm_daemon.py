@@ -2,13 +2,12 @@
 
     spark.python.daemon.module = widetable_spark.warm_daemon          when the session is made
 
-Without it every new worker imports and loads for itself, with the first rows that it looks up. It opens no cache and
-starts no thread before it forks. What goes wrong with the warming is said in the log of the executor, and stops nobody:
-workers then do for themselves.
+Without it every new worker imports and loads for itself, with the first rows that it looks up. The daemon opens no
+cache and starts no thread before it forks. If warming fails, the log of the executor says so, and workers load for
+themselves.
 
-What is forked must hold no lock and no thread of another one's: so the kernels are loaded, which
-the workers share as pages of memory, and nothing is opened. `settle` freezes them, so that no
-collection in a worker copies these pages.
+A forked process must hold no lock and no thread of another one: so only the kernels are loaded, which the workers share
+as pages of memory, and nothing is opened. `settle` freezes them, so that no collection in a worker copies these pages.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _log = logging.getLogger("widetable.spark")
 
 
 def main() -> None:
-    """What `pyspark.daemon` does, warm."""
+    """Run `pyspark.daemon` in a process that has loaded the kernels."""
     try:
         warm_lookups()
         settle()

@@ -1,5 +1,4 @@
-"""Columns of a frame by their exact names: given as text, Spark reads dots, backticks and stars of a name as more than
-that.
+"""Columns of a frame by their exact names: in a text, Spark gives dots, backticks and stars a meaning of their own.
 
     columns a (ROW with b), a.b      text "a.b": b of the ROW        `column_of("a.b")`: the second column
 
@@ -13,16 +12,16 @@ from pyspark.sql import functions as sf
 
 
 def column_of(name: str) -> Column:
-    """The column of this name, for `select`."""
+    """Return the column of this name, for `select`."""
     return sf.col(quoted(name))
 
 
 def quoted(name: str) -> str:
-    """The name as Spark takes it for itself in texts."""
+    """Quote a name, so that Spark reads it literally in texts."""
     escaped = name.replace("`", "``")
     return f"`{escaped}`"
 
 
 def plainly_named(df: DataFrame) -> DataFrame:
-    """With names by position, for mapInArrow, which takes the columns by name; who is called renames the batches."""
+    """Name the columns by position, as mapInArrow takes them by name; the called function renames the batches."""
     return df.toDF(*(f"column_{number}" for number in range(len(df.columns))))

@@ -1,7 +1,6 @@
-"""Options of `format("widetable")`, declared once; any other is refused by name, and so is one that a read or write of
-another kind has.
+"""Options of `format("widetable")`, declared once. Unknown options and options of another use are refused by name.
 
-Spark hands over lower-cased keys, its own among them (`checkpointlocation`, `queryname`, ...). Raises InvalidError.
+Spark passes lower-cased keys, its own among them (`checkpointlocation`, `queryname`, ...). Raises InvalidError.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ WRITE: Final = "a write"
 
 @dataclass(frozen=True)
 class SourceOption:
-    """kind: how its text is read, see `option`; `time`: see `moment`. uses: what it is for."""
+    """A declared option. kind: how its text is read, see `option`; `time`: see `moment`. uses: what it is for."""
 
     key: str
     kind: str
@@ -197,8 +196,8 @@ SOURCE_OPTIONS: Final = (
 )
 _BY_KEY: Final = {option.key.lower(): option for option in SOURCE_OPTIONS}
 _CHECKPOINT: Final = "checkpointlocation"
-# Where a stream of its own begins, and how much it takes: keys begin so.
-_PLACES: Final = ("consumer-id", "scan.", "read.stream.")
+# Prefixes of options that say where a stream without a job begins, and how much a batch takes.
+_POSITION_PREFIXES: Final = ("consumer-id", "scan.", "read.stream.")
 HOW_TO_NAME: Final = (
     "Make it with widetable.Catalog(warehouse).create_table; then CREATE TABLE name USING widetable LOCATION 'path', "
     "or widetable_spark.register_catalog(spark, warehouse), gives it a name in SQL."
@@ -218,7 +217,7 @@ _OF_SPARK: Final = frozenset(
 
 @dataclass(frozen=True)
 class StreamOptions:
-    """Of a streaming read. start: of a query without a checkpoint and without progress of its consumer."""
+    """Options of a streaming read. start: of a query without a checkpoint and without progress of its consumer."""
 
     start: Start
     consumer_id: str | None
@@ -227,7 +226,7 @@ class StreamOptions:
 
 @dataclass(frozen=True)
 class WatermarkOptions:
-    """column: of the DataFrame; delay: how much less than its largest value is promised."""
+    """The watermark of a write: the largest value of `column`, less the delay."""
 
     column: str
     delay_millis: int
@@ -236,7 +235,7 @@ class WatermarkOptions:
 @dataclass(frozen=True)
 class SourceOptions:
     """Typed options of one read or write. path: of the table, or of its branch's directory. storage: of its object
-    store, whose values no repr has. given: the keys that were set. checkpoint: Spark's option of that name.
+    store; no repr shows its values. given: the keys that were set. checkpoint: Spark's option of that name.
     """
 
     path: str
@@ -260,42 +259,42 @@ class SourceOptions:
     given: tuple[str, ...]
 
     def table(self) -> Table:
-        """Opened."""
+        """Open the table."""
         return Table.open(self.path, storage_options=self.storage_dict)
 
     @property
     def storage_dict(self) -> dict[str, str] | None:
-        """As `widetable.Catalog` takes them."""
+        """Return the storage options in the form that `widetable.Catalog` takes."""
         return None if self.storage is None else self.storage.to_dict()
 
     @property
     def change_form(self) -> str:
-        """What changes carry. Raises InvalidError for what is no form."""
+        """Return which columns changes carry. Raises InvalidError for an unknown form."""
         return one_of(self.change_columns.strip().lower(), FORMS, f"option {CHANGE_COLUMNS!r}")
 
     def check_appends(self, *, batch: bool, overwrite: bool) -> None:
-        """Refuse a writer's name where its rows would not be those of a stream's micro-batch."""
+        """Refuse a writer's name where the rows would not be those of a stream's micro-batch."""
         if self.barrier_writer is None or not (batch or overwrite):
             return
         raise InvalidError(
             f"option {BARRIER_WRITER!r}",
-            found="it in a write of a DataFrame that is no stream"
+            found="a write of a DataFrame that is no stream"
             if batch
-            else "it in output mode complete, which replaces rows of complete barriers",
-            expected="it in a stream, in output mode append",
+            else "output mode complete, which replaces rows of complete barriers",
+            expected="a stream in output mode append",
             action="Write with widetable.Catalog(..).writer, or in foreachBatch with widetable_spark.etl(..).sink.",
         )
 
     def check_identified(self, *, batch: bool) -> None:
-        """Refuse an identifier that would not be that of a write, or that nobody's writes are counted by."""
+        """Refuse a commit identifier in a stream, and in a batch write without a commit user."""
         if self.commit_identifier is None or (batch and self.commit_user is not None):
             return
         raise InvalidError(
             f"option {COMMIT_IDENTIFIER!r}",
-            found=f"it without {COMMIT_USER}"
+            found=f"no {COMMIT_USER}"
             if batch
-            else "it in a stream, whose batches have numbers of their own",
-            expected=f"both in a write of a DataFrame that is no stream, {COMMIT_USER} alone in a stream",
+            else "a stream, whose batches have numbers of their own",
+            expected=f"a write of a DataFrame that is no stream, in which it requires {COMMIT_USER}",
             action=f"Set {COMMIT_USER}." if batch else "Remove the option.",
         )
 
@@ -305,29 +304,29 @@ class SourceOptions:
             if use not in _BY_KEY[key].uses:
                 raise InvalidError(
                     f"option {_BY_KEY[key].key!r}",
-                    found=f"it in {use}",
-                    expected=f"it in {' or '.join(_BY_KEY[key].uses)} only",
+                    found=use,
+                    expected=" or ".join(_BY_KEY[key].uses),
                     action="Remove the option.",
                 )
-        places = [key for key in self.given if key.startswith(_PLACES)]
-        if self.barrier_job is not None and places:
+        positions = [key for key in self.given if key.startswith(_POSITION_PREFIXES)]
+        if self.barrier_job is not None and positions:
             raise InvalidError(
-                f"option {_BY_KEY[places[0]].key!r}",
-                found=f"it with {BARRIER_JOB}, which says where a batch begins and ends",
-                expected="one of the two",
-                action="Remove one.",
+                f"option {_BY_KEY[positions[0]].key!r}",
+                found=f"option {BARRIER_JOB!r} as well, which determines where a batch begins and ends",
+                expected="one of the two options",
+                action="Remove one of them.",
             )
         if CHANGE_COLUMNS in self.given and not self.read_changelog:
             raise InvalidError(
                 f"option {CHANGE_COLUMNS!r}",
-                found=f"it without {READ_CHANGELOG}=true",
-                expected="it in a stream of changes",
-                action=f"Set {READ_CHANGELOG}=true, or remove it.",
+                found=f"no {READ_CHANGELOG}=true",
+                expected=f"a stream of changes, which requires {READ_CHANGELOG}=true",
+                action=f"Set {READ_CHANGELOG}=true, or remove the option.",
             )
 
 
 def parse_options(options: Mapping[str, str]) -> SourceOptions:
-    """Raises InvalidError for a missing path, an unknown option, or a value that is not of its kind."""
+    """Return typed options. Raises InvalidError for a missing path, an unknown option, or a value of another kind."""
     storage, texts = split_storage_options({key.lower(): options[key] for key in options})
     for key in texts:
         if key not in _BY_KEY and key not in _OF_SPARK and not key.startswith("spark."):
@@ -372,14 +371,12 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
 
 
 def check_read_columns(options: SourceOptions, names: Sequence[str]) -> None:
-    """Refuse columns that cannot be left out, as Spark has them from elsewhere: of `.schema(..)` and of tables that it
-    knows by name. names: of the table's columns that Spark asks for.
-    """
+    """Refuse option `columns` where `.schema(..)` or a name in SQL gives the columns. names: that Spark wants."""
     if options.columns is not None and list(options.columns) != list(names):
         raise InvalidError(
             f"option {COLUMNS!r}",
-            found=f"it beside {counted(len(names), 'column')}, which .schema(...) or a name in SQL brings",
-            expected="those columns in their order, or no such option",
+            found=f"{counted(len(names), 'column')} that .schema(...) or a name in SQL declares",
+            expected="the same columns in the same order, or no such option",
             action="Read the table by its path with .load(), or with widetable_spark.read.",
         )
 
@@ -412,9 +409,9 @@ def _watermark(texts: Mapping[str, str]) -> WatermarkOptions | None:
     if delay_millis is not None:
         raise InvalidError(
             f"option {WATERMARK_DELAY!r}",
-            found="it without 'watermark-column'",
-            expected="both",
-            action="Name the column of event times.",
+            found=f"no option {WATERMARK_COLUMN!r}",
+            expected=f"that option, which {WATERMARK_DELAY!r} requires",
+            action="Set it to the column of event times.",
         )
     return None
 
@@ -432,13 +429,13 @@ def _limit(texts: Mapping[str, str], key: str) -> int | None:
 
 
 def _value(texts: Mapping[str, str], key: str, kind: type[T]) -> T | None:
-    """None without it. kind: of the value."""
+    """Return the typed value of an option, None where it is not set. kind: of the value."""
     text = texts.get(key.lower())
     if text is None:
         return None
     declared = _BY_KEY[key.lower()]
     value: object
-    if declared.kind == "time":  # Spark tells a source nothing of the session's zone
+    if declared.kind == "time":  # Spark does not tell a source the session's zone
         value = epoch_millis(text, f"option {key!r}")
     else:
         # Whole numbers are ids and counts: 64 bits, unlike those of table options.

@@ -1,8 +1,7 @@
 """Arrow batches of a table ↔ the exact Arrow schema that Spark asks for.
 
-Spark compares the first batch of a reader with its own Arrow form of the schema, types, nullability
-and order included, so every
-batch is cast to that form. Source: pyspark `to_arrow_schema`; spark.md sections 1 and 2.
+Spark compares the first batch of a reader with its own Arrow form of the schema, including types, nullability and
+order, so every batch is cast to that form. Source: pyspark `to_arrow_schema`; spark.md sections 1 and 2.
 
     table               Spark                     batches that Spark expects
     time32[ms]          time(6)                   time64[ns]
@@ -11,8 +10,7 @@ batch is cast to that form. Source: pyspark `to_arrow_schema`; spark.md sections
     list<timestamp>     array<timestamp_ntz>      list<element: timestamp[us]>
     decimal128(5, 2)    decimal(5,2)              decimal128(5, 2)
 
-Spark looks at the first batch of a reader only, so another type would not be noticed in a later
-one: hence each is cast.
+Spark checks only the first batch of a reader, so another type in a later one would not be noticed: hence each is cast.
 """
 
 from __future__ import annotations
@@ -37,20 +35,20 @@ from widetable import InvalidError, UnsupportedError
 from widetable.connector import BATCH_BYTES, counted, pieces
 from widetable_spark.startup.spark_version import HAS_TIME, IN_UTC, VERSION
 
-# As of Spark's own Arrow batches (maxRecordsPerBatch); larger ones were slower where sinks take
-# them (spark.md section 6).
+# The size of Spark's own Arrow batches (maxRecordsPerBatch); larger ones were slower in sinks (spark.md section 6).
 _ROWS_PER_BATCH: Final = 10_000
 # Text that is compared by its bytes, which is what Spark has by default.
 _BINARY: Final = "UTF8_BINARY"
 
 
 def spark_schema(arrow: pa.Schema) -> StructType:
-    """Spark's schema of a table's Arrow schema. Times become TIME(6), timestamps TIMESTAMP (with
-    zone) or TIMESTAMP_NTZ. Nullability is the table's. Raises UnsupportedError for a TIME column
-    where Spark has no such type.
+    """Return Spark's schema for a table's Arrow schema.
+
+    Times become TIME(6), timestamps TIMESTAMP (with zone) or TIMESTAMP_NTZ. Nullability is the table's. Raises
+    UnsupportedError for a TIME column where Spark has no such type.
     """
     types = {field.type for field in arrow}  # few, of thousands of columns
-    sides = {t: pa.schema([pa.field("t", _spark_side(t))]) for t in types}
+    sides = {t: pa.schema([pa.field("t", _spark_type(t))]) for t in types}
     kinds = {t: from_arrow_schema(side, prefer_timestamp_ntz=True)[0] for t, side in sides.items()}
     return StructType(
         [StructField(field.name, kinds[field.type].dataType, field.nullable) for field in arrow]
@@ -58,7 +56,8 @@ def spark_schema(arrow: pa.Schema) -> StructType:
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """The Arrow schema of the batches that Spark expects from a reader of `schema`.
+    """Return the Arrow schema of the batches that Spark expects from a reader of `schema`.
+
     Zones are UTC, whatever the session's is. Raises ValueError or PySparkException for a type that no Arrow type holds.
     """
     try:
@@ -69,14 +68,16 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 
 def checked_arrow_schema(schema: StructType, action: str) -> pa.Schema:
-    """The same, for columns that a caller gives. Raises UnsupportedError naming one that no Arrow type holds."""
+    """Return `arrow_schema` of columns that a caller gives. Raises UnsupportedError that names a column without an
+    Arrow type.
+    """
     try:
         return arrow_schema(schema)
     except (PySparkException, ValueError) as cause:
         field = next(field for field in schema if not _has_arrow_type(field))
         raise UnsupportedError(
             f"column {field.name!r}",
-            found=f"the type {field.dataType.simpleString()}, which Spark gives to no Python function",
+            found=f"the type {field.dataType.simpleString()}, which Spark does not pass to Python functions",
             expected="a type that Spark's Arrow batches have",
             action=action,
         ) from cause
@@ -91,7 +92,7 @@ def _has_arrow_type(field: StructField) -> bool:
 
 
 def with_nullable_voids(kind: Any) -> Any:
-    """The type in which all that is VOID may be null, but for keys of maps, as pyarrow wants it."""
+    """Return the type in which every VOID may be null, except in keys of maps, as pyarrow requires."""
     if isinstance(kind, ArrayType):
         element = with_nullable_voids(kind.elementType)
         return ArrayType(element, kind.containsNull or isinstance(element, NullType))
@@ -111,8 +112,9 @@ def with_nullable_voids(kind: Any) -> Any:
 
 
 def check_collations(fields: Iterable[StructField]) -> None:
-    """Refuse text that Spark does not compare by its bytes, at any depth: a table does, and keeps no collation. fields:
-    of a DataFrame, those that a table takes values or keys from.
+    """Refuse text that Spark does not compare by its bytes, at any depth: a table does, and stores no collation.
+
+    fields: of a DataFrame, those from which a table takes values or keys.
     """
     for field in fields:
         named = next(_collations(field.dataType), None)
@@ -121,12 +123,12 @@ def check_collations(fields: Iterable[StructField]) -> None:
                 f"column {field.name!r}",
                 found=f"text with the collation {named}, by which Spark may take different texts for one",
                 expected=f"the collation {_BINARY}: a table compares texts by their bytes",
-                action=f"Give the column COLLATE {_BINARY}, or lower(..) it where case is to count for nothing.",
+                action=f"Give the column COLLATE {_BINARY}, or apply lower(..) where case is to be ignored.",
             )
 
 
 def _collations(kind: DataType) -> Iterator[str]:
-    """Of its texts, those that are not compared by bytes."""
+    """Yield the collations of a type's texts that are not compared by bytes."""
     if isinstance(kind, StringType) and kind.collation != _BINARY:
         yield kind.collation
     elif isinstance(kind, ArrayType):
@@ -140,27 +142,28 @@ def _collations(kind: DataType) -> Iterator[str]:
 
 
 def cast_batch(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
-    """The columns of `target`, in its order and types. Raises InvalidError naming a column whose
-    values Spark cannot hold.
+    """Return the columns of `target`, in its order and types.
+
+    Raises InvalidError that names a column whose values Spark cannot hold.
     """
     columns = [_cast(batch.column(wanted.name), wanted) for wanted in target]
     return pa.RecordBatch.from_arrays(columns, schema=target)
 
 
 def spark_batches(batch: pa.RecordBatch, target: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The same in batches of the size that Spark takes."""
+    """Yield the rows of `cast_batch` in batches of the size that Spark takes."""
     for piece in pieces(batch, BATCH_BYTES, _ROWS_PER_BATCH):
         yield cast_batch(piece, target)
 
 
 def _cast(column: pa.Array, wanted: pa.Field) -> pa.Array:
-    """Without loss: a value that does not fit is an error, not another value."""
+    """Cast without loss: a value that does not fit is an error, not another value."""
     if not wanted.nullable and column.null_count:
         raise InvalidError(
             f"column {wanted.name!r}",
             found=f"null in {column.null_count} of {counted(len(column), 'row')}",
-            expected="a value in every row, as the columns that Spark was given say NOT NULL",
-            action="Leave NOT NULL out of .schema(...). If the table allows nulls since, load it or name it anew.",
+            expected="a value in every row, as the columns that Spark has are NOT NULL",
+            action="Leave NOT NULL out of .schema(...). If the table allows nulls now, load it or name it again.",
         )
     if column.type == wanted.type:
         return column
@@ -178,8 +181,8 @@ def _cast(column: pa.Array, wanted: pa.Field) -> pa.Array:
         ) from cause
 
 
-def _spark_side(t: pa.DataType) -> Any:
-    """Spark knows microseconds and nanosecond times only; nested types are mapped inside."""
+def _spark_type(t: pa.DataType) -> Any:
+    """Return the Arrow type that Spark has for a table's type, at any depth: microseconds, and times in nanoseconds."""
     if pa.types.is_timestamp(t):
         return pa.timestamp("us", tz=t.tz)
     if pa.types.is_time(t):
@@ -192,13 +195,13 @@ def _spark_side(t: pa.DataType) -> Any:
             )
         return pa.time64("ns")
     if pa.types.is_list(t):
-        return pa.list_(t.value_field.with_type(_spark_side(t.value_type)))
+        return pa.list_(t.value_field.with_type(_spark_type(t.value_type)))
     if pa.types.is_map(t):
         return pa.map_(
-            t.key_field.with_type(_spark_side(t.key_type)),
-            t.item_field.with_type(_spark_side(t.item_type)),
+            t.key_field.with_type(_spark_type(t.key_type)),
+            t.item_field.with_type(_spark_type(t.item_type)),
         )
     if pa.types.is_struct(t):
         inner = [t.field(i) for i in range(t.num_fields)]
-        return pa.struct([f.with_type(_spark_side(f.type)) for f in inner])
+        return pa.struct([f.with_type(_spark_type(f.type)) for f in inner])
     return t

@@ -130,8 +130,10 @@ def _check_driver(spark: SparkSession) -> None:
 
 
 def _source_name(table: str, number: int) -> str:
-    """Name a source by ASCII letters, digits and underscores. Two sources differ by their numbers, which count up from
-    0: two tables may be the same when other letters are left out.
+    """Name a source by ASCII letters, digits and underscores.
+
+    Two sources differ by their numbers, which count up from 0: other letters are replaced, so two tables may look
+    alike.
     """
     plain = "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in table)
     return f"{plain}_{number}"
@@ -213,7 +215,7 @@ class Etl:
         shape = spark_schema(schema_of_form(change_schema(schema, chosen), KIND))
         reader = self._spark.readStream.format("widetable")
         if self._spark.conf.get(_SOURCE_EVOLUTION, "false") == "true":
-            # Spark then wants a name of each source, which only whoever loads it can give.
+            # Spark then requires a name of each source, which only the code that loads it can give.
             reader = reader.name(_source_name(table, len(self._sources)))
         self._sources.append(table)
         return (
@@ -274,7 +276,7 @@ class Etl:
         for rows in made.values():
             if rows is not None:
                 called(rows, "tables")
-        return self._registered(made, _owned(made, columns), _naming(made, row_columns))
+        return self._registered(made, _owned(made, columns), _naming_columns(made, row_columns))
 
     def _registered(
         self,
@@ -308,32 +310,36 @@ class Etl:
 def _owned(
     made: Mapping[str, object], columns: Sequence[str] | Mapping[str, Sequence[str] | None] | None
 ) -> dict[str, tuple[str, ...] | None]:
-    """The columns of each table; None: all. One list of columns counts for each of the tables; a
-    mapping may leave tables out, of which the job writes all columns then.
+    """Return the columns of each table; None: all.
+
+    One list of columns applies to each of the tables; a mapping may leave tables out, of which the job writes all
+    columns.
     """
-    owned = _by_table(made, columns, "columns")
+    by_table = _by_table(made, columns, "columns")
     return {
-        name: None if owned.get(name) is None else names(owned[name], "columns") for name in made
+        name: None if by_table.get(name) is None else names(by_table[name], "columns")
+        for name in made
     }
 
 
-def _naming(
+def _naming_columns(
     made: Mapping[str, object], row_columns: str | Mapping[str, str | None] | None
 ) -> dict[str, str | None]:
-    """The column of each table's rows that names what a row carries; None: each row carries all."""
-    found = _by_table(made, row_columns, "row_columns")
+    """Return the column of each table's rows that names what a row carries; None: each row carries all."""
+    by_table = _by_table(made, row_columns, "row_columns")
     return {
-        name: None if found.get(name) is None else text(found[name], "row_columns") for name in made
+        name: None if by_table.get(name) is None else text(by_table[name], "row_columns")
+        for name in made
     }
 
 
 def _by_table(made: Mapping[str, object], given: Any, argument: str) -> Mapping[str, Any]:
-    """What is said by table, or once for all of them."""
-    said = given if isinstance(given, Mapping) else dict.fromkeys(made, given)
-    for name in said:
+    """Return an argument by table, whether it was given by table or once for all of them."""
+    by_table = given if isinstance(given, Mapping) else dict.fromkeys(made, given)
+    for name in by_table:
         if name not in made:
             raise refused(name, argument, f"some of the sink's tables: {', '.join(made)}")
-    return said
+    return by_table
 
 
 def signed_sum(column: Column | str) -> Column:
@@ -369,10 +375,12 @@ def signed_sum(column: Column | str) -> Column:
     2
     """
     value = sf.col(column) if isinstance(column, str) else instance(column, Column, "column")
-    # Only there a number that is not 0 is its own negative; without spark.sql.ansi.enabled Spark goes on with it.
+    # The smallest value is its own negative, as 0 is; without spark.sql.ansi.enabled Spark would use it.
     has_negative = (value != -value) | (value == 0) | sf.isnan(value)
-    told = sf.raise_error(sf.lit("signed_sum: the smallest value has no negative; cast the column"))
-    return sf.sum(sf.when(_is_new(), value).when(~has_negative, told).otherwise(-value))
+    overflow = sf.raise_error(
+        sf.lit("signed_sum: the smallest value has no negative; cast the column")
+    )
+    return sf.sum(sf.when(_is_new(), value).when(~has_negative, overflow).otherwise(-value))
 
 
 def signed_count() -> Column:

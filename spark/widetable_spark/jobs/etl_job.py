@@ -1,18 +1,18 @@
-"""What a driver says of a job of Spark: what it reads and writes, that it runs, that it has ended.
+"""What a driver tells the topology about a job of Spark: what it reads and writes, that it runs, that it has ended.
 
-Each is said by one thread at a time, so a job that is started again while it is dropped for its end before is either
-dropped and then registered, or stays. Raises what the topology raises.
+One thread at a time does so. A job that is started again while its previous run is dropped is therefore either dropped
+and then registered, or not dropped. Raises what the topology raises.
 
-Without turns, of a job that is stopped and started again at once:
+Without the lock, for a job that is stopped and started again at once:
 
     thread of the listener              thread of the new query
-    is_of(old run): yes
+    has_run(old run): yes
                                         register, running: new run
     drop: the new run loses its place, its tables wait for nobody
 
-`drop` looks whose the job is within its turn, so the new run is seen and the drop does nothing.
-Renewals take no turn: who drops has ended its own before (`_EtlRun.let_go`). Drivers of two
-processes are not kept apart by this, but by the run in the registration.
+`drop` checks under the lock which run has the job, so it sees the new run and does nothing. Renewals take no lock: a
+query that drops the job has ended its renewals before (`_EtlRun.drop_job`). This lock does not separate drivers of two
+processes; the run in the registration does.
 """
 
 from __future__ import annotations
@@ -30,23 +30,25 @@ from widetable.connector import SharedByThreads
 _log = logging.getLogger("widetable.spark")
 
 
-class _Turn(SharedByThreads):
-    """Of this process, for all of its jobs. Of two that are registered at once and are in each
-    other's way both may be refused (`topology/job_claim.py`), in turn one is let in. A forked child
-    gets a lock of its own that nobody has.
+class _RegistrationLock(SharedByThreads):
+    """A lock of this process, for all of its jobs.
+
+    Of two jobs that conflict and are registered at once both may be refused (`topology/job_claim.py`); one after the
+    other, one is accepted. A forked child gets a lock of its own, which is free.
     """
 
     def _start_anew(self) -> None:
         self.lock = threading.Lock()
 
 
-_TURN: Final = _Turn()
+_REGISTRATION: Final = _RegistrationLock()
 
 
 @dataclass(frozen=True)
 class EtlJob:
-    """sources, sinks: as of `Topology.register`. drop_when_stopped: as of `etl`. It keeps
-    nothing of what it has said: a run is a text that the caller keeps. Threads may share it.
+    """The registration of a job. sources, sinks: as of `Topology.register`. drop_when_stopped: as of `etl`.
+
+    It keeps no state: a run is a text that the caller keeps. Threads may share it.
     """
 
     topology: Topology
@@ -57,44 +59,43 @@ class EtlJob:
 
     @property
     def is_root(self) -> bool:
-        """Whether its sources are outside."""
+        """Whether the job reads no table."""
         return not self.sources
 
     def declare(self) -> None:
-        """Register it. It has its place for ten minutes; what it said before is replaced."""
-        with _TURN.lock:
+        """Register the job for ten minutes; an earlier registration is replaced."""
+        with _REGISTRATION.lock:
             self._register()
 
     def running(self) -> str:
-        """Say that it runs; registered again where somebody has dropped it since. Returns the run that speaks for it
-        from now on.
-        """
-        with _TURN.lock:
+        """Mark the job as running, and register it again if it was dropped. Returns the run that now has the job."""
+        with _REGISTRATION.lock:
             with suppress(NotFoundError):
                 return self.topology.running(self.name).run
             self._register()
             return self.topology.running(self.name).run
 
     def renew(self) -> None:
-        """Say that it goes on, and keep what its tables have in common from expiry. Both look at
-        all tables of the warehouse. Raises ConflictError where another job is in its way by now,
+        """Renew the registration, and protect the barriers that the job's tables have in common from expiry.
+
+        Both read all tables of the warehouse. Raises ConflictError where another job now conflicts with it,
         NotFoundError where it was dropped.
         """
         self.topology.renew(self.name)
         self.topology.keep()
 
     def keep(self) -> None:
-        """As of `Topology.keep`."""
+        """Protect the barriers that the job's tables have in common from expiry (`Topology.keep`)."""
         self.topology.keep()
 
-    def is_of(self, run: str) -> bool:
-        """Whether that run speaks for it still."""
+    def has_run(self, run: str) -> bool:
+        """Tell whether that run still has the job."""
         return any(job.name == self.name and job.run == run for job in self.topology.jobs())
 
     def drop(self, run: str) -> None:
-        """Say that it has ended for good, unless it is another run's by now."""
-        with _TURN.lock:
-            left = self.topology.drop(self.name) if self.is_of(run) else []
+        """Drop the job, which has ended for good, unless another run has it by now."""
+        with _REGISTRATION.lock:
+            left = self.topology.drop(self.name) if self.has_run(run) else []
         if left:
             _log.info("job %s has ended, and has left %s", self.name, ", ".join(left))
         else:

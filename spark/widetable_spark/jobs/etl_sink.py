@@ -1,22 +1,22 @@
-"""What `foreachBatch` of a job's query calls: writes the rows of a batch by tasks, and commits them in the driver.
+"""What `foreachBatch` of a job's query calls: it writes the rows of a batch by tasks, and commits them in the driver.
 
-Each batch is in once per table (`job_writer`); who dies between two tables does the rest when Spark runs the batch
-again. While the query is active and no batch runs, a root says at each tick of the clock that nothing is to come of the
-barriers before, and its registration is renewed. Raises InvalidError for columns that are not the job's, and what
-commits raise.
+Each table gets a batch once (`job_writer`); if the driver dies between two tables, it completes the rest when Spark
+runs the batch again. While the query is active and no batch runs, a root declares at each tick of the clock that no
+more rows belong to the barriers before, and the job's registration is renewed. Raises InvalidError for columns that are
+not the job's, and what commits raise.
 
-A batch with the tables a, b, and what the next run of it does when the driver dies behind a step:
+A batch with the tables a, b, and what its next run does when the driver dies after a step:
 
     1  offsets are noted by Spark    the batch comes again, with the same offsets and digest
     2  tasks write files for a       they are orphans, a is written again
     3  commit in a                   a has it; only b is written
     4  tasks, commit in b            both have it; the rows are evaluated once all the same, for Spark's state
-    5  plans of batches before go    as behind 4; its own plan stays
+    5  plans of batches before go    as after 4; its own plan stays
     6  Spark notes the batch         the next one begins
 
-Steps 2 and 3 come table by table, so a dead driver leaves a before b, never b before a: for a
-root the first table says which barrier the rows belong to, and the others follow (R5). A
-follower's `complete` waits for the same: all tables must have the last batch of the first one.
+Steps 2 and 3 are done table by table, so a dead driver leaves a ahead of b, never b ahead of a: for a root the first
+table determines which barrier the rows belong to, and the others follow (R5). A follower's `complete` waits for the
+same: all tables must have the last batch of the first one.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ from widetable_spark.queries.query_end import QueryEnd
 from widetable_spark.queries.query_state import has_state
 from widetable_spark.writing.task_writer import QUERY_ID_PROPERTY, TaskWriter, plan_writer
 
-# As Spark brings what tasks of its writers say.
+# The serializer that Spark uses for the messages of its writers' tasks.
 _PICKLER: Final[Any] = CPickleSerializer()
 # A third of the minute for which a registration of a running job holds.
 _RENEWAL_SECONDS: Final = 20.0
@@ -71,8 +71,9 @@ _log = logging.getLogger("widetable.spark")
 
 @dataclass(frozen=True)
 class SinkTable:
-    """rows: makes them of those of the batch; None: they are these. columns: that the job writes besides the key, None
-    for all. row_columns: the column of the rows that names those that each carries, if any does.
+    """A table of a sink. rows: makes its rows from those of the batch; None: they are these. columns: that the job
+    writes besides the key, None for all. row_columns: the column of the rows that names the columns that each carries,
+    if any.
     """
 
     table: Table
@@ -83,8 +84,9 @@ class SinkTable:
 
 @dataclass(eq=False, repr=False)
 class EtlSink:
-    """Made by `Etl.sink`; called by Spark, batch by batch. It serves one query at a time: one
-    that is started again from its checkpoint gets a new run.
+    """The function of `foreachBatch` that `Etl.sink` makes; Spark calls it batch by batch.
+
+    It serves one query at a time: a query that is started again from its checkpoint gets a new run.
     """
 
     _spark: SparkSession
@@ -95,18 +97,17 @@ class EtlSink:
     _beginning: threading.Lock = field(default_factory=threading.Lock)
 
     def __call__(self, df: DataFrame, batch_id: int) -> None:
-        # Taken first: the label of a root's rows and the cost of a job's batch are reckoned from
-        # it.
+        # Taken first: the label of a root's rows and the cost of a job's batch count from here.
         begin_millis = now_millis()
         run = self._run_of(self._query_id())
-        with run.turn:
+        with run.lock:
             batch = self._batch(run, batch_id, begin_millis)
             missing = [batch is not None and not writer.has(batch) for writer in run.writers]
             with _evaluated(df, sum(missing)):
                 if batch is not None:
                     self._commit(run, batch, df, missing)
-        # Those of batches before it. Its own stays: by that a batch that comes again knows where it
-        # began, if it is the first of its checkpoint.
+        # Plans of earlier batches go. The batch's own plan stays: if the first batch of a checkpoint comes again, the
+        # plan says where it began.
         if batch is not None and batch.span is not None:
             run.plans(batch.revision).forget(batch.span[0])
 
@@ -116,19 +117,19 @@ class EtlSink:
         lead = None
         for part, writer, is_missing in zip(self._tables, run.writers, missing, strict=True):
             rows = df if part.rows is None else part.rows(df)
-            files = _written(part, rows, self._storage) if is_missing else []
-            # Also where the table has it: the commit is found to be in, and its changelog made
-            # where it lacks.
+            files = _write_files(part, rows, self._storage) if is_missing else []
+            # Also where the table has the batch: nothing is committed then, but a missing changelog is made.
             writer.commit(files, batch, lead)
             lead = writer.member if self._job.is_root and lead is None else lead
 
     def follow(self, query: StreamingQuery) -> None:
-        """Take a query as running before its first batch, for a root that may be idle when it is started again: its
-        tables wait for no rows of it then. Also for one that is dropped when it has stopped, which it may without a
-        batch, and may have by now.
+        """Take a query as running before its first batch.
 
-        Call it right behind `start()`, with what that has returned; calling it again does
-        nothing. Raises InvalidError for what is no query, or has ended.
+        A root that may be idle when it is started again needs it: its tables then wait for no rows of it. A job that is
+        dropped when its query has stopped needs it as well: the query may stop, or may have stopped, without a batch.
+
+        Call it immediately after `start()`, with the query that it returned; a second call does nothing. Raises
+        InvalidError for a value that is no query, and for a query that has ended.
         """
         query_id = str(instance(query, StreamingQuery, "query").id)
         if not (query.isActive or self._job.drop_when_stopped):
@@ -137,27 +138,29 @@ class EtlSink:
             self._run_of(query_id, query)
 
     def _run_of(self, query_id: str, query: StreamingQuery | None = None) -> _EtlRun:
-        """A query is taken as running with its first batch."""
+        """Return the run of a query, which begins with its first batch."""
         with self._beginning:
             run = self._run
             if run is None or run.query_id != query_id or not run.query.isActive:
                 query = query or self._spark.streams.get(query_id)
-                assert query is not None, "the query that calls is there"
+                assert query is not None, "the calling query is active"
                 run = self._run = _EtlRun(query, self._job, self._tables)
                 if self._job.drop_when_stopped:
-                    QueryEnd(self._spark, query, run.let_go).listen()
+                    QueryEnd(self._spark, query, run.drop_job).listen()
         return run
 
     def _batch(self, run: _EtlRun, number: int, begin_millis: int) -> JobBatch | None:
-        """None for what Spark runs first where the sources have no barrier in common yet: it belongs to none."""
+        """Return the batch as a job commits it.
+
+        None for the batch that Spark runs first where the sources have no barrier in common yet: it belongs to none.
+        """
         offsets = QueryOffsets(run.query)
         digest = offsets.digest(number)
         if self._job.is_root:
             offsets.check_outside(number)
             return JobBatch(number, begin_millis, digest)
-        # before: None for the first batch of a checkpoint, 0 behind a batch of no barrier. In
-        # both the sources began where the plan says that leads to the end; by a checkpoint alone
-        # nobody knows.
+        # before: None for the first batch of a checkpoint, 0 after a batch of no barrier. In both cases the plan that
+        # leads to the end says where the sources began; the checkpoint does not.
         end, before = offsets.barrier(number), offsets.barrier(number - 1)
         assert end is not None, "Spark notes where a batch ends before it begins"
         if end == 0:
@@ -165,18 +168,18 @@ class EtlSink:
         revision, is_first = offsets.revision(number), not before
         span = (before or run.plans(revision).before(end) or 0, end)
         if is_first and span[0] and has_state(run.query):
-            raise self._without_state(span[0])
+            raise self._lost_state(span[0])
         return JobBatch(number, begin_millis, digest, span, revision=revision, is_first=is_first)
 
-    # The checkpoint was lost, or the tables went back: Spark would go on with sums of what comes from now on.
-    def _without_state(self, barrier: int) -> ConflictError:
+    # The checkpoint was lost, or the tables were taken back: Spark would go on with sums of the rows from now on only.
+    def _lost_state(self, barrier: int) -> ConflictError:
         return ConflictError(
             f"job {self._job.name!r}",
-            found=f"a new checkpoint, whose state lacks the records up to barrier {barrier}, of a query that "
+            found=f"a new checkpoint, whose state lacks the records up to barrier {barrier}, for a query that "
             "aggregates, joins or deduplicates",
             expected="the checkpoint that the job had",
-            action="Start it with that one. If it is lost, drop the job, make its tables again, and start with a new "
-            "checkpoint, so that all records come again.",
+            action="Start the job with that checkpoint. If it is lost, drop the job, create its tables again, and "
+            "start with a new checkpoint, so that all records come again.",
         )
 
     def _query_id(self) -> str:
@@ -185,58 +188,59 @@ class EtlSink:
             raise InvalidError(
                 "sink of a job",
                 found="a call by nobody's streaming query",
-                expected="a query that has it as foreachBatch",
-                action="Give it to writeStream.foreachBatch.",
+                expected="a query whose foreachBatch is this sink",
+                action="Pass the sink to writeStream.foreachBatch.",
             )
         return query_id
 
 
 class _EtlRun:
-    """A query from its first batch to its end. turn: a batch, or what is done between batches.
+    """A query from its first batch to its end. lock: held by a batch, and by the work between batches.
 
-    What it has: a writer for each table, in the order of the tables, and a thread that renews
-    the registration and, for a root, completes barriers while no batch runs. The thread is a
-    daemon and ends within a pause of the query's end; `let_go` waits for it. run and speaker:
-    the writers' run is the query's id, which its next life has, too; the speaker is the run of
-    the registration, new each time that the job says that it runs.
+    It has a writer for each table, in the order of the tables, and a thread that renews the registration and, for a
+    root, completes barriers while no batch runs. The thread is a daemon and ends within a pause of the query's end;
+    `drop_job` waits for it. The run of the writers is the query's id, which the query keeps when it is started
+    again; `_registered_run` is the run of the registration, new each time that the job is marked as running.
     """
 
     def __init__(self, query: StreamingQuery, job: EtlJob, tables: Sequence[SinkTable]) -> None:
         self.query = query
         self.query_id = str(query.id)
         self.writers = [
-            JobWriter(part.table, job.name, self.query_id, part.columns, self._speak)
+            JobWriter(part.table, job.name, self.query_id, part.columns, self._mark_running)
             for part in tables
         ]
-        self.turn = threading.Lock()
+        self.lock = threading.Lock()
         self._job = job
-        self._speaker = ""
-        self._speak()
+        self._registered_run = ""
+        self._mark_running()
         job.keep()
         lead = tables[0].table
         self._interval_seconds = interval_of(lead.schema, lead.path) / 1000
         self._renewed_at = time.monotonic()
         self._is_over = threading.Event()
-        self._keeper = threading.Thread(target=self._keep, name="widetable-job", daemon=True)
+        self._keeper = threading.Thread(
+            target=self._renew_and_complete, name="widetable-job", daemon=True
+        )
         self._keeper.start()
 
-    def _speak(self, *_: object) -> None:
-        """For the job, from now on: at first, and as somebody has dropped it while it goes on."""
-        self._speaker = self._job.running()
+    def _mark_running(self, *_: object) -> None:
+        """Mark the job as running, at first and when it was dropped while the query goes on."""
+        self._registered_run = self._job.running()
 
-    def let_go(self) -> None:
-        """Drop the job: its query has ended, and will not come back. Raises nothing; an error is logged."""
-        # The thread first: one more renewal behind the drop would bring the job back.
+    def drop_job(self) -> None:
+        """Drop the job, whose query has ended and will not be started again. Raises nothing; an error is logged."""
+        # The thread ends first: a renewal after the drop would register the job again.
         self._is_over.set()
         self._keeper.join()
         try:
-            with self.turn:
-                if self._job.is_of(self._speaker):
-                    self._check_agreed()
+            with self.lock:
+                if self._job.has_run(self._registered_run):
+                    self._check_same_batch()
                     if self._job.is_root:
                         self._complete_all()
-                self._job.drop(self._speaker)
-        except Exception:  # a thread's work: nobody else would hear of it  # noqa: BLE001
+                self._job.drop(self._registered_run)
+        except Exception:  # in a thread no caller would see it  # noqa: BLE001
             warn(
                 _log,
                 WarningCode.JOB_NOT_DROPPED,
@@ -248,25 +252,28 @@ class _EtlRun:
                 exc_info=True,
             )
 
-    def _check_agreed(self) -> None:
-        """A query that is stopped between its tables leaves a batch in some of them."""
-        found = {writer.table.path: writer.last_batch for writer in self.writers}
-        if len(set(found.values())) > 1:
-            listed = ", ".join(f"{table} has {batch}" for table, batch in found.items())
+    def _check_same_batch(self) -> None:
+        """Raise ConflictError when only some of the tables have the last batch: the query was stopped between its
+        tables.
+        """
+        last_batches = {writer.table.path: writer.last_batch for writer in self.writers}
+        if len(set(last_batches.values())) > 1:
+            listed = ", ".join(f"{table} has {batch}" for table, batch in last_batches.items())
             raise ConflictError(
                 f"job {self._job.name!r}",
-                found=f"tables that it has not brought equally far, by their last batches: {listed}",
-                expected="one batch that all of them have",
-                action="Start it again from its checkpoint, so that it finishes.",
+                found=f"tables with different last batches: {listed}",
+                expected="the same last batch in all of them",
+                action="Start the job again from its checkpoint, so that it finishes the batch.",
             )
 
     def _complete_all(self) -> None:
-        """The barrier of the last rows, which may be open, in each table: one that nobody else writes comes no further,
-        and would never show them.
+        """Complete the barrier of the last rows, which may be open, in each table.
 
-        Two batches within an interval of 10 s, at 12 s and 17 s: the first has the label 10,000
-        and completes it; the second gets 20,000, ahead of the clock, and leaves it open until a
-        tick. A query that stops at 18 s sees none.
+        A table that no other job writes would otherwise get no further, and would never show these rows.
+
+        Two batches within an interval of 10 s, at 12 s and 17 s: the first has the label 10,000 and completes it; the
+        second gets 20,000, ahead of the clock, and leaves it open until a tick. A query that stops at 18 s sees no
+        tick.
         """
         members = [member for writer in self.writers if (member := writer.member) is not None]
         if members:
@@ -275,24 +282,22 @@ class _EtlRun:
                 writer.complete(barrier)
 
     def plans(self, revision: int | None) -> BarrierPlans:
-        """Of the job, behind a revision of its tables. They lie in its first table."""
+        """Return the plans of the job for a revision of its tables. They are stored in its first table."""
         lead = self.writers[0].table
         return BarrierPlans(lead._file_io, lead._paths, self._job.name, revision or 0)
 
-    def _keep(self) -> None:
-        """Until the query ends, or another one has the job. A tick within a batch is passed
-        over.
-        """
+    def _renew_and_complete(self) -> None:
+        """Renew and complete until the query ends, or another one has the job. A tick during a batch is skipped."""
         while not self._is_over.wait(self._pause_seconds()):
             try:
                 if not self.query.isActive:
                     return
                 self._renew()
-                if self._job.is_root and self.turn.acquire(timeout=self._interval_seconds):
+                if self._job.is_root and self.lock.acquire(timeout=self._interval_seconds):
                     try:
                         self._complete()
                     finally:
-                        self.turn.release()
+                        self.lock.release()
             except ConflictError as error:
                 warn(
                     _log,
@@ -314,8 +319,9 @@ class _EtlRun:
                 )
 
     def _pause_seconds(self) -> float:
-        """To the next tick of the clock for a root, but not past a renewal; a derived job
-        completes by batches only.
+        """Return the time to the next tick of the clock for a root, at most to the next renewal.
+
+        A derived job completes barriers by batches only.
         """
         if not self._job.is_root:
             return _RENEWAL_SECONDS
@@ -327,7 +333,7 @@ class _EtlRun:
             self._renewed_at = time.monotonic()
 
     def _complete(self) -> None:
-        """The first table to the clock, then the others to where that is, if all have its last batch."""
+        """Complete the first table up to the clock, then the others to the same barrier, if all have its last batch."""
         lead, *followers = self.writers
         if any(follower.last_batch != lead.last_batch for follower in followers):
             return
@@ -340,8 +346,10 @@ class _EtlRun:
 
 @contextmanager
 def _evaluated(df: DataFrame, times: int) -> Iterator[None]:
-    """A batch is evaluated once, however many tables take rows of it; where all have it, too: what Spark
-    keeps of it for the next batch is lost otherwise.
+    """Evaluate a batch once, however many tables take rows of it.
+
+    It is evaluated even when all tables have the batch: otherwise Spark would lose the state that it keeps for the next
+    batch.
     """
     if times == 0:
         df.write.format("noop").mode("overwrite").save()
@@ -356,16 +364,19 @@ def _evaluated(df: DataFrame, times: int) -> Iterator[None]:
 
 
 def _until_tick(interval_seconds: float) -> float:
-    """Just behind it, so that the clock, in milliseconds, has come to the barrier."""
+    """Return the seconds to just after the tick, so that the clock, in milliseconds, has reached the barrier."""
     return interval_seconds - now_millis() / 1000 % interval_seconds + 0.001
 
 
-def _written(part: SinkTable, rows: DataFrame, storage: Mapping[str, str]) -> list[CommitMessage]:
-    """The files of a batch, written by tasks. They are in no snapshot yet; where the job of
-    Spark fails, they are left to orphan cleaning.
+def _write_files(
+    part: SinkTable, rows: DataFrame, storage: Mapping[str, str]
+) -> list[CommitMessage]:
+    """Write the files of a batch by tasks, and return them.
+
+    They are in no snapshot yet; where the job of Spark fails, they are left to orphan cleaning.
     """
-    named = {} if part.row_columns is None else {ROW_COLUMNS: part.row_columns}
-    options = parse_options({**storage, **named, PATH: part.table.path})
+    naming = {} if part.row_columns is None else {ROW_COLUMNS: part.row_columns}
+    options = parse_options({**storage, **naming, PATH: part.table.path})
     tasks, names = plan_writer(options, rows.schema, is_named=True), rows.columns
     _check_columns(part, tasks)
 
@@ -374,8 +385,8 @@ def _written(part: SinkTable, rows: DataFrame, storage: Mapping[str, str]) -> li
         message = _PICKLER.dumps(tasks.write(renamed).files)
         yield pa.RecordBatch.from_pydict({"files": [message]}, pa.schema({"files": pa.binary()}))
 
-    found = plainly_named(rows).mapInArrow(write, "files binary").collect()
-    return [file for row in found for file in _PICKLER.loads(row["files"])]
+    rows_of_files = plainly_named(rows).mapInArrow(write, "files binary").collect()
+    return [file for row in rows_of_files for file in _PICKLER.loads(row["files"])]
 
 
 def _check_columns(part: SinkTable, tasks: TaskWriter) -> None:
@@ -388,5 +399,5 @@ def _check_columns(part: SinkTable, tasks: TaskWriter) -> None:
             f"column {other[0]!r}",
             found=f"a column of {part.table.path} that the job has not said it writes",
             expected=f"some of {', '.join(sorted(owned))}",
-            action="Leave it out of the rows, or name it in etl.sink(.., columns=..).",
+            action="Leave the column out of the rows, or name it in etl.sink(.., columns=..).",
         )

@@ -2,25 +2,26 @@
 
 A clock ticks; at each tick the driver does one round of `Table.maintainer`: it looks at the newest snapshot, plans what
 is due, commits what the tasks wrote, and expires snapshots. The query waits while another maintainer has the lease. It
-fails only with an error that the user must correct; other errors are logged, and the work is retried. The tasks compact
-whole buckets. A bucket always goes to the same
-partition of a persisted RDD, and Spark runs a persisted partition where it is (spark.md section 7): the lookup caches
-of a bucket's files stay on one host. So tasks fetch their files themselves; nothing is shuffled.
+fails only with an error that the user must correct; other errors are logged, and the work is retried.
+
+The tasks compact whole buckets. A bucket always goes to the same partition of a persisted RDD, and Spark runs a
+persisted partition where it is stored (spark.md section 7): the lookup caches of a bucket's files stay on one host. So
+tasks fetch their files themselves; nothing is shuffled.
 
     slot      partition of the RDD, of 1,024; of a bucket: (crc32 of its partition bytes + bucket) mod 1,024
     outcome   what a task sends back per bucket: a message to commit, or the error that its compaction met
 
-All but where this work is done is as in one process (`compaction_job.py`): what is planned, what is committed, and
-what becomes of a bucket's error; the rules of the maintainer decide in the end (`maintenance_rule.py`).
+Only the place of this work differs from maintenance in one process (`compaction_job.py`): what is planned, what is
+committed, and how a bucket's error is handled are the same; the rules of the maintainer decide (`maintenance_rule.py`).
 
     tick (driver)     Maintainer.round: newest snapshot -> works, one per bucket that is due
     _run              works by slot -> one job of Spark over these partitions of the RDD
     task of a slot    its works one after the other: fetch files, merge, write level >= 1; a message each
     driver            commits the messages in groups, plans again what lost, expires
 
-So what runs at once is as many buckets as there are slots with work and cores. Files of a task
-that is lost are left to orphan cleaning; nothing is published but by the driver. The query has
-the ticks as its only rows: its checkpoint says nothing of the table, and may be thrown away.
+So as many buckets are compacted at once as there are slots with work and cores. Files of a task that is lost are left
+to orphan cleaning; only the driver publishes. The query has the ticks as its only rows: its checkpoint holds nothing of
+the table, and may be deleted.
 """
 
 from __future__ import annotations
@@ -69,7 +70,8 @@ if TYPE_CHECKING:
 
     from widetable.connector import Committer
 
-# Partitions of the persisted RDD, whatever buckets there are: those without work are not run. More buckets share slots.
+# Partitions of the persisted RDD, however many buckets the table has: slots without work are not run, and buckets share
+# slots.
 _SLOTS: Final = 1024
 _log = logging.getLogger("widetable.spark")
 
@@ -157,7 +159,7 @@ def _maintained(
         _end(maintainer, executors, temporary)
         raise
     watcher = threading.Thread(
-        target=_end_with,
+        target=_end_after,
         args=(query, maintainer, executors, temporary),
         name="widetable-maintain",
         daemon=True,
@@ -167,7 +169,7 @@ def _maintained(
 
 
 def _temporary_checkpoint() -> str:
-    """For a query without a checkpoint of its own. Raises StorageError."""
+    """Create a directory for a query without a checkpoint of its own. Raises StorageError."""
     folder = temporary_directory("for the checkpoint; or give the query a checkpoint")
     return tempfile.mkdtemp(prefix="widetable-maintain-", dir=folder)
 
@@ -191,9 +193,7 @@ def _start(
     name: str | None,
     on_tick: Callable[[DataFrame, int], None],
 ) -> StreamingQuery:
-    """A query of which each micro-batch is one tick, one after the other however long a round
-    takes.
-    """
+    """Start a query whose micro-batches are the ticks. They run one after the other, however long a round takes."""
 
     ticks = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
     writer = ticks.writeStream.foreachBatch(on_tick).option("checkpointLocation", checkpoint)
@@ -203,13 +203,14 @@ def _start(
 
 
 def _round(maintainer: Maintainer) -> Callable[[DataFrame, int], None]:
-    """What a tick does. An error that `Maintainer.round` raises, rather than counts, ends the
-    query: it is one that the user must mend.
+    """Return the function of a tick.
+
+    An error that `Maintainer.round` raises, rather than counts, ends the query: the user must correct its cause.
     """
     not_before = 0.0
 
     def on_tick(ticks: DataFrame, batch_id: int) -> None:
-        """The tick itself is not read. After an error some are let pass."""
+        """Run one round. The row of the tick is not read. After an error some ticks are skipped."""
         nonlocal not_before
         if time.monotonic() < not_before:
             return
@@ -220,16 +221,17 @@ def _round(maintainer: Maintainer) -> Callable[[DataFrame, int], None]:
     return on_tick
 
 
-def _end_with(
+def _end_after(
     query: StreamingQuery, maintainer: Maintainer, executors: _Executors, temporary: str | None
 ) -> None:
-    """A daemon thread's work: without it, a query that somebody stops would leave the lease and
-    the pinned RDD. Where the process ends first, the lease is that of a process that has ended,
-    which holds nothing.
+    """Release everything when the query ends. A daemon thread runs it.
+
+    Without it, a query that somebody stops would leave the lease and the pinned RDD. If the process ends first, the
+    lease belongs to a process that has ended, so it protects nothing.
     """
     try:
         query.awaitTermination()
-    except (PySparkException, Py4JError, OSError):  # whoever waits for the query sees it
+    except (PySparkException, Py4JError, OSError):  # the caller that waits for the query sees it
         _log.debug("maintenance ended", exc_info=True)
     finally:
         _end(maintainer, executors, temporary)
@@ -239,21 +241,21 @@ def _end(maintainer: Maintainer, executors: _Executors, temporary: str | None) -
     try:
         maintainer.close()
     except WidetableError as error:
-        _log.info("the lease runs out by itself: %s", error)
+        _log.info("the lease expires by itself: %s", error)
     executors.close()
     if temporary is not None:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
 class _Executors:
-    """Compacts tables by tasks that stay where they are, whatever becomes of the buckets. Close it."""
+    """Compacts tables by tasks that stay on their hosts, however the buckets change. Close it."""
 
     def __init__(self, context: SparkContext) -> None:
         self._context = context
         self._pinned: RDD[int] = context.parallelize(range(_SLOTS), _SLOTS).persist()
 
     def compact(self, state: TableState, committer: Committer, scope: Scope) -> Compacted:
-        """As in one process, but for where the buckets' work is done."""
+        """Compact as one process does, with the buckets' work done in tasks."""
         return compact_all(state, committer, scope, run=lambda works: self._run(state, works))
 
     def close(self) -> None:
@@ -265,10 +267,11 @@ class _Executors:
     def _run(
         self, state: TableState, works: Iterable[BucketWork]
     ) -> Iterable[tuple[BucketWork, Outcome]]:
-        """All works are planned before the first is sent: a job of Spark has its partitions from
-        the start. The outcomes come back together, in the order of slots and works within a
-        slot, hence `strict`. An executor that is lost makes Spark run its slots again elsewhere;
-        a job that fails all the same is a StorageError, as it may be done again.
+        """Run the works as one job of Spark, and return their outcomes.
+
+        All works are planned before the first is sent: a job of Spark has its partitions from the start. The outcomes
+        come back together, in the order of slots and works within a slot, hence `strict`. If an executor is lost, Spark
+        runs its slots again elsewhere; a job that fails all the same is a StorageError, as it may be retried.
         """
         of_slot: dict[int, list[BucketWork]] = defaultdict(list)
         for work in works:
@@ -293,14 +296,17 @@ class _Executors:
                 f"Spark job that compacts {state.paths.root}",
                 found=str(error).partition("\n")[0],
                 expected="tasks that end",
-                action="See the logs of the executors; it is tried again.",
+                action="See the logs of the executors; the compaction is retried.",
             ) from error
         finally:
             sent.destroy()
 
 
 def _outcome(state: TableState, work: BucketWork) -> Outcome:
-    """Runs in a task, where an error that failed it would lose its kind, and others' work."""
+    """Compact one bucket in a task, and return an error instead of raising it.
+
+    An error that failed the task would lose its kind, and the outcomes of other buckets.
+    """
     outcome = perform(state, work, caches_of(state))
     if isinstance(outcome, Exception) and not isinstance(outcome, WidetableError):
         warn(

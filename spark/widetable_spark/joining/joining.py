@@ -91,11 +91,11 @@ from widetable_spark.startup.worker_heap import settle
 from widetable_spark.writing.task_writer import QUERY_ID_PROPERTY
 
 BATCH_ID_PROPERTY: Final = "streaming.sql.batchId"
-# Of DataFrames that are no streams, for as long as they run: each holds its snapshot for an hour.
+# Leases of joins of DataFrames that are no streams: each protects its snapshot for an hour.
 _leases: list[ReadLease] = []
-# What a worker has open from batch to batch, the least recently used table first.
-_kept: OrderedDict[tuple[object, ...], KeptJoin] = OrderedDict()
-_MOST_KEPT: Final = 8
+# Joins whose files a worker keeps open from batch to batch, the least recently used table first.
+_cached_joins: OrderedDict[tuple[object, ...], KeptJoin] = OrderedDict()
+_MOST_CACHED: Final = 8
 
 
 def lookup_join(
@@ -194,11 +194,13 @@ def _checked_join(
 def _mapped(
     df: DataFrame, join: LookupJoin, series: str, function: str, chosen: LookupPin | None
 ) -> DataFrame:
-    """A name that is the same for all joins with one table is put into the plan of the DataFrame
-    as that of the function: by it `_default_name` counts them.
+    """Put the join into the plan of the DataFrame.
+
+    The function in the plan has a name that is the same for all joins with one table: `_default_name` counts them by
+    it.
     """
     added = spark_schema(pa.schema(join.plan.added))
-    # With the metadata of df's columns, which say which of them has the watermark.
+    # The metadata of df's columns are kept: they say which column has the watermark.
     target: StructType = with_nullable_voids(StructType([*df.schema.fields, *added.fields]))
     tasks = _tasks(join, series, chosen, target, df.columns)
     tasks.__name__ = function
@@ -208,23 +210,24 @@ def _mapped(
 
 
 def _default_name(df: DataFrame, function: str, partitions: str | None) -> str:
-    """The number of joins with the same table in the plan of df. Joins of several branches may share a pin, unless
-    they read other partitions.
+    """Return the number of joins with the same table in the plan of df.
+
+    Joins of several branches may share a pin, unless they read other partitions.
 
         b = lookup_join(a, dim, ..)      "0"
         c = lookup_join(b, dim, ..)      "1": the plan of b has one
         d = lookup_join(a, dim, ..)      "0" again: it shares the pins of b, which is the same moment
 
-    The plan is read as text, so it is the same in each life of a program that makes the same
-    plan. It is a part of the name of a file, hence short.
+    The plan is read as text, so the name is the same each time that a program makes the same plan. It is a part of the
+    name of a file, hence short.
     """
     plan = getattr(df, "_jdf", None)
     if plan is None:
         raise InvalidError(
             "name",
-            found="none, in a session of Spark Connect, where plans cannot be looked at",
+            found="none, in a session of Spark Connect, which does not show plans",
             expected="a name for this join",
-            action="Give name=, another one for each join of the query.",
+            action="Give name=, a different one for each join of the query.",
         )
     position = str(plan.queryExecution().analyzed().toString()).count(f" {function}(")
     return (
@@ -233,7 +236,7 @@ def _default_name(df: DataFrame, function: str, partitions: str | None) -> str:
 
 
 def _in_micro_batch(session: SparkSession) -> bool:
-    """Whether this is foreachBatch, whose jobs have the pin of their batch: a lease for each would hold up expiry."""
+    """Tell whether this is foreachBatch: its jobs have the pin of their batch, and leases would block expiry."""
     try:
         context = session.sparkContext
     except PySparkException:  # Spark Connect
@@ -242,9 +245,10 @@ def _in_micro_batch(session: SparkSession) -> bool:
 
 
 def _leased_pin(join: LookupJoin) -> LookupPin:
-    """The newest snapshot, kept from expiry for an hour, or until this process ends.
-    The list has the leases, as one that is collected as garbage is released; those whose time is
-    up go with the next call.
+    """Pin the newest snapshot, which is kept from expiry for an hour, or until this process ends.
+
+    The module keeps the leases, as one that is collected as garbage is released; the next call removes those that have
+    expired.
     """
     now = now_millis()
     _leases[:] = [lease for lease in _leases if lease.expires_millis > now]
@@ -260,13 +264,14 @@ def _tasks(
     target: StructType,
     names: Sequence[str],
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """What each task does. chosen: where it runs in no micro-batch. names: of the columns, which come under others.
+    """Return the function of each task. chosen: the pin outside of micro-batches. names: the original names of the
+    columns.
 
-    A function of a batch may run where no batch is known and the other way round: lookup_join in
-    foreachBatch is called without `chosen`, and fails where its rows are used behind the batch.
+    A function of a batch may run where no batch is known and the other way round: lookup_join in foreachBatch is called
+    without `chosen`, and fails where its rows are used outside of the batch.
     """
     expected = arrow_schema(target)
-    # Of this call in this driver: attempts of tasks are counted anew in each driver.
+    # Identifies this call in this driver: each driver counts attempts of tasks from 0.
     run = uuid.uuid4().hex
 
     def join_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -278,27 +283,27 @@ def _tasks(
                 "streaming query",
                 found="a task without the ids of its query and batch",
                 expected="a task of the stream, or of the foreachBatch in which lookup_join was called",
-                action="Start the query with a trigger of micro-batches, and use what foreachBatch makes within it.",
+                action="Start the query with a trigger of micro-batches, and use the joined rows within foreachBatch.",
             )
         if batch is None or join.late is None:
             left = (each.rename_columns(names) for each in batches)
-            joined = PinnedJoin(join, pin, _kept_of(join)).joined(left)
+            joined = PinnedJoin(join, pin, _cached_join(join)).joined(left)
         else:
             part = take_part(batches, join, batch, pin, run)
             left = (each.rename_columns(names) for each in part.rows)
-            late = LateJoin(join, batch, pin, _kept_of(join))
+            late = LateJoin(join, batch, pin, _cached_join(join))
             joined = late.joined(left, is_elected=part.is_elected)
         try:
             for rows in joined:
                 yield cast_batch(rows, expected)
         except NotFoundError as error:
-            raise _of_batch(error, batch, pin) from error
+            raise _expired(error, batch, pin) from error
 
     return join_rows
 
 
 def _batch(series: str) -> PinnedBatch | None:
-    """The micro-batch in which this task runs; None in a job that belongs to none."""
+    """Return the micro-batch in which this task runs; None in a job that belongs to none."""
     context = TaskContext.get()
     if context is None:
         return None
@@ -307,29 +312,29 @@ def _batch(series: str) -> PinnedBatch | None:
     return PinnedBatch(query_id, series, int(batch_id)) if query_id and batch_id else None
 
 
-def _kept_of(join: LookupJoin) -> KeptJoin:
-    """Of the last join in this process that has read the same columns of the same table.
-    It is made the most recently used; beyond eight the one that was not used for longest is
-    closed. A worker has one task at a time, and each join of a plan has workers of its own, so
-    none is closed that is read.
+def _cached_join(join: LookupJoin) -> KeptJoin:
+    """Return the open files of the last join in this process that has read the same columns of the same table.
+
+    It becomes the most recently used one; beyond eight the least recently used one is closed. A worker has one task at
+    a time, and each join of a plan has workers of its own, so none is closed while it is read.
     """
     columns = tuple(field.name for field in join.plan.columns)
     plan = join.plan
     of = join.table.path, join.identity, columns, plan.is_prefix, plan.index, join.index_identity
-    kept = _kept.pop(of, None) or keep_join(join)
-    _kept[of] = kept
-    while len(_kept) > _MOST_KEPT:
-        _kept.popitem(last=False)[1].close()
+    kept = _cached_joins.pop(of, None) or keep_join(join)
+    _cached_joins[of] = kept
+    while len(_cached_joins) > _MOST_CACHED:
+        _cached_joins.popitem(last=False)[1].close()
     return kept
 
 
-def _of_batch(error: NotFoundError, batch: PinnedBatch | None, pin: LookupPin) -> NotFoundError:
-    """The snapshot expired while it was joined, or before."""
+def _expired(error: NotFoundError, batch: PinnedBatch | None, pin: LookupPin) -> NotFoundError:
+    """Return the error that says which join lost its snapshot: it expired while it was joined, or before."""
     return NotFoundError(
         f"snapshot {pin.snapshot_id} of {error.subject}, joined by {batch or 'a DataFrame'}",
         found=error.found,
-        expected="the snapshot that was the newest one when it was chosen",
-        action="Call lookup_join again, for the newest one."
+        expected="that snapshot, which was the newest one when it was chosen",
+        action="Call lookup_join again, for the newest snapshot."
         if batch is None
         else "Set a larger widetable.lookup-pin-retention, and start the query with a new checkpoint.",
     )

@@ -1,23 +1,23 @@
 """Which task gives out the rows that waited for a match: one evaluation of one joined partition per run of a plan.
 
-It is that of partition 0, which is there in every run, with however many partitions; Spark evaluates empty ones too.
-But a task knows its own number only, which is that of the partition unless a plan puts partitions together in one stage
-behind the join. So the partition's number comes with its rows:
+It is the evaluation of partition 0, which every run has, with however many partitions; Spark evaluates empty ones too.
+But a task knows only its own number, which is that of the partition unless a plan puts partitions together in one stage
+after the join. So the partition's number comes with its rows:
 
     union(other, joined)   task 5 evaluates partition 0        another number than the task's: refused
-    joined.coalesce(1)     task 0 evaluates partitions 0, 1    the same; for an empty partition a second claim: refused
+    joined.coalesce(1)     task 0 evaluates partitions 0, 1    likewise; for an empty partition a second claim: refused
 
-A claim is a file that counts for one attempt of one task (`LookupJoin.claim`). Behind a shuffle all is allowed, since
+A claim is a file that counts for one attempt of one task (`LookupJoin.claim`). After a shuffle all is allowed, since
 the stage of the join ends there. Raises InvalidError.
 
     partitions    0: rows    1: rows    2: none        a join of 3 partitions, one task each
     numbers       0          1          - (no row)
-    elected       yes        no         no             task 0 gives the waiting rows out, behind its own
+    elected       yes        no         no             task 0 gives the waiting rows out, after its own
 
-A union puts the partitions of its second side behind those of the first, so the join's partition 0
-is in task 5, says 0 and is refused. Where a coalesce puts an empty partition into task 0, no row
-says its number; there the claim tells: two evaluations with one attempt, of which the second finds
-the claim of the first. A task that is tried again has another attempt, and may claim again (0028).
+A union puts the partitions of its second side after those of the first, so the join's partition 0 is in task 5, has the
+number 0 and is refused. Where a coalesce puts an empty partition into task 0, no row has its number; there the claim
+decides: of two evaluations with one attempt the second finds the claim of the first. A task that is retried has another
+attempt, and may claim again (0028).
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ _PARTITION: Final = "_widetable_partition"
 
 
 class Part(NamedTuple):
-    """rows: of the partition, as they were before `numbered`. They are not read yet, but for
-    the first batch that has any. is_elected: this evaluation gives out the rows that wait.
+    """The work of one evaluation. rows: of the partition, as they were before `numbered`; only the first batch with
+    rows has been read. is_elected: this evaluation gives out the rows that wait.
     """
 
     rows: Iterator[pa.RecordBatch]
@@ -48,18 +48,20 @@ class Part(NamedTuple):
 
 
 def check_waiting(df: DataFrame, name: str | None) -> None:
-    """Refuse what has no batches in which rows could be tried again, or no name under which they wait."""
+    """Refuse a DataFrame without later batches in which rows could be retried, and a join without a name for waiting
+    rows.
+    """
     if not df.isStreaming:
         raise InvalidError(
             "retry_batches",
-            found="it for a DataFrame that is no stream",
-            expected="a stream: rows are tried again in its later batches",
-            action="Leave it out, or join the stream itself and not what foreachBatch is given.",
+            found="a DataFrame that is no stream",
+            expected="a stream, whose later batches retry rows",
+            action="Leave it out, or join the stream itself, not the DataFrame of foreachBatch.",
         )
     if _PARTITION in df.columns:
         raise InvalidError(
             f"column {_PARTITION!r}",
-            found="it before the join already",
+            found="a column of that name in the DataFrame",
             expected="another name",
             action="Rename the column.",
         )
@@ -68,12 +70,12 @@ def check_waiting(df: DataFrame, name: str | None) -> None:
             "name",
             found="none, of a join whose rows wait",
             expected="the name under which they wait, the same whenever the query is started",
-            action="Give name=, another one for each join of the query.",
+            action="Give name=, a different one for each join of the query.",
         )
 
 
 def numbered(df: DataFrame) -> DataFrame:
-    """With the number of its partition in each row, which is that of the plan, not of the task."""
+    """Add the number of its partition to each row, which is that of the plan, not of the task."""
     return df.withColumn(_PARTITION, sf.spark_partition_id())
 
 
@@ -84,9 +86,9 @@ def take_part(
     pin: LookupPin,
     run: str,
 ) -> Part:
-    """What this evaluation is to do. run: of this process of the driver, as attempts are counted from 0 in each.
+    """Return the work of this evaluation, and make a claim, a small file, in task 0.
 
-    Makes a claim, a small file, in task 0.
+    run: of this process of the driver, as attempts are counted from 0 in each.
     """
     context = TaskContext.get()
     assert context is not None
@@ -103,10 +105,10 @@ def take_part(
     return Part((each.drop_columns([_PARTITION]) for each in rows), is_elected)
 
 
-def _refused(batch: PinnedBatch, found: str) -> InvalidError:
+def _refused(batch: PinnedBatch, evaluation: str) -> InvalidError:
     return InvalidError(
         f"{batch}, with retry_batches",
-        found=found,
+        found=evaluation,
         expected="each partition in the task of its number: no union or coalesce between the join and a shuffle",
-        action="Put .repartition(..) behind the join, or give its rows to the sink as they are.",
+        action="Put .repartition(..) after the join, or pass its rows to the sink unchanged.",
     )

@@ -1,13 +1,13 @@
-"""What a micro-batch is made of, as a text: the same when Spark runs the batch again, another for any other batch.
+"""A digest of the contents of a micro-batch: equal when Spark runs the batch again, different for any other batch.
 
-Spark notes what a batch reads in `<checkpoint>/offsets/<batch id>` before it begins, and never again: a replay goes by
+Spark notes what a batch reads in `<checkpoint>/offsets/<batch id>` before it begins, and never again: a replay uses
 that file (spark.md section 3). The digest is SHA-256 of the query's id and these bytes, so another query's batch of the
-same number has another one, as has a batch that a checkpoint of yesterday makes today. Raises nothing: a checkpoint
-that cannot be read here (another storage, or one that the session's configuration names) gives no digest.
+same number has another digest, as has a batch that an older copy of the checkpoint makes today. Raises nothing: a
+checkpoint that cannot be read here (another storage, or one that the session's configuration names) gives no digest.
 
-Batch 3 comes, and 3 is the last one of its user that is in (`commit/transaction/replay.py`):
+Batch 3 arrives, and 3 is the last committed batch of its user (`commit/transaction/replay.py`):
 
-    the same batch            the same digest    it is in, nothing is committed
+    the same batch            the same digest    it is committed already, nothing is committed
     of a checkpoint that      another one: the   InvalidError: to take it for the same would lose its rows
     was put back              file has a time
     no digest                 not known          taken for the same, by its number alone
@@ -28,12 +28,12 @@ _logged: Final[set[str | None]] = set()
 
 
 def batch_digest(checkpoint: str | None, batch_id: int, query_ids: Iterable[str]) -> str | None:
-    """checkpoint: the option `checkpointLocation`, a path or URL; None: not given. query_ids: as tasks say, one.
+    """Return the digest of a batch; None where its contents cannot be read. The reason is logged once, at level debug.
 
-    None where the batch is not known by its contents; why is logged once, at level debug.
+    checkpoint: the option `checkpointLocation`, a path or URL; None: not given. query_ids: of the tasks; normally one.
     """
     try:
-        noted = None if checkpoint is None else _noted(checkpoint, batch_id)
+        noted = None if checkpoint is None else _offsets_of_batch(checkpoint, batch_id)
     except WidetableError as error:
         _log_once(checkpoint, str(error))
         return None
@@ -47,14 +47,14 @@ def batch_digest(checkpoint: str | None, batch_id: int, query_ids: Iterable[str]
     return digest.hexdigest()
 
 
-def _noted(checkpoint: str, batch_id: int) -> bytes:
+def _offsets_of_batch(checkpoint: str, batch_id: int) -> bytes:
     # Spark reads buckets with credentials of its own: a look with ours would be tried for long, batch after batch.
     storage, root = locate(local_path(checkpoint))
     return storage.read(f"{root}/offsets/{batch_id}")
 
 
 def _log_once(checkpoint: str | None, why: str) -> None:
-    """Once: the same holds for every batch."""
+    """Log once per checkpoint: the reason is the same for every batch."""
     if checkpoint not in _logged:
         _logged.add(checkpoint)
         _log.debug("batches of checkpoint %r have no digest: %s", checkpoint, why)

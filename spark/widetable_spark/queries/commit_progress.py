@@ -1,13 +1,11 @@
 """What a streaming query's commits did: rows, files, retries and snapshot per micro-batch.
 
-A Python sink cannot add numbers to Spark's own progress, so a listener joins Spark's progress
-(query id, batch id) with the
-snapshot that carries them: the committer notes rows, files and lost races in the snapshot's properties.
+A Python sink cannot add numbers to Spark's own progress. So a listener joins Spark's progress (query id, batch id) with
+the snapshot that has them: the committer notes rows, files and lost races in the snapshot's properties.
 
-The snapshot of a batch is looked up by its commit user and identifier, which are the query's id
-and the batch id unless option `commit-user` says otherwise. That is a look at the table per
-batch, in Spark's listener thread, for which all listeners of the session wait. A batch whose
-snapshot has expired by then is not seen.
+The snapshot of a batch is looked up by its commit user and identifier, which are the query's id and the batch id unless
+option `commit-user` says otherwise. That reads the table once per batch, in Spark's listener thread, for which all
+listeners of the session wait. A batch whose snapshot has expired by then is not recorded.
 """
 
 from __future__ import annotations
@@ -121,8 +119,8 @@ class CommitProgressListener(StreamingQueryListener):
         self._path = checked_path(path, "path")
         self._commit_user = None if commit_user is None else text(commit_user, "commit_user")
         self._on_commit = None if on_commit is None else called(on_commit, "on_commit")
-        given = checked_storage_options(storage_options)
-        self._storage = None if given is None else given.to_dict()
+        storage = checked_storage_options(storage_options)
+        self._storage = None if storage is None else storage.to_dict()
         self.commits: deque[CommitProgress] = deque(maxlen=_KEPT_COMMITS)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
@@ -159,15 +157,15 @@ class CommitProgressListener(StreamingQueryListener):
         progress = event.progress
         user = self._commit_user or str(progress.id)
         table = Table.open(self._path, storage_options=self._storage)
-        found = table.find_commit(user, int(progress.batchId))
-        if found is None:
+        snapshot = table.find_commit(user, int(progress.batchId))
+        if snapshot is None:
             return
-        noted = found.properties
+        noted = snapshot.properties
         commit = CommitProgress(
             query_name=progress.name,
             commit_user=user,
             batch_id=int(progress.batchId),
-            snapshot_id=found.id,
+            snapshot_id=snapshot.id,
             rows=int(noted.get("widetable.rows", "0")),
             files=int(noted.get("widetable.files", "0")),
             retries=int(noted.get("widetable.retries", "0")),

@@ -1,15 +1,15 @@
-"""Hears from Spark that a streaming query has ended, and how: one run of it, once.
+"""A listener that learns from Spark that a streaming query has ended, and how: it reports one run, once.
 
-Spark tells all listeners of a session one after the other. So what is to be done is done by a thread, which the process
-waits for before it ends, and who has heard it listens no more. Spark tells it a moment behind `awaitTermination` and
-`stop`: a driver that ends right there hears nothing, unless it stops the session first, which waits for listeners.
-Raises nothing into Spark.
+Spark calls all listeners of a session one after the other. So a thread does the work, for which the process waits
+before it ends; the listener then removes itself. Spark reports the end a moment after `awaitTermination` and `stop`: a
+driver that ends right there learns nothing, unless it stops the session first, which waits for listeners. Raises
+nothing into Spark.
 
-The run may end before, while or after the listener is added, and may be heard twice:
+The run may end before, while or after the listener is added, and may be reported twice:
 
-    addListener, the run ends, isActive: no    heard by Spark's event and by the look; a lock that is taken once
-                                               and never given back lets one of them through
-    the run ends, addListener, isActive: no    Spark's event went to nobody; heard by the look
+    addListener, the run ends, isActive: no    reported by Spark's event and by the look; a lock that is taken once
+                                               and never released lets one of them through
+    the run ends, addListener, isActive: no    no listener got Spark's event; reported by the look
 """
 
 from __future__ import annotations
@@ -34,8 +34,10 @@ from widetable.connector import Task, WorkerThread
 
 
 class QueryEnd(StreamingQueryListener):
-    """stopped: called when the run was stopped, or has done all that it was to do; not when an exception ended it. It
-    raises nothing.
+    """A listener for the end of one run.
+
+    stopped: called when the run was stopped, or has finished its work; not when an exception ended it. It raises
+    nothing.
     """
 
     def __init__(
@@ -45,28 +47,28 @@ class QueryEnd(StreamingQueryListener):
         self._query = query
         self._run_id = str(query.runId)
         self._stopped = stopped
-        self._heard = threading.Lock()
+        self._reported = threading.Lock()
 
     def listen(self) -> None:
-        """From now on; the run may have ended before Spark knew of this listener."""
+        """Start to listen; the run may have ended before Spark knew of this listener."""
         self._streams.addListener(self)
         if not self._query.isActive:
-            self._hear(self._query.exception() is None)
+            self._report(self._query.exception() is None)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
-        """Nothing to do."""
+        """Ignore the start of a query."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
-        """Nothing to do."""
+        """Ignore the progress of a query."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         # The id of a query is that of its checkpoint, which its next run has, too.
         if str(event.runId) == self._run_id:
-            self._hear(event.exception is None)
+            self._report(event.exception is None)
 
-    def _hear(self, is_stopped: bool) -> None:
-        """Whoever comes first; a thread does the rest, as Spark's listeners wait for this one."""
-        if self._heard.acquire(blocking=False):
+    def _report(self, is_stopped: bool) -> None:
+        """Handle the first report of the end; a thread does the work, as Spark's listeners wait for this one."""
+        if self._reported.acquire(blocking=False):
             WorkerThread("query-end").submit(Task(partial(self._end, is_stopped)))
 
     def _end(self, is_stopped: bool) -> None:

@@ -1,7 +1,7 @@
 """Whether a running query keeps state from batch to batch: an aggregation, a join of streams, a deduplication.
 
-In: a query in a batch, so that Spark has planned it. Asked by py4j of the plan of that batch, in which each operator
-with state says where its state is. Raises nothing by itself.
+In: a query in a batch, so that Spark has planned it. The plan of that batch is read by py4j; each operator with state
+names there the place of its state. Raises nothing by itself.
 
     changes.groupBy("k").agg(..)     StateStoreSave [k], state info [ checkpoint = .., opId = 0, ..]      True
     changes.where(..)                Filter ..                                                            False
@@ -17,6 +17,6 @@ _STATE: Final = "state info ["
 
 
 def has_state(query: StreamingQuery) -> bool:
-    """Of a query of this driver, in a batch."""
+    """Tell whether a query of this driver, which is in a batch, keeps state."""
     execution: Any = query._jsq.streamingQuery().lastExecution()
     return _STATE in execution.executedPlan().toString()

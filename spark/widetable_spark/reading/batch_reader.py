@@ -1,13 +1,11 @@
 """Batch read of `format("widetable")`: one partition per split, batches in Spark's Arrow form.
 
-pushFilters is not overridden: Spark keeps one read plan per loaded DataFrame and pushed filters
-leak into other queries of it
-(spark.md section 1, bug 1). Use `widetable_spark.read` for pruning by columns and filters.
+pushFilters is not overridden: Spark keeps one read plan per loaded DataFrame, and pushed filters leak into other
+queries of it (spark.md section 1, bug 1). Use `widetable_spark.read` for pruning by columns and filters.
 
-A reader is made and asked for its partitions in a planner process, and pickled, with the splits,
-to the tasks: options, schema and splits are all that they have. Raises what planning a scan
-raises, on the driver; in tasks what reading files raises, and InvalidError for values that Spark
-cannot hold.
+A planner process makes the reader and asks it for its partitions; the reader is pickled, with the splits, to the tasks:
+options, schema and splits are all that they have. Raises what planning a scan raises, on the driver; in tasks what
+reading files raises, and InvalidError for values that Spark cannot hold.
 """
 
 from __future__ import annotations
@@ -26,10 +24,10 @@ from widetable_spark.startup.worker_heap import settle
 
 
 def scan_of(options: SourceOptions, columns: Sequence[str] | None = None) -> TableScan:
-    """What a batch read reads. columns: None for all that the table had then.
+    """Return the scan of a batch read. columns: None for all that the table had then.
 
-    The snapshot is chosen here, so each call may see another one. Of snapshot, time, tag and
-    barrier one is given at most, or `Table.scan` raises InvalidError.
+    The snapshot is chosen here, so each call may see another one. At most one of snapshot, time, tag and barrier may be
+    given, or `Table.scan` raises InvalidError.
     """
     return options.table().scan(
         columns=columns,
@@ -56,6 +54,6 @@ class BatchReader(DataSourceReader):
         settle()
         target = arrow_schema(self._schema)
         if partition is None or partition.value is None:
-            return  # Spark makes one partition without a value (4.0: None) of an empty list
+            return  # for an empty list Spark makes one partition without a value (4.0: None)
         for batch in partition.value.to_batches():
             yield from spark_batches(batch, target)

@@ -1,12 +1,11 @@
 """`widetable_changes('path', start, end)` in SQL: what the snapshots after `start` up to `end` changed.
 
 A table function in Python, registered by `register_changes`: columns of the table and `_row_kind` last, in the order of
-`Table.changes`, read by one task. Its columns follow from the path, so that is a literal. Raises what `Table.changes`
-raises.
+`Table.changes`, read by one task. Its columns follow from the path, so the path must be a literal. Raises what
+`Table.changes` raises.
 
-Rows go to Spark one by one as Python's, some 0.3 M a second: it is for looking at changes. What
-is read on and on goes by `readStream.format("widetable")` with `read.changelog`, which gives
-Arrow.
+Rows go to Spark one by one as Python's, some 0.3 M a second: the function is for inspecting changes. For continuous
+reads use `readStream.format("widetable")` with `read.changelog`, which passes Arrow.
 """
 
 from __future__ import annotations
@@ -63,11 +62,11 @@ def register_changes(
     >>> spark.sql(f"SELECT * FROM widetable_changes('{users.path}', 0, 2)").collect()
     [Row(id=1, _row_kind='+I')]
     """
-    # Here: it imports pandas, which readers and writers do without.
+    # Imported here, as it imports pandas, which readers and writers do not need.
     from pyspark.sql.functions import udtf
 
-    given = checked_storage_options(storage_options)
-    function = _changes_function(None if given is None else given.to_dict())
+    storage = checked_storage_options(storage_options)
+    function = _changes_function(None if storage is None else storage.to_dict())
     session_of(spark).udtf.register(
         text(name, "name"), cast("UserDefinedTableFunction", udtf(function))
     )
@@ -75,7 +74,7 @@ def register_changes(
 
 def _changes_function(storage: dict[str, str] | None) -> type:
     class ChangesFunction:
-        """Made by Spark, once for the columns and once for the rows."""
+        """The function, which Spark makes once for the columns and once for the rows."""
 
         @staticmethod
         def analyze(
@@ -84,9 +83,9 @@ def _changes_function(storage: dict[str, str] | None) -> type:
             if path.value is None:
                 raise InvalidError(
                     CHANGES_FUNCTION,
-                    found="a path that is computed",
+                    found="a computed path",
                     expected="a text literal",
-                    action="Write the path into the query.",
+                    action="Write the path into the query as a literal.",
                 )
             table = Table.open(str(path.value), storage_options=storage)
             return AnalyzeResult(_schema(table))

@@ -1,10 +1,9 @@
-"""`inspect`: what a table has, as a DataFrame: the Arrow tables of `Table.inspect`.
+"""`inspect`: the metadata of a table as a DataFrame: the Arrow tables of `Table.inspect`.
 
-The driver reads them when this is called; they have as many rows as the table has files at most. Raises what
+The driver reads them when this is called; they have at most as many rows as the table has files. Raises what
 `Table.inspect` raises, InvalidError for a time that Spark cannot hold.
 
-It is a DataFrame of local rows, of the moment of the call: it does not change with the table,
-and no task reads it.
+It is a DataFrame of local rows, as of the call: it does not change with the table, and no task reads it.
 """
 
 from __future__ import annotations
@@ -73,8 +72,8 @@ def inspect(
     """
     session = session_of(spark)
     table = Table.open(path, branch=branch, storage_options=storage_options)
-    found = table.inspect.frame(name, snapshot_id=snapshot_id, tag=tag)
-    target = spark_schema(found.schema)
+    metadata = table.inspect.frame(name, snapshot_id=snapshot_id, tag=tag)
+    target = spark_schema(metadata.schema)
     expected = arrow_schema(target)
-    batches = [cast_batch(batch, expected) for batch in found.combine_chunks().to_batches()]
+    batches = [cast_batch(batch, expected) for batch in metadata.combine_chunks().to_batches()]
     return session.createDataFrame(pa.Table.from_batches(batches, expected), target)

@@ -1,22 +1,21 @@
-"""`read`: the good way to read a table in Spark, planned afresh on each call.
+"""`read`: the preferred way to read a table in Spark, planned afresh on each call.
 
-Columns and filters are pushed into the table's own scan (partitions, buckets, key ranges). Buckets
-that need no merge go to Spark's own
-Parquet scan, which prunes columns and row groups and runs in the JVM; the others are merged by Python tasks, as are all
-of a table in an object store for whose URLs Hadoop has no connector.
-`format("widetable")` gives the same rows, only slower (spark.md section 1 says why).
+Columns and filters are pushed into the table's own scan (partitions, buckets, key ranges). Buckets that need no merge
+go to Spark's own Parquet scan, which prunes columns and row groups and runs in the JVM; Python tasks merge the others,
+and all buckets of a table in an object store for whose URLs Hadoop has no connector. `format("widetable")` gives the
+same rows, only slower (spark.md section 1 says why).
 
     split                                     read by
     one run, no deletes, Parquet, under       Spark's scan
     the current schema, with all partition
-    columns that are asked for, and names
+    columns that the caller wants, and names
     that differ by more than case
     anything else                             a Python task per split
 
-The two are a union, so rows come in no order. Spark decides which rows `where` keeps, whoever read them: its session
-has a time zone and settings of SQL. The table's own scan leaves out what no zone would keep (`TableScan.loosened`). The
-files are named in the plan: they are not held from expiry, and a DataFrame that is used long after the call may
-miss some, which Spark says by an error.
+The two are a union, so rows come in no order. Spark decides which rows `where` keeps, whichever scan read them: its
+session has a time zone and settings of SQL. The table's own scan leaves out what no zone would keep
+(`TableScan.loosened`). The plan names the files: they are not protected from expiry, and a DataFrame that is used long
+after the call may miss some, which Spark reports by an error.
 """
 
 from __future__ import annotations
@@ -47,18 +46,18 @@ from widetable_spark.startup.worker_heap import settle
 if TYPE_CHECKING:
     from widetable.connector import SplitRead
 
-# Up to so many columns the footers of all files, which say what they hold, may take longer than their nulls.
+# Up to this many columns, reading the footers of all files may take longer than reading nulls.
 _FEW_COLUMNS: Final = 100
-# Of Spark's scans of our files, each against what a session may say.
+# Options of Spark's scans of our files; each overrides a setting that a session may have.
 _SCAN_OPTIONS: Final = {
     # Partition values are not taken out of the directories, where a DATE is a day number.
     "recursiveFileLookup": "true",
-    # No [], {}, * or ? of a path is a pattern.
+    # A [], {}, * or ? in a path is no pattern.
     "__globPaths__": "false",
     # A file that has expired or is damaged is an error, not fewer rows.
     "ignoreMissingFiles": "false",
     "ignoreCorruptFiles": "false",
-    # All clients write days of the one calendar that Arrow knows.
+    # All clients write days of the calendar that Arrow uses.
     "datetimeRebaseMode": "CORRECTED",
     "int96RebaseMode": "CORRECTED",
 }
@@ -157,7 +156,7 @@ def _planned(spark: SparkSession, table: Table, scan: TableScan, where: str | No
 
 
 def _filtered(frame: DataFrame, where: str | None) -> DataFrame:
-    """The rows for which the condition is true. Raises InvalidError where Spark takes it for none."""
+    """Return the rows for which the condition is true. Raises InvalidError where Spark does not take the condition."""
     if where is None:
         return frame
     try:
@@ -166,14 +165,14 @@ def _filtered(frame: DataFrame, where: str | None) -> DataFrame:
         raise InvalidError(
             f"where {where!r}",
             found=str(cause).splitlines()[0],
-            expected="a condition that Spark takes, too",
+            expected="a condition that Spark takes as well",
             action="Correct the condition.",
         ) from cause
 
 
 def hadoop_serves(spark: SparkSession, path: str) -> bool:
-    """Whether Spark's own scans open files at such a path or URL: what is no URL, and URLs that Hadoop has a connector
-    for. Spark Connect has no Hadoop to ask.
+    """Tell whether Spark's own scans open files at a path or URL: a path that is no URL, or a URL that Hadoop has a
+    connector for. Spark Connect has no Hadoop to ask.
     """
     scheme, separator, _ = path.partition("://")
     if not separator:
@@ -188,29 +187,30 @@ def hadoop_serves(spark: SparkSession, path: str) -> bool:
 
 
 def spark_can_scan(split: SplitRead, schema_id: int) -> bool:
-    """Whether Spark's Parquet scan finds the split's rows: no merge, Parquet, and the current schema's names.
+    """Tell whether Spark's Parquet scan finds the split's rows: no merge, Parquet, and the current schema's names.
 
-    schema_id: of the current schema. Spark finds columns by name, files have those of the schema
-    that they were written under; after a rename or a change of type only our reader, which goes
-    by field id, finds them.
+    schema_id: of the current schema. Spark finds columns by name, files have the names of the schema that they were
+    written under; after a rename or a change of type only our reader, which uses field ids, finds them.
     """
     if not split.raw_files or not all(file.is_parquet for file in split.raw_files):
         return False
     return all(file.schema_id == schema_id for file in split.raw_files)
 
 
-def spark_tells_apart(target: StructType, held: Iterable[str]) -> bool:
-    """Whether Spark's Parquet scan finds the columns of `target` by their names, which it takes without regard to case
-    unless the session says otherwise when the query runs. held: names of all columns of the files.
+def spark_tells_apart(target: StructType, file_columns: Iterable[str]) -> bool:
+    """Tell whether Spark's Parquet scan finds the columns of `target` by their names.
+
+    Spark compares names without regard to case, unless the session says otherwise when the query runs. file_columns:
+    names of all columns of the files.
     """
-    times = Counter(name.lower() for name in held)
-    return all(times[name.lower()] <= 1 for name in target.names) and all(
+    occurrences = Counter(name.lower() for name in file_columns)
+    return all(occurrences[name.lower()] <= 1 for name in target.names) and all(
         _fields_apart(field.dataType) for field in target
     )
 
 
 def _fields_apart(kind: DataType) -> bool:
-    """Of the rows within a type, at any depth."""
+    """Tell whether the field names of the rows within a type differ by more than case, at any depth."""
     if isinstance(kind, StructType):
         names = {name.lower() for name in kind.names}
         return len(names) == len(kind) and all(_fields_apart(field.dataType) for field in kind)
@@ -222,7 +222,7 @@ def _fields_apart(kind: DataType) -> bool:
 
 
 def _same_in_spark(t: pa.DataType) -> bool:
-    """Whether Spark's Parquet scan reads it alike: neither TIME nor timestamps in nanoseconds, at any depth."""
+    """Tell whether Spark's Parquet scan reads a type alike: no TIME and no timestamps in nanoseconds, at any depth."""
     if pa.types.is_nested(t):
         children = [t.field(i).type for i in range(t.num_fields)]
         return all(_same_in_spark(child) for child in children)
@@ -245,10 +245,12 @@ def _parquet_scan(spark: SparkSession, splits: list[SplitRead], target: StructTy
 
 
 def _merge_scan(spark: SparkSession, splits: list[SplitRead], target: StructType) -> DataFrame:
-    """A task per split: rows of `range` say which. The splits travel with the function, to each
-    task all of them. Columns that no file of theirs holds are null literals of the plan.
+    """Read splits by Python tasks, one task per split: the rows of `range` number them.
+
+    The splits travel with the function, all of them to each task. Columns that no file of theirs holds are null
+    literals of the plan.
     """
-    narrow = _held_part(splits, target)
+    narrow = _stored_columns(splits, target)
     if not splits:
         frame = spark.createDataFrame([], narrow)
     else:
@@ -258,12 +260,12 @@ def _merge_scan(spark: SparkSession, splits: list[SplitRead], target: StructType
     return frame if len(narrow) == len(target) else with_null_columns(frame, target)
 
 
-def _held_part(splits: list[SplitRead], target: StructType) -> StructType:
-    """The columns that tasks must read, one at least: without columns a DataFrame has no rows."""
+def _stored_columns(splits: list[SplitRead], target: StructType) -> StructType:
+    """Return the columns that tasks must read, at least one: without columns a DataFrame has no rows."""
     if len(target) <= _FEW_COLUMNS or not can_be_widened(target):
         return target
-    held = held_columns(splits)
-    fields = [field for field in target if field.name in held or not field.nullable]
+    file_columns = held_columns(splits)
+    fields = [field for field in target if field.name in file_columns or not field.nullable]
     return StructType(fields or [target[0]])
 
 

@@ -4,13 +4,13 @@ Each is a table of Spark's session catalog, `database.table`, that refers to the
 plans it afresh, which a temporary view of `format("widetable")` does not (spark.md sections 1 and 5). Dropping such a
 table in Spark drops the name alone.
 
-    for each db.table      CREATE DATABASE IF NOT EXISTS db
-      means it already     DROP TABLE, CREATE TABLE .. LOCATION: its columns are those of now
-      means another table  InvalidError, also where that is one of ours, of another warehouse say
-      is not there         CREATE TABLE .. LOCATION
+    for each db.table        CREATE DATABASE IF NOT EXISTS db
+      the name means it      DROP TABLE, CREATE TABLE .. LOCATION: its columns become the current ones
+      means another table    InvalidError, also for one of ours, such as one of another warehouse
+      does not exist         CREATE TABLE .. LOCATION
 
-Between the two statements of the first line the name is gone for a moment, and a query that comes
-then fails. Names are done one after the other: those before one that is refused stay registered.
+Between the two statements of the second line the name does not exist for a moment, and a query that comes then fails.
+Names are registered one after the other: those before one that is refused stay registered.
 """
 
 from __future__ import annotations
@@ -85,30 +85,30 @@ def _register(session: SparkSession, name: str, path: str) -> None:
     quoted = f"`{database}`.`{table}`"  # neither has a backtick, or Spark refuses it
     session.sql(f"CREATE DATABASE IF NOT EXISTS `{database}`")
     if session.catalog.tableExists(quoted):
-        known = session.table(quoted).schema
-        if not names_path(known, path):
-            found = path_of(known) or "no table of ours"
+        columns = session.table(quoted).schema
+        if not names_path(columns, path):
+            other_path = path_of(columns) or "another kind of table"
             raise _refused(
                 name,
-                f"the name in Spark, of {found}",
-                f"a name that is free, or of {path}",
-                f"DROP TABLE {quoted} frees the name; it deletes no file of a table of ours.",
+                f"the name in Spark, which means {other_path}",
+                f"a free name, or one that means {path}",
+                f"DROP TABLE {quoted} frees the name; it deletes no file of a widetable table.",
             )
         session.sql(f"DROP TABLE {quoted}")
-    # A text of Spark SQL, where a backslash escapes.
+    # In a text of Spark SQL a backslash escapes.
     location = path.replace("\\", "\\\\").replace("'", "\\'")
     session.sql(f"CREATE TABLE {quoted} USING widetable LOCATION '{location}'")
 
 
 def _refused(
     name: str,
-    found: str,
+    problem: str,
     expected: str,
-    action: str = "Name it yourself: CREATE TABLE name USING widetable LOCATION 'path'.",
+    action: str = "Name the table yourself: CREATE TABLE name USING widetable LOCATION 'path'.",
 ) -> InvalidError:
     return InvalidError(
         f"table {name!r}",
-        found=found,
+        found=problem,
         expected=expected,
         action=action,
     )

@@ -2,7 +2,7 @@
 
 In: offsets as Spark keeps them (JSON dicts). Out: offsets, and what each task reads. All splits of one bucket go to one
 task, in order, unless they cannot share a key; small ones share a task. Raises NotFoundError when a snapshot that is
-still to be read has expired, InvalidError for a checkpoint of another table or one past what is there, and what
+still to be read has expired, InvalidError for a checkpoint of another table or one past the newest snapshot, and what
 widetable.read.change_source raises.
 
 In the life of a query Spark asks (spark.md section 4):
@@ -11,9 +11,8 @@ In the life of a query Spark asks (spark.md section 4):
     a later run      next_end(offset of the checkpoint), ..; tasks(start, end) first where a batch was not finished
     each batch       record(end of the one before), when the next one is planned
 
-A batch follows from its two offsets alone, whatever is committed in between. Before Spark 4.2
-next_end is asked as `unguided_end`, which does not say where the batch begins: it is known as
-where the last one of `tasks` has ended.
+A batch follows from its two offsets alone, whatever is committed in between. Before Spark 4.2 next_end is asked as
+`unguided_end`, which does not say where the batch begins: it begins where the last call of `tasks` has ended.
 """
 
 from __future__ import annotations
@@ -36,24 +35,24 @@ from widetable.connector import (
 )
 from widetable_spark.frames.source_options import StreamOptions
 
-# Spark asks some 95 times a second; the newest snapshot is looked for so often at most.
+# Spark asks some 95 times a second; the newest snapshot is looked up at most once in this time.
 LOOK_SECONDS: Final = 0.1
-# So many snapshots without rows are passed by a batch without rows: else nothing is done for them.
+# A batch without rows skips this many snapshots without rows; fewer cause no batch.
 _EMPTY_SNAPSHOTS: Final = 32
-# A task costs Spark some 30 ms: it gets this many bytes of files, where opening one counts as much as reading 4 MiB.
+# A task costs Spark some 30 ms: it gets this many bytes of files; opening a file counts as much as reading 4 MiB.
 _TASK_BYTES: Final = 32 << 20
 _OPENING_BYTES: Final = 4 << 20
 
 
 class StreamPosition:
-    """Of one query. Not thread-safe. Close it. Until then its lease keeps what is not read from
-    expiry, where no consumer does.
+    """The position of one query. It is not thread-safe.
 
-    _target: the last snapshot of a query that ends by itself. _bound: the newest one when Spark
-    asked for the end of the first batch before its start, which must not be after it. _reached:
-    where the next batch begins, for a Spark that does not say so. _last, _looked_at: the newest
-    snapshot and when it was looked for. _newest: the offset behind a snapshot; _found: the last
-    answer of `next_end`, with all that it follows from. Both are asked for again and again.
+    Close it: until then its lease protects unread snapshots from expiry, where no consumer does.
+
+    _target: the last snapshot of a query that ends by itself. _bound: the newest one when Spark asked for the end of
+    the first batch before its start, which must not be after it. _reached: where the next batch begins, for a Spark
+    that does not say so. _last, _looked_at: the newest snapshot and when it was looked for. _newest: the offset after a
+    snapshot; _planned: the last answer of `next_end`, with its inputs. Both are asked for again and again.
     """
 
     def __init__(self, table: Table, options: StreamOptions, columns: Sequence[str]) -> None:
@@ -67,10 +66,10 @@ class StreamPosition:
         self._last: int | None = None
         self._looked_at = float("-inf")
         self._newest: tuple[int, dict[str, Any]] | None = None
-        self._found: tuple[tuple[Offset, int | None, Limits], Offset] | None = None
+        self._planned: tuple[tuple[Offset, int | None, Limits], Offset] | None = None
 
     def initial(self) -> dict[str, Any]:
-        """Where a query without a checkpoint starts. Spark asks twice; the answer stays."""
+        """Return where a query without a checkpoint starts. Spark asks twice; the answer stays."""
         if self._initial is None:
             bound = self._bound if self._target is None else self._target
             self._initial = start_stream(self._source, self._progress, self._options.start, bound)
@@ -78,33 +77,35 @@ class StreamPosition:
         return self._initial.to_json()
 
     def stop_at_newest(self) -> None:
-        """Take the newest snapshot of now as the last one that there will be. A trigger that
-        ends by itself asks for it; 0, of a table without one, makes the query end at once.
+        """Take the newest snapshot of now as the last one of the query.
+
+        A trigger that ends by itself asks for it; 0, for a table without snapshots, makes the query end at once.
         """
         self._target = self._source.latest_id() or 0
 
     def next_end(self, start: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
-        """Where the batch ends that begins at `start`; `start` when there is nothing to be read.
+        """Return where the batch ends that begins at `start`; `start` when there is nothing to be read.
 
-        Snapshots without rows for the stream, such as compactions where it reads appends, are
-        passed over only together with rows or when there are 32 of them: an end that differs
-        from the start makes Spark run a batch, and log it.
+        Snapshots without rows for the stream, such as compactions where it reads appends, are skipped only together
+        with rows or when there are 32 of them: an end that differs from the start makes Spark run a batch, and log it.
         """
         newest = self._newest_id()
         offset = self._checked(start, newest)
         self._progress.keep(offset)
         key = (offset, newest, limits)
-        if self._found is None or self._found[0] != key:
+        if self._planned is None or self._planned[0] != key:
             end, splits = advance(offset, self._source.step, key[1], limits)
             if not splits and end.next_snapshot - offset.next_snapshot < _EMPTY_SNAPSHOTS:
                 end = offset
-            self._found = key, end
-        # An offset of an older version stays as it is until there is something to read.
-        return dict(start) if self._found[1] == offset else self._found[1].to_json()
+            self._planned = key, end
+        # An offset of an older version is kept until there is something to read.
+        return dict(start) if self._planned[1] == offset else self._planned[1].to_json()
 
     def unguided_end(self) -> dict[str, Any]:
-        """Where the next batch ends, when Spark does not say where it begins: known here but for the first batch, whose
-        end is asked for before its start. That start is not after this end.
+        """Return where the next batch ends, when Spark does not say where it begins.
+
+        The start is stored here except for the first batch, whose end is asked for before its start; that start is not
+        after this end.
         """
         if self._reached is not None:
             return self.next_end(self._reached, Limits())
@@ -112,7 +113,7 @@ class StreamPosition:
         return self.newest() or self.initial()
 
     def newest(self) -> dict[str, Any] | None:
-        """The offset behind the newest snapshot, None for a table without one."""
+        """Return the offset after the newest snapshot, None for a table without one."""
         last = self._newest_id()
         if last and (self._newest is None or self._newest[0] != last):
             self._newest = last, self._source.end(last).to_json()
@@ -121,46 +122,47 @@ class StreamPosition:
     def tasks(
         self, start: Mapping[str, Any], end: Mapping[str, Any]
     ) -> list[tuple[StreamRead, ...]]:
-        """What the tasks of a batch read. A tuple for each, to be read in its order.
+        """Return what the tasks of a batch read: a tuple for each task, to be read in its order.
 
-        Of several steps, what is of one bucket stays together and in order, or a later change of
-        a key might be seen before an earlier one. Of a single step each split may have a task of
-        its own.
+        With several steps, the reads of one bucket stay together and in order, or a later change of a key might be seen
+        before an earlier one. With a single step each split may have a task of its own.
         """
         self._source.check_alive()
         newest = self._source.latest_id()
         first, last = self._checked(start, newest), self._checked(end, newest)
         self._progress.keep(first)
         self._reached = end
-        found = pieces_between(first, last, self._source.step)
+        pieces = pieces_between(first, last, self._source.step)
         groups: dict[Any, list[StreamRead]] = {}
-        reads = [read for piece in found for read in self._source.reads(piece)]
+        reads = [read for piece in pieces for read in self._source.reads(piece)]
         for number, read in enumerate(reads):
             # Splits of one step are disjoint in keys; changes of a key in several steps must stay in order.
-            bucket = read.split.bucket if len(found) > 1 else number
+            bucket = read.split.bucket if len(pieces) > 1 else number
             groups.setdefault(bucket, []).append(read)
         return packed(list(groups.values()))
 
     def record(self, end: Mapping[str, Any]) -> None:
-        """All before `end` is done with. A consumer goes on there, and expiry may take what is
-        older. Without one only the checkpoint has it.
+        """Record that all rows before `end` are done: the consumer moves there, and older files may expire.
+
+        Without a consumer only the checkpoint stores the progress.
         """
         self._source.check_alive()
         self._progress.record(offset_from_json(end))
 
     def close(self) -> None:
-        """Let go of what keeps snapshots from expiry, but for the consumer."""
+        """Release the lease that protects snapshots from expiry; the consumer stays."""
         self._progress.close()
 
     def _checked(self, body: Mapping[str, Any], newest: int | None) -> Offset:
-        """An offset of this table, whichever version wrote it."""
+        """Return an offset of this table, whichever version wrote it."""
         offset = offset_from_json(body)
         self._source.check(offset, newest)
         return replace(offset, table=self._source.identity)
 
     def _newest_id(self) -> int | None:
-        """Up to which snapshot may be read; None for a table without one. A look at the table
-        every 100 ms at most, which also finds out whether it is the same table still.
+        """Return the last snapshot that may be read; None for a table without one.
+
+        It looks at the table every 100 ms at most, and then also checks that it is still the same table.
         """
         if self._target is not None:
             return self._target
@@ -172,15 +174,14 @@ class StreamPosition:
 
 
 def packed(groups: Sequence[Sequence[StreamRead]]) -> list[tuple[StreamRead, ...]]:
-    """The groups in order, several to a task while they are small.
+    """Pack the groups into tasks, in order, several to a task while they are small.
 
         MiB of files      a: 2 + 2     b: 10     c: 12     d: 100     e: 1
         with opening      12           14        16        104        5
         tasks of 32       a, b | c | d | e
 
-    A group that is larger than a task has one to itself, and the next group begins another: room
-    is what is left, and no task is gone back to. So there are at most as many tasks as groups,
-    and their order is that of the groups.
+    A group that is larger than a task has one to itself, and the next group begins another: no earlier task is filled
+    up. So there are at most as many tasks as groups, and their order is that of the groups.
     """
     tasks: list[list[StreamRead]] = []
     room = 0

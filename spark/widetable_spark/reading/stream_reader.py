@@ -1,20 +1,19 @@
-"""Streaming read of `format("widetable")`: rows or changes of snapshots, as they come.
+"""Streaming read of `format("widetable")`: rows or changes of snapshots, as they are committed.
 
 The state of a stream is its offset (widetable.read.stream_plan), which Spark keeps in the checkpoint. A batch follows
 from its two offsets alone, so it is the same when it is replayed. Without a checkpoint a consumer's progress decides.
 One reader lives as long as the query, in a process of its own on the driver; another one is made for the tasks, which
-go by the partition's value (spark.md section 4).
+use the partition's value (spark.md section 4).
 
 Spark asks for the newest offset some 95 times a second: the table is looked at every 100 ms at most. Progress of the
 consumer is recorded in `commit`, which Spark calls when the next batch begins: after a crash without a checkpoint the
 last batches come again, none is lost.
 
-    driver, one process per query    initialOffset, latestOffset, partitions, commit, stop    it has a position
-    tasks                            read(partition)                                          they have none
+    driver, one process per query    initialOffset, latestOffset, partitions, commit, stop    has a position
+    tasks                            read(partition)                                          have none
 
-Both are the same class, made from options and schema: the position is made when it is first
-asked for, so it is never pickled and never made in a task. Which of the two positions it is says
-the option `barrier.job`.
+Both are the same class, made from options and schema: the position is made when it is first needed, so it is never
+pickled and never made in a task. The option `barrier.job` determines which of the two classes of positions it is.
 """
 
 from __future__ import annotations
@@ -55,20 +54,21 @@ from widetable_spark.startup.spark_version import (
 )
 from widetable_spark.startup.worker_heap import settle
 
-# Stands for limits that Spark has no class for; those of the options count.
+# Shown for limits that Spark has no class for; the limits of the options apply.
 _ANY_ROWS = 2**63 - 1
 
 
 @dataclass(frozen=True)
 class ChangePartition:
-    """What one task reads, in this order."""
+    """The reads of one task, in this order."""
 
     reads: tuple[StreamRead, ...]
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """schema: columns of the table, and what changes carry where they are read. Raises
-    UnsupportedError for limits that the installed Spark cannot keep, InvalidError for an option `columns` beside
+    """The reader of a stream. schema: columns of the table, then those of changes where changes are read.
+
+    Raises UnsupportedError for limits that the installed Spark cannot keep, InvalidError for an option `columns` beside
     other columns.
     """
 
@@ -79,14 +79,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not HAS_LIMITS and options.stream.limits != Limits():
             raise UnsupportedError(
                 "options read.stream.max*",
-                found=f"one of them in Spark {VERSION}",
+                found=f"one of them with Spark {VERSION}",
                 expected="Spark 4.2 or newer, which limits batches of a Python data source",
                 action="Remove the option, or install a newer pyspark.",
             )
 
     @property
     def _columns(self) -> list[str]:
-        """Of the table, without those that changes carry beside them."""
+        """Return the columns of the table, without those that changes carry beside them."""
         added = names_of_form(self._options.change_form) if self._options.read_changelog else ()
         return [name for name in self._schema.names if name not in added]
 
@@ -105,9 +105,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._position.stop_at_newest()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """What Spark shows, and gives back to `latestOffset`: which class it is does not matter
-        there, as long as it is not ReadAllAvailable. Several limits at once, and snapshots, have
-        no class: they are shown as rows.
+        """Return the limit that Spark shows, and gives back to `latestOffset`.
+
+        Its class does not matter there, unless it is ReadAllAvailable. Several limits at once, and snapshots, have no
+        class: they are shown as rows.
         """
         limits = self._options.stream.limits
         if limits == Limits():
@@ -121,8 +122,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(
         self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
     ) -> dict[str, Any]:
-        """Spark says ReadAllAvailable for the trigger once, which takes all there is whatever
-        the options say.
+        """Return where the batch ends.
+
+        For the trigger `once` Spark passes ReadAllAvailable, which takes all rows whatever the options say.
         """
         if start is None:  # before Spark 4.2
             return self._position.unguided_end()
@@ -158,6 +160,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _new_values(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Of a stream of rows: +I and +U. A key that is deleted says nothing in it."""
+    """Return the rows of a stream of rows: +I and +U. A deleted key gives none."""
     is_new = pc.starts_with(batch.column(ROW_KIND_COLUMN), "+")
     return batch if pc.all(is_new).as_py() else batch.filter(is_new)

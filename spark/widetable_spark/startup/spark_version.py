@@ -1,13 +1,13 @@
-"""What the Spark that is installed lacks, of what newer ones have: 4.0 is the oldest that has Python data sources.
+"""What the installed Spark lacks of newer ones: 4.0 is the oldest that has Python data sources.
 
 4.1   writers of streams that take Arrow: before, a batch writer that takes Arrow serves a stream as well
       the type TIME
 4.2   streaming reads with limits, whose latestOffset is given where the batch begins; before, these limits are
       refused, and a batch takes all there is
 
-What is missing is replaced here, once, by a class or a None that the rest can go by; so no other
-module looks at a version. Names that are None where Spark lacks them are used only behind
-HAS_LIMITS, or as the class of what Spark never passes then. Raises nothing.
+Missing classes are replaced here, once, by a class or by None; so no other module looks at a version. Names that are
+None where Spark lacks them are used only after a check of HAS_LIMITS, or as the class of a value that Spark then never
+passes. Raises nothing.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ except ImportError:
 VERSION: Final = pyspark.__version__
 HAS_LIMITS: Final = ReadLimit is not None
 HAS_TIME: Final = hasattr(types, "TimeType")
-# Of pyspark's to_arrow_schema: timestamps in UTC, which is the default of those that take none.
+# Arguments of pyspark's to_arrow_schema for timestamps in UTC, which is the default of versions without the argument.
 IN_UTC: Final[dict[str, Any]] = (
     {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
 )

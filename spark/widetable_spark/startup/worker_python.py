@@ -1,10 +1,10 @@
 """The Python that Spark starts: in tasks, and on the driver to look for data sources and to plan and commit.
 
-Both are PYSPARK_PYTHON of the environment in which the session starts (on the driver PYSPARK_DRIVER_PYTHON goes first),
-else `python3` of PATH. In a virtual environment that is not activated that one knows nothing of what is installed
-here, and `format("widetable")` is not found. So the driver's own interpreter is named, where nobody named one, when
-this package is imported, which has to be before the session starts. On a cluster whose hosts have another one, set
-PYSPARK_PYTHON to theirs: what is set stays.
+Both are PYSPARK_PYTHON of the environment in which the session starts (on the driver PYSPARK_DRIVER_PYTHON has
+precedence), else `python3` of PATH. If a virtual environment is not activated, that `python3` lacks the packages that
+are installed in it, and `format("widetable")` is not found. So this package sets the variable to the driver's own
+interpreter when it is imported, unless it is set; the import has to come before the session starts. On a cluster whose
+hosts have another interpreter, set PYSPARK_PYTHON to theirs: a value that is set is kept.
 
 Raises InvalidError for a session whose Python cannot run this package.
 """
@@ -44,7 +44,10 @@ def name_worker_python(environment: MutableMapping[str, str]) -> None:
 
 
 def check_worker_python(session: SparkSession) -> None:
-    """Only where workers run on this machine. What is shipped with --py-files is not missed."""
+    """Refuse a session whose workers run on this machine with a Python that cannot run this package.
+
+    Packages that are shipped with --py-files need not be installed.
+    """
     try:
         context = session.sparkContext
         is_local = str(context.master).startswith("local")
@@ -56,11 +59,13 @@ def check_worker_python(session: SparkSession) -> None:
         return
     own = "Python {}.{}".format(*sys.version_info)
     for each in sorted({python, on_driver}):
-        found = own if each == sys.executable else _found(each, _NEEDED[: -1 if shipped else None])
-        if found != own:
+        version = (
+            own if each == sys.executable else _version_of(each, _NEEDED[: -1 if shipped else None])
+        )
+        if version != own:
             raise InvalidError(
                 "Python of Spark's workers",
-                found=f"{each!r}, which is {found}",
+                found=f"{each!r}, which is {version}",
                 expected=f"{own} with {' and '.join(_NEEDED)}",
                 action=f"Import {_OURS} before the session is made, or set {_TASKS}={sys.executable}; then start "
                 "the program again.",
@@ -68,13 +73,13 @@ def check_worker_python(session: SparkSession) -> None:
 
 
 def _python_on_driver(jvm: Any) -> str:
-    """As Spark has it since its JVM began."""
+    """Return the Python that Spark's JVM has chosen for the driver since it started."""
     names = getattr(jvm.org.apache.spark.api.python, "PythonUtils$")
     return str(getattr(names, "MODULE$").defaultPythonExec())
 
 
 @functools.cache
-def _found(python: str, needed: tuple[str, ...]) -> str:
+def _version_of(python: str, needed: tuple[str, ...]) -> str:
     """Its version, such as "Python 3.11", and what it lacks of `needed`: "Python 3.11 without
     numba"; or why it is none. Remembered for the life of this process.
     """

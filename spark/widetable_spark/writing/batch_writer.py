@@ -1,14 +1,12 @@
-"""Batch write of `format("widetable")`: mode append adds rows; mode overwrite replaces the table,
-or the partitions that the data has
-(table option `dynamic-partition-overwrite`).
+"""Batch write of `format("widetable")`: mode append adds rows; mode overwrite replaces the table, or the partitions
+that the data has (table option `dynamic-partition-overwrite`).
 
     planner     BatchWriter(..)     columns are checked, the base of sequence numbers is taken
-    each task   write(..)           files at level 0; nobody sees them
+    each task   write(..)           files at level 0; no reader sees them
     committer   commit(messages)    one snapshot with all files, or, if a task failed for good, abort(messages)
 
-The three are processes of their own and share nothing but the pickled writer and the messages
-(spark.md section 2). A task that failed and was tried again leaves the files of its first try to
-orphan cleaning.
+The three are separate processes and share only the pickled writer and the messages (spark.md section 2). A task that
+failed and was retried leaves the files of its first attempt to orphan cleaning.
 """
 
 from __future__ import annotations
@@ -33,9 +31,9 @@ from widetable_spark.writing.task_writer import (
 class BatchWriter(DataSourceArrowWriter):
     """One commit for the whole DataFrame. A batch job has no identifier of its own: run twice, it commits twice.
 
-    With the options `commit-user` and `commit-identifier` it commits once, however often it runs;
-    with the user alone nothing is told apart. Raises InvalidError when it is made, before any row is
-    read, for columns and options that do not fit; in `commit` what commits raise.
+    With the options `commit-user` and `commit-identifier` it commits once, however often it runs; with the user alone
+    repeated runs are not recognized. Raises InvalidError when it is made, before any row is read, for columns and
+    options that do not fit; in `commit` what commits raise.
     """
 
     def __init__(self, options: SourceOptions, schema: StructType, *, overwrite: bool) -> None:

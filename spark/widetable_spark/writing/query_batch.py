@@ -1,4 +1,4 @@
-"""`write_batch`: a micro-batch of a query's `foreachBatch` into a table, once, however often Spark runs it.
+"""`write_batch`: commits a micro-batch of a query's `foreachBatch` into a table once, however often Spark runs it.
 
 Spark runs a batch again when the driver died before it noted the batch as done. A plain `df.write` in `foreachBatch`
 would commit its rows twice, and sums would count them twice. Here the batch's number is the commit's identifier and the
@@ -77,27 +77,27 @@ def write_batch(
     number = whole_number(batch_id, "batch_id", least=0)
     user = _query_id(df) if commit_user is None else text(commit_user, "commit_user")
     writer = instance(df, DataFrame, "df").write.format("widetable").mode("append")
-    asked = mapping(options, "options")
-    said = {PATH: path(table, "table"), COMMIT_USER: user, COMMIT_IDENTIFIER: str(number)}
-    for key in asked:
-        if key.lower() in said:
-            raise refused(key, "options", f"none of {', '.join(said)}, which the call says")
+    write_options = mapping(options, "options")
+    identity = {PATH: path(table, "table"), COMMIT_USER: user, COMMIT_IDENTIFIER: str(number)}
+    for key in write_options:
+        if key.lower() in identity:
+            raise refused(key, "options", f"none of {', '.join(identity)}, which the call says")
     if number == 0 and commit_user is None:
-        given = parse_options({**asked, **said})
+        given = parse_options({**write_options, **identity})
         warn_of_new_query(given.table(), user, df.columns)
-    writer.options(**asked, **said).save()
+    writer.options(**write_options, **identity).save()
 
 
 def _query_id(df: DataFrame) -> str:
     try:
-        found = df.sparkSession.sparkContext.getLocalProperty(QUERY_ID_PROPERTY)
+        query_id = df.sparkSession.sparkContext.getLocalProperty(QUERY_ID_PROPERTY)
     except PySparkException:  # Spark Connect has no such context
-        found = None
-    if found is None:
+        query_id = None
+    if query_id is None:
         raise InvalidError(
             "write_batch",
             found="a call by nobody's streaming query",
-            expected="one in foreachBatch, or a commit_user",
-            action="Call it in the function of foreachBatch, or name a commit_user that is this query's alone.",
+            expected="a call in foreachBatch, or a commit_user",
+            action="Call it in the function of foreachBatch, or pass a commit_user that only this query uses.",
         )
-    return str(found)
+    return str(query_id)

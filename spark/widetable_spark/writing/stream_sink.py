@@ -1,26 +1,23 @@
-"""Streaming write of `format("widetable")`, exactly once: identifier = Spark's batch id, user =
+"""Streaming write of `format("widetable")`, exactly once: the commit's identifier is Spark's batch id, its user is
 option `commit-user` or the query's id.
 
-Spark replays a batch with the same id after any failure between `offsets` and `commits` of its
-checkpoint (spark.md section 3); a batch that is in the table already commits nothing. It is known by
-its digest (`batch_digest`): a batch of the same id that is another one, of another checkpoint or of
-one that was put back, is an InvalidError. The query id is not known where commit runs, so it rides in
-the tasks' messages.
-Output mode append adds rows; complete replaces the table in every batch.
-With option `barrier.writer` the rows of a batch belong to the barrier that the clock was in when it was planned, and
-complete it (`widetable.operations.barriers.job_writer`).
+Spark replays a batch with the same id after any failure between `offsets` and `commits` of its checkpoint (spark.md
+section 3); a batch that is in the table already commits nothing. It is recognized by its digest (`batch_digest`): a
+different batch of the same id, of another checkpoint or of one that was put back, is an InvalidError. The query id is
+not known where commit runs, so the tasks' messages carry it. Output mode append adds rows; complete replaces the table
+in every batch. With option `barrier.writer` the rows of a batch belong to the barrier that the clock was in when it was
+planned, and complete it (`widetable.operations.barriers.job_writer`).
 
     offsets/7 is written    planner: StreamSink(..)    tasks: write    commit(messages, 7)    commits/7 is written
                                                                        one snapshot
 
-    killed before commit          batch 7 comes again, its files of before are orphans
-    killed behind the snapshot    batch 7 comes again, its digest is found: nothing is committed, its new files go
+    killed before commit          batch 7 comes again, its earlier files are orphans
+    killed after the snapshot     batch 7 comes again, its digest is found: nothing is committed, its new files go
     commit raised                 Spark calls abort with all messages, which deletes none; the query ends
 
-Raises InvalidError for columns, options, or a batch that is another one under the same number,
-ConflictError of jobs and commits, and what else commits raise. Files go only where they are
-certainly not in: both are raised before anything is published, and tasks of a batch that comes
-again have written others than those that are in.
+Raises InvalidError for columns, options, or a different batch under the same number, ConflictError of jobs and commits,
+and what else commits raise. Files are deleted only where they are certainly in no snapshot: both errors are raised
+before anything is published, and tasks of a batch that comes again have written other files than those of the commit.
 """
 
 from __future__ import annotations
@@ -56,7 +53,9 @@ from widetable_spark.writing.task_writer import (
 
 
 class StreamSink(StreamArrowWriter):
-    """Made anew for every micro-batch, so its sequence numbers sort after all that was published before."""
+    """The writer of one micro-batch: it is made anew for each, so its sequence numbers sort after everything published
+    before.
+    """
 
     def __init__(self, options: SourceOptions, schema: StructType, *, overwrite: bool) -> None:
         options.check_appends(batch=False, overwrite=overwrite)
@@ -64,7 +63,7 @@ class StreamSink(StreamArrowWriter):
         self._options = options
         self._overwrite = overwrite
         self._tasks = plan_writer(options, schema, is_named=options.barrier_writer is not None)
-        # The batch is planned now: its label, and what it took, are reckoned from here.
+        # The batch is planned now: its label and its duration count from here.
         self._begin_millis = now_millis()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
@@ -73,9 +72,9 @@ class StreamSink(StreamArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         table = self._options.table()
         try:
-            # Where the batch is in already, or another job in its way, its files are left to `remove_orphan_files`:
-            # Spark may commit the very same ones again, whose first commit went through.
-            self._committed(table, messages, batchId)
+            # If the table has the batch already, or another job conflicts, the files are left to `remove_orphan_files`:
+            # Spark may commit the very same files again, whose first commit succeeded.
+            self._commit_batch(table, messages, batchId)
         except InvalidError as error:
             table.discard(files_of(messages))
             raise InvalidError(
@@ -85,17 +84,17 @@ class StreamSink(StreamArrowWriter):
                 action=error.action,
             ) from error
 
-    def _committed(
+    def _commit_batch(
         self, table: Table, messages: list[WriterCommitMessage | None], number: int
     ) -> None:
         files = files_of(messages)
         query_ids = {task.query_id for task in tasks_of(messages) if task.query_id}
-        user = self._options.commit_user or _only(query_ids)
+        user = self._options.commit_user or _only_query_id(query_ids)
         digest = batch_digest(self._options.checkpoint, number, query_ids)
         watermark = watermark_of(messages, self._options)
         if self._options.barrier_writer is not None:
             batch = JobBatch(number, self._begin_millis, digest, None, watermark)
-            self._commit_of_barrier(table, files, _only(query_ids), batch)
+            self._commit_of_barrier(table, files, _only_query_id(query_ids), batch)
         elif self._overwrite:
             table.commit_overwrite(
                 files, user, number, whole_table=True, watermark=watermark, digest=digest
@@ -108,29 +107,29 @@ class StreamSink(StreamArrowWriter):
     def _commit_of_barrier(
         self, table: Table, files: list[CommitMessage], query_id: str, batch: JobBatch
     ) -> None:
-        """As a root job with one table. Its run is the query's id, the same in each life of the
-        query, while the commit user may be an option. Batches renew the registration, and nothing
-        does between them: this process is Spark's, which ends it when it has been idle for a
-        minute, and else may have it for other queries when this one has ended. So one without a
-        batch for a minute is not seen as alive; its table holds its columns as long as it waits
-        for it.
+        """Commit the batch as a root job with one table.
+
+        The run of the job is the query's id, which the query keeps when it is started again, while the commit user may
+        be an option. Batches renew the registration; nothing does between them: Spark ends this process when it has
+        been idle for a minute, and may otherwise use it for other queries when this one has ended. So a query without a
+        batch for a minute is not seen as alive; its table holds its columns as long as it waits for it.
         """
         name = self._options.barrier_writer or ""
         keys = {*table.schema.primary_keys, self._tasks.row_kind}
         columns = [column for column in self._tasks.columns if column not in keys]
-        found = table_name(table.path)
-        claim = WriterClaim(table, found[1] if found else table.path)
+        name_parts = table_name(table.path)
+        claim = WriterClaim(table, name_parts[1] if name_parts else table.path)
         claim.renew(name, tuple(columns), query_id)
         job = JobWriter(table, name, query_id, columns, claim.register)
         job.commit(files, batch, user=self._options.commit_user)
         if table.schema.typed_options.get(LOOKUP_WAIT):
-            wait_for_changelogs(table.path)  # Spark ends this process by force when it likes
+            wait_for_changelogs(table.path)  # Spark may kill this process at any time
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         discard_failed(self._options, messages)
 
 
-def _only(query_ids: set[str]) -> str:
+def _only_query_id(query_ids: set[str]) -> str:
     if len(query_ids) != 1:
         raise InvalidError(
             "streaming query",

@@ -1,14 +1,12 @@
-"""What batch and streaming writes share: rows of one task become level-0 files, and their commit
-messages travel to the driver.
+"""What batch and streaming writes share: the rows of one task become level-0 files, whose commit messages travel to the
+driver.
 
-Lifecycle (spark.md sections 2 and 3): `TaskWriter` is made in the planner process, where columns
-are checked and the base of the sequence numbers
-is taken once for all tasks; it is pickled to the tasks; commit and abort run in a third process.
+Lifecycle (spark.md sections 2 and 3): the planner process makes `TaskWriter`, checks columns and takes the base of the
+sequence numbers once for all tasks; the writer is pickled to the tasks; commit and abort run in a third process.
 
-The base must be the same in all tasks of a commit, and taken before any of them writes: tasks
-take turns at the numbers above it by their number (`write/sequence.py`), so no two rows share
-one. A task that is tried again has the same numbers as before, and its first files are in no
-message. Raises InvalidError in both, and what writing files raises.
+The base must be the same in all tasks of a commit, and taken before any of them writes: tasks take turns at the numbers
+above it by their number (`write/sequence.py`), so no two rows share one. A task that is retried has the same numbers as
+before, and its first files are in no message. Raises InvalidError in both, and what writing files raises.
 """
 
 from __future__ import annotations
@@ -36,15 +34,15 @@ from widetable_spark.frames.spark_types import arrow_schema, check_collations, c
 from widetable_spark.startup.worker_heap import settle
 from widetable_spark.writing.inserted_nulls import check_inserted
 
-# A local property that Spark gives to all jobs of a streaming query (spark.md section 3).
+# A local property that Spark sets for all jobs of a streaming query (spark.md section 3).
 QUERY_ID_PROPERTY = "sql.streaming.queryId"
 
 
 @dataclass(frozen=True)
 class TaskMessage(WriterCommitMessage):
     """Files of one task. query_id: the streaming query's id, None in batch writes. rows: input rows of the task.
-    event_millis: the largest event time, None without one. null_columns: those that are null in
-    all rows, where that may not be meant (`inserted_nulls`), else None.
+    event_millis: the largest event time, None without one. null_columns: those that are null in all rows, where that
+    may not be meant (`inserted_nulls`), else None.
     """
 
     files: tuple[CommitMessage, ...]
@@ -56,11 +54,12 @@ class TaskMessage(WriterCommitMessage):
 
 @dataclass(frozen=True)
 class TaskWriter:
-    """Writes the batches of one task; picklable. Made by `plan_writer`. columns: those that are
-    written, row_kind among them where the DataFrame has it. row_kind: the name of that column,
-    there or not. row_columns: that which names the columns of each row, if any. may_be_insert:
-    nulls are looked at. is_named: as of `plan_writer`. schema_id: of the schema in which the planner looked up the
-    names, so that a name means one column in all tasks.
+    """Writes the batches of one task; picklable. `plan_writer` makes it.
+
+    columns: those that are written, row_kind among them where the DataFrame has it. row_kind: the name of that column,
+    whether or not the DataFrame has it. row_columns: the column that names the columns of each row, if any.
+    may_be_insert: whether nulls are checked. is_named: as of `plan_writer`. schema_id: of the schema in which the
+    planner looked up the names, so that a name means one column in all tasks.
     """
 
     table: Table
@@ -74,8 +73,10 @@ class TaskWriter:
     row_columns: str | None = None
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
-        """All rows of the task. Where it fails it deletes what it has written; a worker that is
-        killed leaves that to orphan cleaning.
+        """Write all rows of the task.
+
+        If it fails it deletes the files that it has written; those of a worker that is killed are left to orphan
+        cleaning.
         """
         settle()
         context = TaskContext.get()
@@ -86,12 +87,12 @@ class TaskWriter:
             self.columns,
             row_kind=self.row_kind,
             task=task,
-            tasks=None,  # Spark does not show a task how many there are
+            tasks=None,  # Spark does not tell a task how many there are
             sequence_base=self.sequence_base,
             named=self.is_named,
             schema_id=self.schema_id,
         )
-        written = self._written(writer.schema)
+        written = self._selector(writer.schema)
         rows = 0
         event_times: list[int] = []
         null_columns = frozenset(self.columns) if self.may_be_insert else None
@@ -109,8 +110,8 @@ class TaskWriter:
             writer.abort()
             raise
 
-    def _written(self, schema: TableSchema) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
-        """What is written of a batch. schema: of the writer."""
+    def _selector(self, schema: TableSchema) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+        """Return the function that gives the part of a batch that is written. schema: of the writer."""
         if self.row_columns is None:
             return lambda batch: batch.select(self.columns)
         return NamedColumns(schema, self.columns, self.row_columns).written
@@ -119,10 +120,10 @@ class TaskWriter:
 def plan_writer(
     options: SourceOptions, schema: StructType, *, is_named: bool = False
 ) -> TaskWriter:
-    """Checks in the planner, before any row is read, that a DataFrame of `schema` may be written.
+    """Check in the planner, before any row is read, that a DataFrame of `schema` may be written.
 
-    schema: of the DataFrame, of which option `columns` may take a part. is_named: the commit will say whose it is, as
-    those of tables under barriers must.
+    schema: of the DataFrame, of which option `columns` may take a part. is_named: the commit will name its writer, as
+    commits of tables under barriers must.
     Raises InvalidError for unknown, missing or duplicate columns and for column sets that break a sequence group,
     UnsupportedError for text with a collation, and for types that no Arrow type holds.
     """
@@ -133,23 +134,23 @@ def plan_writer(
             f"column {twice[0]!r}",
             found="the column twice",
             expected="each column once",
-            action="Drop or rename one.",
+            action="Drop or rename one of them.",
         )
     table = options.table()
     if options.row_columns is not None:
         _check_row_columns(table, schema, options.row_columns)
-    given = StructType([schema[name] for name in columns if name in schema.names])
-    if len(given) < len(columns):
+    selected = StructType([schema[name] for name in columns if name in schema.names])
+    if len(selected) < len(columns):
         raise InvalidError(
             f"option {COLUMNS!r}",
             found=next(name for name in columns if name not in schema.names),
             expected=f"columns of the DataFrame: {', '.join(schema.names)}",
             action="Correct the names.",
         )
-    check_collations(given)
+    check_collations(selected)
     # Spark sends all columns, also those that are not written.
     sent = checked_arrow_schema(schema, "Cast or drop the column before the write.")
-    written = sent if given.names == schema.names else arrow_schema(given)
+    written = sent if selected.names == schema.names else arrow_schema(selected)
     check_write_columns(table, written, options.row_kind, named=is_named)
     if options.watermark is not None:
         check_event_time(sent, options.watermark.column)
@@ -169,7 +170,7 @@ def plan_writer(
 
 
 def _check_row_columns(table: Table, schema: StructType, column: str) -> None:
-    """schema: of the DataFrame."""
+    """Check the column that names the columns of each row. schema: of the DataFrame."""
     fields = [schema[column]] if column in schema.names else []
     kinds = arrow_schema(StructType(fields)).types
     check_names_column(table.schema, column, kinds[0] if kinds else None)
@@ -180,51 +181,52 @@ def _null_in(batch: pa.RecordBatch, columns: frozenset[str]) -> frozenset[str]:
 
 
 def check_nulls(table: Table, messages: Sequence[WriterCommitMessage | None]) -> None:
-    """Raises InvalidError for nulls that an INSERT may not have meant, after deleting the tasks' files.
+    """Raise InvalidError for nulls that an INSERT may not have meant, after deleting the tasks' files.
 
-    A column counts that is null in all rows of all tasks; tasks without rows say nothing.
-    Columns [a, b] null in one task and [b] in another: b.
+    A column counts that is null in all rows of all tasks; tasks without rows are ignored. Columns [a, b] null in one
+    task and [b] in another: b.
     """
     tasks = [task for task in tasks_of(messages) if task.rows]
-    found = [task.null_columns for task in tasks if task.null_columns is not None]
-    if not found:
+    null_columns = [task.null_columns for task in tasks if task.null_columns is not None]
+    if not null_columns:
         return
     try:
-        check_inserted(table.schema, frozenset.intersection(*found))
+        check_inserted(table.schema, frozenset.intersection(*null_columns))
     except InvalidError:
-        table.discard(files_of(messages))  # certainly not in
+        table.discard(files_of(messages))  # certainly in no snapshot
         raise
 
 
 def tasks_of(messages: Sequence[WriterCommitMessage | None]) -> list[TaskMessage]:
-    """Of those that have ended, in their order."""
+    """Return the messages of tasks that have ended, in their order."""
     return [message for message in messages if isinstance(message, TaskMessage)]
 
 
 def files_of(messages: Sequence[WriterCommitMessage | None]) -> list[CommitMessage]:
-    """What the tasks wrote, in task order."""
+    """Return the files that the tasks wrote, in task order."""
     return [file for task in tasks_of(messages) for file in task.files]
 
 
 def watermark_of(
     messages: Sequence[WriterCommitMessage | None], options: SourceOptions
 ) -> int | None:
-    """Epoch milliseconds before which no rows are expected any more, as far as these tasks know; None for no word.
-    That of a snapshot never goes back: where it would, the committer keeps the one before.
+    """Return the epoch milliseconds before which these tasks expect no more rows; None if they do not know.
+
+    The watermark of a snapshot never decreases: where it would, the committer keeps the previous one.
     """
-    found = (task.event_millis for task in tasks_of(messages))
-    times = [millis for millis in found if millis is not None]
+    event_times = (task.event_millis for task in tasks_of(messages))
+    times = [millis for millis in event_times if millis is not None]
     if options.watermark is None or not times:
         return None
     return max(times) - options.watermark.delay_millis
 
 
 def discard_failed(options: SourceOptions, messages: Sequence[WriterCommitMessage | None]) -> None:
-    """Called by abort. Files are deleted only when commit cannot have been called: then a task's message is missing.
+    """Delete the tasks' files when Spark calls abort, but only when commit cannot have been called: then a task's
+    message is missing.
 
-    After a commit that raised, Spark calls abort with all messages, and the commit may have gone
-    through (spark.md section 2);
-    those files are left to orphan cleaning.
+    After a commit that raised, Spark calls abort with all messages, and the commit may have succeeded (spark.md section
+    2); those files are left to orphan cleaning.
     """
     if any(message is None for message in messages):
         options.table().discard(files_of(messages))

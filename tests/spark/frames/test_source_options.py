@@ -73,7 +73,7 @@ def test_options_of_a_watermark() -> None:
         ({"scan.mode": "from-snapshot"}, "snapshot id"),
         ({"read.stream.maxRowsPerTrigger": "0"}, "'read.stream.maxRowsPerTrigger': found 0"),
         ({"read.stream.maxBytesPerTrigger": "many"}, "maxBytesPerTrigger': found 'many'"),
-        ({"watermark-delay": "1 min"}, "found it without 'watermark-column'"),
+        ({"watermark-delay": "1 min"}, "found no option 'watermark-column'"),
         ({"watermark-column": "a", "watermark-delay": "soon"}, "'watermark-delay'"),
     ],
 )
@@ -137,7 +137,7 @@ def test_an_option_is_refused_where_it_would_do_nothing(option: SourceOption) ->
         if use in option.uses:
             found.check_use(use)
         else:
-            with pytest.raises(InvalidError, match="found it in " + use):
+            with pytest.raises(InvalidError, match="found " + use):
                 found.check_use(use)
 
 

@@ -66,7 +66,7 @@ def test_case_6_two_barriers_are_never_in_one_batch(
             if rng.random() < 0.5:
                 source.close()
             else:  # its process ends by force
-                os.close(source._asked._descriptor)
+                os.close(source._order._descriptor)
     assert batches > STARTS // 10
 
 

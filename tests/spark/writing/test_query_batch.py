@@ -96,7 +96,7 @@ def test_an_identifier_that_could_not_count_is_refused(
     spark: SparkSession, table: wt.Table, tmp_path: Path
 ) -> None:
     rows = spark.createDataFrame([(1, 10)], "k BIGINT, v BIGINT")
-    with pytest.raises(Exception, match=r"commit-identifier.*without commit-user"):
+    with pytest.raises(Exception, match=r"commit-identifier.*requires commit-user"):
         rows.write.format("widetable").mode("append").option("commit-identifier", "1").save(
             table.path
         )
