@@ -391,7 +391,7 @@ def test_a_table_without_a_complete_barrier_names_none_to_read(tmp_path: Path) -
         lambda: table.scan(barrier=10),
         lambda: wt.Catalog(tmp_path).session([NAME], as_of=10),
     ):
-        with pytest.raises(NotFoundError, match=r"up to none; missing: .*wb.* completed"):
+        with pytest.raises(NotFoundError, match=r"up to no barrier; missing: .*wb.* completed"):
             read()
 
 

@@ -43,11 +43,11 @@ def expire_all_but_one(table: wt.Table) -> None:
 def test_rows_of_before_belong_to_the_first_complete_barrier(tmp_path: Path) -> None:
     table = old_table(tmp_path)
     catalog = put(tmp_path)
-    with pytest.raises(NotFoundError, match="complete up to none"):
+    with pytest.raises(NotFoundError, match="complete up to no barrier"):
         table.scan(barrier=20)
     writer = catalog.writer(NAME, "w", ["b"])
     writer.write({"id": [2, 3], "b": [1, 2]}, barrier=40)
-    with pytest.raises(NotFoundError, match=r"complete up to none; missing: w \(at 0\)"):
+    with pytest.raises(NotFoundError, match=r"complete up to no barrier; missing: w \(at 0\)"):
         table.scan(barrier=40)
     writer.complete(40)
     rows = [(1, 10, None, None), (2, 20, 1, None), (3, None, 2, None)]
@@ -174,7 +174,7 @@ def test_who_is_killed_between_schema_and_snapshot_may_do_it_again(
             catalog.writer(NAME, "w")
         put(tmp_path)
     else:
-        with pytest.raises(NotFoundError, match="complete up to none"):
+        with pytest.raises(NotFoundError, match="complete up to no barrier"):
             table.scan(barrier=10)
         table.compact()
     catalog.writer(NAME, "w").complete(20)

@@ -57,7 +57,7 @@ def test_case_5_who_is_behind_takes_the_roundest(tmp_path: Path) -> None:
     assert job.run() == [40, 60, 70]
     assert [rows(sink.scan(barrier=b))[0]["x"] for b in (20, 40, 60, 70)] == [10, 30, 50, 60]
     for barrier, before in ((30, 20), (50, 40)):
-        with pytest.raises(NotFoundError, match=f"count passed over behind {before}"):
+        with pytest.raises(NotFoundError, match=f"count skipped after {before}"):
             sink.scan(barrier=barrier)
     behind = Job("behind", {"z": sink}, sink_table(tmp_path, "y", ["z"]))
     behind.sources["z"]._plans.decide(0, 20)
