@@ -56,7 +56,8 @@ def test_rows_of_before_belong_to_the_first_complete_barrier(tmp_path: Path) -> 
     assert rows_of(table.scan(barrier=40)) == rows
     for earlier in (10, 30):
         with pytest.raises(
-            NotFoundError, match=r"before the table was put under barriers.*40 or a later"
+            NotFoundError,
+            match=r"the first one that the table completed under barriers.*40 or a later",
         ):
             table.scan(barrier=earlier)
     with catalog.session([NAME]) as session:
@@ -202,7 +203,9 @@ def test_what_waited_for_its_changelog_has_it_with_the_first_barrier(tmp_path: P
     assert [row["_row_kind"] for row in changes] == ["-U", "+U"]
     with pytest.raises(NotFoundError, match="in which the table was not under barriers"):
         table.changes(0, 30, mode="barrier")
-    with pytest.raises(NotFoundError, match="before the table was put under barriers"):
+    with pytest.raises(
+        NotFoundError, match="the first one that the table completed under barriers"
+    ):
         table.changes(10, 30, mode="barrier")
 
 
@@ -346,10 +349,12 @@ def test_a_revision_does_not_take_rows_of_before(tmp_path: Path) -> None:
         source.complete(barrier)
         job.write({"id": [1], "a": [barrier]}, barrier=barrier, complete=True)
     for to in (None, 10):
-        with pytest.raises(InvalidError, match=r"before the table was put under barriers.*20"):
+        with pytest.raises(
+            InvalidError, match=r"the first one that the table completed under barriers.*20"
+        ):
             catalog.revise(NAME, to=to)
     catalog.revise(NAME, to=20)
-    with pytest.raises(InvalidError, match="before the table was put under barriers"):
+    with pytest.raises(InvalidError, match="the first one that the table completed under barriers"):
         catalog.revise(NAME, to=None)
     assert rows_of(catalog.table(NAME).scan()) == [(1, 20, None, None), OLD[1]]
     with pytest.raises(NotFoundError):
