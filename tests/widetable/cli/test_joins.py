@@ -57,12 +57,15 @@ def test_a_joiner_runs_until_it_is_told_to_stop(tmp_path: Path) -> None:
     ("words", "said"),
     [
         (("run", "db.db/a", "--once"), "holds no join"),
-        (("run", "db.db/out", "--left", "db.a"), "--left of join run: found it"),
+        (
+            ("run", "db.db/out", "--left", "db.a"),
+            "--left of join run: found an argument of join add",
+        ),
         (
             ("add", "db.db/new", "--left", "db.a", "--right", "db.b"),
             "--on of join add: found no value",
         ),
-        (("add", "db.db/new", "--once"), "--once of join add: found it"),
+        (("add", "db.db/new", "--once"), "--once of join add: found an argument of join run"),
         (("add", "new", "--left", "db.a", "--right", "db.b", "--on", "u"), "<warehouse>/<db>.db"),
         (
             ("add", "db.db/new", "--left", "db.a", "--right", "db.b", "--on", "u=a=b"),

@@ -57,7 +57,9 @@ def join(
     other, others = ("run", run_arguments) if action == "add" else ("add", add_arguments)
     for name, value in others.items():
         if value not in (None, False):
-            raise _wrong(name, action, f"an argument of join {other}", "no such argument")
+            raise _wrong(
+                name, action, f"an argument of join {other}", f"an argument of join {action}"
+            )
     if format == "json" and action == "run" and not once:
         raise _wrong("format json", action, "no --once", "--once, because only it has a result")
     if action == "run":
