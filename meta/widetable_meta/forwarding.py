@@ -25,6 +25,7 @@ from fastapi.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from widetable import StorageError, WidetableError
+from widetable.messages.error_code import ErrorCode
 from widetable_meta.answering import error_answer
 from widetable_meta.error_form import RETRY_AFTER, NotNowError
 from widetable_meta.leadership import Leadership
@@ -141,5 +142,6 @@ def _unknown(url: str) -> Response:
         found="that it ended before it answered",
         expected="an answer",
         action="Check whether the change was made, then ask again.",
+        code=ErrorCode.SERVICE_UNREACHABLE,
     )
     return error_answer(error, HTTPStatus.BAD_GATEWAY)

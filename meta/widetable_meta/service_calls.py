@@ -27,6 +27,7 @@ from typing import Any, Final, NamedTuple
 import requests
 
 from widetable import StorageError, WidetableError
+from widetable.messages.error_code import ErrorCode
 from widetable_meta.error_form import RETRY_AFTER, error_of
 from widetable_meta.unsent_request import is_unsent
 
@@ -142,6 +143,7 @@ def _no_answer(uri: str, refusal: requests.RequestException) -> StorageError:
         found=f"no answer: {type(refusal).__name__}",
         expected="an instance that answers",
         action="Start it, or give the URI of another one; if the call changes something, check whether it was done.",
+        code=ErrorCode.SERVICE_UNREACHABLE,
     )
     error.__cause__ = refusal
     return error

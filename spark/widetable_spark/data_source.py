@@ -243,5 +243,9 @@ def _created(path: str) -> Table:
         return Table.open(path)
     except NotFoundError as error:
         raise NotFoundError(
-            error.subject, found=error.found, expected=error.expected, action=HOW_TO_NAME
+            error.subject,
+            found=error.found,
+            expected=error.expected,
+            action=HOW_TO_NAME,
+            code=error.code,
         ) from error

@@ -83,7 +83,7 @@ def _known_keys_get_new_buckets(patch: pytest.MonkeyPatch) -> None:
     assign = PartitionBuckets.assign
 
     def anew(buckets: PartitionBuckets, hashes: Any) -> Any:
-        buckets._known = buckets._added
+        buckets._indexed = buckets._added
         return assign(buckets, hashes)
 
     patch.setattr(PartitionBuckets, "assign", anew)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from widetable.errors import DamagedError
+from widetable.messages.error_code import ErrorCode
 from widetable.storage.paths import TablePaths
 
 ACTION: Final = (
@@ -26,7 +27,9 @@ _CHANGELOG_NAME: Final = "/changelog-"
 def damaged_file(subject: str, finding: str, expected: str) -> DamagedError:
     """Return the error for a file whose bytes are wrong. subject: the path, or a part of the file and the path."""
     action = CHANGELOG_ACTION if _CHANGELOG_NAME in subject else ACTION
-    return DamagedError(subject, found=finding, expected=expected, action=action)
+    return DamagedError(
+        subject, found=finding, expected=expected, action=action, code=ErrorCode.DATA_FILE_DAMAGED
+    )
 
 
 def damaged_bytes(subject: str, finding: str, expected: str) -> DamagedError:

@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar
 from widetable.errors import InvalidError
 from widetable.merge.fold import Fold, Rows
 from widetable.merge.plan import Computed
+from widetable.messages.error_code import ErrorCode
 from widetable.schema.option import Option, parse_value
 from widetable.schema.table_schema import TableSchema
 from widetable.schema.types import DataField
@@ -141,4 +142,5 @@ def unmergeable(fold: Fold, column: AggregateColumn, record: int, finding: str) 
         action="Correct the records before they are written. If they are committed, widetable explain shows which "
         "commit wrote them: change the column to a wider type (widetable alter --type), remove the key (widetable "
         "delete --rewrite), or roll the table back.",
+        code=ErrorCode.SUM_OVERFLOW,
     )

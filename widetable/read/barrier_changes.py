@@ -28,6 +28,7 @@ from typing import Final
 
 from widetable.commit.barriers.barrier_state import BarrierState
 from widetable.errors import InvalidError, NotFoundError
+from widetable.messages.error_code import ErrorCode
 from widetable.read.barrier_view import BarrierViews
 from widetable.read.next_barrier import Available
 from widetable.schema import options as opt
@@ -219,6 +220,7 @@ class BarrierChanges:
             found=reason,
             expected=f"a later start: {self._some()}",
             action="Read the rows as of such a barrier with scan(barrier=..), then the changes from there.",
+            code=ErrorCode.CHANGES_EXPIRED,
         )
 
     def _some(self) -> str:

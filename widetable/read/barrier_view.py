@@ -52,6 +52,7 @@ from widetable.commit.snapshots.live_files import LiveFiles
 from widetable.errors import NotFoundError
 from widetable.format.manifest_entry import ADD, Identity, ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_APPEND, Snapshot
+from widetable.messages.error_code import ErrorCode
 from widetable.read.exact_barriers import ExactBarriers
 from widetable.schema.derived_options import WIDENER_OF
 from widetable.schema.table_schema import TableSchema
@@ -231,6 +232,7 @@ class BarrierViews:
             found="a barrier that has expired",
             expected=f"{self._oldest()} or a later one",
             action="Read a later barrier. Keep snapshots longer to keep older barriers.",
+            code=ErrorCode.BARRIER_EXPIRED,
         )
 
     def _under_barriers(self, ids: range) -> range:
@@ -303,6 +305,7 @@ class BarrierViews:
                 found="an expired snapshot",
                 expected="a snapshot that is kept",
                 action="Read again.",
+                code=ErrorCode.SNAPSHOT_EXPIRED,
             )
         return snapshot
 
@@ -325,6 +328,7 @@ class BarrierViews:
             found=f"a table that is complete {up_to}; missing: {missing or 'any writer'}",
             expected=earlier,
             action=f"{waiting_for(behind)}, or read an earlier barrier.",
+            code=ErrorCode.BARRIER_INCOMPLETE,
         )
 
     def _check_first(self, barrier: int) -> None:
@@ -337,6 +341,7 @@ class BarrierViews:
                 found="a barrier before the first one that the table completed under barriers",
                 expected=f"{self.first_barrier} or a later one",
                 action="Read such a barrier, or an earlier snapshot.",
+                code=ErrorCode.BARRIER_EXPIRED,
             )
 
     def _check_revision(self, barrier: int) -> None:
@@ -350,4 +355,5 @@ class BarrierViews:
                 found=f"a barrier before revision {first.revision}, which took the table back",
                 expected=f"{first.frontier} or a later one",
                 action="Read such a barrier. A reader of changes must start again with the rows as of one.",
+                code=ErrorCode.BARRIER_EXPIRED,
             )

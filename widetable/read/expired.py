@@ -24,6 +24,7 @@ from widetable.commit.snapshots.table_identity import check_identity
 from widetable.errors import InvalidError, NotFoundError
 from widetable.format.damaged_file import missing_file
 from widetable.format.snapshot import Snapshot
+from widetable.messages.error_code import ErrorCode
 from widetable.storage.file_io import FileIO
 from widetable.storage.paths import TablePaths, tag_name
 from widetable.write.table_state import TableState
@@ -52,6 +53,7 @@ def expired(table: TableState, snapshot_id: int) -> NotFoundError:
         expected="none left" if first is None else f"a snapshot that is kept, {first} to {last}",
         action="Start again with scan mode latest-full, with a new consumer id or checkpoint if there was one; "
         "a consumer-id keeps the snapshots that its reader has not read from expiry.",
+        code=ErrorCode.CHANGES_EXPIRED,
     )
 
 

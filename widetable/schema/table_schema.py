@@ -29,6 +29,7 @@ import pyarrow as pa
 
 from widetable.arguments import names
 from widetable.errors import DamagedError, InvalidError, NotFoundError, UnsupportedError
+from widetable.messages.error_code import ErrorCode
 from widetable.runtime.collector_pause import collector_paused
 from widetable.runtime.derived_value import derived_value
 from widetable.schema import options as opt
@@ -226,6 +227,7 @@ class TableSchema:
             found="no such column",
             expected=f"one of {', '.join(self.names)}",
             action="Correct the name.",
+            code=ErrorCode.COLUMN_NOT_FOUND,
         )
 
     def to_json(self) -> str:

@@ -27,6 +27,7 @@ from typing import Final, TypeVar
 import pyarrow as pa
 
 from widetable.errors import InvalidError, NotFoundError, StorageError
+from widetable.messages.error_code import ErrorCode
 from widetable.storage.file_io import FileStatus
 from widetable.storage.lock_queue import turn
 from widetable.storage.remote.replace_in_steps import put, replace_in_steps
@@ -335,6 +336,7 @@ def _mapped_errors(path: str) -> Iterator[None]:
             found="no such file",
             expected="a file",
             action="Check the path; the snapshot may have expired.",
+            code=ErrorCode.FILE_NOT_FOUND,
         ) from cause
     except FileExistsError as cause:
         raise InvalidError(

@@ -26,6 +26,7 @@ from typing import Final
 
 from widetable.commit.barriers.writer_registration import Job
 from widetable.errors import ConflictError
+from widetable.messages.error_code import ErrorCode
 from widetable.schema import options as opt
 from widetable.schema.table_schema import TableSchema
 
@@ -67,4 +68,5 @@ def _contested(
         found=f"columns of {table} that job {other.name!r} writes, too: {listed}",
         expected="columns of its own, or a sequence group or sequence.field that orders their values",
         action=f"Write other columns, alter the table, or drop {other.name!r} if it has ended.",
+        code=ErrorCode.COLUMNS_TAKEN,
     )

@@ -274,6 +274,7 @@ class _Revision:
             found=error.found,
             expected=error.expected,
             action=f"Choose a barrier that all tables have, other than {self.barrier}, or to=None for the beginning.",
+            code=error.code,
         )
 
 

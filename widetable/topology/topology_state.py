@@ -14,6 +14,7 @@ from widetable.commit.barriers.barrier_table import interval_of
 from widetable.commit.barriers.writer_registration import RUNNING, Job
 from widetable.commit.notes.clock import Clock, SystemClock
 from widetable.errors import NotFoundError
+from widetable.messages.error_code import ErrorCode
 from widetable.operations.handle.open_table import OpenTable
 from widetable.topology.barrier_floor import keep_common_barriers
 from widetable.topology.job_graph import JobGraph, check_flow
@@ -101,6 +102,7 @@ def no_job(name: str, jobs: Sequence[Job]) -> NotFoundError:
         found="no job that is registered, or that a table waits for",
         expected=f"one of {', '.join(job.name for job in jobs) or 'none'}",
         action="Correct the name, or register it.",
+        code=ErrorCode.JOB_NOT_FOUND,
     )
 
 

@@ -13,6 +13,7 @@ from widetable.commit.notes.copy_place import begun_copy
 from widetable.commit.snapshots.lost_snapshots import rest_of_table
 from widetable.commit.snapshots.schema_store import SchemaStore
 from widetable.errors import InvalidError, NotFoundError
+from widetable.messages.error_code import ErrorCode
 from widetable.operations.handle.compaction_threads import wait_for_compactions
 from widetable.operations.history.branches import branch_names
 from widetable.storage.paths import (
@@ -65,6 +66,7 @@ def table(catalog: CatalogState, name: str) -> Table:
             found=f"no table at {root}",
             expected=f"one of the tables of database {database!r}: {existing}",
             action="Check the name, or make the table first.",
+            code=ErrorCode.TABLE_NOT_FOUND,
         )
     return opened_at(catalog, root)
 

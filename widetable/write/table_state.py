@@ -53,7 +53,11 @@ class TableState:
             return error
         subject = f"{error.subject} of {self.paths.root}"
         return InvalidError(
-            subject, found=error.found, expected=error.expected, action=error.action
+            subject,
+            found=error.found,
+            expected=error.expected,
+            action=error.action,
+            code=error.code,
         )
 
     def opened(

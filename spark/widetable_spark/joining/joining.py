@@ -337,4 +337,5 @@ def _expired(error: NotFoundError, batch: PinnedBatch | None, pin: LookupPin) ->
         action="Call lookup_join again, for the newest snapshot."
         if batch is None
         else "Set a larger widetable.lookup-pin-retention, and start the query with a new checkpoint.",
+        code=error.code,
     )

@@ -82,6 +82,7 @@ class StreamSink(StreamArrowWriter):
                 found=error.found,
                 expected=error.expected,
                 action=error.action,
+                code=error.code,
             ) from error
 
     def _commit_batch(

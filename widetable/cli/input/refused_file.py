@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO, Final
 
 from widetable.errors import NotFoundError, StorageError
+from widetable.messages.error_code import ErrorCode
 
 _RETRY: Final = "Free space or repair the storage, then retry; nothing was committed."
 _CHECK: Final = (
@@ -47,6 +48,7 @@ def storage_errors(name: str, action: str = _RETRY) -> Iterator[None]:
             found=cause.strerror or "no file",
             expected="a file, in an existing directory",
             action="Check the path.",
+            code=ErrorCode.FILE_NOT_FOUND,
         ) from cause
     except OSError as cause:
         if cause.errno is None:

@@ -57,6 +57,7 @@ from widetable.commit.barriers.barrier_state import (
 )
 from widetable.commit.snapshots.snapshot_times import is_ahead
 from widetable.errors import ConflictError, InvalidError
+from widetable.messages.error_code import ErrorCode
 from widetable.schema.derived_options import WIDENER_OF, WIDENER_RUN
 
 # Each snapshot of the table holds the state of all writers.
@@ -312,6 +313,7 @@ def _check_revision(state: BarrierState, step: BarrierStep) -> None:
             expected=f"a run that began at revision {state.revision}",
             action="When the revision has ended, start jobs with a new checkpoint and create other writers again: they "
             "continue from the barrier that the table went back to.",
+            code=ErrorCode.REVISION_BEGAN,
         )
 
 
@@ -323,4 +325,5 @@ def check_run(member: Member, writer: str, run: str) -> None:
             found="another process that has taken its name since",
             expected="one process for each name",
             action="Stop this process, or create its writer again, which stops the other.",
+            code=ErrorCode.WRITER_REPLACED,
         )

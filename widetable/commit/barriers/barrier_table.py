@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from widetable.errors import InvalidError, UnsupportedError
+from widetable.messages.error_code import ErrorCode
 from widetable.schema import join_options
 from widetable.schema import options as opt
 from widetable.schema import retention_options as retention
@@ -137,6 +138,7 @@ def no_writer(path: str) -> InvalidError:
         found=f"an append without a writer to a table with {BARRIER_INTERVAL.key}",
         expected="a writer that labels its records with a barrier",
         action="Write with Catalog.writer.",
+        code=ErrorCode.WRITER_NEEDED,
     )
 
 

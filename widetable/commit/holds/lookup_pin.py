@@ -50,6 +50,7 @@ from widetable.commit.notes.clock import Clock, SystemClock
 from widetable.commit.snapshots.snapshot_store import SnapshotStore
 from widetable.errors import InvalidError, NotFoundError
 from widetable.format.snapshot import Snapshot
+from widetable.messages.error_code import ErrorCode
 from widetable.storage.file_io import FileIO
 from widetable.storage.paths import (
     TEMPORARY_BYTES,
@@ -347,6 +348,7 @@ def pin_is_gone(subject: str, snapshot_id: int, why: str, paths: TablePaths) -> 
         expected="the snapshot that the batch joined in its first run",
         action="Start the query with a new checkpoint, or, if this batch may join the newest snapshot, delete its "
         f"pin in {paths.service_dir}. A larger widetable.lookup-pin-retention keeps snapshots longer.",
+        code=ErrorCode.SNAPSHOT_EXPIRED,
     )
 
 

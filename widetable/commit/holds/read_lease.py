@@ -30,6 +30,7 @@ from widetable.commit.notes.lease_renewal import LEASE_RENEWAL
 from widetable.commit.notes.lease_term import Hold, LeaseState, NotedLease, from_now, read_hold
 from widetable.commit.snapshots.snapshot_store import SnapshotStore
 from widetable.errors import DamagedError, InvalidError, NotFoundError, StorageError
+from widetable.messages.error_code import ErrorCode
 from widetable.storage.file_io import FileIO
 from widetable.storage.paths import TablePaths
 
@@ -141,6 +142,7 @@ def hold(
             found="an expired snapshot",
             expected=f"a snapshot that is still kept, from {earliest} on",
             action="Read a newer snapshot, or a tag; restart a stream with a new checkpoint.",
+            code=ErrorCode.SNAPSHOT_EXPIRED,
         )
     if renews:
         LEASE_RENEWAL.start(lease)

@@ -18,6 +18,7 @@ from widetable.arguments import refused, text
 from widetable.commit.notes.skipped_files import pass_over, readable
 from widetable.errors import DamagedError, InvalidError, NotFoundError
 from widetable.format.snapshot import Snapshot, Tag, tag_from_json
+from widetable.messages.error_code import ErrorCode
 from widetable.storage.file_io import FileIO
 from widetable.storage.paths import TAG_PREFIX, TEMPORARY_BYTES, TablePaths, check_name, tag_name
 
@@ -110,6 +111,7 @@ class TagStore:
                 found="an expired snapshot",
                 expected="a snapshot that is still kept",
                 action="Tag a newer snapshot.",
+                code=ErrorCode.SNAPSHOT_EXPIRED,
             )
         return True
 
@@ -133,6 +135,7 @@ class TagStore:
             found="no such tag",
             expected=f"one of {names}" if names else "a table with tags; it has none",
             action="Correct the name.",
+            code=ErrorCode.TAG_NOT_FOUND,
         )
 
 

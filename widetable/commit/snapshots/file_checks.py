@@ -18,6 +18,7 @@ from widetable.format.manifest_entry import ADD, ManifestEntry
 from widetable.format.manifest_file import ManifestFileMeta
 from widetable.format.snapshot import Snapshot
 from widetable.messages.counted import counted
+from widetable.messages.error_code import ErrorCode
 from widetable.storage.paths import is_named_after
 
 _ACTION: Final = "Restore the file, or go back to an older snapshot."
@@ -31,6 +32,7 @@ def check_name(path: str, data: bytes) -> None:
             found="other bytes than those it is named after",
             expected="the file as it was written",
             action=_ACTION,
+            code=ErrorCode.METADATA_DAMAGED,
         )
 
 
@@ -70,6 +72,7 @@ def check_rows(
             found=f"{counted(rows, f'{what} row')} in the files that they name",
             expected=f"{recorded}, as the snapshot says",
             action="Restore the manifests or the snapshot file, or go back to an older snapshot.",
+            code=ErrorCode.METADATA_DAMAGED,
         )
 
 
@@ -79,4 +82,5 @@ def _damaged(path: str, actual: object, recorded: object, what: str, where: str)
         found=f"{actual} {what}",
         expected=f"{recorded}, as {where} says",
         action=_ACTION,
+        code=ErrorCode.METADATA_DAMAGED,
     )

@@ -43,6 +43,7 @@ from widetable.format.manifest_file import ManifestFileMeta, read_manifest
 from widetable.format.manifest_list import read_manifest_list
 from widetable.format.plain_value import value_order
 from widetable.format.snapshot import Snapshot
+from widetable.messages.error_code import ErrorCode
 from widetable.schema.types import DataType
 from widetable.storage.file_io import FileIO
 from widetable.storage.paths import TablePaths
@@ -217,12 +218,14 @@ class LiveFiles:
                     found="an expired snapshot",
                     expected="a snapshot that is still kept",
                     action="Read a newer snapshot, or a tag; restart a stream with a new checkpoint.",
+                    code=ErrorCode.SNAPSHOT_EXPIRED,
                 ) from cause
             raise DamagedError(
                 path,
                 found="no such file",
                 expected=f"a file that snapshot {snapshot.id} names",
                 action="Restore the file, or go back to an older snapshot.",
+                code=ErrorCode.METADATA_DAMAGED,
             ) from cause
         check_name(path, data)
         return data

@@ -21,6 +21,7 @@ from widetable.commit.snapshots.branch_mark import had_branches
 from widetable.commit.snapshots.table_identity import table_identity
 from widetable.errors import DamagedError, NotFoundError
 from widetable.format.manifest_list import read_manifest_list
+from widetable.messages.error_code import ErrorCode
 from widetable.storage.file_io import FileIO
 from widetable.storage.paths import (
     TablePaths,
@@ -57,6 +58,7 @@ def no_snapshot(paths: TablePaths, trace: str) -> DamagedError:
         found=f"no snapshot, but {trace}",
         expected="the snapshots of a table that has had some",
         action="Restore the directory, or one snapshot from the file of a tag; else drop and create the table again.",
+        code=ErrorCode.SNAPSHOTS_LOST,
     )
 
 

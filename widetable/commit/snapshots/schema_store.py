@@ -11,6 +11,7 @@ from __future__ import annotations
 from widetable.commit.notes.skipped_files import if_there
 from widetable.commit.snapshots.read_back import parsed_back
 from widetable.errors import DamagedError, NotFoundError, StorageError
+from widetable.messages.error_code import ErrorCode
 from widetable.schema import options as opt
 from widetable.schema.table_schema import TableSchema, schema_from_json
 from widetable.storage.file_io import FileIO
@@ -120,5 +121,9 @@ class SchemaStore:
                 "Name a table in it; widetable ls lists them.",
             )
         return NotFoundError(
-            root, found=content, expected="the directory of a Paimon table", action=action
+            root,
+            found=content,
+            expected="the directory of a Paimon table",
+            action=action,
+            code=ErrorCode.TABLE_NOT_FOUND,
         )

@@ -21,6 +21,7 @@ from widetable.commit.snapshots.watermarks import carried_watermark, first_at_wa
 from widetable.errors import DamagedError, NotFoundError
 from widetable.format.human_units import exact_time_text
 from widetable.format.snapshot import Snapshot, snapshot_from_json, tag_from_json
+from widetable.messages.error_code import ErrorCode
 from widetable.storage.file_io import FileIO
 from widetable.storage.paths import TablePaths, snapshot_id
 
@@ -171,6 +172,7 @@ class SnapshotStore:
             found="no snapshot as old",
             expected=expected,
             action="Use a later time, or a tag.",
+            code=ErrorCode.SNAPSHOT_NOT_FOUND,
         )
 
     def by_watermark(self, watermark: int) -> Snapshot:
@@ -188,6 +190,7 @@ class SnapshotStore:
                 found=f"no snapshot with a watermark of {exact_time_text(watermark)} or later",
                 expected="a watermark that a writer has committed",
                 action="Use an earlier watermark, or wait for the writers.",
+                code=ErrorCode.SNAPSHOT_NOT_FOUND,
             )
         return self.load(id)
 

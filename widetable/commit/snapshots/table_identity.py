@@ -17,6 +17,7 @@ from functools import lru_cache
 from widetable.commit.snapshots.branch_mark import branch_life
 from widetable.commit.snapshots.schema_store import SchemaStore
 from widetable.errors import DamagedError, InvalidError, NotFoundError
+from widetable.messages.error_code import ErrorCode
 from widetable.schema.table_schema import UUID_KEY
 from widetable.storage.file_io import FileIO
 from widetable.storage.paths import MAIN_BRANCH, TablePaths
@@ -46,6 +47,7 @@ def check_identity(file_io: FileIO, paths: TablePaths, expected: str) -> None:
             found=f"another table ({current}): it was dropped and made again, or continues as a branch",
             expected=f"the table that was opened ({expected})",
             action="Open the table again, and restart its readers and writers.",
+            code=ErrorCode.OTHER_TABLE,
         )
 
 

@@ -34,6 +34,7 @@ from widetable.format.snapshot import (
     COMMIT_KIND_OVERWRITE,
     Snapshot,
 )
+from widetable.messages.error_code import ErrorCode
 
 _ACTIONS: Final = {
     COMMIT_KIND_APPEND: "Open the table again, and repeat the writes that failed: its buckets were rescaled.",
@@ -73,6 +74,7 @@ class Deltas:
                 found=f"{conflict.detail}: {names}",
                 expected=f"a commit of kind {request.kind} that fits snapshot {latest.id if latest else 0}",
                 action=_ACTIONS[request.kind],
+                code=ErrorCode.FILES_CHANGED,
             )
         return delta
 

@@ -74,6 +74,7 @@ from widetable.format.snapshot import (
     snapshot_from_json,
 )
 from widetable.kernels.jit import compiled_afterwards
+from widetable.messages.error_code import ErrorCode
 from widetable.messages.warning_code import WarningCode, warn
 from widetable.schema.table_schema import TableSchema
 from widetable.storage.file_io import FileIO
@@ -388,6 +389,7 @@ class Committer:
                         found=f"a storage that failed while and after publishing: {cause.found}",
                         expected="an answer whether the snapshot was published",
                         action="Commit again with the same user and identifier: a published commit is not repeated.",
+                        code=ErrorCode.COMMIT_UNKNOWN,
                     ) from cause
                 self._clock.sleep_millis(LONGEST_WAIT_MILLIS * self._rng.random())
         raise AssertionError("the last attempt returns or raises")

@@ -7,6 +7,7 @@ from typing import Final
 from widetable.commit.transaction.attempts import Attempts
 from widetable.errors import ConflictError
 from widetable.format.snapshot import COMMIT_KIND_OVERWRITE
+from widetable.messages.error_code import ErrorCode
 from widetable.schema import options as opt
 from widetable.schema.options import TableOptions
 
@@ -29,6 +30,7 @@ def longest_wait_millis(
             found=f"{run.retries} lost races in {elapsed_millis:.0f} ms",
             expected="one attempt that wins its race",
             action="Commit again with the same user and identifier, or raise commit.timeout or commit.max-retries.",
+            code=ErrorCode.RETRIES_EXHAUSTED,
         )
     doubled: float = _FIRST_WAIT_MILLIS * 2 ** min(run.retries, 10)
     return min(LONGEST_WAIT_MILLIS, doubled)

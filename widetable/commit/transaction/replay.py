@@ -30,6 +30,7 @@ from widetable.commit.snapshots.committed import (
 from widetable.commit.transaction.commit_identity import Identity
 from widetable.errors import InvalidError
 from widetable.format.snapshot import Snapshot
+from widetable.messages.error_code import ErrorCode
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,7 @@ class CommitHistory:
             action="Continue above it, or use another commit user. A new checkpoint requires a new user or an empty "
             "table; if functions such as sum would count its rows twice, only an empty table is right. Pass "
             "replay=True, from Python, if you know that this commit was made.",
+            code=ErrorCode.IDENTIFIER_OF_ANOTHER_COMMIT,
         )
 
 

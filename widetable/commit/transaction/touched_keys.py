@@ -38,6 +38,7 @@ from widetable.kernels.sort_order import group_starts, sort_order
 from widetable.lsm.key_bounds import bounds_of_files
 from widetable.merge.record_expiry import expires_records
 from widetable.messages.counted import counted
+from widetable.messages.error_code import ErrorCode
 from widetable.schema.row_kind import is_retraction
 from widetable.schema.table_schema import VALUE_KIND
 from widetable.write.table_state import TableState
@@ -188,6 +189,7 @@ class Untouched:
                 f"snapshot {self._read_id}",
                 expected="keys that no other commit wrote since",
                 action="Read the rows again at the newest snapshot, and commit the new result.",
+                code=ErrorCode.KEYS_CHANGED,
             )
         self._checked_id = latest_id
 

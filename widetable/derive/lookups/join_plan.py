@@ -30,6 +30,7 @@ from widetable.arguments import mapping, names, refused, text
 from widetable.derive.changes.join_partitions import JoinPartitions, parse_partitions
 from widetable.derive.joins.joined_plan import key_prefixes
 from widetable.errors import InvalidError, NotFoundError
+from widetable.messages.error_code import ErrorCode
 from widetable.schema.derived_options import IndexOption, index_options
 from widetable.schema.table_schema import ROW_KIND_COLUMN, TableSchema
 from widetable.schema.types import DataField, arrow_field, arrow_type
@@ -169,6 +170,7 @@ def _checked_key(left: pa.Schema, name: str, dim: TableSchema, key: str) -> Data
             found="no such column in the left rows",
             expected=f"one of {', '.join(left.names)}",
             action="Correct on=.",
+            code=ErrorCode.COLUMN_NOT_FOUND,
         )
     field = dim.field(key)
     key_column(pa.nulls(0, left.field(left.names.index(name)).type), name, field)

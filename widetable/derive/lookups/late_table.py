@@ -20,6 +20,7 @@ from widetable.commit.snapshots.schema_store import SchemaStore
 from widetable.commit.transaction.commit_identity import Identity
 from widetable.derive.lookups.join_plan import JoinArguments
 from widetable.errors import InvalidError, NotFoundError
+from widetable.messages.error_code import ErrorCode
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.writes.table_commit import append_messages
 from widetable.schema import options as opt
@@ -70,6 +71,7 @@ def late_table(
             found="no such column in the left rows",
             expected=f"one of {', '.join(left.names)}",
             action="Correct pending_key=.",
+            code=ErrorCode.COLUMN_NOT_FOUND,
         )
     schema = _schema(left, key, is_synced)
     located, root = locate_beside(beside, path(given.pending, "pending"))

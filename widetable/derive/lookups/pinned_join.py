@@ -37,6 +37,7 @@ from widetable.format.row_budget import BATCH_BYTES, RowBudget, memory_bytes, ro
 from widetable.kernels.arrow_buffers import one_array
 from widetable.kernels.gather import take_rows
 from widetable.kernels.take_capacity import check_capacity_of_rows
+from widetable.messages.error_code import ErrorCode
 from widetable.operations.queries.kept_lookups import KeptLookups, PinnedSnapshot
 from widetable.operations.queries.lookup_view import Matches
 from widetable.operations.queries.row_gather import TooManyBytesError
@@ -345,6 +346,7 @@ def _requested_columns(plan: JoinPlan, schema: TableSchema, needs_hits: bool) ->
                 found=f"no such column since its schema {schema.id}",
                 expected=f"the columns that it had in schema {plan.schema_id}",
                 action="Start the query again, with other columns=.",
+                code=ErrorCode.COLUMN_NOT_FOUND,
             )
     needs_hits = needs_hits or plan.is_inner or plan.partitions is not None or plan.is_prefix
     # An index uses the current names; the snapshot may not have these columns yet.

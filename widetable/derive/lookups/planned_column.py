@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from widetable.errors import NotFoundError
 from widetable.format.column_cast import column_cast
+from widetable.messages.error_code import ErrorCode
 from widetable.schema.types import DataField, DataType, arrow_type
 from widetable.write.safe_cast import safe_cast
 
@@ -51,6 +52,7 @@ def _between(source: DataType, planned: DataType, path: str, *, is_later: bool) 
                     found="no such field any more",
                     expected="the fields that it had when the query started",
                     action="Start the query again.",
+                    code=ErrorCode.COLUMN_NOT_FOUND,
                 )
             fields.append(replace(each, type=each.type.as_nullable()))
         return replace(planned, fields=tuple(fields), nullable=source.nullable)

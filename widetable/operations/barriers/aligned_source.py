@@ -33,6 +33,7 @@ from widetable.commit.barriers.barrier_plan import BarrierPlans
 from widetable.commit.barriers.barrier_table import one_interval
 from widetable.commit.notes.consumer_store import ConsumerStore
 from widetable.errors import ConflictError, NotFoundError
+from widetable.messages.error_code import ErrorCode
 from widetable.operations.handle.barrier_scan import (
     active_revision,
     barrier_changes,
@@ -255,4 +256,5 @@ def revised(job: str, revision: object) -> ConflictError:
         expected="a run that began after that",
         action="Start it with a new checkpoint when the revision has ended: it continues at that barrier, or from the "
         "beginning if its tables were cleared.",
+        code=ErrorCode.REVISION_BEGAN,
     )

@@ -43,6 +43,7 @@ from widetable.commit.transaction.commit_identity import Identity
 from widetable.commit.transaction.commit_result import CommitResult
 from widetable.errors import ConflictError, InvalidError, NotFoundError
 from widetable.format.snapshot import COMMIT_KIND_APPEND
+from widetable.messages.error_code import ErrorCode
 from widetable.operations.handle.barrier_scan import barrier_views, newest_revision
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.writes.table_commit import append_messages
@@ -387,4 +388,5 @@ def unknown_writer(name: str, table: str, members: Iterable[str]) -> NotFoundErr
         found=f"no such writer among those for which {table} waits",
         expected=f"one of {', '.join(sorted(members)) or 'none'}",
         action="Correct the name, or do nothing: it has left.",
+        code=ErrorCode.JOB_NOT_FOUND,
     )

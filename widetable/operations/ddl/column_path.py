@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 from widetable.errors import InvalidError, NotFoundError
+from widetable.messages.error_code import ErrorCode
 from widetable.schema.table_schema import TableSchema
 from widetable.schema.type_text import text_of
 from widetable.schema.types import DataType
@@ -105,6 +106,7 @@ def _not_there(path: Path, names: Sequence[str]) -> NotFoundError:
         found="no such field" if len(path) > 1 else "no such column",
         expected=f"one of {', '.join(names)}",
         action=_CORRECT,
+        code=ErrorCode.COLUMN_NOT_FOUND,
     )
 
 

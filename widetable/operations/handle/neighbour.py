@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from widetable.commit.snapshots.schema_store import SchemaStore
 from widetable.errors import InvalidError, NotFoundError, UnsupportedError
+from widetable.messages.error_code import ErrorCode
 from widetable.operations.handle.open_table import OpenTable
 from widetable.storage.paths import MAIN_BRANCH, TablePaths, table_name, table_root
 
@@ -37,6 +38,7 @@ def neighbour(table: OpenTable, name: str, what: str) -> OpenTable:
             found=f"{name!r}, but no table at {root}",
             expected="a table of the same warehouse",
             action="Create that table, or drop this one.",
+            code=ErrorCode.TABLE_NOT_FOUND,
         )
     return OpenTable(root, table._file_io)
 

@@ -17,6 +17,7 @@ from widetable.commit.holds.tag_store import TagStore
 from widetable.commit.snapshots.snapshot_store import SnapshotStore
 from widetable.errors import InvalidError, NotFoundError
 from widetable.format.snapshot import Snapshot
+from widetable.messages.error_code import ErrorCode
 from widetable.runtime.moment import Moment, epoch_millis
 
 
@@ -93,4 +94,5 @@ def load_snapshot(store: SnapshotStore, snapshot_id: int) -> Snapshot:
             found="no such snapshot",
             expected=expected,
             action=action,
+            code=ErrorCode.SNAPSHOT_NOT_FOUND,
         ) from cause

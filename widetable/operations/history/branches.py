@@ -33,6 +33,7 @@ from widetable.commit.snapshots.read_back import parsed_back
 from widetable.commit.snapshots.schema_store import SchemaStore
 from widetable.errors import InvalidError, NotFoundError, StorageError, UnsupportedError
 from widetable.format.snapshot import Snapshot, snapshot_from_json
+from widetable.messages.error_code import ErrorCode
 from widetable.operations.handle.compaction_threads import wait_for_compactions
 from widetable.operations.handle.open_table import OpenTable
 from widetable.schema.field_options import DERIVED_OPTION
@@ -211,6 +212,7 @@ def branch_not_found(file_io: FileIO, paths: TablePaths, name: str) -> NotFoundE
         found="no such branch",
         expected=f"one of {names}" if names else "a table with branches; it has only main",
         action="Correct the name, or create the branch first.",
+        code=ErrorCode.BRANCH_NOT_FOUND,
     )
 
 
@@ -262,6 +264,7 @@ def _moved(tag: str | None) -> NotFoundError:
         found="a tag that was deleted and created again meanwhile",
         expected="a tag that stays while a branch is created from it",
         action="Create the branch again.",
+        code=ErrorCode.TAG_NOT_FOUND,
     )
 
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from widetable.arguments import flag, one_of, refused, whole_number
 from widetable.errors import NotFoundError
+from widetable.messages.error_code import ErrorCode
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.handle.supported import check_readable
 from widetable.read.change_plan import ChangeSplit
@@ -157,4 +158,5 @@ def _check_kept(table: OpenTable, start: int, end: int) -> None:
         found="snapshots that do not exist",
         expected=expected,
         action=action,
+        code=ErrorCode.CHANGES_EXPIRED,
     )

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 from widetable.errors import InvalidError, NotFoundError, UnsupportedError
+from widetable.messages.error_code import ErrorCode
 from widetable.storage.lock_queue import turn_of_name
 
 
@@ -24,6 +25,7 @@ def no_object(path: str) -> NotFoundError:
         found="no such object",
         expected="an object",
         action="Check the path; the snapshot may have expired.",
+        code=ErrorCode.FILE_NOT_FOUND,
     )
 
 

@@ -21,6 +21,7 @@ from importlib import import_module
 from typing import Any, Final, TypeVar
 
 from widetable.errors import InvalidError, NotFoundError, StorageError, UnsupportedError
+from widetable.messages.error_code import ErrorCode
 from widetable.runtime.worker_thread import Task
 from widetable.storage.path_below import path_below
 from widetable.storage.remote.store_client import check_not_forked
@@ -171,6 +172,7 @@ def _absent(path: str) -> NotFoundError:
         found="no such file",
         expected="a file",
         action="Check the path; the snapshot may have expired.",
+        code=ErrorCode.FILE_NOT_FOUND,
     )
 
 
