@@ -397,7 +397,7 @@ def test_rows_that_fill_no_array_together_come_in_several(tmp_path: Path, wide: 
         (
             {"snapshot_id": 1, "prefix": "d_"},
             wt.InvalidError,
-            r"snapshot_id.*by an index.*Leave snapshot_id out",
+            r"snapshot_id.*by an index.*Omit snapshot_id",
         ),
         ({"partitions": "max_pt()"}, wt.InvalidError, "partitions"),
         ({"columns": ["city"]}, wt.InvalidError, r"'city'.*prefix="),

@@ -156,7 +156,7 @@ def test_commands_say_who_holds_the_bytes(table: wt.Table) -> None:
         "tag 'first', of snapshot 2",
         "branch 'b'",
         "not in any snapshot: files of active writers, or orphans  ",
-        "snapshots that the next expiry takes, from 1 on",
+        "snapshots that the next expiry removes, from 1 on",
     ):
         assert text in said
     found = json.loads(run("inspect", table.path, "--format", "json").stdout)
@@ -172,5 +172,5 @@ def test_an_inspection_goes_on_where_an_old_snapshot_is_damaged(table: wt.Table)
     (Path(table.path) / "snapshot/snapshot-6").write_text("{")
     shown = run("inspect", table.path)
     assert shown.exit_code == 0
-    assert "bytes             not known: " in shown.stdout
+    assert "bytes             unknown: " in shown.stdout
     assert json.loads(run("inspect", table.path, "--format", "json").stdout)["space"] is None

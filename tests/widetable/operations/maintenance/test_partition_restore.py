@@ -166,12 +166,12 @@ def test_on_the_command_line(table: wt.Table) -> None:
         "day=2026-11-27",
     ]
     would = run("partition", "drop", table.path, *words, "--dry-run").stdout
-    assert would == "partition day=2026-11-26 would go\n"
+    assert would == "partition day=2026-11-26 would be dropped\n"
     assert "dropped, snapshot" in run("partition", "drop", table.path, *words).stdout
     assert FIRST not in {row[1] for row in rows_of(table)}
     for dry in (("--dry-run",), ()):
         said = run("partition", "restore", table.path, *words, "--tag", "good", *dry).stdout
-        assert said.startswith("day=2026-11-26: 1 file of 2 rows")
+        assert said.startswith("day=2026-11-26: 1 file with 2 rows")
     assert rows_of(table) == EXPECTED
     for wrong in (
         ("list", table.path, *words),
