@@ -162,7 +162,7 @@ def test_commands_say_who_holds_the_bytes(table: wt.Table) -> None:
     found = json.loads(run("inspect", table.path, "--format", "json").stdout)
     assert sum(line["bytes"] for line in found["space"]) == stored_bytes(table.path)
     dry = run("expire", table.path, "--dry-run").stdout
-    assert " snapshots would go: 1 to 4; " in dry
+    assert " snapshots would expire: 1 to 4; " in dry
     assert " would stay:\n" in dry
     assert "consumer 'slow', from snapshot 5 on" in dry
     assert "would stay" not in run("expire", table.path).stdout
