@@ -60,6 +60,7 @@ from widetable.format.human_units import duration_text, last_seen_text, time_tex
 from widetable.format.row_budget import BATCH_BYTES, pieces
 from widetable.lsm.bucket_plan import Scope
 from widetable.messages.counted import counted
+from widetable.messages.error_code import ErrorCode
 from widetable.messages.near_word import did_you_mean
 from widetable.messages.warning_code import WarningCode, warn
 from widetable.operations.barriers.aligned_source import AlignedSource, revised
@@ -144,6 +145,7 @@ __all__ = [
     "BucketWork",
     "Committer",
     "Compacted",
+    "ErrorCode",
     "JobBatch",
     "JobWriter",
     "JoinArguments",

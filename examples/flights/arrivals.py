@@ -15,6 +15,9 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from pyspark.sql.streaming.query import StreamingQuery
+
+from examples.flights.micro_batch import files_taken
 from examples.flights.pace import FIRST_RECORDS_PER_SECOND, next_pace
 from examples.flights.wide_table import STREAMS
 from examples.flights.workspace import Workspace
@@ -70,9 +73,15 @@ class Arrivals:
         """Let the other files come. To be called once."""
         self._thread.start()
 
-    def adapt(self, taken: Mapping[str, int], behind_seconds: float) -> None:
-        """Set the pace by how many files the query of each stream has taken, and the age of the newest barrier."""
-        waiting = max(len(times) - taken.get(name, 0) for name, times in self.times.items())
+    def adapt(self, queries: Mapping[str, StreamingQuery], behind_seconds: float) -> None:
+        """Set the pace by the files that the queries have taken and the age of the newest barrier, while files come."""
+        if self.has_begun and not self.is_over:
+            self._set_pace(
+                {name: files_taken(queries[name]) for name in self.counts}, behind_seconds
+            )
+
+    def _set_pace(self, taken: Mapping[str, int], behind_seconds: float) -> None:
+        waiting = max(len(times) - taken[name] for name, times in self.times.items())
         self._records_per_second = next_pace(self._records_per_second, waiting, behind_seconds)
 
     def _work(self) -> None:

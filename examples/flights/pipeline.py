@@ -155,9 +155,7 @@ def run_pipeline(
         all_was_read = looks.barrier >= _last_barrier(tables)
         if not arrivals.has_begun and all(of_streams) and all_was_read:
             arrivals.begin()
-        elif arrivals.has_begun and not arrivals.is_over:
-            taken = {group.name: files_taken(queries[group.name]) for group in STREAMS}
-            arrivals.adapt(taken, time.time() - looks.barrier / 1000)
+        arrivals.adapt(queries, time.time() - looks.barrier / 1000)
         if sum(of_streams) >= len(of_streams) / 2:
             layer.fail_once()
         layer.check()

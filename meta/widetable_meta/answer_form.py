@@ -26,7 +26,7 @@ NESTED: Final = (JobDelay, JobSink, RevisedTable, TableDelay, WaitedWriter)
 
 
 class ErrorAnswer(BaseModel):
-    """An error. kind: one of the six kinds. message: the whole error as one text."""
+    """An error. kind: one of the six kinds. message: the whole error as one text. code: stable (docs/errors.md)."""
 
     kind: str
     message: str
@@ -34,6 +34,7 @@ class ErrorAnswer(BaseModel):
     found: str
     expected: str
     action: str
+    code: str
 
 
 class TopologyAnswer(BaseModel):

@@ -1,7 +1,7 @@
 """Errors as the service answers them: a status, and a JSON object from which a client makes the error again. Pure.
 
     {"kind": one of the six kinds of widetable/errors.py, "message": the error in one text,
-     "subject": .., "found": .., "expected": .., "action": ..}
+     "subject": .., "found": .., "expected": .., "action": .., "code": a stable code, as in docs/errors.md}
 
 A client may repeat a call that was answered with Retry-After, here or elsewhere: nothing has been done.
 
@@ -71,6 +71,7 @@ def error_body(error: WidetableError) -> dict[str, str]:
         "message": str(message),
         "subject": message.subject,
         **parts,
+        "code": error.code,
     }
 
 
@@ -88,7 +89,8 @@ def error_of(body: Any, answered: str) -> WidetableError:
     """Return the error of a JSON body. answered: which instance gave which status, for a body that has no error."""
     if isinstance(body, dict) and body.get("kind") in _KINDS:
         subject, actual, expected, action = (str(body.get(name, "")) for name in _PARTS)
-        return _KINDS[body["kind"]](subject, found=actual, expected=expected, action=action)
+        kind, code = _KINDS[body["kind"]], str(body.get("code") or "") or None
+        return kind(subject, found=actual, expected=expected, action=action, code=code)
     return StorageError(
         answered,
         found="an answer that does not come from a service of this warehouse",

@@ -25,7 +25,7 @@ from fastapi.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from widetable import StorageError, WidetableError
-from widetable.messages.error_code import ErrorCode
+from widetable.connector import ErrorCode
 from widetable_meta.answering import error_answer
 from widetable_meta.error_form import RETRY_AFTER, NotNowError
 from widetable_meta.leadership import Leadership

@@ -27,7 +27,7 @@ from typing import Any, Final, NamedTuple
 import requests
 
 from widetable import StorageError, WidetableError
-from widetable.messages.error_code import ErrorCode
+from widetable.connector import ErrorCode
 from widetable_meta.error_form import RETRY_AFTER, error_of
 from widetable_meta.unsent_request import is_unsent
 

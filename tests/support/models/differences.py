@@ -281,7 +281,6 @@ WRITING: Final[dict[str, tuple[str, ...]]] = {
     ),
     "publishing on a local disk": (
         _STORAGE + "test_local.py::test_what_is_published_is_on_the_disk_first",
-        _STORAGE + "test_local.py::test_one_of_many_publishers_wins",
     ),
     "two writers of a table with dynamic": (_DYNAMIC + "two_writers_of_one_new_key",),
     "hash indexes in an overwrite": (_DYNAMIC + "overwritten_rows_stay_in_their_buckets",),

@@ -6,9 +6,8 @@
 
 Source: Paimon `FileStoreCommitImpl`; format.md sections 3 and 11. The publish is the commit point: files written
 before it are orphans until then, files written after it are only hints. An append that loses the race retries on the
-winner's lists for as long as `commit.timeout` allows; a compaction or overwrite is checked against the winner first.
-Every attempt searches for (user, identifier) (decisions 0005, 0015), so a repeated append or overwrite commits
-nothing. Raises
+winner's lists, up to `commit.timeout`; a compaction or overwrite is checked against the winner first. Every attempt
+searches for (user, identifier) (decisions 0005, 0015), so a repeated append or overwrite commits nothing. Raises
 
     ConflictError   the commit does not fit the newest snapshot, or lost too often; nothing was committed
     StorageError    the storage failed. If the publish failed, its outcome is looked up; if that is not known, the
