@@ -62,7 +62,7 @@ def refused(answer: requests.Response, said: object) -> None:
     """It is a 4xx in the one form."""
     assert 400 <= answer.status_code < 500, (said, answer.text[:300])
     body = answer.json()
-    assert set(body) == {"kind", "message", "subject", "found", "expected", "action"}, said
+    assert set(body) == {"kind", "message", "subject", "found", "expected", "action", "code"}, said
     assert "Traceback" not in answer.text
     assert len(answer.content) < 20_000
 

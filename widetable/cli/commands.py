@@ -57,7 +57,7 @@ _LOOK: Final = (
     Command(
         "explain",
         "reports",
-        "Explain the values of a key: which record each comes from, why the others do not count.",
+        "Explain the values of a key: the record of each, and why others do not count.",
         (
             PATH,
             argument(
@@ -310,7 +310,7 @@ _MEND: Final = (
     Command(
         "repair",
         "mending",
-        "Remove damaged files from a table, keep the readable rows, and list exactly what is lost.",
+        "Remove damaged files from a table, keep the readable rows, and list what is lost.",
         (
             PATH,
             YES,

@@ -28,7 +28,7 @@ ACTIONS: Final = (
 META_COMMAND: Final = Command(
     "meta",
     "meta",
-    "Show or serve jobs, tables and barriers of a warehouse; remove jobs and writers that ended.",
+    "Show or serve jobs, tables and barriers of a warehouse; remove jobs that ended.",
     (
         argument("action", f"One of {', '.join(ACTIONS)}.", metavar="ACTION", choices=ACTIONS),
         argument(

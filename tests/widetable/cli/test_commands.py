@@ -43,7 +43,7 @@ def test_the_overview_names_every_command_in_one_line_under_its_group() -> None:
     groups = [line for line in lines if line.endswith(":") and not line.startswith(" ")]
     assert len(groups) == len(set(groups))
     for group, command in ((group, one) for group, those in GROUPS.items() for one in those):
-        (at,) = (n for n, line in enumerate(lines) if line.split()[:1] == [command.name])
+        (at,) = (n for n, line in enumerate(lines) if line.startswith(f"  {command.name} "))
         assert lines[at].endswith(f"  {command.summary}")
         assert [line for line in lines[:at] if line in groups][-1] == f"{group}:"
         assert len(lines[at]) <= 100

@@ -94,7 +94,7 @@ def test_a_join_that_does_not_fit_is_refused(
 def test_an_option_of_a_join_without_the_others_is_refused(tmp_path: Path) -> None:
     catalog = wt.Catalog(str(tmp_path))
     for key, value in (("join.left", "db.a"), ("join.how", "left"), ("join.max-matches", "3")):
-        with pytest.raises(wt.InvalidError, match=rf"option '{key}'.*without"):
+        with pytest.raises(wt.InvalidError, match=rf"option '{key}'.*requires"):
             catalog.create_table("db.t", A, primary_key=["u"], options={key: value})
 
 

@@ -293,8 +293,8 @@ def test_keys_that_do_not_tell_rows_apart_are_refused(dim: wt.Table) -> None:
     [
         ({"retry_batches": 0}, wt.InvalidError, "pending.*retry_batches"),
         ({"retry_batches": 0, "pending": None}, wt.InvalidError, "pending_key.*retry_batches"),
-        ({"pending": None}, wt.InvalidError, "pending: found none.*retry_batches=2"),
-        ({"pending_key": None}, wt.InvalidError, "pending_key: found none"),
+        ({"pending": None}, wt.InvalidError, "pending: found no value.*retry_batches=2"),
+        ({"pending_key": None}, wt.InvalidError, "pending_key: found no value"),
         ({"pending_key": "x"}, wt.NotFoundError, "'x'.*id, k"),
         ({"pending_key": 7}, wt.InvalidError, "pending_key"),
         ({"pending": 7}, wt.InvalidError, "pending"),

@@ -408,7 +408,7 @@ def test_another_table_at_the_same_path_is_not_joined(dim: wt.Table) -> None:
         ({"dim": "/no/such/table"}, wt.NotFoundError, "/no/such/table"),
         ({"batches": 7}, wt.InvalidError, "batches"),
         ({"batches": "rows"}, wt.InvalidError, "batches"),
-        ({"batches": []}, wt.InvalidError, "batches.*no columns"),
+        ({"batches": []}, wt.InvalidError, "batches.*no batch"),
         ({"batches": [7]}, wt.InvalidError, "batches"),
     ],
 )

@@ -164,7 +164,7 @@ class History:
         checked = 0
         if self.oracle.began and self.oracle.first > INTERVAL:
             with pytest.raises(
-                NotFoundError, match=f"put under barriers.*{self.oracle.first} or a later"
+                NotFoundError, match=f"completed under barriers.*{self.oracle.first} or a later"
             ):
                 self.table.scan(barrier=self.oracle.first - INTERVAL)
         for barrier in self.oracle.barriers:

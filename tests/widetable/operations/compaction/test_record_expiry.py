@@ -246,7 +246,9 @@ def test_an_index_loses_what_went(tmp_path: Path) -> None:
     table = wt.Table.open(table.path)
     table.maintain(once=True)
     assert sorted(index.scan().to_arrow()["k"].to_pylist()) == list(range(5, 20))
-    with pytest.raises(wt.InvalidError, match=r"record-level.*in a table that is made of db\.t"):
+    with pytest.raises(
+        wt.InvalidError, match=r"record-level.*in a table that is derived from db\.t"
+    ):
         index.alter_options({"record-level.expire-time": "1 d", "record-level.time-field": "k"})
     assert table.audit().findings == ()
 

@@ -102,7 +102,7 @@ def test_an_append_says_that_nobody_compacts(
     (reported,) = caplog.records
     assert "widetable maintain" in reported.getMessage()
     (warning,) = table.inspect().warnings
-    assert "4 level-0 files that nobody moves up: run widetable maintain" in warning
+    assert "4 level-0 files that no one compacts: run widetable maintain" in warning
 
 
 def test_an_append_says_nothing_while_somebody_compacts(
@@ -127,7 +127,7 @@ def test_barriers_without_rows_are_no_files_that_wait(
         for second in (4, 5, 6):
             writer.write(rows(1), barrier=1_000 * second, complete=True)
     (reported,) = caplog.records
-    assert " 3 level-0 files that nobody moves up" in reported.getMessage()
+    assert " 3 level-0 files that no one compacts" in reported.getMessage()
     assert " 3 level-0 files" in table.inspect().warnings[0]
 
 

@@ -238,7 +238,10 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     table = create(tmp_path)
     table.write({"day": [day(20), day(0)], "k": [1, 1], "v": [1, 1]})
     assert main(["expire", "--partitions", "--dry-run", os.fspath(table.path)]) == 0
-    assert capsys.readouterr().out == f"day={day(20)}\n1 partition would go; 1 row in their files\n"
+    assert (
+        capsys.readouterr().out
+        == f"day={day(20)}\n1 partition would expire; 1 row in their files\n"
+    )
     assert main(["expire", "--partitions", table.path]) == 0
     assert days(table) == {day(0)}
     assert main(["expire", "--partitions", "--retain-min", "1", table.path]) == 2
