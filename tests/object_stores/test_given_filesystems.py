@@ -69,7 +69,7 @@ def test_keys_are_taken_as_they_are(given: Given, name: str) -> None:
     for path in others:
         file_io.replace(path, b"other")
     file_io.write_new(f"{url}/{name}/x", b"1")
-    with pytest.raises(InvalidError, match="expected none"):
+    with pytest.raises(InvalidError, match="expected no object yet"):
         file_io.write_new(f"{url}/{name}/x", b"2")
     assert [(entry.name, entry.is_dir) for entry in file_io.list(f"{url}/{name}")] == [("x", False)]
     assert name.partition("/")[0] in [entry.name for entry in file_io.list(url)]

@@ -126,7 +126,7 @@ def test_a_job_with_state_does_not_go_on_without_it(
     said = total(jobs, catalog, "b", stateful)
     if stateful:
         assert "whose state lacks the records up to barrier 20" in said
-        assert "Start it with that one" in said
+        assert "Start the job with that checkpoint" in said
         assert keys(catalog, "z") == [1, 2]
         assert total(jobs, catalog, "a", stateful) == "", "the refused query took nothing over"
     else:
@@ -200,7 +200,7 @@ def test_what_is_no_argument_is_refused(
     for call in calls.values():
         with pytest.raises(wt.WidetableError):
             call()
-    assert threading.active_count() == before
+    assert threading.active_count() <= before
 
 
 @pytest.mark.parametrize("ansi", ["true", "false"])

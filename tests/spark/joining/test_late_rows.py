@@ -154,7 +154,7 @@ def test_what_cannot_be_tried_again_is_refused_at_the_call(
     left = spark.createDataFrame([(1, 1)], "id long, k long")
     with pytest.raises(wt.InvalidError, match=r"retry_batches.*no stream"):
         retried(dim, late)(left)
-    with pytest.raises(wt.InvalidError, match=r"pending: found none"):
+    with pytest.raises(wt.InvalidError, match=r"pending: found no value"):
         lookup_join(left, dim, ["k"], retry_batches=1)
     assert not late.exists()
     stream = spark.readStream.schema("id long, k long").parquet(str(tmp_path))

@@ -86,7 +86,7 @@ def test_names_are_those_of_the_form(spark: SparkSession, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"read.change-columns": "commit"}, "without read.changelog=true"),
+        ({"read.change-columns": "commit"}, "requires read.changelog"),
         ({"read.change-columns": "all", "read.changelog": "true"}, "one of kind, commit, standard"),
     ],
 )
