@@ -3,8 +3,8 @@
 In: about twice a second, how many files of a stream wait for its query, and how far the newest barrier that was read is
 behind the clock. Out: the next pace, records per second. Pure.
 
-                       files wait >= 3, or the barrier is > 4 s behind    a tenth slower
-                       files wait <= 1, and it is <= 3 s behind           a fiftieth faster
+                       files wait >= 3, or the barrier is > 6 s behind    a tenth slower
+                       files wait <= 1, and it is <= 4 s behind           a fiftieth faster
                        else                                               the same
 
 Slowing down is faster than speeding up, so queues that have grown are drained. A fixed pace would show on a slower
@@ -23,8 +23,8 @@ _SLOWER: Final = 0.9
 _FASTER: Final = 1.02
 _MANY_FILES: Final = 3
 _FEW_FILES: Final = 1
-_FAR_SECONDS: Final = 4.0
-_NEAR_SECONDS: Final = 3.0
+_FAR_SECONDS: Final = 6.0
+_NEAR_SECONDS: Final = 4.0
 
 
 def next_pace(records_per_second: float, waiting_files: int, behind_seconds: float) -> float:

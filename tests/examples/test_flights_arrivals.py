@@ -66,7 +66,7 @@ def test_nothing_comes_after_the_end(workspace: Workspace) -> None:
 
 @pytest.mark.parametrize(
     ("waiting_files", "behind_seconds", "factor"),
-    [(0, 1.0, 1.02), (1, 3.0, 1.02), (2, 1.0, 1.0), (1, 3.5, 1.0), (3, 1.0, 0.9), (0, 4.5, 0.9)],
+    [(0, 1.0, 1.02), (1, 4.0, 1.02), (2, 1.0, 1.0), (1, 4.5, 1.0), (3, 1.0, 0.9), (0, 6.5, 0.9)],
 )
 def test_the_pace_follows_what_waits(
     waiting_files: int, behind_seconds: float, factor: float
