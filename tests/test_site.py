@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from documentation.reference_page import place_of
-from documentation.site_pages import MODULES
+from docs.site.reference_page import place_of
+from docs.site.site_pages import MODULES
 from tests.support.programs.browser import NEEDS_BROWSER, browsed
 from tests.support.programs.pages import PAGES, ROOT, name_of
 from tests.support.programs.parsed_source import parsed

@@ -7,7 +7,7 @@ import re
 import pytest
 from pdoc.doc import Module
 
-from documentation.reference_page import anchors_of, page_of, place_of
+from docs.site.reference_page import anchors_of, page_of, place_of
 from tests.documentation import shelf_of_books
 
 NAME = shelf_of_books.__name__

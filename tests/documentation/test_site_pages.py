@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from documentation.site_pages import stacked
+from docs.site.site_pages import stacked
 
 SENTENCE = "Number of buckets of every partition; a row's bucket is a hash of its bucket key."
 

@@ -16,7 +16,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 from pdoc.doc import Module
 
-from documentation.reference_page import anchors_of, page_of, place_of
+from docs.site.reference_page import anchors_of, page_of, place_of
 
 MODULES: Final = ("widetable", "widetable_spark", "widetable_meta", "widetable.connector")
 _EVIDENCE: Final = ("decisions/", "facts/")
