@@ -6,7 +6,7 @@ Raises InvalidError for arguments of a wrong form, and what `derive.upkeep.deriv
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -33,10 +33,7 @@ def alter_table(
     change_comments: Mapping[str, str | None] | None = None,
     move_columns: Mapping[str, str] | None = None,
 ) -> Table:
-    """Give a table its next schema, in one step; data files are not touched.
-
-    All names are those before the change. A field is named by its path: `v.f` in a ROW, `v.element.f` in an ARRAY,
-    `v.value.f` in a MAP; docs/change-columns.md tells which names need backticks. Concurrent calls are both applied.
+    """Give a table its next schema, in one step; data files are not touched, and concurrent calls are both applied.
 
     Parameters
     ----------
@@ -47,9 +44,10 @@ def alter_table(
     add_columns : pyarrow.Schema or list of pyarrow.Field, default ()
         Nullable columns and fields, put last; the names are paths.
     drop_columns : list of str, default ()
-        Columns and fields to remove.
+        Columns and fields to remove, by paths: `v.f`, `v.element.f`, `v.value.f` (docs/change-columns.md).
     rename_columns : dict of str to str, default None
-        Old path to new name. Options `fields.*` follow; remove `index.*` and `widen.*` that name it in the same call.
+        Old path to new name; all other arguments use the old ones. Options `fields.*` follow; remove `index.*`
+        and `widen.*` that name it in the same call.
     change_types : dict of str to type, default None
         Column to a wider type, as in `create_table`. Fields match by name, at any depth; others are added or removed.
     change_nullability : dict of str to bool, default None
@@ -77,35 +75,58 @@ def alter_table(
     --------
     >>> users = catalog.alter_table("shop.users", rename_columns={"city": "town"})
     """
-    return _altered(catalog, name, _change_of(locals()))
+    change = _structure(set_options, remove_options, add_columns, drop_columns, rename_columns)
+    change = _properties(change, change_types, change_nullability, change_comments, move_columns)
+    return _altered(catalog, name, change)
 
 
-def _change_of(arguments: Mapping[str, Any]) -> SchemaChange:
-    """Check the arguments of `alter_table`, by their names, and return the change that they describe."""
-
-    def texts(argument: str) -> dict[str, str]:
-        return {each: text(value, argument) for each, value in by_column(argument).items()}
-
-    def by_column(argument: str) -> dict[str, Any]:
-        return mapping(arguments[argument], argument)
-
+def _structure(
+    set_options: Mapping[str, str] | None,
+    remove_options: Sequence[str],
+    add_columns: pa.Schema | Sequence[pa.Field],
+    drop_columns: Sequence[str],
+    rename_columns: Mapping[str, str] | None,
+) -> SchemaChange:
+    """Check which options and columns there are to be, and return that change."""
     return SchemaChange(
-        set_options=option_texts(arguments["set_options"], "set_options"),
-        remove_options=names(arguments["remove_options"], "remove_options"),
-        add_columns=tuple(arrow_schema(arguments["add_columns"], "add_columns")),
-        drop_columns=names(arguments["drop_columns"], "drop_columns"),
-        rename_columns=texts("rename_columns"),
-        change_types=changed_types(by_column("change_types"), "change_types"),
-        change_nullability={
-            column: flag(nullable, "change_nullability")
-            for column, nullable in by_column("change_nullability").items()
-        },
-        change_comments={
-            column: None if comment is None else text(comment, "change_comments")
-            for column, comment in by_column("change_comments").items()
-        },
-        move_columns=texts("move_columns"),
+        set_options=option_texts(set_options, "set_options"),
+        remove_options=names(remove_options, "remove_options"),
+        add_columns=tuple(arrow_schema(add_columns, "add_columns")),
+        drop_columns=names(drop_columns, "drop_columns"),
+        rename_columns=_texts(rename_columns, "rename_columns"),
     )
+
+
+def _properties(
+    change: SchemaChange,
+    change_types: Mapping[str, pa.DataType | str] | None,
+    change_nullability: Mapping[str, bool] | None,
+    change_comments: Mapping[str, str | None] | None,
+    move_columns: Mapping[str, str] | None,
+) -> SchemaChange:
+    """Check the new types, comments and places of columns, and add them to the change."""
+    return replace(
+        change,
+        change_types=changed_types(mapping(change_types, "change_types"), "change_types"),
+        change_nullability=_flags(change_nullability, "change_nullability"),
+        change_comments=_comments(change_comments, "change_comments"),
+        move_columns=_texts(move_columns, "move_columns"),
+    )
+
+
+def _texts(given: Mapping[str, str] | None, argument: str) -> dict[str, str]:
+    return {column: text(value, argument) for column, value in mapping(given, argument).items()}
+
+
+def _flags(given: Mapping[str, bool] | None, argument: str) -> dict[str, bool]:
+    return {column: flag(value, argument) for column, value in mapping(given, argument).items()}
+
+
+def _comments(given: Mapping[str, str | None] | None, argument: str) -> dict[str, str | None]:
+    return {
+        column: None if value is None else text(value, argument)
+        for column, value in mapping(given, argument).items()
+    }
 
 
 def _altered(catalog: CatalogState, name: str, change: SchemaChange) -> Table:
