@@ -22,7 +22,7 @@ from tests.support.tables.barrier_tables import NAME, new_table
 from tests.widetable.cli.test_meta import fill
 from widetable.operations.barriers.barrier_listing import ShownBarriers
 from widetable.topology.meta_service import ServiceSession
-from widetable.topology.session_request import AskedSessions
+from widetable.topology.session_request import SessionRequests
 from widetable_meta import MetaClient
 
 NOBODY = "http://127.0.0.1:1"
@@ -180,10 +180,10 @@ class _Changed:
         return found
 
 
-def asked(warehouse: str, client: _Changed, shown: ShownBarriers) -> AskedSessions:
+def asked(warehouse: str, client: _Changed, shown: ShownBarriers) -> SessionRequests:
     catalog, service = wt.Catalog(warehouse), client
     made: Any = service
-    return AskedSessions(made, catalog._file_io, catalog.warehouse, catalog.table, shown)
+    return SessionRequests(made, catalog._file_io, catalog.warehouse, catalog.table, shown)
 
 
 def test_an_older_barrier_than_was_read_is_refused_without_a_revision(tmp_path: Path) -> None:

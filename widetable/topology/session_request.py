@@ -40,7 +40,7 @@ _TRIES: Final = 5
 
 
 @dataclass(frozen=True)
-class AskedSessions:
+class SessionRequests:
     """Opens sessions of the warehouse at `root`. It has no state between calls.
 
     opened: opens its tables by name. shown: the barriers of earlier sessions; this class reads them, and the caller

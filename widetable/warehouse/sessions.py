@@ -12,7 +12,7 @@ from widetable.arguments import names, one_of, whole_number
 from widetable.operations.barriers.session import CONSISTENCIES, READ_UNCOMMITTED, Session
 from widetable.schema.barrier_options import BARRIER_INTERVAL
 from widetable.table import Table
-from widetable.topology.session_request import AskedSessions
+from widetable.topology.session_request import SessionRequests
 from widetable.topology.topology import SCOPES, TABLES, TOPOLOGY, Topology
 from widetable.warehouse.catalog_state import CatalogState
 
@@ -85,7 +85,7 @@ def _opened(
         # The service names only the barrier; this process reads the rows from the storage.
         client = catalog._service.client()
         shown = catalog._shown
-        requests = AskedSessions(client, catalog._file_io, catalog._root, catalog.table, shown)
+        requests = SessionRequests(client, catalog._file_io, catalog._root, catalog.table, shown)
         session = requests.open(tables, consistency, barrier)
     # Sessions of one catalog over the same tables know what the last one has shown. A session as of a given barrier
     # says nothing about the newest one.

@@ -253,7 +253,7 @@ WRITING: Final[dict[str, tuple[str, ...]]] = {
     ),
     "commits of one machine": (
         _WRITING + "a_commit_is_published_in_its_turn",
-        _STORAGE + "test_local_turn.py::test_one_at_a_time_in_the_order_of_asking",
+        _STORAGE + "test_lock_queue.py::test_one_at_a_time_in_the_order_of_asking",
     ),
     "texts that are not UTF-8": (
         _WRITING + "values_that_readers_understand_differently_are_refused",
