@@ -91,7 +91,7 @@ def _changed() -> list[str]:
         *_git("diff", "--name-only", "HEAD"),
         *_git("ls-files", "--others", "--exclude-standard"),
     ]
-    return differing or _git("diff", "--name-only", "HEAD~1", "HEAD")
+    return differing or _git("diff-tree", "--no-commit-id", "--name-only", "-r", "--root", "HEAD")
 
 
 def _git(*words: str) -> list[str]:

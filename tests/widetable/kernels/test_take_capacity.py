@@ -33,6 +33,7 @@ def test_too_much_text_is_refused_in_every_type(array: pa.Array) -> None:
     check_capacity(array, np.where(MANY == 1, -1, MANY), OLD)
 
 
+@pytest.mark.slow
 def test_who_takes_too_much_is_told() -> None:
     with pytest.raises(pa.ArrowInvalid, match="capacity"):
         take(WIDE["text"], MANY)

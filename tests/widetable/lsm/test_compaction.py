@@ -293,6 +293,7 @@ def test_rows_far_apart_in_keys_are_sections_of_their_own(tmp_path: Path) -> Non
     assert [row["v"] for row in table.rows()] == [5, 1, 2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("new_key", [0, 19_999])
 def test_what_is_done_grows_with_the_work(tmp_path: Path, new_key: int) -> None:
     """One row is new, before or behind all others: older rows are most of the work."""
