@@ -67,6 +67,7 @@ def test_wheel_holds_every_module_and_marker(wheel: Path) -> None:
         wanted = {path.relative_to(package.parent).as_posix() for path in package.rglob("*.py")}
         assert wanted | {f"{package.name}/py.typed"} <= held
     assert "widetable_meta/page.html" in held
+    assert not [name for name in held if "docs/site/" in name]  # it builds the site
     pages = (ROOT / "docs").rglob("*.md")
     assert {f"widetable/{page.relative_to(ROOT).as_posix()}" for page in pages} <= held
     assert {name.split("/")[0].partition("-")[0] for name in held} == {
