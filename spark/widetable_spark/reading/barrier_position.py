@@ -5,7 +5,7 @@
 
 In: offsets as Spark keeps them (JSON dicts). Out: offsets, and what each task reads; rules and errors of
 `aligned_source`. The state of a stream is its offset; one source decides for all sources of the job which barriers come
-next (`asked_first`). Raises InvalidError for the offset of another table, and for a job that is not registered,
+next (`source_order`). Raises InvalidError for the offset of another table, and for a job that is not registered,
 ConflictError for an offset from before a revision.
 
 It has the methods of `stream_position.StreamPosition`, and `stream_reader` does not distinguish the two. What Spark

@@ -149,7 +149,7 @@ class Committer:
         *,
         planned: PlannedFrom | None = None,
     ) -> CommitResult:
-        """Replace the input files of a compaction by its output. planned: the files that it saw (`planned_from`).
+        """Replace the input files of a compaction by its output. planned: the files that it saw (`plan_base`).
 
         If it fails and nothing was published, its output files are deleted. A repeated compaction raises ConflictError:
         its input is gone.

@@ -233,7 +233,7 @@ def compact_scope(
 class _Cuts:
     """The compactions of one call. commits: their commits.
 
-    planned: the snapshot that was planned last, against which commits are checked (`planned_from`), because another
+    planned: the snapshot that was planned last, against which commits are checked (`plan_base`), because another
     compaction may have moved rows up since.
     """
 

@@ -5,7 +5,7 @@
 
 Every step can be repeated: deleted files are skipped. A note whose manifests are gone was swept before,
 because manifests are deleted after all data files. Tags are listed after the notes: a tag of a snapshot
-counts only if that snapshot's file exists afterwards (`tags`), so each tag that counts is seen here; so are names that
+counts only if that snapshot's file exists then (`tag_store`), so each tag that counts is seen here; so are names that
 move between branches (`named_files`). Raises NotFoundError, DamagedError and ConflictError when the files that others
 need are unknown, before anything is deleted; StorageError.
 """

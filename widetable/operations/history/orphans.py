@@ -18,7 +18,7 @@ pauses for longer than the requested age can lose files; hence a day by default.
 
 A commit after the listing can name only files that are younger (its writer has not worked for that
 long), or that an older snapshot names too, so it cannot name a listed file that no snapshot names. A tag counts only if
-its snapshot existed after the tag was written (`tags`): when the snapshot was gone in step 2, the tag is seen after
+its snapshot existed once the tag was written (`tag_store`): when the snapshot was gone in step 2, the tag is seen after
 it; the same holds for changelogs, which are copied before their snapshots are removed. Names that move between branches
 are seen as well (`named_files`). When a snapshot expires while it is read, step 2 starts again. So this is correct
 without any lease, next to writers, compactors, expiry and another cleaning, on whichever branch it is called. Raises
