@@ -48,6 +48,7 @@ from widetable.arguments import (
 )
 from widetable.commit.barriers.barrier_plan import BarrierPlans
 from widetable.commit.barriers.barrier_table import interval_of
+from widetable.commit.barriers.writer_registration import RENEWAL_MILLIS
 from widetable.commit.holds.lookup_pin import PinnedBatch, check_join, hold_for_job
 from widetable.commit.holds.pin_file import LookupPin
 from widetable.commit.holds.read_lease import ReadLease
@@ -139,6 +140,7 @@ __all__ = [
     "LOOKS_BACK",
     "LOOKUP_WAIT",
     "MERGE_ENGINE",
+    "RENEWAL_MILLIS",
     "ROW_KIND_COLUMN",
     "AlignedSource",
     "BarrierPlans",

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 
 from widetable.commit.barriers.barrier_state import ROOT
 from widetable.commit.barriers.writer_registration import (
+    RENEWAL_MILLIS,
     RUNNING,
     RUNNING_MILLIS,
     Job,
@@ -120,13 +121,13 @@ class WriterClaim:
         may happen in another process. An expired registration is checked like a new one. If the run is not registered,
         or another run has the name, nothing happens here, and its commit is refused.
         """
-        table, clock = self.table, self.clock
+        table, clock, now_millis = self.table, self.clock, self.clock.now_nanos() // 1_000_000
         current = registration_of(table._file_io, table._paths, name, clock)
         if current is None or current.job.run != run:
             return
         if current.lease_state is not LeaseState.ACTIVE:
             self.register(name, columns, run)
-        elif current.expires_millis - clock.now_nanos() // 1_000_000 < RUNNING_MILLIS // 2:
+        elif now_millis + RUNNING_MILLIS - current.expires_millis >= RENEWAL_MILLIS:
             job = current.job
             write_registration(table._file_io, table._paths, job, clock, ends_with_process=True)
 

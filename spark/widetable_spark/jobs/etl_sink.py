@@ -44,6 +44,7 @@ from widetable import (
     WidetableError,
 )
 from widetable.connector import (
+    RENEWAL_MILLIS,
     BarrierPlans,
     JobBatch,
     JobWriter,
@@ -64,8 +65,6 @@ from widetable_spark.writing.task_writer import QUERY_ID_PROPERTY, TaskWriter, p
 
 # The serializer that Spark uses for the messages of its writers' tasks.
 _PICKLER: Final[Any] = CPickleSerializer()
-# A third of the minute for which a registration of a running job holds.
-_RENEWAL_SECONDS: Final = 20.0
 _log = logging.getLogger("widetable.spark")
 
 
@@ -324,11 +323,11 @@ class _EtlRun:
         A derived job completes barriers by batches only.
         """
         if not self._job.is_root:
-            return _RENEWAL_SECONDS
-        return min(_until_tick(self._interval_seconds), _RENEWAL_SECONDS)
+            return RENEWAL_MILLIS / 1000
+        return min(_until_tick(self._interval_seconds), RENEWAL_MILLIS / 1000)
 
     def _renew(self) -> None:
-        if time.monotonic() - self._renewed_at >= _RENEWAL_SECONDS:
+        if time.monotonic() - self._renewed_at >= RENEWAL_MILLIS / 1000:
             self._job.renew()
             self._renewed_at = time.monotonic()
 

@@ -48,6 +48,8 @@ RUNNING: Final = "running"
 # How long the registration of a planned job lasts, and that of a running job without a renewal.
 PENDING_MILLIS: Final = 600_000
 RUNNING_MILLIS: Final = 60_000
+# How often a running job renews its registration by itself: a renewal may fail twice.
+RENEWAL_MILLIS: Final = RUNNING_MILLIS // 3
 
 
 @dataclass(frozen=True)
