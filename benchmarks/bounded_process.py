@@ -22,7 +22,7 @@ from typing import IO, Any, Final
 
 from benchmarks.harness import ROOT
 
-_LOOK_SECONDS: Final = 0.02
+_POLL_SECONDS: Final = 0.02
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def _watch(process: subprocess.Popen[bytes], bounds: Bounds) -> tuple[Exceeded |
     began, peak_bytes = time.monotonic(), 0
     while True:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(_LOOK_SECONDS)
+            process.wait(_POLL_SECONDS)
             return None, peak_bytes
         peak_bytes = max(peak_bytes, sum(map(_anonymous_bytes, _tree(process.pid))))
         seconds = time.monotonic() - began

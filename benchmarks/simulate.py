@@ -50,8 +50,8 @@ def _measure() -> None:
 
 
 def _requests() -> None:
-    from benchmarks.scale.asked_requests import measured_requests
     from benchmarks.scale.points import POINTS, request_points
+    from benchmarks.scale.request_counts import measured_requests
 
     costs = replace(committed_costs(), requests=measured_requests(_SEED))
     found = json.loads(UNIT_COSTS.read_text("utf-8")) | {"costs": costs_to_json(costs)}

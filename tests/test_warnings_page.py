@@ -97,10 +97,12 @@ def test_every_code_is_said_somewhere() -> None:
 
 
 def test_a_record_has_its_code_and_where_it_was_said(caplog: pytest.LogCaptureFixture) -> None:
-    warn(logging.getLogger("widetable"), WarningCode.TAG_LATE, "%s: not yet", "/t")
+    warn(logging.getLogger("widetable"), WarningCode.TAG_NOT_CREATED, "%s: not yet", "/t")
     (record,) = caplog.records
     assert (
-        record.getMessage() == coded(WarningCode.TAG_LATE, "/t: not yet") == "WT-W207 /t: not yet"
+        record.getMessage()
+        == coded(WarningCode.TAG_NOT_CREATED, "/t: not yet")
+        == "WT-W207 /t: not yet"
     )
     assert getattr(record, RECORD_KEY) == "WT-W207"
     assert (record.levelno, Path(record.pathname).name) == (logging.WARNING, Path(__file__).name)

@@ -98,7 +98,7 @@ def _overtaking(role: str, commits: int) -> Measured:
         )
         with _process("maintainer", work):
             told = _written(work, PAIRS, max(1, commits // PAIRS), role)
-        return _of_told(work, told)
+        return _of_printed(work, told)
 
 
 def _row(
@@ -141,10 +141,10 @@ def _measured(writers: int, commits: int, *, is_inline: bool) -> Measured:
         )
         with _process("maintainer", work) if not is_inline else _nothing():
             told = _written(work, writers, commits)
-        return _of_told(work, told)
+        return _of_printed(work, told)
 
 
-def _of_told(work: Path, told: list[dict[str, Any]]) -> Measured:
+def _of_printed(work: Path, told: list[dict[str, Any]]) -> Measured:
     spans = sorted(span for each in told for span in each["spans"])
     seconds = max(end for _, end in spans) - spans[0][0]
     return Measured(

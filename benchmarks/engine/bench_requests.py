@@ -16,9 +16,9 @@ import pyarrow as pa
 import widetable as wt
 from benchmarks.engine.wide_rows import wide_rows, wide_schema
 from benchmarks.harness import Row, Size
-from benchmarks.scale.asked_requests import CountingProxy, counting_store
 from benchmarks.scale.costs import Requests
 from benchmarks.scale.prices import CLOUD
+from benchmarks.scale.request_counts import CountingProxy, counting_store
 from tests.object_stores.s3_server import BUCKET
 from widetable.write.commit_message import CommitMessage
 
@@ -31,7 +31,7 @@ _OPTIONS = {
     "fields.a_at.sequence-group": "a",
     "fields.b_at.sequence-group": "b",
 }
-_MOST_OF_COMMIT, _MOST_OF_LOOKUP = 8, 0
+_MAX_OF_COMMIT, _MAX_OF_LOOKUP = 8, 0
 _TIMES = 3
 _WIDE_ROWS = {Size.FULL: 600_000, Size.SHORT: 100_000, Size.TINY: 1_000}
 
@@ -126,7 +126,7 @@ class _Operations:
 
 def _rows(done: _Operations) -> list[Row]:
     return [
-        _row("commit", done.commit(), _MOST_OF_COMMIT),
+        _row("commit", done.commit(), _MAX_OF_COMMIT),
         _row("commit after another writer's", done.commit_after_another()),
         _row("write into 2 buckets, 2 files", done.write()),
         _row("compaction of 2 buckets with lookup changelog", done.compaction()),
@@ -134,7 +134,7 @@ def _rows(done: _Operations) -> list[Row]:
         _row("scan of 40 MB in a file, 20 columns", done.wide_scan(None)),
         _row("scan of 3 of its columns", done.wide_scan(["k", "c3", "c12"])),
         _row("lookup of the newest rows, warm", done.lookup()),
-        _row("lookup of a session, warm", done.session_lookup(), _MOST_OF_LOOKUP),
+        _row("lookup of a session, warm", done.session_lookup(), _MAX_OF_LOOKUP),
         _row("open a table", done.opening()),
     ]
 

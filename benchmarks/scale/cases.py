@@ -17,7 +17,7 @@ CASES: Final = (KEYS, ROWS, JOBS, ALL)
 
 
 @dataclass(frozen=True)
-class WayOut:
+class Mitigation:
     """A load that is carried otherwise."""
 
     case: TableLoad
@@ -25,11 +25,11 @@ class WayOut:
     load: TableLoad
 
 
-def _way(case: TableLoad, text: str, **changes: float) -> WayOut:
-    return WayOut(case, text, replace(case, **changes))  # type: ignore[arg-type]
+def _way(case: TableLoad, text: str, **changes: float) -> Mitigation:
+    return Mitigation(case, text, replace(case, **changes))  # type: ignore[arg-type]
 
 
-WAYS_OUT: Final = (
+MITIGATIONS: Final = (
     _way(KEYS, "as it is"),
     _way(KEYS, "commits and rounds every 10 minutes", commit_s=600, round_s=600),
     _way(ROWS, "as it is"),

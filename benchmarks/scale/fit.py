@@ -16,7 +16,6 @@ import widetable as wt
 from benchmarks import two_groups
 from benchmarks.engine.bench_planning import _named
 from benchmarks.harness import child_json
-from benchmarks.scale.asked_requests import measured_requests
 from benchmarks.scale.costs import (
     CommitCpu,
     CompactCpu,
@@ -25,6 +24,7 @@ from benchmarks.scale.costs import (
     UnitCosts,
     WriteCpu,
 )
+from benchmarks.scale.request_counts import measured_requests
 from benchmarks.scale.simulated_bucket import FileBytes
 from benchmarks.scale.trial import WARM_SHAPE, TrialResult, TrialShape, best_of_two
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from benchmarks.harness import ROOT
-from benchmarks.scale.cases import CASES, WAYS_OUT
+from benchmarks.scale.cases import CASES, MITIGATIONS
 from benchmarks.scale.costs import Requests, UnitCosts, committed_costs
 from benchmarks.scale.needs import Needs, needs_of
 from benchmarks.scale.points import (
@@ -117,7 +117,7 @@ def _uses_table(costs: UnitCosts) -> str:
 
 def _ways_table(costs: UnitCosts) -> str:
     rows = []
-    for way in WAYS_OUT:
+    for way in MITIGATIONS:
         need = needs_of(way.load, costs)
         rows.append(
             [

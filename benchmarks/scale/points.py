@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.scale.asked_requests import AskedRound, asked_round, counting_store
 from benchmarks.scale.costs import Requests, UnitCosts
+from benchmarks.scale.request_counts import RequestRound, counting_store, request_round
 from benchmarks.scale.simulated_bucket import BucketLoad, drawn, history
 from benchmarks.scale.trial import WARM_SHAPE, TrialResult, TrialShape, best_of_two
 from widetable.operations.compaction.compaction_job import _GROUP_BUCKETS
@@ -125,13 +125,13 @@ def request_points(costs: UnitCosts, seed: int, say: Callable[[str], None]) -> l
     points = []
     with counting_store() as counter:
         for number, shape in enumerate(REQUEST_SHAPES):
-            asked = asked_round(counter, f"point-{number}", shape, seed + number)
+            asked = request_round(counter, f"point-{number}", shape, seed + number)
             points.append(_point(shape, _asked(asked)))
             say(_errors(points[-1], predicted_requests(shape, costs)))
     return points
 
 
-def _asked(found: AskedRound) -> dict[str, float]:
+def _asked(found: RequestRound) -> dict[str, float]:
     totals: dict[str, Requests] = {
         "append_requests": found.appends,
         "compaction_requests": found.compaction,

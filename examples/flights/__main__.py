@@ -128,7 +128,7 @@ def _judge(workspace: Workspace, console: Console) -> _Judged:
     tables = open_tables(workspace)
     rows = {name: table.scan().to_arrow() for name, table in tables.by_name.items()}
     verdict = judge(workspace, tables.wide, rows)
-    _tell_verdict(console, verdict)
+    _print_verdict(console, verdict)
     return _Judged(tables, rows, verdict)
 
 
@@ -149,7 +149,7 @@ def _fill(
         streams = make_streams(facts, dataset, options.seed)
         store_streams(streams, workspace)
         profiles = profile_streams(streams)
-        _tell_profiles(console, profiles)
+        _print_profiles(console, profiles)
         console.step(
             f"seven streaming queries fill {TABLE_NAME} and the tables around it; they are read meanwhile"
         )
@@ -165,7 +165,7 @@ def _fill(
     return profiles, run
 
 
-def _tell_profiles(console: Console, profiles: list[InputProfile]) -> None:
+def _print_profiles(console: Console, profiles: list[InputProfile]) -> None:
     for profile in profiles:
         console.note(
             f"{profile.group:<10}{profile.record_count:>8,} records in {profile.file_count:>2} files: "
@@ -175,7 +175,7 @@ def _tell_profiles(console: Console, profiles: list[InputProfile]) -> None:
         )
 
 
-def _tell_verdict(console: Console, verdict: DemoVerdict) -> None:
+def _print_verdict(console: Console, verdict: DemoVerdict) -> None:
     for name, audit in verdict.audits.items():
         columns = audit.cell_count // max(audit.row_count, 1)
         console.note(

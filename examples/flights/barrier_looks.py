@@ -1,8 +1,8 @@
 """What readers see while the streams run: flights, aircraft and counts at one barrier, and the newest rows of each.
 
-A `BarrierLook` opens a session over the three tables, reads them, and keeps the totals of flights and counts, and how
+A `BarrierCheck` opens a session over the three tables, reads them, and keeps the totals of flights and counts, and how
 many flights are not as their aircraft. At a barrier the totals must be equal and no flight astray; newest rows are
-those of several moments, so they need not be. `Looks` takes them; threads may share it.
+those of several moments, so they need not be. `BarrierChecker` takes them; threads may share it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Totals:
 
 
 @dataclass(frozen=True)
-class BarrierLook:
+class BarrierCheck:
     """at: when the session was opened, epoch seconds. barrier: None for newest rows. flights: counted over the flights
     themselves; counts: summed up over what the second layer made of them. astray: flights that have not the maker of
     their aircraft.
@@ -72,14 +72,14 @@ class BarrierLook:
 
 
 @dataclass(frozen=True)
-class LooksTaken:
+class BarrierChecks:
     """By time. at_barriers: each barrier that was read, once."""
 
-    at_barriers: tuple[BarrierLook, ...]
-    newest: tuple[BarrierLook, ...]
+    at_barriers: tuple[BarrierCheck, ...]
+    newest: tuple[BarrierCheck, ...]
 
     @property
-    def disagreements(self) -> tuple[BarrierLook, ...]:
+    def disagreements(self) -> tuple[BarrierCheck, ...]:
         """Newest rows of which one table has flights that the other has not counted."""
         return tuple(look for look in self.newest if look.difference)
 
@@ -90,21 +90,21 @@ class LooksTaken:
         return agrees and bool(self.at_barriers) and bool(self.disagreements)
 
 
-class Looks:
+class BarrierChecker:
     """Each look reads all three tables, so there is a pause between them."""
 
     def __init__(self, workspace: Workspace, pause_seconds: float = PAUSE_SECONDS) -> None:
-        self._at_barriers: list[BarrierLook] = []
-        self._newest: list[BarrierLook] = []
+        self._at_barriers: list[BarrierCheck] = []
+        self._newest: list[BarrierCheck] = []
         self._catalog = wt.Catalog(str(workspace.warehouse))
         self._pause_seconds = pause_seconds
         self._ended = float("-inf")
         self._lock = threading.Lock()
 
     @property
-    def taken(self) -> LooksTaken:
+    def taken(self) -> BarrierChecks:
         """So far."""
-        return LooksTaken(tuple(self._at_barriers), tuple(self._newest))
+        return BarrierChecks(tuple(self._at_barriers), tuple(self._newest))
 
     @property
     def barrier(self) -> int:
@@ -137,13 +137,13 @@ class Looks:
             self._newest.append(_look(session))
 
 
-def _look(session: wt.Session) -> BarrierLook:
+def _look(session: wt.Session) -> BarrierCheck:
     at = time.time()
     flights = session.table(TABLE_NAME).scan(list(_FLIGHTS_READ)).to_arrow()
     counts = session.table(HOURLY_NAME).scan(list(SUMS)).to_arrow()
     planes = session.table(PLANES.table).scan(["tailnum", _PLANE_COLUMN]).to_arrow()
     totals = totals_of_flights(flights), totals_of_counts(counts)
-    return BarrierLook(at, session.barrier, *totals, astray(flights, planes))
+    return BarrierCheck(at, session.barrier, *totals, astray(flights, planes))
 
 
 def totals_of_flights(rows: pa.Table) -> Totals:

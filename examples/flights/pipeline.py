@@ -30,7 +30,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 import widetable as wt
 import widetable_spark
 from examples.flights.arrivals import Arrivals
-from examples.flights.barrier_looks import BARRIER_TABLES, Looks, LooksTaken
+from examples.flights.barrier_looks import BARRIER_TABLES, BarrierChecker, BarrierChecks
 from examples.flights.column_group import ColumnGroup
 from examples.flights.departure_weather import with_weather
 from examples.flights.dimensions import WEATHER
@@ -95,7 +95,7 @@ class PipelineRun:
     lookup: StreamRun
     compactions: tuple[CompactionRound, ...]
     layer: LayerRun
-    looks: LooksTaken
+    looks: BarrierChecks
 
     @property
     def started(self) -> float:
@@ -142,7 +142,7 @@ def run_pipeline(
     """
     called = time.time()
     maintainer = DemoMaintainer(tables.wide, COMPACTION_PAUSE_SECONDS)
-    looks, let_in = Looks(workspace), WeatherFirst(workspace)
+    looks, let_in = BarrierChecker(workspace), WeatherFirst(workspace)
     layer = SecondLayer(spark, workspace, tables.hourly, looks)
     queries: dict[str, StreamingQuery] = {}
 

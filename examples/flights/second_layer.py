@@ -24,7 +24,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 import widetable as wt
 import widetable_spark
-from examples.flights.barrier_looks import Looks
+from examples.flights.barrier_looks import BarrierChecker
 from examples.flights.carrier_hourly import HOURLY_NAME, READ_COLUMNS, hourly_rows
 from examples.flights.micro_batch import MicroBatch, last_batch, micro_batches
 from examples.flights.wide_table import TABLE_NAME
@@ -66,7 +66,7 @@ class SecondLayer:
     """The query that runs now, and the one before it. Used by one thread."""
 
     def __init__(
-        self, spark: SparkSession, workspace: Workspace, hourly: wt.Table, looks: Looks
+        self, spark: SparkSession, workspace: Workspace, hourly: wt.Table, looks: BarrierChecker
     ) -> None:
         self._spark = spark
         self._workspace = workspace

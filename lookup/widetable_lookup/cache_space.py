@@ -73,7 +73,7 @@ class _ManifestFacts(NamedTuple):
     retention_millis: int
 
 
-class _DirectoryTurn(NamedTuple):
+class _DirectoryLock(NamedTuple):
     """The state of the process that has the lock. file: the open lock file; left: directories to unlink after the lock
     is released.
     """
@@ -188,7 +188,7 @@ class CacheSpace:
         return False
 
     @contextlib.contextmanager
-    def _locked(self) -> Iterator[_DirectoryTurn]:
+    def _locked(self) -> Iterator[_DirectoryLock]:
         """Take the lock of the directory, which is created if it does not exist. Raise CacheFault if it must not be
         used.
 
@@ -203,7 +203,7 @@ class CacheSpace:
             )
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
         file = os.open(f"{self.directory}/{LOCK}", flags, 0o600)
-        turn = _DirectoryTurn(file, [])
+        turn = _DirectoryLock(file, [])
         try:
             _lock(file, self.directory)
             yield turn
@@ -215,7 +215,7 @@ class CacheSpace:
             shutil.rmtree(path, ignore_errors=True)
 
     def _has_room(
-        self, turn: _DirectoryTurn, budget_bytes: int, more_bytes: int, *, is_written: bool = False
+        self, turn: _DirectoryLock, budget_bytes: int, more_bytes: int, *, is_written: bool = False
     ) -> bool:
         """Return whether there is room, and count all caches only if that is not certain. is_written: a count sees
         these bytes.
@@ -227,7 +227,7 @@ class CacheSpace:
             return True
         return self._evict(turn, budget_bytes, 0 if is_written else more_bytes)
 
-    def _evict(self, turn: _DirectoryTurn, budget_bytes: int, needed_bytes: int) -> bool:
+    def _evict(self, turn: _DirectoryLock, budget_bytes: int, needed_bytes: int) -> bool:
         """Count all caches, remove some, and return whether the budget holds."""
         caches: list[HeldCache] = []
         building_bytes = 0

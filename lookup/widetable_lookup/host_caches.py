@@ -65,7 +65,7 @@ class _Directories(SharedByThreads):
         self._caches: dict[str, ProcessCaches] = {}
         super().__init__()
 
-    def _start_anew(self) -> None:
+    def _reset(self) -> None:
         # A forked process must not use what its parent has open, nor close it at its end.
         for caches in self._caches.values():
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(caches))

@@ -1,6 +1,6 @@
 """One instance of the service: its routes, and the threads beside it. `start` raises what the storage raises.
 
-    request ─► MeasuredRequests ─► WholeBody ─► ToTheLeader ─► routes: /v1 (`rest`), / (`page`), /metrics
+    request ─► MeasuredRequests ─► WholeBody ─► LeaderForwarding ─► routes: /v1 (`rest`), / (`page`), /metrics
 
 The order matters: each request is counted, including refused ones; a body is complete before the request may be passed
 on to the leader, which needs all of it. One thread looks who leads, one does the work of the leader, and one closes
@@ -18,7 +18,7 @@ from starlette.middleware import Middleware
 from widetable import Catalog, Topology
 from widetable.connector import ServiceLease, locate
 from widetable_meta.answering import PlainJson, answer_errors
-from widetable_meta.forwarding import ToTheLeader
+from widetable_meta.forwarding import LeaderForwarding
 from widetable_meta.leadership import Leadership
 from widetable_meta.measures import MeasuredRequests, Measures
 from widetable_meta.open_sessions import OpenSessions
@@ -65,7 +65,7 @@ class Instance:
             middleware=[
                 Middleware(MeasuredRequests, measures=self.measures),
                 Middleware(WholeBody),
-                Middleware(ToTheLeader, leadership=self.leadership),
+                Middleware(LeaderForwarding, leadership=self.leadership),
             ],
         )
         answer_errors(app)

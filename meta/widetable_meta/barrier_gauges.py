@@ -50,7 +50,9 @@ def barrier_gauges(catalog: Catalog) -> Iterator[GaugeMetricFamily]:
             freshness.add_metric([name], now_seconds - one.barrier / 1000)
         missing.add_metric([name], one.missing)
     for name, error in standings.unreadable.items():
-        warn(_log, WarningCode.NOT_MEASURED, "barriers of %s are not measured: %s", name, error)
+        warn(
+            _log, WarningCode.TABLE_NOT_MEASURED, "barriers of %s are not measured: %s", name, error
+        )
         readable.add_metric([name], 0)
     if standings.common is not None:
         common.add_metric([], standings.common / 1000)

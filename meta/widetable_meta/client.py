@@ -38,7 +38,7 @@ from widetable_meta.client_jobs import (
     running,
 )
 from widetable_meta.client_session import ClientSession
-from widetable_meta.request_form import MOST_BARRIERS
+from widetable_meta.request_form import MAX_BARRIERS
 from widetable_meta.service_calls import PATIENCE_SECONDS, ServiceCalls
 from widetable_meta.service_url import service_urls
 
@@ -358,8 +358,8 @@ def client_of(uris: Sequence[str], what: str) -> MetaClient:
 
 def _limit(given: int | None) -> dict[str, int]:
     if given is None:
-        return {"limit": MOST_BARRIERS}
-    return {"limit": whole_number(given, "limit", least=0, most=MOST_BARRIERS)}
+        return {"limit": MAX_BARRIERS}
+    return {"limit": whole_number(given, "limit", least=0, most=MAX_BARRIERS)}
 
 
 def _check_all(limit: int | None, barriers: int) -> None:
@@ -367,10 +367,10 @@ def _check_all(limit: int | None, barriers: int) -> None:
 
     The service returns at most 10,000 barriers. An answer of exactly that number may be complete or cut.
     """
-    if limit is None and barriers >= MOST_BARRIERS:
+    if limit is None and barriers >= MAX_BARRIERS:
         raise InvalidError(
             "limit",
-            found=f"no limit, and {MOST_BARRIERS} barriers or more",
-            expected=f"a limit of at most {MOST_BARRIERS}",
+            found=f"no limit, and {MAX_BARRIERS} barriers or more",
+            expected=f"a limit of at most {MAX_BARRIERS}",
             action="Give a limit, or read all barriers by a catalog without the service.",
         )

@@ -36,7 +36,7 @@ _LINE: Final = 18
 _JOB_HEIGHT: Final = 56
 # The lines of a table: its name, barrier and freshness, common barrier; then writers.
 _TABLE_HEIGHT: Final = 92
-MOST_WRITERS: Final = 5
+MAX_WRITERS: Final = 5
 
 
 @dataclass(frozen=True)
@@ -159,12 +159,12 @@ def _slowest(delays: Mapping[str, JobDelay]) -> str | None:
 
 
 def _table_height(one: TableProgress) -> int:
-    lines = min(len(one.writers), MOST_WRITERS) + (len(one.writers) > MOST_WRITERS)
+    lines = min(len(one.writers), MAX_WRITERS) + (len(one.writers) > MAX_WRITERS)
     return _TABLE_HEIGHT + _LINE * lines + (12 if lines else 0)
 
 
 def _table(one: TableProgress, x: int, y: int, height: int) -> DrawnTable:
-    first = sorted(one.writers, key=lambda writer: not writer.is_missing)[:MOST_WRITERS]
+    first = sorted(one.writers, key=lambda writer: not writer.is_missing)[:MAX_WRITERS]
     lines = tuple(
         WriterLine(
             writer.name,

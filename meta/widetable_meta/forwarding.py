@@ -33,7 +33,7 @@ from widetable_meta.request_body import BODY
 from widetable_meta.unsent_request import is_unsent
 
 FORWARDED: Final = "X-Widetable-Forwarded"
-_LOOKS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _BELOW: Final = b"/v1/"
 _SESSIONS: Final = b"/v1/sessions"
 # Seconds to connect, and to wait for the answer: a revision may take long.
@@ -41,7 +41,7 @@ _PATIENCE_SECONDS: Final = (2.0, 600.0)
 _log = logging.getLogger("widetable")
 
 
-class ToTheLeader:
+class LeaderForwarding:
     """The layer around the application of an instance."""
 
     def __init__(self, app: ASGIApp, leadership: Leadership) -> None:
@@ -88,7 +88,7 @@ def _is_for_the_leader(scope: Scope) -> bool:
     """Decide by method and path alone. Requests that only read are answered here, and those of sessions, which belong
     to their instance.
     """
-    if scope["type"] != "http" or scope["method"] in _LOOKS:
+    if scope["type"] != "http" or scope["method"] in _READING:
         return False
     path: bytes = scope["raw_path"]
     return path.startswith(_BELOW) and not path.startswith(_SESSIONS)

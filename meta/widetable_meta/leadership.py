@@ -23,7 +23,7 @@ from typing import Final
 from widetable import Topology
 from widetable.connector import ServiceLease, WarningCode, warn
 
-LOOK_SECONDS: Final = 1.0
+REFRESH_SECONDS: Final = 1.0
 UPKEEP_SECONDS: Final = 3.0
 # The ratio of a pause to the work before it, so that a large warehouse does not keep a core busy.
 _SHARE: Final = 5
@@ -90,7 +90,7 @@ class Leadership:
         self._lease.release()
 
     def _look_on(self) -> None:
-        while not self._ended.wait(LOOK_SECONDS):
+        while not self._ended.wait(REFRESH_SECONDS):
             try:
                 self.look()
             except _SURVIVED:
@@ -129,7 +129,7 @@ class Leadership:
     def _keep_up(self) -> None:
         pause_seconds = 0.0
         while not self._ended.wait(pause_seconds):
-            pause_seconds = LOOK_SECONDS
+            pause_seconds = REFRESH_SECONDS
             if self.is_here:
                 began = time.monotonic()
                 try:

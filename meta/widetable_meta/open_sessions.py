@@ -25,9 +25,9 @@ from widetable.connector import WarningCode, check_published, now_millis, warn
 from widetable_meta.error_form import NotNowError
 
 LASTS_SECONDS: Final = 60.0
-MOST_SESSIONS: Final = 1000
+MAX_SESSIONS: Final = 1000
 # How much longer than its life time a session may last that nobody renews.
-_LOOK_SECONDS: Final = 0.5
+_CHECK_SECONDS: Final = 0.5
 # Errors of closing, after which the thread continues.
 _SURVIVED: Final = Exception
 _log = logging.getLogger("widetable")
@@ -62,7 +62,7 @@ class OpenSessions:
         self,
         new_catalog: Callable[[], Catalog],
         lasts_seconds: float = LASTS_SECONDS,
-        most: int = MOST_SESSIONS,
+        most: int = MAX_SESSIONS,
     ) -> None:
         self._new_catalog = new_catalog
         self._lasts_seconds = lasts_seconds
@@ -143,7 +143,7 @@ class OpenSessions:
         _close(overdue)
 
     def _run(self) -> None:
-        while not self._ended.wait(_LOOK_SECONDS):
+        while not self._ended.wait(_CHECK_SECONDS):
             self.close_overdue()
 
     def _put(self, made: OpenSession) -> None:

@@ -27,10 +27,10 @@ from widetable_meta.leadership import Leadership
 from widetable_meta.open_sessions import OpenSessions
 
 # How many barriers have their delays shown: one for each unconnected part of the topology.
-_MOST_BARRIERS: Final = 8
-_MOST_SESSIONS: Final = 50
-_MOST_REVISIONS: Final = 20
-_MOST_ALARMS: Final = 5
+_MAX_BARRIERS: Final = 8
+_MAX_SESSIONS: Final = 50
+_MAX_REVISIONS: Final = 20
+_MAX_ALARMS: Final = 5
 _POLICY: Final = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'"
@@ -92,7 +92,7 @@ class Page:
         alarms = alarms_of(self._warehouse, tables, revisions, has_leader)
         return self._template.render(
             warehouse=self._warehouse,
-            alarms=alarms[:_MOST_ALARMS],
+            alarms=alarms[:_MAX_ALARMS],
             alarm_count=len(alarms),
             leadership=leadership,
             now_millis=now_millis(),
@@ -104,9 +104,9 @@ class Page:
             jobs=jobs,
             said={job.name: job_text(job, delays.get(job.name)) for job in jobs},
             delays=delays,
-            sessions=open_ones[:_MOST_SESSIONS],
+            sessions=open_ones[:_MAX_SESSIONS],
             session_count=len(open_ones),
-            revisions=list(reversed(revisions))[:_MOST_REVISIONS],
+            revisions=list(reversed(revisions))[:_MAX_REVISIONS],
             revision_count=len(revisions),
         )
 
@@ -121,7 +121,7 @@ class Page:
         candidates = {common.get(job.tables[0]) for job in jobs if job.sources}
         barriers = sorted(barrier for barrier in candidates if barrier is not None)
         newest: dict[str, JobDelay] = {}
-        for barrier in barriers[-_MOST_BARRIERS:]:
+        for barrier in barriers[-_MAX_BARRIERS:]:
             with contextlib.suppress(NotFoundError):  # its snapshots have expired meanwhile
                 of_jobs = self._topology.delays(barrier).jobs
                 for job in jobs:

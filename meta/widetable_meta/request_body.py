@@ -1,8 +1,8 @@
-"""Reads the body of a request as a whole before anything else looks at it, up to MOST_BYTES; a longer one is refused.
+"""Reads the body of a request as a whole before anything else looks at it, up to MAX_BYTES; a longer one is refused.
 
 ASGI: https://asgi.readthedocs.io/en/latest/specs/www.html
 
-So the memory for each request that the server admits at a time is bounded by MOST_BYTES and one chunk. The length in a
+So the memory for each request that the server admits at a time is bounded by MAX_BYTES and one chunk. The length in a
 header is not trusted; received bytes are counted. A caller that goes away before the end of the body gets no answer,
 and nothing is done.
 """
@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from widetable import InvalidError
 from widetable_meta.answering import error_answer
 
-MOST_BYTES: Final = 1_000_000
+MAX_BYTES: Final = 1_000_000
 BODY: Final = "widetable.body"
 
 
@@ -37,7 +37,7 @@ class WholeBody:
             if message["type"] == "http.disconnect":
                 return
             body += message.get("body", b"")
-            if len(body) > MOST_BYTES:
+            if len(body) > MAX_BYTES:
                 await error_answer(_too_long(), HTTPStatus.REQUEST_ENTITY_TOO_LARGE)(
                     scope, receive, send
                 )
@@ -61,7 +61,7 @@ class WholeBody:
 def _too_long() -> InvalidError:
     return InvalidError(
         "the body of the request",
-        found=f"more than {MOST_BYTES} bytes",
-        expected=f"{MOST_BYTES} at most",
+        found=f"more than {MAX_BYTES} bytes",
+        expected=f"{MAX_BYTES} at most",
         action="Send a smaller request.",
     )

@@ -10,12 +10,12 @@ from typing import Annotated, Final
 from pydantic import BaseModel, ConfigDict, Field
 
 LONGEST_NAME: Final = 1024
-MOST_NAMES: Final = 1000
+MAX_NAMES: Final = 1000
 # The most barriers of one answer, of a table or of delays.
-MOST_BARRIERS: Final = 10_000
+MAX_BARRIERS: Final = 10_000
 
 Name = Annotated[str, Field(max_length=LONGEST_NAME)]
-Names = Annotated[list[Name], Field(max_length=MOST_NAMES)]
+Names = Annotated[list[Name], Field(max_length=MAX_NAMES)]
 
 
 class _Request(BaseModel):
@@ -27,7 +27,7 @@ class JobRequest(_Request):
 
     job: Name
     sources: Names = []
-    sinks: Annotated[dict[Name, Names | None], Field(max_length=MOST_NAMES)]
+    sinks: Annotated[dict[Name, Names | None], Field(max_length=MAX_NAMES)]
 
 
 class SessionRequest(_Request):

@@ -44,7 +44,7 @@ from widetable_meta.error_form import STATUSES
 from widetable_meta.leadership import Leadership
 from widetable_meta.open_sessions import OpenSession, OpenSessions, Wanted
 from widetable_meta.request_form import (
-    MOST_BARRIERS,
+    MAX_BARRIERS,
     JobRequest,
     LeaveRequest,
     RevisionRequest,
@@ -55,7 +55,7 @@ _LARGEST: Final = 2**63 - 1
 VERSION: Final = metadata.version("widetable")
 # The number of barriers of an answer, of a table or of delays.
 DEFAULT_LIMIT: Final = 100
-Limit = Annotated[int, Query(ge=0, le=MOST_BARRIERS)]
+Limit = Annotated[int, Query(ge=0, le=MAX_BARRIERS)]
 _ERRORS: Final[dict[int | str, dict[str, Any]]] = {
     int(status): {"model": ErrorAnswer, "description": kind.__name__}
     for kind, status in STATUSES.items()

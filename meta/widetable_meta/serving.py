@@ -27,7 +27,7 @@ from widetable_meta.service_url import service_url
 
 _LARGEST_PORT: Final = 65_535
 # The most connections and requests at a time; the server answers more with 503.
-_MOST_AT_ONCE: Final = 256
+_MAX_AT_ONCE: Final = 256
 _END_SECONDS: Final = 5
 _ANYWHERE: Final = frozenset({"0.0.0.0", "::", ""})
 
@@ -48,7 +48,7 @@ def serve(
             instance.application,
             log_config=None,
             access_log=False,
-            limit_concurrency=_MOST_AT_ONCE,
+            limit_concurrency=_MAX_AT_ONCE,
             timeout_graceful_shutdown=_END_SECONDS,
             server_header=False,
         )

@@ -123,7 +123,7 @@ class TableGauges:
                     readable.add_metric([name], 0)
                 continue
             except WidetableError as error:
-                warn(_log, WarningCode.NOT_MEASURED, "%s is not measured: %s", name, error)
+                warn(_log, WarningCode.TABLE_NOT_MEASURED, "%s is not measured: %s", name, error)
                 readable.add_metric([name], 0)
                 continue
             readable.add_metric([name], 1)

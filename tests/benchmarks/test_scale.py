@@ -11,13 +11,13 @@ import pytest
 
 import widetable as wt
 from benchmarks import two_groups
-from benchmarks.scale.asked_requests import asked_round, counting_store
 from benchmarks.scale.cases import CASES, JOBS, ROWS
 from benchmarks.scale.costs import UnitCosts, committed_costs, costs_from_json, costs_to_json
 from benchmarks.scale.fit import least
 from benchmarks.scale.needs import TableLoad, needs_of
 from benchmarks.scale.page import PAGE, tables, written
 from benchmarks.scale.points import MEASURES, measured, predicted, predicted_requests
+from benchmarks.scale.request_counts import counting_store, request_round
 from benchmarks.scale.simulated_bucket import (
     BucketLoad,
     FileBytes,
@@ -96,7 +96,7 @@ def test_a_trial_counts_all_that_it_wrote(tmp_path: Path, costs: UnitCosts) -> N
 def test_requests_are_counted_by_what_they_cost(costs: UnitCosts) -> None:
     shape = TrialShape(keys=100, buckets=2, rows=50, commits=1, round_commits=1)
     with counting_store() as counter:
-        found = asked_round(counter, "small", shape, seed=1)
+        found = request_round(counter, "small", shape, seed=1)
     assert found.appends.puts >= shape.buckets
     assert found.appends.lists == 0
     assert found.compaction.gets >= shape.buckets

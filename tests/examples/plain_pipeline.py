@@ -14,7 +14,7 @@ import duckdb
 import pyarrow as pa
 
 import widetable as wt
-from examples.flights.barrier_looks import BARRIER_TABLES, Looks
+from examples.flights.barrier_looks import BARRIER_TABLES, BarrierChecker
 from examples.flights.carrier_hourly import HOURLY_NAME, HOURLY_SCHEMA, READ_COLUMNS, ROW_KIND
 from examples.flights.dataset import Dataset
 from examples.flights.dimensions import WEATHER, dimension_options
@@ -69,7 +69,7 @@ def join_by_dictionaries(dataset: Dataset) -> pa.Table:
 def fill_tables(workspace: Workspace, streams: dict[str, list[pa.Table]]) -> PipelineRun:
     """Make all tables and fill them; what a run of the queries would have said."""
     tables, rounds, started = create_tables(workspace), list[CompactionRound](), time.time()
-    looks, roots = Looks(workspace), _Roots(workspace, tables)
+    looks, roots = BarrierChecker(workspace), _Roots(workspace, tables)
     layer = _Layer(workspace, tables.wide)
     for number in range(max(map(len, streams.values()))):
         barrier = (number + 1) * INTERVAL_MILLIS

@@ -14,7 +14,7 @@ import vl_convert
 
 import widetable as wt
 from examples.flights.audit import Audit, Difference
-from examples.flights.barrier_looks import BarrierLook, LooksTaken, Totals
+from examples.flights.barrier_looks import BarrierCheck, BarrierChecks, Totals
 from examples.flights.carrier_hourly import HOURLY_NAME
 from examples.flights.departure_weather import DEPARTURES_NAME
 from examples.flights.maintainer import CompactionRound
@@ -28,9 +28,9 @@ from examples.flights.report.history import (
     SECOND_LAYER,
     Bucket,
     DemoCommit,
+    Emitted,
     FillPoint,
     History,
-    Told,
 )
 from examples.flights.report.input_profile import InputProfile
 from examples.flights.report.punctuality import CarrierTable, Punctuality
@@ -55,11 +55,11 @@ LOOKED_UP = Audit(80, 1_280, 0, ())
 
 def _look(
     at: float, barrier: int | None, flights: int, counted: int, delays: int = 0
-) -> BarrierLook:
-    return BarrierLook(at, barrier, Totals(flights, 0, 0, 0), Totals(counted, 0, delays, 0))
+) -> BarrierCheck:
+    return BarrierCheck(at, barrier, Totals(flights, 0, 0, 0), Totals(counted, 0, delays, 0))
 
 
-LOOKS = LooksTaken(
+LOOKS = BarrierChecks(
     (_look(1_002.0, 2_000, 500, 500), _look(1_004.0, 3_000, 1_100, 1_100)),
     (_look(1_001.0, None, 500, 0), _look(1_003.0, None, 1_100, 500), _look(1_005.0, None, 9, 9)),
 )
@@ -105,7 +105,7 @@ def test_every_colour_of_the_page_is_there_in_light_and_in_dark_mode() -> None:
 def test_the_chart_of_changes_says_what_the_text_says(rng: random.Random) -> None:
     """Most changes often come with the last snapshot: they are seen, too."""
     told = [
-        Told(id, 2.0 * id, {kind: rng.randrange(10**6) for kind in KINDS}) for id in range(1, 9)
+        Emitted(id, 2.0 * id, {kind: rng.randrange(10**6) for kind in KINDS}) for id in range(1, 9)
     ]
     page = render_report(_findings(RIGHT, LAYER_RIGHT, told=tuple(told)), "")
     chart = _charts(page)["change_chart"]
@@ -209,10 +209,10 @@ def test_the_page_draws_both_tables_at_barriers_and_how_far_newest_rows_are_apar
     ids=["flights differ", "delays differ", "newest rows always agreed", "no barrier was read"],
 )
 def test_the_page_says_when_the_third_layer_does_not_show_what_it_must(
-    at_barriers: tuple[BarrierLook, ...], newest: tuple[BarrierLook, ...], shown: str
+    at_barriers: tuple[BarrierCheck, ...], newest: tuple[BarrierCheck, ...], shown: str
 ) -> None:
     findings = _findings(RIGHT, LAYER_RIGHT)
-    run = dataclasses.replace(findings.run, looks=LooksTaken(at_barriers, newest))
+    run = dataclasses.replace(findings.run, looks=BarrierChecks(at_barriers, newest))
     findings = dataclasses.replace(findings, run=run)
     assert not findings.passed
     page = render_report(findings, "")
@@ -246,7 +246,7 @@ def _findings(
     audit: Audit,
     layer_audit: Audit,
     *,
-    told: Sequence[Told] = (Told(5, 2.0, {"+I": 100, "-U": 45, "+U": 45}),),
+    told: Sequence[Emitted] = (Emitted(5, 2.0, {"+I": 100, "-U": 45, "+U": 45}),),
     journeys: Sequence[Journey] = JOURNEYS,
     **laws: Any,
 ) -> DemoFindings:

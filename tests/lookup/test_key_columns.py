@@ -55,7 +55,7 @@ def _search(
     names = [f"k{i}" for i in range(len(kinds))]
 
     row_keys, row_columns = _ordered(kinds, rows)
-    asked_keys, asked_columns = _ordered(kinds, asked)
+    request_keys, asked_columns = _ordered(kinds, asked)
     batch = pa.RecordBatch.from_arrays(row_columns, names)
     with TemporaryDirectory() as folder:
         write_rows(Path(folder), cut(batch, [end % (len(row_keys) + 1) for end in ends]))
@@ -64,7 +64,7 @@ def _search(
         hits, positions = keys.search(asked_columns)
         expected = [
             (number, row_keys.index(key))
-            for number, key in enumerate(asked_keys)
+            for number, key in enumerate(request_keys)
             if key in row_keys
         ]
         assert list(zip(hits.tolist(), positions.tolist(), strict=True)) == expected

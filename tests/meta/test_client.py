@@ -50,7 +50,7 @@ def test_values_are_those_of_the_topology(client: MetaClient, warehouse: str) ->
 
 
 def test_all_barriers_are_all_or_none(client: MetaClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("widetable_meta.client.MOST_BARRIERS", 2)
+    monkeypatch.setattr("widetable_meta.client.MAX_BARRIERS", 2)
     assert len({one.barrier for one in client.delays(limit=2).tables}) == 2
     for ask in (client.delays, lambda: client.barriers("db.x")):
         with pytest.raises(wt.InvalidError, match="limit: found no limit, and 2 barriers or more"):

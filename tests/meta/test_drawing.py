@@ -6,7 +6,7 @@ import random
 from itertools import combinations
 
 import widetable as wt
-from widetable_meta.drawing import JOB_WIDTH, MOST_WRITERS, TABLE_WIDTH, drawing_of
+from widetable_meta.drawing import JOB_WIDTH, MAX_WRITERS, TABLE_WIDTH, drawing_of
 
 Box = tuple[int, int, int, int]
 
@@ -80,9 +80,9 @@ def test_the_slowest_job_is_marked_with_its_lines() -> None:
 
 
 def test_those_who_are_missing_come_first_and_many_are_counted() -> None:
-    (drawn,) = drawing_of([table("x", 0, MOST_WRITERS + 3)], [], {}).tables
+    (drawn,) = drawing_of([table("x", 0, MAX_WRITERS + 3)], [], {}).tables
     assert (drawn.writers[0].name, drawn.writers[0].is_missing) == ("w0", True)
-    assert (len(drawn.writers), drawn.more) == (MOST_WRITERS, 3)
+    assert (len(drawn.writers), drawn.more) == (MAX_WRITERS, 3)
 
 
 def test_what_jobs_name_and_is_not_there_is_left_out() -> None:

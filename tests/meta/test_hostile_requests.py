@@ -15,7 +15,7 @@ from tests.meta.service_process import Service, serving
 from tests.support.faults.patience import PATIENCE_SECONDS
 from tests.support.models.hostile_values import TEXTS
 from tests.widetable.cli.test_meta import fill
-from widetable_meta.request_body import MOST_BYTES
+from widetable_meta.request_body import MAX_BYTES
 
 USUAL: dict[str, dict[str, Any]] = {
     "/v1/jobs": {"job": "new", "sources": ["db.x"], "sinks": {"db.y": ["v"]}},
@@ -110,7 +110,7 @@ def test_bodies_that_are_no_json_are_refused(service: Service) -> None:
 
 
 def test_a_body_that_is_too_long_is_refused(service: Service) -> None:
-    answer = post(service, "/v1/sessions", b" " * (MOST_BYTES + 1))
+    answer = post(service, "/v1/sessions", b" " * (MAX_BYTES + 1))
     assert answer.status_code == 413
     refused(answer, "too long")
     chunked = requests.post(

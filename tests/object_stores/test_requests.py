@@ -130,14 +130,14 @@ def test_a_warm_lookup_asks_the_store_for_nothing(proxy: FaultyProxy, table: wt.
 def test_what_lookups_keep_in_memory_has_a_bound(
     proxy: FaultyProxy, table: wt.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kept_inputs, "_MOST_BYTES", 10_000)
+    monkeypatch.setattr(kept_inputs, "_MAX_BYTES", 10_000)
     session = table.lookup_session(columns=["a"])
     for _ in range(2):
         with counted(proxy) as requests:
             assert session.lookup([1, 2, 3, 4, 5, 6]).num_rows == 6
     assert kept_inputs.KEPT_FILES._bytes <= 10_000
     monkeypatch.setattr(kept_inputs, "_LARGE_BYTES", 10)
-    kept_inputs.KEPT_FILES._start_anew()
+    kept_inputs.KEPT_FILES._reset()
     for _ in range(2):
         with counted(proxy) as requests:
             assert session.lookup([1, 2, 3, 4, 5, 6]).num_rows == 6

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
-from widetable.commit.notes.compaction_requests import CompactionWishes
+from widetable.commit.notes.compaction_requests import CompactionRequests
 from widetable.operations.compaction import compaction, unattended
 from widetable.operations.maintenance import maintenance
 from widetable.operations.maintenance.maintenance import Upkeep
@@ -45,7 +45,7 @@ def test_a_fault_of_the_note_for_the_thread_is_logged_and_the_write_is_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     table = make(tmp_path, **{"changelog-producer": "lookup", "lookup-wait": "false"})
-    monkeypatch.setattr(CompactionWishes, "add", fault)
+    monkeypatch.setattr(CompactionRequests, "add", fault)
     assert table.write(pa.table({"k": [1], "v": [1]})).committed
     assert "a fault of ours" in caplog.text
 

@@ -131,7 +131,7 @@ def test_a_column_of_the_last_key_range_alone_is_in_the_file(
 ) -> None:
     """Merged a few rows at a time: the file is begun before the rows with the column come."""
     options = {"merge-engine": "partial-update", "write-only": "true", "write-buffer-size": "1kb"}
-    monkeypatch.setattr("widetable.lsm.compaction.LEAST_BYTES", 100)
+    monkeypatch.setattr("widetable.lsm.compaction.MIN_BYTES", 100)
     table = create(tmp_path, options=options)
     write(table, [{"k": k, "c1": k} for k in range(100)])
     write(table, [{"k": k, "c2": k} for k in range(90, 100)])
@@ -269,7 +269,7 @@ def test_a_file_ends_with_the_chunks_that_it_may_have(
 ) -> None:
     """Six columns, so six chunks for each ten rows: a seventh group would make more than forty."""
     monkeypatch.setattr(data_file_writer, "ROW_GROUP_ROWS", 10)
-    monkeypatch.setattr(data_file_writer, "MOST_COLUMN_CHUNKS", 40)
+    monkeypatch.setattr(data_file_writer, "MAX_COLUMN_CHUNKS", 40)
     schema = new_schema(
         pa.schema([("k", pa.int64()), *((name, pa.int64()) for name in DECLARED)]),
         primary_key=["k"],

@@ -119,7 +119,9 @@ def test_a_commit_is_published_in_its_turn(tmp_path: Path) -> None:
     for id in (1, 2):
         file_io.done.clear()
         table.write({"k": [1], "a": [id]})
-        done = [what for what in file_io.done if what[1] in (paths.commit_turn, paths.snapshot(id))]
+        done = [
+            what for what in file_io.done if what[1] in (paths.commit_queue, paths.snapshot(id))
+        ]
         assert [what for what, _ in done] == ["begin", "publish", "end"]
 
 

@@ -35,7 +35,7 @@ from widetable.cli.output.console import (
     write_error,
     write_text,
 )
-from widetable.cli.output.log_output import HeldWarnings
+from widetable.cli.output.log_output import BufferedWarnings
 from widetable.cli.output.progress import progress
 from widetable.errors import InvalidError, StorageError
 from widetable.messages.near_word import did_you_mean
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line; return the exit code. arguments: by default those of the process."""
     make_streams_whole()  # first, so that every later error can be written
     words = sys.argv[1:] if arguments is None else arguments
-    warnings = HeldWarnings()
+    warnings = BufferedWarnings()
     try:
         code = _run(words, warnings)
         warnings.write()
@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         drop_refused_output()
 
 
-def _run(words: Sequence[str], warnings: HeldWarnings) -> int:
+def _run(words: Sequence[str], warnings: BufferedWarnings) -> int:
     """Run the command that the first word names. Without words print the help on standard error, and fail."""
     name, *rest = words or ("",)
     if name in ("--help", "-h", ""):

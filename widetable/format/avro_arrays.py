@@ -41,7 +41,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from widetable.errors import UnsupportedError
-from widetable.format.avro_nodes import MOST_NESTED, AvroNodes, avro_damage, without_null
+from widetable.format.avro_nodes import MAX_NESTED, AvroNodes, avro_damage, without_null
 from widetable.kernels.arrow_buffers import bitmap, frozen
 from widetable.kernels.avro_records import (
     STEP_BYTES,
@@ -57,9 +57,9 @@ from widetable.kernels.avro_records import (
     gather_bytes,
 )
 
-_MOST_DIGITS: Final = 38
+_MAX_DIGITS: Final = 38
 _DECIMAL_BYTES: Final = 16
-_MOST_BYTES: Final = (1 << 31) - 1
+_MAX_BYTES: Final = (1 << 31) - 1
 _NUMBERS: Final[dict[tuple[str, str], pa.DataType]] = {
     ("int", ""): pa.int32(),
     ("long", ""): pa.int64(),
@@ -189,7 +189,7 @@ class _Fields:
         return tuple(self.field(str(f.get("name")), f.get("type"), depth) for f in fields)
 
     def field(self, name: str, kind: Any, depth: int) -> AvroField:
-        if depth > MOST_NESTED:
+        if depth > MAX_NESTED:
             self._nodes.fail("a schema nested too deeply")
         annotated, null_branch = without_null(kind)
         core, _ = self._nodes.unwrap(annotated)
@@ -223,7 +223,7 @@ class _Fields:
         if (
             not isinstance(precision, int)
             or not isinstance(scale, int)
-            or not 1 <= precision <= _MOST_DIGITS
+            or not 1 <= precision <= _MAX_DIGITS
             or not 0 <= scale <= precision
         ):
             self._nodes.fail(f"the field {name!r}, a decimal of {precision} digits, scale {scale}")
@@ -297,7 +297,7 @@ def _booleans(place: Place, low: Numbers, high: Numbers) -> pa.Array:
 
 def _bytes(arrow: pa.DataType, place: Place, low: Numbers, high: Numbers) -> pa.Array:
     offsets, data = gather_bytes(place.data, low, high)
-    if offsets[-1] > _MOST_BYTES:
+    if offsets[-1] > _MAX_BYTES:
         place.fail(f"{offsets[-1]} bytes in the texts of one batch")
     buffers = [bitmap(low >= 0), pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data)]
     array = pa.Array.from_buffers(arrow, len(low), buffers)

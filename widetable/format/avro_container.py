@@ -27,7 +27,7 @@ MAGIC: Final = b"Obj\x01"
 SYNC_BYTES: Final = 16
 # The largest decompressed block. Writers close a block after 64,000 bytes and a record (Java, pypaimon) or a megabyte
 # and a record (ours), and Avro's own Java reads no larger ones (AVRO-4247).
-_MOST_BYTES: Final = 200 << 20
+_MAX_BYTES: Final = 200 << 20
 
 
 @dataclass(frozen=True)
@@ -137,12 +137,12 @@ def _decompressor(codec: bytes, subject: str) -> Callable[[bytes, str], bytes]:
 
     def decompress(block: bytes, subject: str) -> bytes:
         try:
-            return codec_function(block, _MOST_BYTES)
+            return codec_function(block, _MAX_BYTES)
         except TooManyBytes as cause:  # a valid record may be as long
             raise UnsupportedError(
                 subject,
                 found=str(cause),
-                expected=f"blocks of at most {_MOST_BYTES} bytes, as Avro's own Java reads them",
+                expected=f"blocks of at most {_MAX_BYTES} bytes, as Avro's own Java reads them",
                 action="Read the file with another client, or restore it if it was damaged.",
             ) from cause
         except ValueError as cause:

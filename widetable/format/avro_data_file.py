@@ -31,13 +31,13 @@ from widetable.schema.types import DataField
 
 _HEADER_BYTES: Final = 1 << 16
 # A schema of 40,000 columns takes less.
-_MOST_HEADER_BYTES: Final = 1 << 22
+_MAX_HEADER_BYTES: Final = 1 << 22
 # Two numbers of 64 bits.
 _BLOCK_HEAD_BYTES: Final = 20
 # Bytes that a field takes in Arrow and while it is decoded, besides its text.
 _FIELD_BYTES: Final = 32
 # Rows may take so many times more memory than their plain bytes: a null takes one byte in a file.
-_SWELLS: Final = 8
+_EXPANSION: Final = 8
 
 
 class AvroDataFile:
@@ -63,7 +63,7 @@ class AvroDataFile:
     def batches(
         self, group: int, names: Sequence[str], budget: RowBudget, *, use_threads: bool
     ) -> Iterator[pa.RecordBatch]:
-        for records, data in self._blocks(max(budget.budget_bytes // _SWELLS, 1)):
+        for records, data in self._blocks(max(budget.budget_bytes // _EXPANSION, 1)):
             place = Place(frozen(np.frombuffer(data, np.uint8)), self._nodes, self._file.path)
             # The estimated width of rows: all their bytes, as if they were texts, and a fixed part per
             # column.
@@ -138,7 +138,7 @@ def _header(file: FileToOpen) -> AvroHeader:
         try:
             return read_header(cursor)
         except DamagedError:
-            is_whole = size >= min(file.meta.file_size, _MOST_HEADER_BYTES)
+            is_whole = size >= min(file.meta.file_size, _MAX_HEADER_BYTES)
             if is_whole or not cursor.is_over:
                 raise
         size *= 8

@@ -9,7 +9,7 @@ The nodes of record r(a: null | string, b: array of int), added in this order:
     children   1 4  2 3  5
 
 Nodes are a graph, not a tree: a named type has one node, and may be its own child. The kernel
-limits the depth of values (`MAX_DEPTH`); `MOST_NESTED` limits the depth of the schema, because
+limits the depth of values (`MAX_DEPTH`); `MAX_NESTED` limits the depth of the schema, because
 schemas come from files.
 """
 
@@ -46,7 +46,7 @@ _PRIMITIVES: Final = {
     "bytes": (NODE_BYTES, 0),
     "string": (NODE_BYTES, 0),
 }
-MOST_NESTED: Final = 32
+MAX_NESTED: Final = 32
 
 
 @dataclass
@@ -115,10 +115,10 @@ class AvroNodes:
     def add(self, kind: Any, depth: int = 0) -> int:
         """Return the index of a node that steps over `kind`.
 
-        Raises DamagedError for unknown types and for nesting beyond MOST_NESTED. Each call adds a
+        Raises DamagedError for unknown types and for nesting beyond MAX_NESTED. Each call adds a
         node for a type without a name; a named type, and all below it, has one node per schema.
         """
-        if depth > MOST_NESTED:
+        if depth > MAX_NESTED:
             self.fail("a schema nested too deeply")
         if isinstance(kind, list):
             return self._add(_Node(NODE_UNION), [(branch, depth + 1) for branch in kind])
@@ -170,7 +170,7 @@ class AvroNodes:
 
     def _collect_named(self, node: Any, depth: int) -> None:
         """Collect named types: a later field may refer to an earlier type by its name only."""
-        if depth > 4 * MOST_NESTED:
+        if depth > 4 * MAX_NESTED:
             self.fail("a schema nested too deeply")
         if isinstance(node, list):
             for branch in node:

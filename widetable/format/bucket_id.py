@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 # The limit of Paimon's writers.
-MOST_DYNAMIC_BUCKETS: Final = 2**15 - 1
+MAX_DYNAMIC_BUCKETS: Final = 2**15 - 1
 
 
 class BucketId(NamedTuple):

@@ -43,11 +43,10 @@ from widetable.format.binary_row import encode_rows, with_arity
 from widetable.format.column_stats import KeyStats, value_stats
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.footer_seal import UNSEALED, sealed
-from widetable.format.held_tail import HeldTail
 from widetable.format.int96 import marked_tail, stored_column, stored_field
 from widetable.format.parquet_layout import (
     GROUP_BYTES,
-    MOST_COLUMN_CHUNKS,
+    MAX_COLUMN_CHUNKS,
     PAGE_BYTES,
     ROW_GROUP_ROWS,
     dictionary_columns,
@@ -57,6 +56,7 @@ from widetable.format.parquet_layout import (
 )
 from widetable.format.row_batch import column_or_nulls, in_schema_order, row_batch_schema
 from widetable.format.row_budget import row_bytes, rows_within
+from widetable.format.tail_buffer import TailBuffer
 from widetable.kernels.hidden_nulls import without_hidden_nulls
 from widetable.kernels.key_lanes import key_lanes
 from widetable.messages.counted import counted
@@ -116,7 +116,7 @@ class DataFileWriter:
         self._group_bytes = 0
         self._out: pa.NativeFile | None = None
         self._parquet: pq.ParquetWriter | None = None
-        self._tail: HeldTail | None = None
+        self._tail: TailBuffer | None = None
         self._has_int96 = False
         self._facts = _WrittenFacts(self._key, self._key_types, repeated_keys=repeated_keys)
 
@@ -134,7 +134,7 @@ class DataFileWriter:
     @property
     def is_full(self) -> bool:
         """Whether another row group would make too many column chunks."""
-        return (self._groups + 1) * len(self._file_schema) > MOST_COLUMN_CHUNKS
+        return (self._groups + 1) * len(self._file_schema) > MAX_COLUMN_CHUNKS
 
     @property
     def rows(self) -> int:
@@ -288,7 +288,7 @@ class DataFileWriter:
         self._out = self._file_io.open_output(self._path)
         schema = pa.schema([stored_field(field) for field in self._file_schema])
         self._has_int96 = schema != self._file_schema
-        self._tail = HeldTail(self._out)
+        self._tail = TailBuffer(self._out)
         with _mapped_errors(self._path):
             self._parquet = pq.ParquetWriter(
                 pa.PythonFile(self._tail, "w"),

@@ -12,7 +12,7 @@ from widetable.errors import StorageError, UnsupportedError
 from widetable.format.damaged_file import damaged_file
 
 # The text of Arrow's ORC reader for far times; a wrong bit may cause it, too.
-_FAR_TIME: Final = "out of range for nanosecond resolution"
+_OUT_OF_RANGE: Final = "out of range for nanosecond resolution"
 
 
 @contextlib.contextmanager
@@ -50,7 +50,7 @@ def mapped_errors(path: str) -> Iterator[None]:
                 expected="a system that lets the file be read",
                 action="Give the process the resource that it lacks, then retry.",
             ) from cause
-        if _FAR_TIME in text:  # no damage: repairing would lose the rows
+        if _OUT_OF_RANGE in text:  # no damage: repairing would lose the rows
             raise UnsupportedError(
                 path,
                 found=f"a time outside of the years 1677 to 2262 within a nested column: {text}",

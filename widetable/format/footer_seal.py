@@ -14,7 +14,7 @@ like a Parquet file, and the errors of the file.
 How a seal is made and checked:
 
     writer    gives Arrow the metadata UNSEALED; Arrow's writer puts "00000000" into the footer
-              `held_tail` holds the footer back until it is complete; `sealed` puts the digits there
+              `tail_buffer` holds the footer back until it is complete; `sealed` puts the digits there
     reader    `seal_of` reads the footer, puts "00000000" back, and compares
 
 The digits have a fixed width, so nothing else in the footer moves: lengths and positions that

@@ -39,7 +39,7 @@ ROW_GROUP_BYTES: Final = 16 << 20
 ROW_GROUP_ROWS: Final = 128 << 10
 # A file that has so many column chunks is closed: its footer takes about a kilobyte of memory for each, in whoever
 # writes or reads it.
-MOST_COLUMN_CHUNKS: Final = 1 << 14
+MAX_COLUMN_CHUNKS: Final = 1 << 14
 PAGE_BYTES: Final = 1 << 20
 # For level 0: see `page_bytes`.
 _LEVEL0_PAGE_BYTES: Final = 64 << 10

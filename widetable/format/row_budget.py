@@ -21,15 +21,15 @@ from widetable.messages.counted import counted
 # The size of a reader's batches, unless it shares the memory with others.
 BATCH_BYTES: Final = 16 << 20
 # More rows in a batch gain nothing, however narrow they are.
-MOST_ROWS: Final = 1 << 16
+MAX_ROWS: Final = 1 << 16
 # The least budget of an option: batches themselves would use up less.
-LEAST_BYTES: Final = 16 << 10
+MIN_BYTES: Final = 16 << 10
 # Memory that a process may take beside its budget.
 SPARE_BYTES: Final = 256 << 20
 _GROWTH: Final = 16
 
 
-def rows_within(budget_bytes: int, row_bytes: float, most_rows: int = MOST_ROWS) -> int:
+def rows_within(budget_bytes: int, row_bytes: float, most_rows: int = MAX_ROWS) -> int:
     """Return how many rows of this width stay within a budget: at least one, and at most most_rows."""
     return max(1, min(most_rows, int(budget_bytes / max(row_bytes, 1.0))))
 
@@ -64,7 +64,7 @@ def row_bytes(rows: pa.RecordBatch | pa.Table) -> float:
 
 
 def pieces(
-    rows: pa.RecordBatch, budget_bytes: int, most_rows: int = MOST_ROWS
+    rows: pa.RecordBatch, budget_bytes: int, most_rows: int = MAX_ROWS
 ) -> Iterator[pa.RecordBatch]:
     """Cut a batch into slices that stay within a budget.
 
@@ -96,7 +96,7 @@ class RowBudget:
     """
 
     def __init__(
-        self, budget_bytes: int, first_rows: int = MOST_ROWS, most_rows: int = MOST_ROWS
+        self, budget_bytes: int, first_rows: int = MAX_ROWS, most_rows: int = MAX_ROWS
     ) -> None:
         self.budget_bytes: Final = budget_bytes
         self._row_bytes = 0.0

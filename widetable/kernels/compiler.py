@@ -43,7 +43,7 @@ class Compiler(SharedByThreads):
     was given. A forked child gets a new lock, and keeps the compiled functions.
     """
 
-    def _start_anew(self) -> None:
+    def _reset(self) -> None:
         self._lock = threading.Lock()
 
     def __init__(self) -> None:
@@ -116,7 +116,7 @@ class Compiler(SharedByThreads):
         if not self._has_warned:
             warn(
                 _log,
-                WarningCode.KERNELS_COMPILED_ANEW,
+                WarningCode.KERNELS_RECOMPILED,
                 "each process compiles the kernels again, which takes up to half a minute: %s. "
                 "Set NUMBA_CACHE_DIR to a directory that it may write to",
                 why,

@@ -18,8 +18,8 @@ import pyarrow as pa
 from widetable.kernels.arrow_buffers import ArrowArray, ArrowColumn, is_bytes
 
 # Arrays of up to so many nulls share memory: half a megabyte for each of so many types.
-_MOST_SHARED: Final = 1 << 16
-_MOST_TYPES: Final = 32
+_MAX_SHARED: Final = 1 << 16
+_MAX_TYPES: Final = 32
 
 
 def has_required_parts(kind: pa.DataType) -> bool:
@@ -37,14 +37,14 @@ def nulls(count: int, kind: pa.DataType) -> ArrowArray:
 
     Arrays of one type share memory: thousands of absent columns take that of one.
     """
-    if count <= _MOST_SHARED and (is_bytes(kind) or _is_narrow(kind)):
+    if count <= _MAX_SHARED and (is_bytes(kind) or _is_narrow(kind)):
         return _shared_nulls(kind).slice(0, count)
     return _without(pa.nulls(count, kind))
 
 
-@functools.lru_cache(_MOST_TYPES)
+@functools.lru_cache(_MAX_TYPES)
 def _shared_nulls(kind: pa.DataType) -> ArrowArray:
-    return pa.nulls(_MOST_SHARED, kind)
+    return pa.nulls(_MAX_SHARED, kind)
 
 
 def _is_narrow(kind: pa.DataType) -> bool:

@@ -19,7 +19,7 @@ from widetable.kernels.arrow_buffers import ArrowArray, ArrowColumn, chunks_of
 
 _SAYS_SO: Final = 26
 _ARROW: Final = int(pa.__version__.split(".")[0])
-_MOST_BYTES: Final = (1 << 31) - 1
+_MAX_BYTES: Final = (1 << 31) - 1
 
 
 def check_capacity(
@@ -33,10 +33,10 @@ def check_capacity(
     """
     if arrow >= _SAYS_SO or not len(indices) or not _has_text(column.type):
         return
-    if column.get_total_buffer_size() * len(indices) <= _MOST_BYTES:
+    if column.get_total_buffer_size() * len(indices) <= _MAX_BYTES:
         return  # any choice fits
     sizes = np.concatenate([_text_bytes(chunk) for chunk in chunks_of(column)])
-    if int(sizes[indices[indices >= 0]].sum()) > _MOST_BYTES:
+    if int(sizes[indices[indices >= 0]].sum()) > _MAX_BYTES:
         raise pa.ArrowInvalid("Take operation overflowed binary array capacity")
 
 

@@ -16,10 +16,10 @@ import pyarrow as pa
 from widetable.kernels.arrow_buffers import ArrowArray
 from widetable.kernels.gather import is_plain_fixed_width
 
-MOST_BYTES: Final = (1 << 31) - 1
+MAX_BYTES: Final = (1 << 31) - 1
 
 
-def joinable(arrays: Sequence[ArrowArray], most_bytes: int = MOST_BYTES) -> Sequence[ArrowArray]:
+def joinable(arrays: Sequence[ArrowArray], most_bytes: int = MAX_BYTES) -> Sequence[ArrowArray]:
     """Return these arrays, at least one and all of one type, in a type in which they can be joined. most_bytes: the
     limit of texts with 32-bit offsets.
     """

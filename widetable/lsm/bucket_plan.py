@@ -64,7 +64,7 @@ from widetable.schema.table_schema import TableSchema
 FULL_ROW_NUMBER: Final = 1 << 40
 # How many numbers from there on mark full rows: each compaction that leaves older levels takes a
 # number that is one above theirs.
-_MOST_LEVELS: Final = 1 << 10
+_MAX_LEVELS: Final = 1 << 10
 # The bytes that a commit that completes a barrier may merge, whatever else is due.
 _LITTLE_BYTES: Final = 1 << 20
 
@@ -361,7 +361,7 @@ def _holds_full_rows(levels: Levels) -> bool:
     The deepest one has no older rows to be merged with.
     """
     runs = [run for run in levels.sorted_runs() if run.level > 0]
-    marks = range(FULL_ROW_NUMBER, FULL_ROW_NUMBER + _MOST_LEVELS)
+    marks = range(FULL_ROW_NUMBER, FULL_ROW_NUMBER + _MAX_LEVELS)
     is_marked = all(run.lowest_number == run.highest_number in marks for run in runs[:-1])
     return is_marked and _ascend(runs)
 

@@ -46,7 +46,7 @@ from widetable.format.data_file_meta import (
     upgrade,
 )
 from widetable.format.row_batch import in_schema_order
-from widetable.format.row_budget import LEAST_BYTES
+from widetable.format.row_budget import MIN_BYTES
 from widetable.lsm.background_writer import BackgroundWriter
 from widetable.lsm.bucket_plan import Expiry, Merge, MergeWithChangelog, Move, Plan
 from widetable.lsm.file_rows import Caches
@@ -415,4 +415,4 @@ def _with_number(number: int | None, rows: pa.RecordBatch) -> pa.RecordBatch:
 
 def merge_bytes(options: TableOptions) -> int:
     """Return the bytes of batches that all runs may hold, so that merging stays within `write-buffer-size`."""
-    return max(LEAST_BYTES, options.get(opt.WRITE_BUFFER_SIZE) // _BATCHES_PER_BUDGET)
+    return max(MIN_BYTES, options.get(opt.WRITE_BUFFER_SIZE) // _BATCHES_PER_BUDGET)

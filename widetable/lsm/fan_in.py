@@ -34,7 +34,7 @@ from widetable.write.sequence import BLOCK_BITS
 # Bytes in memory for each byte of a file that is read as one row group: stored, decoded, and in a batch.
 _HELD_PER_BYTE: Final = 3
 _LARGEST_BYTES: Final = 2 * ROW_GROUP_BYTES
-_LEAST_FILES: Final = 16
+_MIN_FILES: Final = 16
 # Numbers further apart than this (about 17 ms) are of two commits. Within one commit, 15 tasks between two others may
 # have no row for a bucket.
 _APART: Final = 1 << (BLOCK_BITS + 4)
@@ -47,7 +47,7 @@ def taken_at_once(files: Sequence[DataFileMeta], options: TableOptions) -> tuple
     fitting = bisect_right([*accumulate(memory_bytes)], options.get(opt.WRITE_BUFFER_SIZE))
     if fitting == len(fresh):
         return tuple(files)
-    later = frozenset(file.file_name for file in fresh[_cut(fresh, max(fitting, _LEAST_FILES)) :])
+    later = frozenset(file.file_name for file in fresh[_cut(fresh, max(fitting, _MIN_FILES)) :])
     return tuple(file for file in files if file.file_name not in later)
 
 
@@ -57,7 +57,7 @@ def _cut(fresh: Sequence[DataFileMeta], target: int) -> int:
     lowest = [*accumulate((file.min_sequence_number for file in reversed(fresh)), min)][::-1]
     begins = [
         place
-        for place in range(_LEAST_FILES, len(fresh))
+        for place in range(_MIN_FILES, len(fresh))
         if lowest[place] - highest[place - 1] > _APART
     ]
     place = bisect_right(begins, target)

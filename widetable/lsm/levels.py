@@ -32,11 +32,11 @@ from widetable.schema.options import TableOptions
 
 # How many commits fit beside a rewrite of the old levels. Paimon also lets writers continue for three runs above the
 # trigger (`num-sorted-run.stop-trigger`).
-_MOST_COMMIT_LEVELS: Final = 3
+_MAX_COMMIT_LEVELS: Final = 3
 # A level is an int in manifests; users who never want to compact set the trigger to the largest one.
-_MOST_LEVELS: Final = 2**31 - 1
+_MAX_LEVELS: Final = 2**31 - 1
 # With fewer runs the base would be rewritten after every commit.
-_LEAST_REST_TRIGGER: Final = 2
+_MIN_REST_TRIGGER: Final = 2
 
 
 @dataclass(frozen=True)
@@ -83,9 +83,9 @@ def levels_of(files: Iterable[DataFileMeta], options: TableOptions) -> Levels:
     if num_levels is None:
         num_levels = options.get(opt.NUM_SORTED_RUN_COMPACTION_TRIGGER) + 1
         if compacts_with_lookup(options):
-            num_levels = 1 + _MOST_COMMIT_LEVELS + _old_levels(options)
+            num_levels = 1 + _MAX_COMMIT_LEVELS + _old_levels(options)
     deepest = max((file.level for file in files), default=0)
-    return Levels(min(max(num_levels, deepest + 1, 2), _MOST_LEVELS), files)
+    return Levels(min(max(num_levels, deepest + 1, 2), _MAX_LEVELS), files)
 
 
 def compacts_with_lookup(options: TableOptions) -> bool:
@@ -110,12 +110,12 @@ class LevelDivision:
 def division_of(levels: Levels, options: TableOptions) -> LevelDivision:
     """Divide the levels: the old levels take precedence; commits get the remaining levels, at least one."""
     old_levels = _old_levels(options)
-    commit_levels = min(max(levels.max_level - old_levels, 1), _MOST_COMMIT_LEVELS)
+    commit_levels = min(max(levels.max_level - old_levels, 1), _MAX_COMMIT_LEVELS)
     trigger = min(old_levels, levels.max_level - commit_levels) - 1
-    return LevelDivision(commit_levels, max(trigger, _LEAST_REST_TRIGGER))
+    return LevelDivision(commit_levels, max(trigger, _MIN_REST_TRIGGER))
 
 
 def _old_levels(options: TableOptions) -> int:
     """Return the number of old levels, one more than the trigger: if all are full, the rule by count always picks."""
     trigger = options.get(opt.NUM_SORTED_RUN_COMPACTION_TRIGGER)
-    return max(trigger, _LEAST_REST_TRIGGER) + 1
+    return max(trigger, _MIN_REST_TRIGGER) + 1

@@ -22,7 +22,7 @@ class ScanHistory(SharedByThreads):
         self._max_files = max_files
         super().__init__()
 
-    def _start_anew(self) -> None:
+    def _reset(self) -> None:
         self._micros: OrderedDict[str, float] = OrderedDict()
         self._lock = threading.Lock()
 

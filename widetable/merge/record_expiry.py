@@ -36,12 +36,12 @@ from widetable.schema.row_kind import is_retraction
 from widetable.schema.table_schema import TableSchema
 
 # On disk: never change. A BIGINT from here on counts milliseconds: September 2001.
-_LEAST_MILLIS: Final = 1_000_000_000_000
+_MIN_MILLIS: Final = 1_000_000_000_000
 _PER_SECOND: Final = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _TYPES: Final = ("INT", "BIGINT", "DATE", "TIMESTAMP", "TIMESTAMP_LTZ")
 _SECONDS_OF_DAY: Final = 86_400
-_SHORTEST_LOOK_MILLIS: Final = 60_000
-_LONGEST_LOOK_MILLIS: Final = 86_400_000
+_MIN_INTERVAL_MILLIS: Final = 60_000
+_MAX_INTERVAL_MILLIS: Final = 86_400_000
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def look_interval_millis(schema: TableSchema) -> int | None:
     kept_millis = schema.typed_options.get(retention.RECORD_LEVEL_EXPIRE_TIME)
     if kept_millis is None:
         return None
-    return int(min(max(kept_millis // 10, _SHORTEST_LOOK_MILLIS), _LONGEST_LOOK_MILLIS))
+    return int(min(max(kept_millis // 10, _MIN_INTERVAL_MILLIS), _MAX_INTERVAL_MILLIS))
 
 
 def check_record_expiry(schema: TableSchema) -> None:
@@ -161,4 +161,4 @@ def _seconds(values: pa.Array) -> npt.NDArray[np.int64]:
     numbers: npt.NDArray[np.int64] = fixed_values(values, np.int64)
     if pa.types.is_timestamp(kind):
         return numbers // _PER_SECOND[kind.unit]
-    return np.where(numbers >= _LEAST_MILLIS, numbers // 1000, numbers)
+    return np.where(numbers >= _MIN_MILLIS, numbers // 1000, numbers)

@@ -35,7 +35,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from widetable.errors import DamagedError
-from widetable.format.row_budget import MOST_ROWS, check_row, row_bytes, rows_within
+from widetable.format.row_budget import MAX_ROWS, check_row, row_bytes, rows_within
 from widetable.kernels.run_cut import first_disorder, rows_before_cut, rows_reached
 from widetable.merge.key_order import lanes_of_keys
 from widetable.merge.window import Window, window_of_runs
@@ -192,7 +192,7 @@ class _Run:
         self._batches = batches
         self._loaded: deque[pa.RecordBatch] = deque()
         self._is_read_out = False
-        self._head_rows = MOST_ROWS
+        self._head_rows = MAX_ROWS
         self._is_grown = False
         self.row_bytes = 0.0
         self.rows = 0

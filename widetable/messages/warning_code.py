@@ -56,17 +56,17 @@ class WarningCode(Enum):
         "An append waits for the compaction of earlier appends, which is slower than the appends.",
         "Give the compaction more memory or cores, or write with `write-only` and run a maintainer.",
     )
-    NOT_MARKED = WarningText(
+    TABLE_NOT_MARKED = WarningText(
         "WT-W106",
         "The first commit of a table could not write the mark that makes lost snapshots detectable.",
         "Repair the storage; the next commit of another process writes the mark.",
     )
-    INDEX_OF_HASHES_REMADE = WarningText(
+    HASH_INDEX_REBUILT = WarningText(
         "WT-W107",
         "The index of a dynamic bucket cannot be read, and is rebuilt from the data files.",
         "Nothing. If the warning comes again, check the storage: it changes files.",
     )
-    STAGED_NOTE_STAYS = WarningText(
+    STAGED_NOTE_NOT_REMOVED = WarningText(
         "WT-W108",
         "A staged commit is published, but its note could not be removed.",
         "Repair the storage; the writer's next commit removes the note.",
@@ -76,7 +76,7 @@ class WarningCode(Enum):
         "The check whether any process compacts the table failed.",
         "Report the error below the warning. Rows are not affected.",
     )
-    KERNELS_COMPILED_ANEW = WarningText(
+    KERNELS_RECOMPILED = WarningText(
         "WT-W110",
         "No directory for compiled kernels is writable: each process compiles them again, which takes up to half "
         "a minute.",
@@ -87,47 +87,47 @@ class WarningCode(Enum):
         "A round of maintenance failed. It is retried, after a longer pause each time.",
         "Correct what the error below the warning names.",
     )
-    NOT_CLEANED = WarningText(
+    CLEANUP_FAILED = WarningText(
         "WT-W202",
         "Expired snapshots, tags or orphans could not be removed in this round.",
         "Correct what the message names; the next round tries again.",
     )
-    EXPIRY_CUT = WarningText(
+    EXPIRY_INCOMPLETE = WarningText(
         "WT-W203",
         "Fewer snapshots expire than the options allow, because the storage accepts no more notes for them.",
         "Nothing, unless the disk stays full: then run `widetable expire PATH` again.",
     )
-    HINT_STAYS = WarningText(
+    HINT_NOT_UPDATED = WarningText(
         "WT-W204",
         "The hint to the earliest snapshot could not be written.",
         "Repair the storage. Until then readers list the snapshots.",
     )
-    SNAPSHOTS_STAY = WarningText(
+    SNAPSHOTS_NOT_EXPIRED = WarningText(
         "WT-W205",
         "Snapshots of the table do not expire, because an option or the storage prevents it.",
         "Change the option that the message names, or let the client that set it expire snapshots.",
     )
-    PARTITION_STAYS = WarningText(
+    PARTITION_NOT_EXPIRED = WarningText(
         "WT-W206",
         "A partition does not expire, because the options cannot parse its values as a time.",
         "Correct `partition.timestamp-pattern` or `-formatter`, or drop the partition.",
     )
-    TAG_LATE = WarningText(
+    TAG_NOT_CREATED = WarningText(
         "WT-W207",
         "An automatic tag could not be created. Its snapshot is kept until the tag exists.",
         "Correct what the message names.",
     )
-    FILE_OUTSIDE = WarningText(
+    FILE_OUTSIDE_TABLE = WarningText(
         "WT-W208",
         "An expired file lies outside of the table, where another client wrote it. It is not removed.",
         "Remove it yourself if no other table uses it.",
     )
-    FILE_LEFT = WarningText(
+    FILE_NOT_REMOVED = WarningText(
         "WT-W209",
         "A file that is no longer needed could not be removed.",
         "Run `widetable orphans PATH` when the storage is repaired.",
     )
-    NOTE_STAYS = WarningText(
+    NOTE_NOT_REMOVED = WarningText(
         "WT-W210",
         "A snapshot was about to expire and was kept after all, but its note could not be removed.",
         "Nothing: the next expiry removes the note.",
@@ -149,12 +149,12 @@ class WarningCode(Enum):
         "has not read.",
         "Give the stream write access to the table, or a `consumer-id`.",
     )
-    PASSED_OVER = WarningText(
+    FILE_SKIPPED = WarningText(
         "WT-W301",
         "A small file (a consumer, tag, hint or lease) cannot be read or is not valid, and is skipped.",
         "Do what the message says; `widetable doctor PATH` prints the command.",
     )
-    BUCKET_PASSED_BY = WarningText(
+    BUCKET_SKIPPED = WarningText(
         "WT-W302",
         "A bucket is not compacted, because one of its files is damaged or its rows cannot be merged.",
         "Run `widetable doctor PATH`: it says which repair loses nothing.",
@@ -179,12 +179,12 @@ class WarningCode(Enum):
         "Live data files are missing, or their size differs from the recorded one.",
         "Run `widetable doctor PATH`.",
     )
-    JOIN_GOES_AGAIN = WarningText(
+    JOIN_RETRIED = WarningText(
         "WT-W401",
         "A round of a join failed. It is retried.",
         "Correct what the message names.",
     )
-    DERIVED_COMPARED_WHOLE = WarningText(
+    DERIVED_COMPARED_FULLY = WarningText(
         "WT-W402",
         "The snapshot that an index, a widened column or a join had read has expired: all rows are read and compared.",
         "Nothing. If it happens often, let snapshots expire later.",
@@ -224,7 +224,7 @@ class WarningCode(Enum):
         "Another query has taken over the job; this query reports no more progress for it.",
         "Stop one of the two queries.",
     )
-    JOB_UNHEARD = WarningText(
+    JOB_NOT_RENEWED = WarningText(
         "WT-W603",
         "A query could not record the progress of its job.",
         "Correct what the message names; until then tables wait for the job.",
@@ -244,14 +244,14 @@ class WarningCode(Enum):
         "A Spark task could not compact its bucket.",
         "Correct what the error below the warning names; the compaction is retried.",
     )
-    COUNTED_AGAIN = WarningText(
+    ROWS_COUNTED_TWICE = WarningText(
         "WT-W607",
         "A query that is new to a table writes columns that are summed, and other queries have written the table "
         "before. If the query has lost its checkpoint, the records that it reads again count twice.",
         "If so, stop the query and start it with an empty table. Give each query the option `commit-user`: then a "
         "new checkpoint is refused.",
     )
-    NOT_MEASURED = WarningText(
+    TABLE_NOT_MEASURED = WarningText(
         "WT-W701",
         "`/metrics` lacks a table or its barriers, because they cannot be read.",
         "Run `widetable doctor` for the table that the message names.",

@@ -38,8 +38,8 @@ BY_COMPACTION: Final = "lookup"
 # The number of barriers in a message; the number of newest snapshots that are searched for them first; and the factor
 # by which that number grows.
 _SHOWN: Final = 3
-_FIRST_LOOKS: Final = 16
-_MORE_LOOKS: Final = 8
+_FIRST_IDS: Final = 16
+_GROWTH: Final = 8
 
 
 def is_past(state: BarrierState, barrier: int) -> bool:
@@ -225,14 +225,14 @@ class BarrierChanges:
 
     def _some(self) -> str:
         """Return the newest barriers for a message; search older snapshots only as long as there are too few."""
-        ids, looks = self._views.ids, _FIRST_LOOKS
+        ids, looks = self._views.ids, _FIRST_IDS
         while True:
             is_all = looks >= len(ids)
             after = 0 if is_all else self._views.state(ids[-looks]).frontier
             newest = [last for _, last in self.available(after)][-_SHOWN:]
             if is_all or len(newest) == _SHOWN:
                 return ", ".join(map(str, newest)) or "there is none yet"
-            looks *= _MORE_LOOKS
+            looks *= _GROWTH
 
     def _check_one_producer(self, ids: list[int]) -> None:
         schemas = {self._views.schema_id(id) for id in ids}

@@ -22,8 +22,8 @@ from typing import Final
 import pyarrow as pa
 
 from widetable.commit.barriers.barrier_state import BARRIER
-from widetable.commit.notes.skipped_files import if_there
-from widetable.commit.snapshots.committed import WENT_BACK_TO
+from widetable.commit.notes.skipped_files import or_none
+from widetable.commit.snapshots.committed import RESTORED_FROM
 from widetable.commit.snapshots.live_files import LiveFiles
 from widetable.commit.snapshots.snapshot_mark import mark_of
 from widetable.commit.snapshots.snapshot_store import SnapshotStore
@@ -116,13 +116,13 @@ class ChangeSource:
 
     def mark(self, snapshot_id: int) -> str | None:
         """Return the mark of a snapshot, which tells it from others with its id; None if it is not kept."""
-        snapshot = if_there(self._snapshots.load, snapshot_id)
+        snapshot = or_none(self._snapshots.load, snapshot_id)
         return None if snapshot is None else mark_of(snapshot)
 
     def end(self, snapshot_id: int) -> Offset:
         """Return the offset after a snapshot. If the snapshot has expired, the offset lacks its values."""
         behind = Offset(snapshot_id + 1, table=self.identity)
-        snapshot = if_there(self._snapshots.load, snapshot_id)
+        snapshot = or_none(self._snapshots.load, snapshot_id)
         if snapshot is None:
             return behind
         return replace(
@@ -141,7 +141,7 @@ class ChangeSource:
         first, last = self.kept()
         if first is None or last is None:
             return None
-        older = if_there(self._snapshots.by_timestamp, time_millis - 1)
+        older = or_none(self._snapshots.by_timestamp, time_millis - 1)
         if older is None:
             return first
         return older.id + 1 if older.id < last else None
@@ -187,7 +187,7 @@ class ChangeSource:
             raise expired(self.table, snapshot_id) from cause
         finally:
             self.check_alive()  # so the plan is that of the table that exists now
-        target = None if is_full else snapshot.properties.get(WENT_BACK_TO)
+        target = None if is_full else snapshot.properties.get(RESTORED_FROM)
         return Step(
             snapshot_id,
             is_full,

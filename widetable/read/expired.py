@@ -17,7 +17,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from widetable.commit.notes.skipped_files import if_there, readable
+from widetable.commit.notes.skipped_files import or_none, readable
 from widetable.commit.snapshots.live_files import LiveFiles
 from widetable.commit.snapshots.snapshot_store import SnapshotStore
 from widetable.commit.snapshots.table_identity import check_identity
@@ -31,7 +31,7 @@ from widetable.write.table_state import TableState
 
 
 @contextlib.contextmanager
-def of_one_life(table: TableState) -> Iterator[None]:
+def checked_identity(table: TableState) -> Iterator[None]:
     """Replace a NotFoundError of the block, which reads a table that was opened before, if the table was dropped or
     replaced meanwhile: the error then says so.
     """
@@ -43,7 +43,7 @@ def of_one_life(table: TableState) -> Iterator[None]:
 
 
 def expired(table: TableState, snapshot_id: int) -> NotFoundError:
-    """Create the error for a reader that has not yet read `snapshot_id`. Raises that of `of_one_life` if it applies."""
+    """Create the error for a reader that has not yet read `snapshot_id`. Raises that of `checked_identity` first."""
     _check_identity(table)
     store = SnapshotStore(table.file_io, table.paths)
     first, last = store.earliest_id(), store.latest_id()
@@ -99,7 +99,7 @@ def _check_identity(table: TableState) -> None:
 
 
 def _kept(table: TableState, snapshot_id: int) -> Snapshot | None:
-    return if_there(SnapshotStore(table.file_io, table.paths).load, snapshot_id)
+    return or_none(SnapshotStore(table.file_io, table.paths).load, snapshot_id)
 
 
 def _tagged(table: TableState, snapshot_id: int) -> Snapshot | None:

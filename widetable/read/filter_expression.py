@@ -62,7 +62,14 @@ def parse_expression(expression: pc.Expression, schema: TableSchema) -> tuple[No
     try:
         tokens, values = _serialized(expression)
         parsed = _ExpressionParser(tokens, values).read()
-    except (_NotUnderstood, pa.ArrowException, StopIteration, ValueError, KeyError, IndexError):
+    except (
+        _UnsupportedExpression,
+        pa.ArrowException,
+        StopIteration,
+        ValueError,
+        KeyError,
+        IndexError,
+    ):
         names = _bound_columns(expression, schema)
         return Opaque(names), frozenset(names)
     for name in parsed.columns():
@@ -71,7 +78,7 @@ def parse_expression(expression: pc.Expression, schema: TableSchema) -> tuple[No
     return _node(parsed, schema), frozenset(parsed.columns())
 
 
-class _NotUnderstood(Exception):
+class _UnsupportedExpression(Exception):
     """The serialised form is not the one that this module can parse."""
 
 
@@ -143,7 +150,7 @@ class _ExpressionParser:
                 call.take(self._leaf(key, value))
             if len(open_calls) == 1:
                 return whole.arguments[0]
-        raise _NotUnderstood("no end")
+        raise _UnsupportedExpression("no end")
 
     def _leaf(self, key: str, value: str) -> _Token:
         if key == "field_ref":
@@ -152,7 +159,7 @@ class _ExpressionParser:
             return _Token("field_ref", path=tuple(next(self._tokens)[1] for _ in range(int(value))))
         if key == "literal":
             return _Token(key, value=self._values.column(int(value))[0])
-        raise _NotUnderstood(key)
+        raise _UnsupportedExpression(key)
 
     def _options(self, value: str) -> dict[str, Any]:
         struct = self._values.column(int(value))
@@ -198,7 +205,7 @@ def _metadata_pairs(schema: pa.Schema) -> list[tuple[str, str]]:
     get_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
     address = _CSchema.from_address(get_pointer(capsule, b"arrow_schema")).metadata
     if not address:
-        raise _NotUnderstood("no metadata")
+        raise _UnsupportedExpression("no metadata")
 
     def number(at: int) -> int:
         return ctypes.c_int32.from_address(at).value
@@ -247,14 +254,14 @@ def _node(token: _Token, schema: TableSchema) -> Node:
             and pa.types.is_boolean(token.value.type)
         ):
             return Truth(token.value.as_py())
-    except (_NotUnderstood, pa.ArrowException, OverflowError):
+    except (_UnsupportedExpression, pa.ArrowException, OverflowError):
         pass
     return Opaque(tuple(dict.fromkeys(token.columns())))
 
 
 def _column(token: _Token, schema: TableSchema) -> DataField:
     if token.kind != "field_ref" or len(token.path) != 1:
-        raise _NotUnderstood(token.kind)
+        raise _UnsupportedExpression(token.kind)
     return schema.by_name[token.path[0]]
 
 
@@ -275,10 +282,10 @@ def _compare(op: str) -> Callable[[_Token, TableSchema], Node]:
 
 
 def _comparison(op: str, left: _Token, right: _Token, schema: TableSchema) -> Node:
-    """Compare a column with a literal, or raise _NotUnderstood. A comparison with null is null, as in SQL."""
+    """Compare a column with a literal, or raise _UnsupportedExpression. A comparison with null is null, as in SQL."""
     column = _column(left, schema)
     if right.value is None:
-        raise _NotUnderstood(right.kind)
+        raise _UnsupportedExpression(right.kind)
     if not right.value.is_valid:
         return Truth(None)
     value = scalar_comparable(column.type, _cast(right.value, column))
@@ -286,16 +293,16 @@ def _comparison(op: str, left: _Token, right: _Token, schema: TableSchema) -> No
 
 
 def _cast(values: _Values, column: DataField) -> _Values:
-    """Cast a scalar or array to the column's type. Raises _NotUnderstood if a cast value differs, which NaN does.
+    """Cast a scalar or array to the column's type. Raises _UnsupportedExpression if a value differs, as NaN does.
 
     Some casts round silently: of a float to FLOAT and DECIMAL, of a timestamp to DATE.
     Arrow compares floats with a DECIMAL as floats, where several decimals are equal.
     """
     if column.type.root == "DECIMAL" and pa.types.is_floating(values.type):
-        raise _NotUnderstood("a DECIMAL as a float")
+        raise _UnsupportedExpression("a DECIMAL as a float")
     cast = values.cast(arrow_type(column.type))
     if pc.all(pc.equal(cast, values)).as_py() is False:
-        raise _NotUnderstood("rounded")
+        raise _UnsupportedExpression("rounded")
     return cast
 
 
@@ -321,7 +328,7 @@ def _is_in(token: _Token, schema: TableSchema) -> Node:
 def _is_null(token: _Token, schema: TableSchema) -> Node:
     nan_too = token.options.get("nan_is_null")
     if nan_too is not None and nan_too.as_py():
-        raise _NotUnderstood("nan_is_null")
+        raise _UnsupportedExpression("nan_is_null")
     return IsNull(_column(token.arguments[0], schema))
 
 
@@ -329,7 +336,7 @@ def _starts_with(token: _Token, schema: TableSchema) -> Node:
     """Return a Like that prunes by its prefix. It has no pattern, because the expression decides about rows."""
     column = _column(token.arguments[0], schema)
     if column.type.root not in TEXTS or token.options["ignore_case"].as_py():
-        raise _NotUnderstood("starts_with")
+        raise _UnsupportedExpression("starts_with")
     prefix = token.options["pattern"].as_py()
     return Like(column, "", prefix.encode())
 

@@ -46,7 +46,7 @@ from widetable.schema.types import DataField
 
 # Functions recurse over a condition, so the stack limits the nesting. A chain of AND or OR is not nested: it is one
 # node with many parts.
-_MOST_NESTED: Final = 50
+_MAX_NESTED: Final = 50
 
 
 class _FilterDialect(Spark):
@@ -102,8 +102,8 @@ class _Reader:
         if rule is None:
             self._refuse(e)
         self._depth += 1
-        if self._depth > _MOST_NESTED:
-            raise _invalid(self._text, f"more than {_MOST_NESTED} nested conditions")
+        if self._depth > _MAX_NESTED:
+            raise _invalid(self._text, f"more than {_MAX_NESTED} nested conditions")
         node = rule(self, e)
         self._depth -= 1
         return node

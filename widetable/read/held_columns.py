@@ -27,15 +27,15 @@ from widetable.write.table_state import TableState
 
 # Footers are requests to an object store, which answers many at once.
 _THREADS: Final = 16
-_MOST_BYTES: Final = 16 << 20
+_MAX_BYTES: Final = 16 << 20
 # The size of an entry without its bits: the path, the int and the slot of the dict.
 _ENTRY_BYTES: Final = 400
 
 
-class HeldFields(SharedByThreads):
+class FileFields(SharedByThreads):
     """The field ids of data files, by path. The least recently used are dropped first."""
 
-    def _start_anew(self) -> None:
+    def _reset(self) -> None:
         self._lock = threading.Lock()
         self._fields: OrderedDict[str, int] = OrderedDict()
         self._bytes = 0
@@ -53,11 +53,11 @@ class HeldFields(SharedByThreads):
             if path not in self._fields:
                 self._fields[path] = bits
                 self._bytes += _size_bytes(bits)
-            while self._bytes > _MOST_BYTES:
+            while self._bytes > _MAX_BYTES:
                 self._bytes -= _size_bytes(self._fields.popitem(last=False)[1])
 
 
-HELD_FIELDS: Final = HeldFields()
+FILE_FIELDS: Final = FileFields()
 
 
 def held_columns(reads: Sequence[SplitRead]) -> frozenset[str]:
@@ -125,11 +125,11 @@ def hold_partition_columns(reads: Sequence[SplitRead]) -> list[bool]:
 def _fields_of(read: SplitRead, file: DataFileMeta) -> int:
     table, bucket = read.table, read.split.bucket
     path = table.data_file(bucket, file.file_name)
-    bits = HELD_FIELDS.get(path)
+    bits = FILE_FIELDS.get(path)
     if bits is None:
         with files_of(table, read.split.snapshot_id):
             bits = _fields_in_footer(table, bucket, file)
-        HELD_FIELDS.keep(path, bits)
+        FILE_FIELDS.keep(path, bits)
     return bits
 
 

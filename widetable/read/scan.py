@@ -23,7 +23,7 @@ from widetable.format.snapshot import Snapshot
 from widetable.messages.counted import counted
 from widetable.read.arrow_rows import ArrowRows, limited
 from widetable.read.barrier_view import BarrierView
-from widetable.read.expired import of_one_life
+from widetable.read.expired import checked_identity
 from widetable.read.loosened import loosened
 from widetable.read.predicate import Predicate
 from widetable.read.scan_plan import plan
@@ -212,7 +212,7 @@ class TableScan(ArrowRows):
 
     @derived_value
     def _splits(self) -> list[Split]:
-        with of_one_life(self._table):
+        with checked_identity(self._table):
             return plan(
                 self._live_files,
                 self._snapshot,

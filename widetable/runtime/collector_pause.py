@@ -31,7 +31,7 @@ class _Pauses(SharedByThreads):
         self.threads: set[int] = set()
         super().__init__()
 
-    def _start_anew(self) -> None:
+    def _reset(self) -> None:
         if self.threads:
             gc.enable()
         self.threads = set()

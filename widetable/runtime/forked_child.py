@@ -35,16 +35,16 @@ from weakref import WeakSet
 class SharedByThreads:
     """The base class of state that threads share.
 
-    A subclass creates its locks, and the data that they protect, in `_start_anew` only, and calls
-    `super().__init__()`, which calls `_start_anew`. In a forked child `_start_anew` runs in the only
+    A subclass creates its locks, and the data that they protect, in `_reset` only, and calls
+    `super().__init__()`, which calls `_reset`. In a forked child `_reset` runs in the only
     thread, and takes no lock. The registry of these objects holds weak references.
     """
 
     def __init__(self) -> None:
-        self._start_anew()
+        self._reset()
         _shared.add(self)
 
-    def _start_anew(self) -> None:
+    def _reset(self) -> None:
         """Create the locks and the data that they protect. Called by `__init__` and in every forked child."""
         raise NotImplementedError
 
@@ -134,7 +134,7 @@ def _in_child() -> None:
     UNFORKABLE.reset()
     _held.close()
     for each in list(_shared):
-        each._start_anew()
+        each._reset()
 
 
 def _locks_of_numba() -> list[AbstractContextManager[Any]]:

@@ -39,7 +39,7 @@ _HOURS: Final = {"daily": 24, "hourly": 1, "two-hours": 2}
 # repeated hour when clocks go back belongs to one period.
 _EPOCH: Final = datetime(1970, 1, 1)
 # Every later year has a whole period before it.
-_LEAST_YEAR: Final = 2
+_MIN_YEAR: Final = 2
 _DAY: Final = {"with_dashes": "%Y-%m-%d"}
 _HOUR: Final = {"with_dashes": "%Y-%m-%d %H", "without_dashes": "%Y%m%d %H"}
 
@@ -77,7 +77,7 @@ class TagRule:
             time = datetime.fromtimestamp(millis / 1000, zone).replace(tzinfo=None)
         except (OverflowError, ValueError, OSError):
             return None
-        return time if time.year > _LEAST_YEAR else None
+        return time if time.year > _MIN_YEAR else None
 
     def unknown_zone(self) -> InvalidError:
         """Create the error for a zone that this machine does not know, although another machine may."""

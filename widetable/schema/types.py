@@ -34,11 +34,11 @@ MAX_LENGTH: Final = 2147483647
 _PLAIN: Final = ("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DATE")
 _SIZED: Final = {"CHAR": 1, "VARCHAR": 1, "BINARY": 1, "VARBINARY": 1}
 _ALIASES: Final = {"INTEGER": "INT", "NUMERIC": "DECIMAL", "DEC": "DECIMAL"}
-_MOST_DIGITS: Final = 38
+_MAX_DIGITS: Final = 38
 # root -> the valid digits of the second in its text.
 _SECOND_DIGITS: Final = dict.fromkeys(("TIME", "TIMESTAMP", "TIMESTAMP_LTZ"), range(10))
 # Readers of Parquet and of JSON recurse, so their stack limits the depth: `check_depth`.
-MOST_NESTED: Final = 32
+MAX_NESTED: Final = 32
 # Types of Paimon that this version refuses: UnsupportedError, while other texts raise InvalidError.
 _LEFT_OUT: Final = ("VARIANT", "BLOB", "VECTOR", "GEOMETRY", "GEOGRAPHY")
 # Upper case, as Paimon writes it; `type_text` converts what users write.
@@ -174,7 +174,7 @@ def _simple_type(text: str, root: str, args: list[int], *, nullable: bool) -> Da
 def _fits(root: str, args: Sequence[int]) -> bool:
     """Return whether the arguments are in the ranges of Paimon's types. Roots without a range accept none."""
     if root == "DECIMAL" and args:
-        return 1 <= args[0] <= _MOST_DIGITS and all(scale <= args[0] for scale in args[1:])
+        return 1 <= args[0] <= _MAX_DIGITS and all(scale <= args[0] for scale in args[1:])
     ranges = {**dict.fromkeys(_SIZED, range(1, MAX_LENGTH + 1)), **_SECOND_DIGITS}
     return len(args) < 2 and all(arg in ranges.get(root, ()) for arg in args)
 
@@ -358,12 +358,12 @@ def is_list(t: pa.DataType) -> bool:
 
 
 def check_depth(depth: int, subject: str) -> None:
-    """Refuse a new column's type that is nested deeper than `MOST_NESTED`. Raises UnsupportedError."""
-    if depth > MOST_NESTED:
+    """Refuse a new column's type that is nested deeper than `MAX_NESTED`. Raises UnsupportedError."""
+    if depth > MAX_NESTED:
         raise UnsupportedError(
             subject,
-            found=f"more than {MOST_NESTED} nested types",
-            expected=f"at most {MOST_NESTED}",
+            found=f"more than {MAX_NESTED} nested types",
+            expected=f"at most {MAX_NESTED}",
             action="Store such values as text or bytes.",
         )
 
@@ -381,7 +381,7 @@ def type_from_arrow(t: pa.DataType, *, nullable: bool = True, depth: int = 0) ->
     for matches, kind in _FROM_ARROW:
         if matches(t):
             return replace(kind, nullable=nullable)
-    if pa.types.is_decimal(t) and 0 <= t.scale <= t.precision <= _MOST_DIGITS:
+    if pa.types.is_decimal(t) and 0 <= t.scale <= t.precision <= _MAX_DIGITS:
         return DataType("DECIMAL", nullable, precision=t.precision, scale=t.scale)
     if pa.types.is_fixed_size_binary(t) and t.byte_width > 0:
         return DataType("BINARY", nullable, length=t.byte_width)

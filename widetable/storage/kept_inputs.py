@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from widetable.runtime.forked_child import SharedByThreads
 
-_MOST_BYTES: Final = 64 << 20
+_MAX_BYTES: Final = 64 << 20
 _LARGE_BYTES: Final = 8 << 20
 
 
@@ -40,7 +40,7 @@ def is_remote(path: str) -> bool:
 class KeptFiles(SharedByThreads):
     """The cached files of this process, by URL."""
 
-    def _start_anew(self) -> None:
+    def _reset(self) -> None:
         self._lock = threading.Lock()
         self._files: OrderedDict[str, pa.Buffer] = OrderedDict()
         self._bytes = 0
@@ -57,7 +57,7 @@ class KeptFiles(SharedByThreads):
             if path not in self._files:
                 self._files[path] = data
                 self._bytes += data.size
-            while self._bytes > _MOST_BYTES:
+            while self._bytes > _MAX_BYTES:
                 self._bytes -= self._files.popitem(last=False)[1].size
 
 

@@ -23,4 +23,6 @@ def delete_leftover(file_io: FileIO, path: str) -> None:
     try:
         file_io.delete(path)
     except WidetableError as refusal:
-        warn(_log, WarningCode.FILE_LEFT, "a file is left to remove_orphan_files: %s", refusal)
+        warn(
+            _log, WarningCode.FILE_NOT_REMOVED, "a file is left to remove_orphan_files: %s", refusal
+        )

@@ -91,12 +91,12 @@ class _Lock(SharedByThreads):
 
     def __init__(self, path: str, descriptor: int) -> None:
         self._path = path
-        # Set first, because `_start_anew`, which is called next, closes an open descriptor.
+        # Set first, because `_reset`, which is called next, closes an open descriptor.
         self._descriptor: int | None = None
         super().__init__()
         self._descriptor = descriptor
 
-    def _start_anew(self) -> None:
+    def _reset(self) -> None:
         self._close()
         self._answered = threading.Event()
         self._state = threading.Lock()

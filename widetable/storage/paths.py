@@ -223,12 +223,12 @@ class TablePaths:
     # The lease on updating a table that holds a join.
     join_lease = _FixedPath("service/widetable-join-lease")
     # The mark of a table that has had a snapshot.
-    had_snapshots = _FixedPath("service/widetable-had-snapshots")
+    had_snapshots_mark = _FixedPath("service/widetable-had-snapshots")
     # The last commits of each commit user, from the last snapshot that we expired.
     last_commits = _FixedPath("service/widetable-last-commits")
     # Empty lock files (`FileIO.turn`): of the commits of a machine, and of the writes that wait for their changelog.
-    commit_turn = _FixedPath("service/widetable-commit-turn")
-    compaction_turn = _FixedPath("service/widetable-compaction-turn")
+    commit_queue = _FixedPath("service/widetable-commit-turn")
+    compaction_queue = _FixedPath("service/widetable-compaction-turn")
 
     @derived_value
     def shared_root(self) -> str:
@@ -286,7 +286,7 @@ class TablePaths:
         name = f"widetable-retired-snapshot-{snapshot_id}" + (f"-{by}" if by else "")
         return f"{self.service_dir}/{self._plain(name)}"
 
-    def compaction_wanted(self, name: str) -> str:
+    def compaction_request(self, name: str) -> str:
         """Return the path of a note that a reader or writer waits for a changelog (not in Paimon)."""
         return f"{self.service_dir}/widetable-compaction-wanted-{self._plain(name)}"
 

@@ -111,7 +111,7 @@ class ServiceLink(SharedByThreads):
     def __reduce__(self) -> tuple[object, ...]:
         return ServiceLink, (self._uris, self._what)
 
-    def _start_anew(self) -> None:
+    def _reset(self) -> None:
         self._client: MetaService | None = None
 
     def client(self) -> MetaService:

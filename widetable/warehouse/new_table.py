@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from widetable.arguments import flag
 from widetable.commit.barriers.barrier_table import check_barriers
-from widetable.commit.snapshots.lost_snapshots import rest_of_table
+from widetable.commit.snapshots.lost_snapshots import remaining_file
 from widetable.commit.snapshots.schema_store import SchemaStore
 from widetable.derive.widening.widen_schema import widened_columns
 from widetable.errors import InvalidError
@@ -156,7 +156,7 @@ def _schema_store(catalog: CatalogState, root: str, schema: TableSchema) -> Sche
 
 def _has_no_rest(catalog: CatalogState, root: str) -> bool:
     """Return True, or raise InvalidError: a new table would have the rows of a former one whose files are left."""
-    rest = rest_of_table(catalog._file_io, TablePaths(root))
+    rest = remaining_file(catalog._file_io, TablePaths(root))
     if rest is not None:
         raise InvalidError(
             root,

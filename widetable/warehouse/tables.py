@@ -9,8 +9,8 @@ from __future__ import annotations
 import contextlib
 
 from widetable.arguments import flag
-from widetable.commit.notes.copy_place import begun_copy
-from widetable.commit.snapshots.lost_snapshots import rest_of_table
+from widetable.commit.notes.copy_place import unfinished_copy_mark
+from widetable.commit.snapshots.lost_snapshots import remaining_file
 from widetable.commit.snapshots.schema_store import SchemaStore
 from widetable.errors import InvalidError, NotFoundError
 from widetable.messages.error_code import ErrorCode
@@ -169,7 +169,7 @@ def drop_table(catalog: CatalogState, name: str, *, if_exists: bool = False) -> 
     root = table_root(catalog._root, name, "table name")
     if_exists = flag(if_exists, "if_exists")
     paths, file_io = TablePaths(root), catalog._file_io
-    if not SchemaStore(file_io, paths).ids() and not rest_of_table(file_io, paths):
+    if not SchemaStore(file_io, paths).ids() and not remaining_file(file_io, paths):
         if if_exists:
             return
         catalog.table(name)  # raises NotFoundError, which lists the existing tables
@@ -183,4 +183,6 @@ def drop_table(catalog: CatalogState, name: str, *, if_exists: bool = False) -> 
         if entry.is_dir and (is_bucket(entry.name) or "=" in entry.name):
             file_io.delete_dir(f"{root}/{entry.name}")
     file_io.delete_dir(root)
-    file_io.delete(begun_copy(root))  # the note of a copy that was killed after its snapshot
+    file_io.delete(
+        unfinished_copy_mark(root)
+    )  # the note of a copy that was killed after its snapshot

@@ -20,7 +20,7 @@ from widetable.write.partition_rows import partition_numbers, partition_of
 from widetable.write.places import Places
 
 # More than a partition can have.
-MOST_BUCKETS: Final = 1 << 31
+MAX_BUCKETS: Final = 1 << 31
 
 
 def split_by_bucket(
@@ -52,7 +52,7 @@ def bucket_numbers(
     buckets = bucket_ids(row_batch, schema) if places is None else places.assign(row_batch)
     groups = buckets.astype(np.int64)
     if schema.partition_keys:
-        groups += partition_numbers(row_batch, schema) * MOST_BUCKETS
+        groups += partition_numbers(row_batch, schema) * MAX_BUCKETS
     return groups
 
 
@@ -61,4 +61,4 @@ def bucket_of(
 ) -> BucketId:
     """Return the bucket of one row. numbers: the result of `bucket_numbers` for the batch."""
     partition = partition_of(row_batch, row, schema)
-    return BucketId(partition, int(numbers[row] % MOST_BUCKETS))
+    return BucketId(partition, int(numbers[row] % MAX_BUCKETS))

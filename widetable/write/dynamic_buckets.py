@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from widetable.errors import InvalidError
 from widetable.format.bucket_hash import key_hashes
-from widetable.format.bucket_id import MOST_DYNAMIC_BUCKETS, BucketId
+from widetable.format.bucket_id import MAX_DYNAMIC_BUCKETS, BucketId
 from widetable.kernels.bucket_hash import Hashes
 from widetable.messages.counted import counted
 from widetable.schema import options as opt
@@ -55,7 +55,7 @@ class PartitionBuckets:
     ) -> None:
         self._target_rows = options.get(opt.DYNAMIC_BUCKET_TARGET_ROWS)
         most = options.get(opt.DYNAMIC_BUCKET_MAX_BUCKETS)
-        self._most = MOST_DYNAMIC_BUCKETS if most < 0 else most
+        self._most = MAX_DYNAMIC_BUCKETS if most < 0 else most
         self._rows = {bucket: len(hashes) for bucket, hashes in sorted(indexed.items())}
         self._new = {bucket: [hashes] for bucket, hashes in missing.items() if len(hashes)}
         hashes = np.concatenate([_NO_HASHES, *indexed.values()])
@@ -100,7 +100,7 @@ class PartitionBuckets:
                 break
             counts[bucket] = min(left, max(0, self._target_rows - self._rows.get(bucket, 0)))
             left -= counts[bucket]
-        if left and self._most == MOST_DYNAMIC_BUCKETS:
+        if left and self._most == MAX_DYNAMIC_BUCKETS:
             raise InvalidError(
                 f"option {opt.DYNAMIC_BUCKET_TARGET_ROWS.key!r}",
                 found=f"{counted(self._target_rows, 'key')} per bucket, and {self._most} full buckets",

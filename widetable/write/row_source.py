@@ -31,7 +31,7 @@ from widetable.arguments import refused, shown, text
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.format.row_budget import BATCH_BYTES, pieces
 from widetable.schema.table_schema import TableSchema
-from widetable.schema.types import MOST_NESTED, DataField
+from widetable.schema.types import MAX_NESTED, DataField
 from widetable.write.python_array import NO_ARRAY, python_array
 from widetable.write.safe_cast import python_cast
 
@@ -282,7 +282,7 @@ def _python_values(values: Any, name: str, field: DataField | None) -> _Values:
     else:
         values = list(values)
     if not isinstance(values, list) or not _is_shallow(values):
-        raise refused(values, f"column {name!r}", f"a list, nested at most {MOST_NESTED} deep")
+        raise refused(values, f"column {name!r}", f"a list, nested at most {MAX_NESTED} deep")
     # Arrow reads an empty text as a map without entries.
     if field and field.type.root == "MAP" and any(isinstance(each, _TEXTS) for each in values):
         raise _no_column(values, name, "a text, which is not a map")
@@ -292,7 +292,7 @@ def _python_values(values: Any, name: str, field: DataField | None) -> _Values:
 def _is_shallow(values: Sequence[Any]) -> bool:
     """Return whether Arrow can convert the values: it recurses over nested lists until its stack overflows."""
     level: list[Any] = [values]
-    for _ in range(MOST_NESTED + 2):
+    for _ in range(MAX_NESTED + 2):
         parts = (each.values() if isinstance(each, Mapping) else each for each in level)
         inside = (part for part in chain.from_iterable(parts) if _has_parts(part))
         level = list({id(part): part for part in inside}.values())

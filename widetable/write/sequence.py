@@ -33,7 +33,7 @@ BLOCK_BITS: Final = 20
 _BLOCK_MASK: Final = (1 << BLOCK_BITS) - 1
 # For an unknown number of tasks: those of a group, and the rows of a task.
 _TASKS_IN_TURN_BITS: Final = 14
-_MOST_ROWS_BITS: Final = 32
+_MAX_ROWS_BITS: Final = 32
 LARGEST: Final = (1 << 63) - 1
 # The range over which concurrent writers spread their bases while the noted number is ahead of the clock.
 START_SPREAD: Final = 1 << 20
@@ -76,11 +76,11 @@ class SequenceAllocator:
         self._next_row = 0
         self._most_rows: int | None = None
         if tasks is None:
-            apart_bits = _MOST_ROWS_BITS + _TASKS_IN_TURN_BITS
+            apart_bits = _MAX_ROWS_BITS + _TASKS_IN_TURN_BITS
             base += (task >> _TASKS_IN_TURN_BITS) << apart_bits
             tasks = 1 << _TASKS_IN_TURN_BITS
             task %= tasks
-            self._most_rows = 1 << _MOST_ROWS_BITS
+            self._most_rows = 1 << _MAX_ROWS_BITS
         self._base, self._task, self._tasks = base, task, tasks
 
     def take(self, rows: int) -> npt.NDArray[np.int64]:

@@ -29,7 +29,7 @@ from widetable.errors import InvalidError
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import FILE_SOURCE_APPEND, DataFileMeta
 from widetable.format.hash_index import write_hash_index
-from widetable.format.row_budget import LEAST_BYTES, pieces
+from widetable.format.row_budget import MIN_BYTES, pieces
 from widetable.schema import options as opt
 from widetable.schema.table_schema import ROW_KIND_COLUMN, TableSchema
 from widetable.storage.memory_pool import prefer_system_pool
@@ -81,7 +81,7 @@ class TableWriter:
         self._normalizer = BatchNormalizer(schema, chosen, allocator)
         budget_bytes = state.options.get(opt.WRITE_BUFFER_SIZE)
         target_bytes = min(_MAX_SLICE_BYTES, budget_bytes // _SLICES_PER_BUDGET)
-        self._slice_bytes = max(LEAST_BYTES, target_bytes)
+        self._slice_bytes = max(MIN_BYTES, target_bytes)
         self._buffer = WriteBuffer(schema, state.engine, chosen.names, budget_bytes)
         all_columns = state.options.get(opt.LEVEL0_COLUMNS) == "all"
         self._file_columns = schema.names if all_columns else chosen.names

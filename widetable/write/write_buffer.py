@@ -32,7 +32,7 @@ import numpy as np
 import pyarrow as pa
 
 from widetable.format.bucket_id import BucketId
-from widetable.format.row_budget import LEAST_BYTES, check_row, row_bytes, rows_within
+from widetable.format.row_budget import MIN_BYTES, check_row, row_bytes, rows_within
 from widetable.kernels.arrow_buffers import fixed_values
 from widetable.merge.engine import MergeEngine, PartialMerge
 from widetable.merge.sorted_merge import collapse, merge_runs
@@ -110,7 +110,7 @@ class WriteBuffer:
         self._columns = tuple(columns)
         self._budget_bytes = budget_bytes
         self._limit_bytes = budget_bytes // _PARTS_OF_BUDGET
-        self._merge_bytes = max(LEAST_BYTES, budget_bytes // _MERGE_PARTS_OF_BUDGET)
+        self._merge_bytes = max(MIN_BYTES, budget_bytes // _MERGE_PARTS_OF_BUDGET)
         self._buckets: dict[BucketId, _BufferedBucket] = {}
         self._space = SpillSpace()
         self._bytes = 0

@@ -8,22 +8,22 @@ from __future__ import annotations
 
 from html import escape
 
-from examples.flights.barrier_looks import BarrierLook, LooksTaken
+from examples.flights.barrier_looks import BarrierCheck, BarrierChecks
 from examples.flights.carrier_hourly import HOURLY_NAME
 from examples.flights.dimensions import PLANES
 from examples.flights.report.charts import Series, Spec, curve_chart
 from examples.flights.wide_table import TABLE_NAME
 
 
-def barrier_values(looks: LooksTaken) -> dict[str, str]:
+def barrier_values(looks: BarrierChecks) -> dict[str, str]:
     """What the page says of the third layer, by name."""
     return {"looks_sentence": escape(looks_sentence(looks))}
 
 
-def barrier_charts(looks: LooksTaken, began: float, x_title: str) -> dict[str, Spec]:
+def barrier_charts(looks: BarrierChecks, began: float, x_title: str) -> dict[str, Spec]:
     """What the page shows of it, by name. Both tables at a barrier are drawn one above the other, the one dashed."""
 
-    def seconds(look: BarrierLook) -> float:
+    def seconds(look: BarrierCheck) -> float:
         return max(look.at - began, 0.0)
 
     flights = [(seconds(look), look.flights.flights) for look in looks.at_barriers]
@@ -48,7 +48,7 @@ def barrier_charts(looks: LooksTaken, began: float, x_title: str) -> dict[str, S
     }
 
 
-def barrier_tile(looks: LooksTaken) -> tuple[str, str, str]:
+def barrier_tile(looks: BarrierChecks) -> tuple[str, str, str]:
     """Class, number, text."""
     wrong = sum(not look.agrees for look in looks.at_barriers)
     text = (
@@ -58,7 +58,7 @@ def barrier_tile(looks: LooksTaken) -> tuple[str, str, str]:
     return "good" if looks.passed else "bad", f"{wrong}", text
 
 
-def looks_sentence(looks: LooksTaken) -> str:
+def looks_sentence(looks: BarrierChecks) -> str:
     """How often what was read agreed."""
     agreed = sum(look.agrees for look in looks.at_barriers)
     most = max((abs(look.difference) for look in looks.newest), default=0)
@@ -71,7 +71,7 @@ def looks_sentence(looks: LooksTaken) -> str:
     )
 
 
-def look_text(look: BarrierLook) -> str:
+def look_text(look: BarrierCheck) -> str:
     """What both tables said."""
     return (
         f"barrier {look.barrier}: {look.flights} in {TABLE_NAME}; {look.counts} in {HOURLY_NAME}; "

@@ -61,7 +61,7 @@ class Bucket:
 
 
 @dataclass(frozen=True)
-class Told:
+class Emitted:
     """The changes of one snapshot: how many of each kind (+I, -U, +U, -D)."""
 
     snapshot_id: int
@@ -77,7 +77,7 @@ class History:
 
     commits: tuple[DemoCommit, ...]
     other_commits: tuple[DemoCommit, ...]
-    told: tuple[Told, ...]
+    told: tuple[Emitted, ...]
     fill: tuple[FillPoint, ...]
     buckets_before: tuple[Bucket, ...]
     buckets_after: tuple[Bucket, ...]
@@ -114,7 +114,7 @@ def read_history(tables: DemoTables, run: PipelineRun, months: Sequence[str]) ->
             for commit in _commits(other, run)
             if commit.writer != MAINTAINER
         ),
-        told=_told(table, run),
+        told=_emitted(table, run),
         fill=tuple(_fill_point(table, commit) for commit in sampled),
         buckets_before=_buckets(table, last_of_streams, months),
         buckets_after=_buckets(table, commits[-1].snapshot_id, months),
@@ -143,10 +143,10 @@ def _commits(table: wt.Table, run: PipelineRun) -> tuple[DemoCommit, ...]:
     )
 
 
-def _told(table: wt.Table, run: PipelineRun) -> tuple[Told, ...]:
+def _emitted(table: wt.Table, run: PipelineRun) -> tuple[Emitted, ...]:
     """Of the snapshots that have changes."""
     return tuple(
-        Told(
+        Emitted(
             snapshot_id=snapshot.id,
             seconds=snapshot.time_millis / 1000 - run.started,
             counts=_kinds(table, snapshot.id),

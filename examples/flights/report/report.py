@@ -14,7 +14,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from examples.flights.barrier_looks import LooksTaken
+from examples.flights.barrier_looks import BarrierChecks
 from examples.flights.carrier_hourly import HOURLY_NAME
 from examples.flights.pipeline import PipelineRun
 from examples.flights.report.barrier_report import (
@@ -182,7 +182,7 @@ def _tiles(findings: DemoFindings) -> str:
     )
 
 
-def _differences(verdict: DemoVerdict, looks: LooksTaken) -> str:
+def _differences(verdict: DemoVerdict, looks: BarrierChecks) -> str:
     parts = [
         *(
             (

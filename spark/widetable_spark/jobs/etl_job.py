@@ -37,7 +37,7 @@ class _RegistrationLock(SharedByThreads):
     other, one is accepted. A forked child gets a lock of its own, which is free.
     """
 
-    def _start_anew(self) -> None:
+    def _reset(self) -> None:
         self.lock = threading.Lock()
 
 

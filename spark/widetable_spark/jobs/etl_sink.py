@@ -311,7 +311,7 @@ class _EtlRun:
             except (WidetableError, OSError) as error:
                 warn(
                     _log,
-                    WarningCode.JOB_UNHEARD,
+                    WarningCode.JOB_NOT_RENEWED,
                     "job %s could not say how far it is: %s",
                     self._job.name,
                     error,

@@ -95,7 +95,7 @@ BATCH_ID_PROPERTY: Final = "streaming.sql.batchId"
 _leases: list[ReadLease] = []
 # Joins whose files a worker keeps open from batch to batch, the least recently used table first.
 _cached_joins: OrderedDict[tuple[object, ...], KeptJoin] = OrderedDict()
-_MOST_CACHED: Final = 8
+_MAX_CACHED: Final = 8
 
 
 def lookup_join(
@@ -323,7 +323,7 @@ def _cached_join(join: LookupJoin) -> KeptJoin:
     of = join.table.path, join.identity, columns, plan.is_prefix, plan.index, join.index_identity
     kept = _cached_joins.pop(of, None) or keep_join(join)
     _cached_joins[of] = kept
-    while len(_cached_joins) > _MOST_CACHED:
+    while len(_cached_joins) > _MAX_CACHED:
         _cached_joins.popitem(last=False)[1].close()
     return kept
 

@@ -28,8 +28,8 @@ from typing import Any, Final
 from widetable import Catalog, InvalidError, Table, UnsupportedError
 from widetable.connector import AlignedSource, Limits, StreamRead, revised, table_name
 from widetable_spark.frames.source_options import SourceOptions
-from widetable_spark.reading.stream_position import LOOK_SECONDS, packed
-from widetable_spark.startup.source_order import AskedFirst
+from widetable_spark.reading.stream_position import POLL_SECONDS, packed
+from widetable_spark.startup.source_order import RoundCount
 from widetable_spark.startup.spark_version import HAS_LIMITS, VERSION
 
 OFFSET_VERSION: Final = 3
@@ -43,10 +43,10 @@ class BarrierPosition:
     (`AlignedSource.reads`).
     """
 
-    def __init__(self, source: AlignedSource, order: AskedFirst) -> None:
+    def __init__(self, source: AlignedSource, order: RoundCount) -> None:
         self._source = source
         self._order = order
-        self._looked_at = float("-inf")
+        self._polled_at = float("-inf")
         self._bound: int | None = None
 
     @staticmethod
@@ -75,7 +75,7 @@ class BarrierPosition:
             )
         catalog = Catalog(place[0], storage_options=options.storage_dict)
         source = _source(table, job, catalog, columns)
-        return BarrierPosition(source, AskedFirst(f"{place[0]} {job}"))
+        return BarrierPosition(source, RoundCount(f"{place[0]} {job}"))
 
     def initial(self) -> dict[str, Any]:
         """Return where a query without a checkpoint starts: always 0. The plan that comes after it says what 0 stands
@@ -101,8 +101,8 @@ class BarrierPosition:
         barrier = self._barrier(start)
         end = self._source.planned(barrier)
         now = time.monotonic()
-        if end is None and now - self._looked_at >= LOOK_SECONDS:
-            self._looked_at = now
+        if end is None and now - self._polled_at >= POLL_SECONDS:
+            self._polled_at = now
             self._source.check_alive()
             if self._order.is_first():
                 end = self._source.decided(barrier, self._bound)

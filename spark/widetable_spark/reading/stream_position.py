@@ -36,7 +36,7 @@ from widetable.connector import (
 from widetable_spark.frames.source_options import StreamOptions
 
 # Spark asks some 95 times a second; the newest snapshot is looked up at most once in this time.
-LOOK_SECONDS: Final = 0.1
+POLL_SECONDS: Final = 0.1
 # A batch without rows skips this many snapshots without rows; fewer cause no batch.
 _EMPTY_SNAPSHOTS: Final = 32
 # A task costs Spark some 30 ms: it gets this many bytes of files; opening a file counts as much as reading 4 MiB.
@@ -51,7 +51,7 @@ class StreamPosition:
 
     _target: the last snapshot of a query that ends by itself. _bound: the newest one when Spark asked for the end of
     the first batch before its start, which must not be after it. _reached: where the next batch begins, for a Spark
-    that does not say so. _last, _looked_at: the newest snapshot and when it was looked for. _newest: the offset after a
+    that does not say so. _last, _polled_at: the newest snapshot and when it was looked for. _newest: the offset after a
     snapshot; _planned: the last answer of `next_end`, with its inputs. Both are asked for again and again.
     """
 
@@ -64,7 +64,7 @@ class StreamPosition:
         self._bound: int | None = None
         self._reached: Mapping[str, Any] | None = None
         self._last: int | None = None
-        self._looked_at = float("-inf")
+        self._polled_at = float("-inf")
         self._newest: tuple[int, dict[str, Any]] | None = None
         self._planned: tuple[tuple[Offset, int | None, Limits], Offset] | None = None
 
@@ -167,8 +167,8 @@ class StreamPosition:
         if self._target is not None:
             return self._target
         now = time.monotonic()
-        if now - self._looked_at >= LOOK_SECONDS:
-            self._last, self._looked_at = self._source.latest_id(), now
+        if now - self._polled_at >= POLL_SECONDS:
+            self._last, self._polled_at = self._source.latest_id(), now
             self._source.check_alive()
         return self._last
 

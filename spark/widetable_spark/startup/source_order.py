@@ -43,7 +43,7 @@ from widetable.connector import temporary_directory
 _COUNT: Final = struct.Struct("<Q")
 
 
-class AskedFirst:
+class RoundCount:
     """The count of one process, which is one source of a job; sources with the same key see each other's counts.
 
     key: of the job, one text per warehouse and name. It is not thread-safe. Close it; a process that dies without

@@ -20,7 +20,7 @@ from typing import Final
 
 _REUSED: Final = "SPARK_REUSE_WORKER"
 # With fewer objects a collection costs less than freezing them gains.
-_MOST_OBJECTS: Final = 20_000
+_MAX_OBJECTS: Final = 20_000
 
 
 def settle() -> None:
@@ -28,7 +28,7 @@ def settle() -> None:
 
     A collection runs first, as garbage in a cycle that is frozen is never collected.
     """
-    if _REUSED in os.environ and len(gc.get_objects()) > _MOST_OBJECTS:
+    if _REUSED in os.environ and len(gc.get_objects()) > _MAX_OBJECTS:
         gc.collect()
         gc.freeze()
 

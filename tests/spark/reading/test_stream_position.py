@@ -71,7 +71,7 @@ def checkpointed(offset: Offset) -> Offset:
 @pytest.fixture
 def looking(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look at the table on every call."""
-    monkeypatch.setattr(stream_position, "LOOK_SECONDS", 0)
+    monkeypatch.setattr(stream_position, "POLL_SECONDS", 0)
 
 
 @pytest.mark.usefixtures("looking")
@@ -153,7 +153,7 @@ def test_snapshots_without_rows_make_no_batch_until_there_are_many(tmp_path: Pat
 def test_the_table_is_not_looked_at_on_every_call(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream_position, "LOOK_SECONDS", 3600)
+    monkeypatch.setattr(stream_position, "POLL_SECONDS", 3600)
     table = create(tmp_path)
     put(table, [1], a=1)
     stream = position(table, mode="latest")
@@ -163,7 +163,7 @@ def test_the_table_is_not_looked_at_on_every_call(
     put(table, [2], a=2)
     assert stream.next_end(offset, Limits()) == offset
     assert stream.newest() == newest
-    monkeypatch.setattr(stream_position, "LOOK_SECONDS", 0)
+    monkeypatch.setattr(stream_position, "POLL_SECONDS", 0)
     assert stream.next_end(offset, Limits()) != offset
 
 

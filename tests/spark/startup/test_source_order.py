@@ -15,7 +15,7 @@ from widetable.storage.local import LocalFileIO
 from widetable.storage.paths import TablePaths
 from widetable_spark.reading import barrier_position
 from widetable_spark.reading.barrier_position import BarrierPosition
-from widetable_spark.startup.source_order import AskedFirst
+from widetable_spark.startup.source_order import RoundCount
 
 STARTS = int(os.environ.get("WIDETABLE_STARTS", "1000"))
 
@@ -43,14 +43,14 @@ class Barriers:
 def test_case_6_two_barriers_are_never_in_one_batch(
     tmp_path: Path, rng: random.Random, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(barrier_position, "LOOK_SECONDS", 0)
+    monkeypatch.setattr(barrier_position, "POLL_SECONDS", 0)
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
     barriers = Barriers(tmp_path / "table")
     at, batches = 0, 0
     for _ in range(STARTS):
         sources = [
-            BarrierPosition(cast("AlignedSource", barriers), AskedFirst("job"))
+            BarrierPosition(cast("AlignedSource", barriers), RoundCount("job"))
             for _ in range(rng.choice((1, 2, 2, 3, 6)))
         ]
         for _ in range(rng.randrange(1, 4)):
@@ -72,7 +72,7 @@ def test_case_6_two_barriers_are_never_in_one_batch(
 
 def test_a_query_that_has_not_ended_yet_makes_the_next_one_wait(tmp_path: Path) -> None:
     key = str(tmp_path)
-    before, after = AskedFirst(key), AskedFirst(key)
+    before, after = RoundCount(key), RoundCount(key)
     for _ in range(3):
         before.asked()
     after.asked()

@@ -20,7 +20,7 @@ from widetable.write.commit_message import CommitMessage
 
 # Writers that have begun and not committed, at most.
 MOST_BEGUN: Final = 5
-MOST_KEYS: Final = 2
+MAX_KEYS: Final = 2
 _STEPS: Final = ("begin", "begin", "commit", "commit", "commit", "compact")
 
 
@@ -82,7 +82,7 @@ class Overlapping:
 
     def begin(self, data: st.DataObject) -> None:
         """A writer takes its numbers and writes its files."""
-        schema, keys = self.model.schema, self.spec.keys[:MOST_KEYS]
+        schema, keys = self.model.schema, self.spec.keys[:MAX_KEYS]
         drawn = data.draw(stamped_commits(schema, keys, 3, 1), label="records")
         if not self.has_retractions:
             adds = tuple(record for record in drawn.records if self.model.is_add(record))

@@ -19,7 +19,7 @@ import widetable as wt
 from tests.support.faults.faults import FaultyFileIO
 from tests.support.models.barrier_labels import INTERVAL, Labels
 from tests.support.models.model import Model, Record
-from tests.support.models.overlapping import MOST_BEGUN, MOST_KEYS
+from tests.support.models.overlapping import MAX_KEYS, MOST_BEGUN
 from tests.support.models.plain_rows import python_rows
 from tests.support.models.random_table import TableSpec, data_of, rows_of, stamped_commits, texts
 from tests.support.models.strategies import owned_columns
@@ -82,7 +82,7 @@ class Labelled:
 
     def begin(self, data: st.DataObject, stream: Stream) -> None:
         """A writer takes its numbers, and writes its files."""
-        table, keys = wt.Table.open(self.table.path), self.spec.keys[:MOST_KEYS]
+        table, keys = wt.Table.open(self.table.path), self.spec.keys[:MAX_KEYS]
         commits = stamped_commits(table.schema, keys, 3, 1, stream.columns)
         drawn = data.draw(commits, label="records")
         rows = data_of(table.schema, drawn)

@@ -92,7 +92,7 @@ def test_an_open_quote_in_the_line_of_names_is_named_at_once(
     rows = tmp_path / "rows.csv"
     rows.write_text('k,"v\n' + "2024-01-01,x\n" * 200_000)
     assert "a quote that is not closed" in run("write", table.path, str(rows)).stderr
-    monkeypatch.setattr(row_inputs, "_MOST_BYTES", 1 << 16)
+    monkeypatch.setattr(row_inputs, "_MAX_BYTES", 1 << 16)
     assert "a line of names that does not end" in run("write", table.path, str(rows)).stderr
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from widetable.errors import UnsupportedError
 from widetable.format.orc.orc_tail import INSTANT, TIMESTAMP, OrcType
-from widetable.format.orc.orc_values import Mending, far_times, mended_values
+from widetable.format.orc.orc_values import Correction, corrected_values, wide_times
 from widetable.format.zone_offsets import zone_offsets
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -104,16 +104,18 @@ def test_clocks_at_changes_beside_the_quarter_of_an_hour(
     expected = int((datetime.fromisoformat(f"{clock}+00:00") - EPOCH).total_seconds())
     kind = pa.timestamp("us", "UTC")
     types = [OrcType(each, (), (), 0, 0) for each in (INSTANT, TIMESTAMP)]
-    found = mended_values(pa.array([second * 10**6, None], kind), Mending(types, 0, zone, "c", "p"))
+    found = corrected_values(
+        pa.array([second * 10**6, None], kind), Correction(types, 0, zone, "c", "p")
+    )
     assert found.view(pa.int64()).to_pylist() == [expected * 10**6, None]
     # What ORC stores of a clock: the instant, from 2015 on by the writer's clocks.
     stored = second - second_of(2015) + model(second_of(2015), ZoneInfo(zone))
-    far = far_times(
+    far = wide_times(
         pa.array([stored]),
         np.zeros(1, np.int64),
         zone,
         pa.timestamp("us"),
-        Mending(types, 1, None, "c", "p"),
+        Correction(types, 1, None, "c", "p"),
     )
     assert far.view(pa.int64()).to_pylist() == [expected * 10**6]
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
-from widetable.read.held_columns import HELD_FIELDS, HeldFields, held_columns
+from widetable.read.held_columns import FILE_FIELDS, FileFields, held_columns
 
 
 def _table(root: Path) -> wt.Table:
@@ -72,10 +72,10 @@ def test_a_footer_is_read_once(tmp_path: Path) -> None:
 
 
 def test_what_is_kept_of_footers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("widetable.read.held_columns._MOST_BYTES", 10_000)
-    kept = HeldFields()
+    monkeypatch.setattr("widetable.read.held_columns._MAX_BYTES", 10_000)
+    kept = FileFields()
     for number in range(1000):
         kept.keep(f"file {number}", 1 << 800)
     found = [number for number in range(1000) if kept.get(f"file {number}") is not None]
     assert found == list(range(980, 1000)), "the newest 20 of 500 bytes each"
-    assert HELD_FIELDS is not kept
+    assert FILE_FIELDS is not kept

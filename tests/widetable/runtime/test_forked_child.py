@@ -81,7 +81,7 @@ stop.set()
 class Counter(SharedByThreads):
     """Counts in a dictionary of its own, under a lock."""
 
-    def _start_anew(self) -> None:
+    def _reset(self) -> None:
         self.lock = threading.Lock()
         self.counts: dict[str, int] = {}
 
@@ -167,7 +167,7 @@ def test_what_nobody_has_any_more_is_not_made_anew() -> None:
     made: list[int] = []
 
     class Noted(SharedByThreads):
-        def _start_anew(self) -> None:
+        def _reset(self) -> None:
             made.append(os.getpid())
 
     kept, forgotten = Noted(), Noted()

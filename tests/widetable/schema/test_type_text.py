@@ -9,7 +9,7 @@ import pytest
 
 import widetable as wt
 from widetable.schema.type_text import text_of, type_from_text
-from widetable.schema.types import MOST_NESTED, arrow_type, parse_type, type_from_arrow
+from widetable.schema.types import MAX_NESTED, arrow_type, parse_type, type_from_arrow
 
 NESTED = [
     ("array<string>", pa.list_(pa.string())),
@@ -111,7 +111,7 @@ def test_behind_a_nested_root_of_a_schema_file_stands_whether_it_is_nullable(roo
 @pytest.mark.parametrize("outer", ["ARRAY<{}>", "MULTISET<{}>", "MAP<INT, {}>", "ROW<a {}>"])
 def test_texts_are_read_as_deep_as_arrow_types_and_no_deeper(outer: str, tmp_path: Path) -> None:
     text, kind = "INT", pa.int32()
-    for _ in range(MOST_NESTED):
+    for _ in range(MAX_NESTED):
         text, kind = outer.format(text), pa.list_(kind)
     found = type_from_text(text)
     assert type_from_text(text_of(found)) == found

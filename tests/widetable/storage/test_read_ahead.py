@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from widetable.storage.remote import read_ahead
 from widetable.storage.remote.ranged_input import RangedFile, RangedInput
-from widetable.storage.remote.read_ahead import Range, ReadAhead, Room, parts_of
+from widetable.storage.remote.read_ahead import PrefetchBudget, Range, ReadAhead, parts_of
 
 FILE = np.random.default_rng(5).bytes(4000)
 
@@ -77,8 +77,8 @@ def test_bytes_are_right_in_any_order_and_memory_is_given_back(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(read_ahead, "_GAP_BYTES", data.draw(st.sampled_from([0, 50])))
         patch.setattr(read_ahead, "PART_BYTES", data.draw(st.sampled_from([100, 1000])))
-        patch.setattr(read_ahead, "_MOST_OF_A_FILE", data.draw(st.sampled_from([0, 900, 5000])))
-        store, room = Store(), Room(data.draw(st.sampled_from([0, 500, 5000])))
+        patch.setattr(read_ahead, "_MAX_OF_A_FILE", data.draw(st.sampled_from([0, 900, 5000])))
+        store, room = Store(), PrefetchBudget(data.draw(st.sampled_from([0, 500, 5000])))
         ahead = ReadAhead(store.range_of, room)
         ahead.expect(ranges)
         for start, end in data.draw(st.permutations(ranges)):
@@ -105,7 +105,7 @@ def test_any_bytes_of_a_file_are_right_whatever_was_announced(
 
 
 def test_ranges_that_overlap_are_read_right() -> None:
-    ahead = ReadAhead(Store().range_of, Room(10_000))
+    ahead = ReadAhead(Store().range_of, PrefetchBudget(10_000))
     ahead.expect([Range(0, 100), Range(10, 50), Range(10, 50)])
     for start, end in ((10, 50), (0, 100), (10, 50), (50, 100)):
         assert ahead.read(start, end) in (FILE[start:end], None)
@@ -116,7 +116,7 @@ def test_ranges_that_overlap_are_read_right() -> None:
 def test_a_request_that_fails_is_an_error_and_may_be_tried_again() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(read_ahead, "PART_BYTES", 100)
-        store, room = Store(), Room(10_000)
+        store, room = Store(), PrefetchBudget(10_000)
         ahead = ReadAhead(store.range_of, room)
         ahead.expect([Range(0, 100), Range(100, 900)])
         for fails in (1, 5, 9):
@@ -133,7 +133,7 @@ def test_a_request_that_fails_is_an_error_and_may_be_tried_again() -> None:
 def test_bytes_that_are_too_few_are_not_given() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(read_ahead, "PART_BYTES", 100)
-        room = Room(10_000)
+        room = PrefetchBudget(10_000)
         ahead = ReadAhead(lambda start, end: FILE[start : min(end, 250)], room)
         ahead.expect([Range(0, 1000)])
         assert ahead.read(0, 150) == FILE[:150]
@@ -145,7 +145,7 @@ def test_bytes_that_are_too_few_are_not_given() -> None:
 def test_what_nobody_reads_is_given_back_when_the_file_is_closed() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(read_ahead, "PART_BYTES", 100)
-        room = Room(10_000)
+        room = PrefetchBudget(10_000)
         ahead = ReadAhead(Store().range_of, room)
         ahead.expect([Range(0, 1000)])
         assert ahead.read(0, 10) == FILE[:10]
@@ -157,7 +157,7 @@ def test_what_nobody_reads_is_given_back_when_the_file_is_closed() -> None:
 def test_files_share_the_room() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(read_ahead, "PART_BYTES", 100)
-        room, store = Room(500), Store()
+        room, store = PrefetchBudget(500), Store()
         for _ in range(10):
             ahead = ReadAhead(store.range_of, room)
             ahead.expect([Range(0, 400)])

@@ -63,7 +63,7 @@ def test_assignment(
             rows[bucket] = rows.get(bucket, 0) + 1
             new.setdefault(bucket, set()).add(hash)
             assert (
-                0 <= bucket < (most if most > 0 else bucket_id.MOST_DYNAMIC_BUCKETS)
+                0 <= bucket < (most if most > 0 else bucket_id.MAX_DYNAMIC_BUCKETS)
                 or bucket in known
             )
             has_room = rows[bucket] <= target
@@ -103,7 +103,7 @@ def test_known_keys_are_found_without_a_look_at_all_buckets_that_could_be() -> N
         _, peak_bytes = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert peak_bytes < bucket_id.MOST_DYNAMIC_BUCKETS
+    assert peak_bytes < bucket_id.MAX_DYNAMIC_BUCKETS
 
 
 def test_what_no_index_file_has_is_new() -> None:
@@ -112,7 +112,7 @@ def test_what_no_index_file_has_is_new() -> None:
 
 
 def test_too_many_keys_for_all_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dynamic_buckets, "MOST_DYNAMIC_BUCKETS", 3)
+    monkeypatch.setattr(dynamic_buckets, "MAX_DYNAMIC_BUCKETS", 3)
     buckets = partition({}, {}, target_row_num=2)
     with pytest.raises(InvalidError, match=r"dynamic-bucket\.target-row-num"):
         buckets.assign(array(list(range(7))))

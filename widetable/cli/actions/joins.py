@@ -106,7 +106,7 @@ def _run_rounds(table: Table, wait_seconds: float, stop: threading.Event) -> Non
         try:
             done = _round(table)
         except StorageError as error:
-            warn(_log, WarningCode.JOIN_GOES_AGAIN, "the join %s is retried: %s", table.path, error)
+            warn(_log, WarningCode.JOIN_RETRIED, "the join %s is retried: %s", table.path, error)
         else:
             if done.snapshot_id is not None:
                 _log.info("%s: %s", table.path, _round_text(done))

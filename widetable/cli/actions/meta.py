@@ -3,7 +3,7 @@
     widetable meta barriers /warehouse shop.users        this process reads the tables
     widetable meta barriers --uri URL shop.users         the same answer from `widetable meta serve`
 
-An `_Answerer` hides which of them answers. rebuild and serve need the warehouse itself. Answers of a service are not
+An `_Service` hides which of them answers. rebuild and serve need the warehouse itself. Answers of a service are not
 compared with the tables.
 """
 
@@ -66,7 +66,7 @@ _NO_BARRIERS: Final = (
 _READ: Final = frame_schema("table string?, snapshot_id int64?")
 
 
-class _Answerer(NamedTuple):
+class _Service(NamedTuple):
     """The source of the answers: the tables themselves, or their service.
 
     topology, revise, session: its interfaces. words: the arguments by which a command line names it.
@@ -137,13 +137,13 @@ def meta(
 
 # A service chooses the barrier and knows its snapshots. This process then opens no table, so it needs no access to the
 # warehouse's storage. Several URLs are instances of one service; any instance that responds is used.
-def _answerer(warehouse: str, uris: Sequence[str] | None) -> _Answerer:
+def _answerer(warehouse: str, uris: Sequence[str] | None) -> _Service:
     if uris is not None:
         service = service_client(uris, "--uri")
         words = tuple(word for uri in uris for word in ("--uri", uri))
-        return _Answerer(service, service.revise, service.session, words)
+        return _Service(service, service.revise, service.session, words)
     catalog = warehouse_of(warehouse)
-    return _Answerer(catalog.topology(), catalog.revise, catalog.session, (warehouse,))
+    return _Service(catalog.topology(), catalog.revise, catalog.session, (warehouse,))
 
 
 def _placed(action: str, words: Sequence[str], *, by_uri: bool) -> tuple[str, str, str]:
@@ -196,7 +196,7 @@ def _rebuild(path: str, format: str) -> None:
 
 
 # show prints jobs, tables and the common barrier; jobs and tables print one of them.
-def _write_topology(source: _Answerer, given: _MetaWords) -> int:
+def _write_topology(source: _Service, given: _MetaWords) -> int:
     value: _Row = {}
     lines: list[str] = []
     lost: list[_Row] = []
@@ -231,7 +231,7 @@ def _write_topology(source: _Answerer, given: _MetaWords) -> int:
     return FOUND if lost else DONE
 
 
-def _lost(source: _Answerer, silent: Iterable[tuple[str, str, int | None]]) -> list[_Row]:
+def _lost(source: _Service, silent: Iterable[tuple[str, str, int | None]]) -> list[_Row]:
     """Return the writers that a table waits for and that were silent for long, with the command that removes each."""
     return [
         {
@@ -268,7 +268,7 @@ def _job_row(job: Job) -> _Row:
 
 
 # The output has the tables upstream of a table, the table, and those downstream, each with the jobs that write it.
-def _write_lineage(source: _Answerer, given: _MetaWords) -> None:
+def _write_lineage(source: _Service, given: _MetaWords) -> None:
     topology, table = source.topology, given.name
     jobs = topology.jobs()
     lineage = {
@@ -289,13 +289,13 @@ def _writers(table: str, jobs: Iterable[Job]) -> list[str]:
 
 
 # The output has the barriers of one table, at most `--limit`, with the snapshots by which each is read.
-def _write_barriers(source: _Answerer, given: _MetaWords) -> None:
+def _write_barriers(source: _Service, given: _MetaWords) -> None:
     rows = [asdict(one) for one in source.topology.barriers(given.name, given.limit)]
     write_result(given.format, {"table": given.name, "barriers": rows}, _lines(_BARRIERS, rows))
 
 
 # The tables are one comma-separated word, in the place of the NAME of other actions.
-def _write_read(source: _Answerer, given: _MetaWords) -> None:
+def _write_read(source: _Service, given: _MetaWords) -> None:
     tables = names_of(given.name)
     # The session is closed at once: the printed snapshots are not held from expiry.
     with source.session(tables, consistency=REPEATABLE_READ, as_of=given.barrier) as session:
@@ -307,7 +307,7 @@ def _write_read(source: _Answerer, given: _MetaWords) -> None:
 
 
 # The output has two frames, one of tables and one of jobs; JSON has both in one object.
-def _write_delays(source: _Answerer, given: _MetaWords) -> None:
+def _write_delays(source: _Service, given: _MetaWords) -> None:
     delays = source.topology.delays(given.barrier, given.limit)
     lines = [*frame_lines(delays.tables_to_arrow()), "", *frame_lines(delays.jobs_to_arrow())]
     write_result(given.format, asdict(delays), lines)
@@ -315,20 +315,20 @@ def _write_delays(source: _Answerer, given: _MetaWords) -> None:
 
 # One table, or all tables of a job, remove a writer: barriers no longer wait for it. Both are refused for a writer that
 # still runs, unless --force is given.
-def _leave(source: _Answerer, given: _MetaWords) -> None:
+def _leave(source: _Service, given: _MetaWords) -> None:
     before = source.topology.tables()
     source.topology.leave(given.name, given.writer, force=given.force, dry_run=given.dry_run)
     _write_left(source, given.writer, [given.name], before, given)
 
 
-def _drop(source: _Answerer, given: _MetaWords) -> None:
+def _drop(source: _Service, given: _MetaWords) -> None:
     before = source.topology.tables()
     left = source.topology.drop(given.name, force=given.force, dry_run=given.dry_run)
     _write_left(source, given.name, left, before, given)
 
 
 def _write_left(
-    source: _Answerer,
+    source: _Service,
     name: str,
     tables: Sequence[str],
     before: Sequence[TableProgress],
@@ -382,7 +382,7 @@ def _after_leave(row: _Row, given: _MetaWords) -> str:
 
 
 # `--full` is to=None, the beginning. The result of a dry run has no number.
-def _revise(source: _Answerer, given: _MetaWords) -> None:
+def _revise(source: _Service, given: _MetaWords) -> None:
     if given.full == (given.to is not None):
         raise InvalidError(
             "widetable meta revise",
@@ -408,7 +408,7 @@ def _lines(columns: pa.Schema, rows: Iterable[_Row]) -> list[str]:
 
 
 # The actions that a service can answer, too.
-_ANSWERS: Final[Mapping[str, Callable[[_Answerer, _MetaWords], int | None]]] = {
+_ANSWERS: Final[Mapping[str, Callable[[_Service, _MetaWords], int | None]]] = {
     "show": _write_topology,
     "jobs": _write_topology,
     "tables": _write_topology,

@@ -28,7 +28,7 @@ from typing import BinaryIO, Final, cast
 
 import pyarrow as pa
 
-from widetable.cli.input.refused_file import storage_errors
+from widetable.cli.input.checked_output import storage_errors
 from widetable.cli.input.row_inputs import INPUTS, Check, RowInput
 from widetable.errors import InvalidError
 from widetable.schema.table_schema import ROW_KIND_COLUMN, TableSchema

@@ -41,7 +41,7 @@ from widetable.schema.types import DataType
 _LINES_AT_ONCE: Final = 65_536
 _BYTES_AT_ONCE: Final = 1 << 22
 # The largest block: it limits the memory for a file in which a quote is not closed.
-_MOST_BYTES: Final = 1 << 28
+_MAX_BYTES: Final = 1 << 28
 # The beginning of Arrow's error for a row that is longer than a block; its other errors may contain texts of rows.
 _BLOCK_IS_SMALL: Final = "straddling object straddles two block boundaries"
 _IS_NO_TEXT: Final = "invalid UTF8"
@@ -206,11 +206,11 @@ class CsvInput:
         # a quote; doubled quotes change nothing. Empty lines before it are skipped.
         parts: list[bytes] = []
         in_quotes, length = False, 0
-        while part := self.file.readline(_MOST_BYTES):
+        while part := self.file.readline(_MAX_BYTES):
             parts.append(part)
             in_quotes ^= part.count(b'"') % 2 == 1
             length += len(part)
-            if length > _MOST_BYTES:
+            if length > _MAX_BYTES:
                 raise self._refused(
                     "a quote that is not closed, or a line of names that does not end"
                 )
@@ -263,7 +263,7 @@ class CsvInput:
         yield last[:-1]
 
     def _blocks(self, names: Sequence[str], tail: bytes) -> Iterator[pa.RecordBatch]:
-        """Yield batches, read in blocks. If a block is too small for a row, larger ones follow, up to `_MOST_BYTES`.
+        """Yield batches, read in blocks. If a block is too small for a row, larger ones follow, up to `_MAX_BYTES`.
 
         Arrow cannot enlarge a block during a read. So the file is opened again, and the rows that were yielded already
         (`done`) are skipped. Blocks have 4, 32 and 256 MB, so the file is opened three times at most.
@@ -291,9 +291,9 @@ class CsvInput:
                     raise self._refused("text of another encoding than UTF-8") from cause
                 if not str(cause).startswith(_BLOCK_IS_SMALL):
                     raise self._refused(str(cause).splitlines()[0]) from cause
-                if block == _MOST_BYTES:
-                    raise self._refused(f"a row of more than {_MOST_BYTES >> 20} MB") from cause
-                block = min(8 * block, _MOST_BYTES)
+                if block == _MAX_BYTES:
+                    raise self._refused(f"a row of more than {_MAX_BYTES >> 20} MB") from cause
+                block = min(8 * block, _MAX_BYTES)
 
     def _batch(self, batch: pa.RecordBatch, first: int, types: Types) -> pa.RecordBatch:
         def place(at: int) -> str:

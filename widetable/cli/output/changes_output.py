@@ -34,7 +34,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from widetable.cli.input.refused_file import RefusingFile, output_errors, storage_errors
+from widetable.cli.input.checked_output import CheckedOutput, output_errors, storage_errors
 from widetable.cli.output.console import without_controls, write_line
 from widetable.cli.output.frame_text import NOTHING, aligned
 from widetable.errors import InvalidError
@@ -173,7 +173,7 @@ def new_file(path: str) -> Iterator[pa.NativeFile]:
                 action="Name another file, or remove this one.",
             ) from cause
     try:
-        yield pa.PythonFile(RefusingFile(file, path), "w")
+        yield pa.PythonFile(CheckedOutput(file, path), "w")
         # The buffer goes to the disk here: if the disk is full, the error comes now, and the file is removed.
         with storage_errors(path):
             file.close()
@@ -200,7 +200,7 @@ def output_sink(format: str, output: str | None) -> Iterator[pa.NativeFile]:
             expected="a file",
             action="Pass --output, or redirect the output.",
         )
-    yield pa.PythonFile(RefusingFile(sys.stdout.buffer, _ITS_NAME), "w")
+    yield pa.PythonFile(CheckedOutput(sys.stdout.buffer, _ITS_NAME), "w")
     with output_errors(_ITS_NAME):
         sys.stdout.flush()
 

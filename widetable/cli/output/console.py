@@ -16,7 +16,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any, Final, TextIO
 
-from widetable.cli.input.refused_file import output_errors
+from widetable.cli.input.checked_output import output_errors
 
 _COLOURS: Final = {"error": "\033[31m", "warning": "\033[33m", "good": "\033[32m"}
 _NO_COLOUR: Final = "\033[0m"

@@ -23,17 +23,17 @@ from widetable.errors import StorageError
 _FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
-class HeldWarnings(logging.Handler):
+class BufferedWarnings(logging.Handler):
     """A handler that keeps the warnings of the package until the command ends."""
 
-    _current: ClassVar[HeldWarnings | None] = None
+    _current: ClassVar[BufferedWarnings | None] = None
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self._lines: list[str] = []
 
     @classmethod
-    def current(cls) -> HeldWarnings | None:
+    def current(cls) -> BufferedWarnings | None:
         """Return the handler of the running command; None if its warnings are logged at once."""
         return cls._current
 
@@ -44,11 +44,11 @@ class HeldWarnings(logging.Handler):
     def collecting(self) -> Iterator[None]:
         logger = logging.getLogger("widetable")
         logger.addHandler(self)
-        HeldWarnings._current = self
+        BufferedWarnings._current = self
         try:
             yield
         finally:
-            HeldWarnings._current = None
+            BufferedWarnings._current = None
             logger.removeHandler(self)
 
     def write(self) -> None:
@@ -68,7 +68,7 @@ def logged(level: int) -> Iterator[None]:
     """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter(_FORMAT))
-    warnings = HeldWarnings.current()
+    warnings = BufferedWarnings.current()
     if warnings is not None:
         warnings.setFormatter(handler.formatter)
         handler.addFilter(lambda record: record.levelno < logging.WARNING)

@@ -61,7 +61,7 @@ from widetable.messages.error_code import ErrorCode
 from widetable.schema.derived_options import WIDENER_OF, WIDENER_RUN
 
 # Each snapshot of the table holds the state of all writers.
-MOST_WRITERS: Final = 1024
+MAX_WRITERS: Final = 1024
 
 
 class Act(Enum):
@@ -249,11 +249,11 @@ def _as_member(state: BarrierState, step: BarrierStep) -> tuple[BarrierState, Me
             expected="a registered writer",
             action="Create the writer again, or restart its job, if it is to continue.",
         )
-    if len(state.members) >= MOST_WRITERS:
+    if len(state.members) >= MAX_WRITERS:
         raise InvalidError(
             f"writer {step.writer!r}",
             found=f"{len(state.members):,} writers that the table waits for",
-            expected=f"{MOST_WRITERS:,} at most",
+            expected=f"{MAX_WRITERS:,} at most",
             action="Let writers that have ended leave.",
         )
     kind = DERIVED if step.is_derived or step.span is not None else ROOT

@@ -31,7 +31,7 @@ from widetable.commit.barriers.barrier_state import (
     says_barriers,
     state_at,
 )
-from widetable.commit.notes.skipped_files import if_there
+from widetable.commit.notes.skipped_files import or_none
 from widetable.commit.snapshots.committed import Load, before
 from widetable.commit.snapshots.committed_columns import columns_of
 from widetable.commit.snapshots.live_files import LiveFiles
@@ -163,7 +163,7 @@ class Level0Labels:
             return cached
         start = cached.snapshot
         # After a rollback the id may belong to another snapshot.
-        is_there = start is not None and if_there(self.load, start.id) == start
+        is_there = start is not None and or_none(self.load, start.id) == start
         level0 = self._updated(cached, snapshot, interval) if is_there else None
         level0 = level0 or self._search_labels(snapshot, interval)
         if start is None or not is_there or start.id < snapshot.id:

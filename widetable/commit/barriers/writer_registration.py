@@ -37,7 +37,7 @@ from widetable.commit.notes.json_note import (
 from widetable.commit.notes.lease_file import LeaseFile
 from widetable.commit.notes.lease_term import LeaseState, LeaseTerm, from_now
 from widetable.commit.notes.process_identity import this_process
-from widetable.commit.notes.skipped_files import pass_over
+from widetable.commit.notes.skipped_files import log_skipped
 from widetable.errors import DamagedError, NotFoundError
 from widetable.storage.file_io import FileIO
 from widetable.storage.job_names import is_registration, registration_name
@@ -265,7 +265,7 @@ def _read(file_io: FileIO, path: str, clock: Clock) -> RegisteredJob | None:
     except NotFoundError:
         return None
     except DamagedError as damage:
-        pass_over(damage)
+        log_skipped(damage)
         return None
     name, kind, state, sources, pairs, run, *_ = values.values()
     sinks = tuple(

@@ -89,7 +89,7 @@ class RetiredSnapshots:
             except DamagedError as cause:
                 warn(
                     _log,
-                    WarningCode.FILE_LEFT,
+                    WarningCode.FILE_NOT_REMOVED,
                     "files of an expired snapshot are left to remove_orphan_files: %s",
                     cause,
                 )
@@ -108,7 +108,7 @@ class RetiredSnapshots:
             except StorageError as refusal:
                 warn(
                     _log,
-                    WarningCode.NOTE_STAYS,
+                    WarningCode.NOTE_NOT_REMOVED,
                     "the note of a snapshot that is kept is left to the next expiry: %s",
                     refusal,
                 )

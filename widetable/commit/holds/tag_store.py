@@ -15,7 +15,7 @@ DamagedError for a tag that cannot be read when it is requested by name.
 from __future__ import annotations
 
 from widetable.arguments import refused, text
-from widetable.commit.notes.skipped_files import pass_over, readable
+from widetable.commit.notes.skipped_files import log_skipped, readable
 from widetable.errors import DamagedError, InvalidError, NotFoundError
 from widetable.format.snapshot import Snapshot, Tag, tag_from_json
 from widetable.messages.error_code import ErrorCode
@@ -61,7 +61,7 @@ class TagStore:
         for damage in damaged:
             if strict:
                 raise damage
-            pass_over(damage)
+            log_skipped(damage)
         return tags
 
     def damaged(self) -> list[DamagedError]:

@@ -32,7 +32,7 @@ _NOTE: Final = JsonNote(
 _UNKNOWN_MILLIS: Final = 600_000
 
 
-class CompactionWishes:
+class CompactionRequests:
     """The requests of one table. Stateless: every call reads the storage."""
 
     def __init__(self, file_io: FileIO, paths: TablePaths, clock: Clock | None = None) -> None:
@@ -42,7 +42,7 @@ class CompactionWishes:
 
     def add(self, *, is_own: bool) -> str:
         """Write a request and return its path. is_own: this process serves it itself, for as long as it lives."""
-        path = self._paths.compaction_wanted(str(uuid.uuid4()))
+        path = self._paths.compaction_request(str(uuid.uuid4()))
         process = this_process() if is_own else None
         # Not synced to the disk: it is for processes that outlive this one, not for the time after a power loss.
         self._file_io.replace(path, _NOTE.to_json(path, {"process": process}), durable=False)

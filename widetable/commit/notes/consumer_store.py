@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from widetable.commit.notes.json_note import JsonNote, is_id, is_text
-from widetable.commit.notes.skipped_files import pass_over, readable
+from widetable.commit.notes.skipped_files import log_skipped, readable
 from widetable.errors import DamagedError
 from widetable.storage.file_io import FileIO
 from widetable.storage.paths import (
@@ -110,7 +110,7 @@ class ConsumerStore:
         """Return the next snapshot of each consumer, sorted by name. Unreadable consumers are skipped and logged."""
         consumers, damaged = readable(self.times(), self.next_snapshot)
         for damage in damaged:
-            pass_over(damage)
+            log_skipped(damage)
         return consumers
 
     def damaged(self) -> list[DamagedError]:

@@ -17,6 +17,6 @@ def copy_place(root: str) -> str:
     return f"{copies_beside(root)}/{root.rpartition('/')[2]}"
 
 
-def begun_copy(root: str) -> str:
+def unfinished_copy_mark(root: str) -> str:
     """Return the path of the mark of a copy that is made in the table's place and may have no snapshot yet."""
     return f"{copy_place(root)}/begun"

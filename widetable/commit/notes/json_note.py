@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from widetable.commit.notes.skipped_files import if_there, readable
+from widetable.commit.notes.skipped_files import or_none, readable
 from widetable.errors import DamagedError, InvalidError
 from widetable.storage.file_io import FileIO
 
@@ -114,7 +114,7 @@ class JsonNote:
 
     def read(self, file_io: FileIO, path: str) -> dict[str, Any] | None:
         """Return the values of the file at a path; None if there is no file."""
-        data = if_there(file_io.read, path)
+        data = or_none(file_io.read, path)
         return None if data is None else self.from_json(data, path)
 
     def damaged(self, file_io: FileIO, paths: Iterable[str]) -> list[DamagedError]:

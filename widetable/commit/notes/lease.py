@@ -25,7 +25,7 @@ from widetable.commit.notes.clock import Clock, SystemClock
 from widetable.commit.notes.json_note import JsonNote, is_anything, is_text, is_whole
 from widetable.commit.notes.lease_file import LeaseFile
 from widetable.commit.notes.lease_term import LeaseState, LeaseTerm, NotedLease, from_now
-from widetable.commit.notes.skipped_files import if_there, pass_over
+from widetable.commit.notes.skipped_files import log_skipped, or_none
 from widetable.errors import DamagedError
 from widetable.storage.file_io import FileIO
 from widetable.storage.paths import TablePaths
@@ -114,7 +114,7 @@ def try_lease(
     lease = Lease(file_io, path, owner, duration_millis, clock, LeaseFile(file_io, path))
     if lease._take_over(None):
         return lease
-    data = if_there(file_io.read, path)
+    data = or_none(file_io.read, path)
     stored = _parsed(data, path)
     if stored is not None and stored.owner == owner:
         return lease if lease.renew() else None
@@ -165,7 +165,7 @@ def _kinds(paths: TablePaths) -> dict[str, str]:
 
 
 def _read(file_io: FileIO, path: str) -> _StoredLease | None:
-    return _parsed(if_there(file_io.read, path), path)
+    return _parsed(or_none(file_io.read, path), path)
 
 
 def _parsed(data: bytes | None, path: str) -> _StoredLease | None:
@@ -175,6 +175,6 @@ def _parsed(data: bytes | None, path: str) -> _StoredLease | None:
     try:
         values = _NOTE.from_json(data, path)
     except DamagedError as damage:
-        pass_over(damage)
+        log_skipped(damage)
         return None
     return _StoredLease(values["owner"], LeaseTerm.of(values))

@@ -62,7 +62,7 @@ class LeaseRenewal(SharedByThreads):
     first entry is due (`_wakes_at`); a lease that is due earlier wakes it by an item in `_earlier`.
     """
 
-    def _start_anew(self) -> None:
+    def _reset(self) -> None:
         self._lock = threading.Lock()
         self._entries: list[_Entry] = []
         self._thread: threading.Thread | None = None

@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 from widetable.commit.notes.clock import Clock
 from widetable.commit.notes.json_note import JsonNote
 from widetable.commit.notes.process_identity import has_ended, this_process
-from widetable.commit.notes.skipped_files import pass_over
+from widetable.commit.notes.skipped_files import log_skipped
 from widetable.errors import DamagedError
 from widetable.storage.file_io import FileIO
 
@@ -71,7 +71,7 @@ class LeaseTerm:
         if left_millis <= 0:
             return LeaseState.EXPIRED
         if left_millis > _CLOCK_TOLERANCE * longest_millis:
-            pass_over(
+            log_skipped(
                 DamagedError(
                     path,
                     found=f"a lease that runs for {left_millis} ms more",
@@ -116,7 +116,7 @@ def read_hold(
     try:
         values = note.read(file_io, path)
     except DamagedError as damage:
-        pass_over(damage)
+        log_skipped(damage)
         return Hold(path, modified_millis, None)
     if values is None:
         return None

@@ -12,7 +12,7 @@ _SILENT_SECONDS: Final = 300.0
 _log = logging.getLogger("widetable")
 
 
-class Seldom:
+class RateLimitedLog:
     """The rate limit of one process. Thread-safe: at worst two threads log the same warning.
 
     silent_seconds: the time before a warning about the same subject is logged again.

@@ -17,25 +17,25 @@ from widetable.messages.warning_code import WarningCode, warn
 K = TypeVar("K")
 T = TypeVar("T")
 # Other clients write some of these files in place: one that is incomplete now may be complete in a moment.
-_LOOKS: Final = 5
+_ATTEMPTS: Final = 5
 _PAUSE_SECONDS: Final = 0.05
 # The most files that are remembered as logged; after that all are logged again.
-_MOST_NAMED: Final = 1000
+_MAX_NAMED: Final = 1000
 _named: set[str] = set()
 _log = logging.getLogger("widetable")
 
 
-def pass_over(damage: DamagedError) -> None:
+def log_skipped(damage: DamagedError) -> None:
     """Log that the file is skipped, once per process."""
     if damage.subject in _named:
         return
-    if len(_named) >= _MOST_NAMED:
+    if len(_named) >= _MAX_NAMED:
         _named.clear()
     _named.add(damage.subject)
-    warn(_log, WarningCode.PASSED_OVER, "passed over: %s", damage)
+    warn(_log, WarningCode.FILE_SKIPPED, "passed over: %s", damage)
 
 
-def if_there(read: Callable[[K], T], key: K) -> T | None:
+def or_none(read: Callable[[K], T], key: K) -> T | None:
     """Return `read(key)`; None if it raises NotFoundError."""
     try:
         return read(key)
@@ -53,13 +53,13 @@ def readable(
     values: dict[str, T] = {}
     all_names = left = list(names)
     damages: dict[str, DamagedError] = {}
-    for look in range(_LOOKS):
-        if look:
+    for attempt in range(_ATTEMPTS):
+        if attempt:
             time.sleep(_PAUSE_SECONDS)
         damages = {}
         for name in left:
             try:
-                value = if_there(read, name)
+                value = or_none(read, name)
             except DamagedError as damage:
                 damages[name] = damage
                 continue

@@ -69,7 +69,7 @@ def begin_to_drop(file_io: FileIO, paths: TablePaths) -> None:
         )
 
 
-def begin_anew(file_io: FileIO, paths: TablePaths) -> None:
+def renew_mark(file_io: FileIO, paths: TablePaths) -> None:
     """Begin another life of a branch: a process that opened it before gets an error."""
     file_io.replace(paths.branch_mark, uuid.uuid4().hex.encode())
 

@@ -52,7 +52,7 @@ RETRIES: Final = "widetable.retries"
 COMMIT_MILLIS: Final = "widetable.commit-millis"
 EXPIRED_ROWS: Final = "widetable.expired-rows"
 RESCALED: Final = "widetable.rescaled"
-WENT_BACK_TO: Final = "widetable.went-back-to"
+RESTORED_FROM: Final = "widetable.went-back-to"
 COLUMNS: Final = "widetable.columns"
 UNCOMPACTED: Final = "widetable.uncompacted"
 OWN_PROPERTIES: Final = frozenset(
@@ -68,7 +68,7 @@ OWN_PROPERTIES: Final = frozenset(
         UNCOMPACTED,
         EXPIRED_ROWS,
         RESCALED,
-        WENT_BACK_TO,
+        RESTORED_FROM,
         COLUMNS,
     }
 )
@@ -179,7 +179,7 @@ def next_properties(
     }
 
 
-def back_from(id: int, load: Load) -> Iterator[Snapshot]:
+def backwards_from(id: int, load: Load) -> Iterator[Snapshot]:
     """Yield the snapshot of that id and those before it, until one has expired or there is none."""
     while id > 0:
         try:
@@ -192,7 +192,7 @@ def back_from(id: int, load: Load) -> Iterator[Snapshot]:
 
 def before(snapshot: Snapshot, load: Load) -> Snapshot | None:
     """Return the snapshot before; None if it has expired, or there is none."""
-    return next(back_from(snapshot.id - 1, load), None)
+    return next(backwards_from(snapshot.id - 1, load), None)
 
 
 def _note(users: dict[str, Sequence[Any]], user: str, commit: LastCommit) -> None:
@@ -237,7 +237,7 @@ def _remembered(snapshot: Snapshot, load: Load) -> Users:
     if len(old) < _OLD_MAX_USERS:
         return old
     # A full list may have dropped users: those that kept snapshots still name are added again, once.
-    return {**_with_commits({}, back_from(snapshot.id - 1, load)), **old}
+    return {**_with_commits({}, backwards_from(snapshot.id - 1, load)), **old}
 
 
 @lru_cache(maxsize=2)

@@ -22,7 +22,7 @@ from widetable.runtime.derived_value import once_per_object
 from widetable.schema.table_schema import TableSchema
 
 # Ids of Paimon's system fields begin far above this bound; a range beyond it is damaged.
-_MOST_IDS: Final = 1 << 20
+_MAX_IDS: Final = 1 << 20
 
 
 def columns_text(ids: Collection[int]) -> str:
@@ -67,6 +67,6 @@ def _ids(parts: Iterable[str]) -> Iterable[int]:
     for part in parts:
         first, dash, last = part.partition("-")
         low, high = int(first), int(last if dash else first)
-        if not 0 <= low <= high < _MOST_IDS:
+        if not 0 <= low <= high < _MAX_IDS:
             raise ValueError(part)
         yield from range(low, high + 1)

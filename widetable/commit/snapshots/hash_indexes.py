@@ -34,7 +34,7 @@ from widetable.storage.paths import TablePaths
 from widetable.write.commit_message import CommitMessage
 
 # The most bytes of index files that are kept in memory from commit to commit. Others are read again.
-_MOST_KEPT_BYTES: Final = 64 << 20
+_MAX_KEPT_BYTES: Final = 64 << 20
 _log = logging.getLogger("widetable")
 
 
@@ -59,7 +59,7 @@ class HashIndexes:
                 except (DamagedError, NotFoundError) as error:
                     warn(
                         _log,
-                        WarningCode.INDEX_OF_HASHES_REMADE,
+                        WarningCode.HASH_INDEX_REBUILT,
                         "rebuilt from the bucket's data files: %s",
                         error,
                     )
@@ -149,7 +149,7 @@ class HashIndexes:
 
     def _keep(self, name: str, hashes: Hashes) -> None:
         kept_bytes = sum(kept.nbytes for kept in self._kept.values())
-        if kept_bytes + hashes.nbytes <= _MOST_KEPT_BYTES:
+        if kept_bytes + hashes.nbytes <= _MAX_KEPT_BYTES:
             self._kept = {**self._kept, name: hashes}
 
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable
 
-from widetable.commit.notes.skipped_files import if_there
+from widetable.commit.notes.skipped_files import or_none
 from widetable.commit.snapshots.committed import remembers
 from widetable.commit.snapshots.snapshot_store import SnapshotStore
 from widetable.errors import NotFoundError
@@ -70,10 +70,10 @@ class LastCommits:
             self._file_io.delete(self._paths.last_commits)
 
     def _newest_first(self, ids: Iterable[int]) -> Iterable[Snapshot]:
-        snapshots = (if_there(self._snapshots.load, id) for id in sorted(ids, reverse=True))
+        snapshots = (or_none(self._snapshots.load, id) for id in sorted(ids, reverse=True))
         return (one for one in snapshots if one is not None)  # None: another expiry was faster
 
     def _remembered(self) -> Snapshot | None:
         path = self._paths.last_commits
-        data = if_there(self._file_io.read, path)
+        data = or_none(self._file_io.read, path)
         return None if data is None else snapshot_from_json(data, path)

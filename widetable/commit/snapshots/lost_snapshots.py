@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from widetable.commit.notes.consumer_store import ConsumerStore
-from widetable.commit.notes.copy_place import begun_copy
+from widetable.commit.notes.copy_place import unfinished_copy_mark
 from widetable.commit.snapshots.branch_mark import had_branches
 from widetable.commit.snapshots.table_identity import table_identity
 from widetable.errors import DamagedError, NotFoundError
@@ -40,7 +40,7 @@ def trace_of_snapshots(file_io: FileIO, paths: TablePaths) -> str | None:
     return next(_traces(file_io, paths), None)
 
 
-def rest_of_table(file_io: FileIO, paths: TablePaths) -> str | None:
+def remaining_file(file_io: FileIO, paths: TablePaths) -> str | None:
     """Return the path of a remaining file of a table without a schema; None without one.
 
     Its drop did not finish, or a process wrote to it during the drop: a new table would use such files as its own.
@@ -64,20 +64,20 @@ def no_snapshot(paths: TablePaths, trace: str) -> DamagedError:
 
 def mark_snapshots(file_io: FileIO, paths: TablePaths) -> None:
     """Record, durably, that the table has had a snapshot."""
-    if not file_io.exists(paths.had_snapshots):
-        file_io.publish(paths.had_snapshots, table_identity(file_io, paths).encode())
+    if not file_io.exists(paths.had_snapshots_mark):
+        file_io.publish(paths.had_snapshots_mark, table_identity(file_io, paths).encode())
 
 
 def mark_again(file_io: FileIO, paths: TablePaths) -> None:
     """Record it again in another life of the branch."""
-    file_io.replace(paths.had_snapshots, table_identity(file_io, paths).encode())
+    file_io.replace(paths.had_snapshots_mark, table_identity(file_io, paths).encode())
 
 
 def _mark(file_io: FileIO, paths: TablePaths) -> Iterator[str]:
     """Yield the mark, unless another life of the table left it."""
     try:
-        if file_io.read(paths.had_snapshots) == table_identity(file_io, paths).encode():
-            yield paths.had_snapshots
+        if file_io.read(paths.had_snapshots_mark) == table_identity(file_io, paths).encode():
+            yield paths.had_snapshots_mark
     except NotFoundError:
         return
 
@@ -113,7 +113,7 @@ def _manifest_lists(file_io: FileIO, paths: TablePaths) -> Iterator[str]:
     published yet. Attempts of a first commit leave lists of no manifest, or of one manifest of their own. The base list
     of a second snapshot names a manifest that the delta list of the first one names, too.
     """
-    if had_branches(file_io, paths) or file_io.exists(begun_copy(paths.root)):
+    if had_branches(file_io, paths) or file_io.exists(unfinished_copy_mark(paths.root)):
         return
     named: set[str] = set()
     for entry in file_io.list(paths.manifest_dir):

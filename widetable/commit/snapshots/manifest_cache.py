@@ -23,7 +23,7 @@ from widetable.runtime.forked_child import SharedByThreads
 from widetable.storage.paths import TablePaths
 
 DEFAULT_BUDGET_BYTES: Final = 256 << 20
-MOST_HELD: Final = 2048
+MAX_HELD: Final = 2048
 # Bytes of the Python objects of one decoded entry (test_live_files.py), or one line of a list, besides the bytes of
 # keys and stats. Stats are counted for each entry that has them, although the reader shares equal ones.
 _ENTRY_BYTES: Final = 600
@@ -103,13 +103,13 @@ Decoded: TypeAlias = DecodedManifest | DecodedList | DecodedIndex
 
 
 class ManifestCache(SharedByThreads):
-    """A map from path to decoded file, bounded by `budget_bytes` and MOST_HELD."""
+    """A map from path to decoded file, bounded by `budget_bytes` and MAX_HELD."""
 
     def __init__(self, budget_bytes: int = DEFAULT_BUDGET_BYTES) -> None:
         self._budget_bytes = budget_bytes
         super().__init__()
 
-    def _start_anew(self) -> None:
+    def _reset(self) -> None:
         self._held: OrderedDict[str, tuple[Decoded, int]] = OrderedDict()
         self._size_bytes = 0
         self._lock = threading.Lock()
@@ -134,7 +134,7 @@ class ManifestCache(SharedByThreads):
                 return
             self._held[path] = (decoded, size_bytes)
             self._size_bytes += size_bytes
-            while self._size_bytes > self._budget_bytes or len(self._held) > MOST_HELD:
+            while self._size_bytes > self._budget_bytes or len(self._held) > MAX_HELD:
                 _, (_, freed) = self._held.popitem(last=False)
                 self._size_bytes -= freed
 

@@ -8,7 +8,7 @@ table was dropped and made again.
 
 from __future__ import annotations
 
-from widetable.commit.notes.skipped_files import if_there
+from widetable.commit.notes.skipped_files import or_none
 from widetable.commit.snapshots.read_back import parsed_back
 from widetable.errors import DamagedError, NotFoundError, StorageError
 from widetable.messages.error_code import ErrorCode
@@ -106,7 +106,7 @@ class SchemaStore:
         try:
             return self._file_io.publish(path, data)
         except StorageError:
-            if if_there(self._file_io.read, path) != data:
+            if or_none(self._file_io.read, path) != data:
                 raise
             return True
 

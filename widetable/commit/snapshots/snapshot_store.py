@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from functools import cache, partial
 from typing import Final
 
-from widetable.commit.notes.skipped_files import if_there, pass_over, readable
+from widetable.commit.notes.skipped_files import log_skipped, or_none, readable
 from widetable.commit.snapshots.lost_snapshots import no_snapshot, trace_of_snapshots
 from widetable.commit.snapshots.snapshot_times import Times, newest_at
 from widetable.commit.snapshots.watermarks import carried_watermark, first_at_watermark
@@ -183,7 +183,7 @@ class SnapshotStore:
         Raises NotFoundError if the newest snapshot has not reached it.
         """
         first, last = self.earliest_id() or 1, self.latest_id() or 0
-        id = first_at_watermark(first, last, watermark, cache(partial(if_there, self.load)))
+        id = first_at_watermark(first, last, watermark, cache(partial(or_none, self.load)))
         if id is None:
             raise NotFoundError(
                 self._paths.root,
@@ -196,11 +196,11 @@ class SnapshotStore:
 
     def watermark_behind(self, latest: Snapshot | None, writer: str) -> int | None:
         """Return the watermark with which the snapshot after the newest one begins: `carried_watermark`."""
-        return carried_watermark(latest, writer, partial(if_there, self.load))
+        return carried_watermark(latest, writer, partial(or_none, self.load))
 
     def time_of(self, id: int) -> int | None:
         """Return when a snapshot was committed; None if it no longer exists."""
-        snapshot = if_there(self.load, id)
+        snapshot = or_none(self.load, id)
         return None if snapshot is None else snapshot.time_millis
 
     def by_tag(self, name: str) -> Snapshot:
@@ -251,9 +251,9 @@ class SnapshotStore:
 
     def _hint(self, path: str) -> int | None:
         try:
-            return if_there(self._read_hint, path)
+            return or_none(self._read_hint, path)
         except DamagedError as damage:
-            pass_over(damage)
+            log_skipped(damage)
             return None
 
     def _read_hint(self, path: str) -> int:

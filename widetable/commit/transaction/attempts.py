@@ -25,8 +25,8 @@ from widetable.commit.transaction.touched_keys import Untouched
 
 @dataclass
 class Attempts:
-    """The attempts of one commit. files: None before the first attempt. may_be_in: the outcome of a publish is not
-    known, so the commit may be published.
+    """The attempts of one commit. files: None before the first attempt. may_be_published: the outcome of a publish is
+    not known, so the commit may be published.
 
     request: as adapted to the newest snapshot seen so far; for a rescaling and for an append that was overtaken it
     differs from attempt to attempt. order: keeps the order of the append's sequence numbers. history, untouched: each
@@ -41,7 +41,7 @@ class Attempts:
     files: CommitFiles | None = None
     uuid: str = field(default_factory=lambda: str(uuid4()))
     retries: int = 0
-    may_be_in: bool = False
+    may_be_published: bool = False
 
     def __post_init__(self) -> None:
         self.untouched = Untouched(self.request)

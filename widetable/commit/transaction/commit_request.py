@@ -25,7 +25,7 @@ from widetable.arguments import items, mapping, text, whole_number
 from widetable.commit.barriers.barrier_step import BarrierStep
 from widetable.commit.snapshots.committed import OWN_PROPERTIES
 from widetable.commit.transaction.commit_identity import Identity
-from widetable.commit.transaction.plan_base import PlannedFrom
+from widetable.commit.transaction.plan_base import PlanBase
 from widetable.errors import ConflictError, InvalidError
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ADD, DELETE, ManifestEntry
@@ -78,7 +78,7 @@ class CommitRequest:
     keeps: frozenset[FileIdentity] = frozenset()
     read_snapshot_id: int | None = None
     restores: Snapshot | None = None
-    planned: PlannedFrom | None = None
+    planned: PlanBase | None = None
     is_first: bool = False
     rescaled: int | None = None
     follow: Follow | None = None

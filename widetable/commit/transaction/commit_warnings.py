@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from widetable.commit.notes.rate_limited_log import Seldom
+from widetable.commit.notes.rate_limited_log import RateLimitedLog
 from widetable.commit.snapshots.committed import MANY_USERS, MAX_USERS
 from widetable.commit.snapshots.snapshot_times import is_ahead
 from widetable.format.snapshot import Snapshot
@@ -13,8 +13,8 @@ from widetable.messages.warning_code import WarningCode
 from widetable.schema.retention_options import COMMIT_USER_RETENTION
 
 # Two rate limits, so that one warning of a table does not suppress the other.
-_MANY_WARNINGS: Final = Seldom()
-_AHEAD_WARNINGS: Final = Seldom()
+_MANY_WARNINGS: Final = RateLimitedLog()
+_AHEAD_WARNINGS: Final = RateLimitedLog()
 
 
 def warn_of_many_users(root: str, users: int) -> None:

@@ -52,7 +52,7 @@ from widetable.commit.transaction.index_files import IndexFiles
 from widetable.commit.transaction.lost_attempts import LONGEST_WAIT_MILLIS, longest_wait_millis
 from widetable.commit.transaction.next_snapshot import WRITER_VERSION, next_snapshot
 from widetable.commit.transaction.ordered_append import OrderedAppend
-from widetable.commit.transaction.plan_base import PlannedFrom
+from widetable.commit.transaction.plan_base import PlanBase
 from widetable.commit.transaction.replay import CommitHistory, Replay
 from widetable.commit.transaction.table_head import HeadState, TableHead
 from widetable.errors import (
@@ -147,7 +147,7 @@ class Committer:
         messages: Iterable[CommitMessage],
         by: Identity | None = None,
         *,
-        planned: PlannedFrom | None = None,
+        planned: PlanBase | None = None,
     ) -> CommitResult:
         """Replace the input files of a compaction by its output. planned: the files that it saw (`plan_base`).
 
@@ -236,10 +236,10 @@ class Committer:
         )
         run = Attempts(commit_request, history, order, self._clock.monotonic_millis())
         try:
-            while (result := self._attempt_in_turn(run)) is None:
+            while (result := self._attempt_queued(run)) is None:
                 self._wait(run)
         except WidetableError:
-            if not run.may_be_in:
+            if not run.may_be_published:
                 self._clean_up(run)
             raise
         if result.committed:
@@ -248,11 +248,11 @@ class Committer:
             self._discard(run)
         return result
 
-    def _attempt_in_turn(self, run: Attempts) -> CommitResult | None:
+    def _attempt_queued(self, run: Attempts) -> CommitResult | None:
         """Run an attempt under the commit lock of this machine, as a race costs the losers their work and may starve
         them. Compilations wait until the lock is released.
         """
-        with compiled_afterwards(), self._file_io.turn(self._paths.commit_turn):
+        with compiled_afterwards(), self._file_io.turn(self._paths.commit_queue):
             return self._attempt(run)
 
     def _attempt(self, run: Attempts) -> CommitResult | None:
@@ -360,7 +360,7 @@ class Committer:
         if not self._head.may_follow(base):
             return False
         # From here on it may be published, whatever the answer is: until that is known no file is deleted.
-        run.may_be_in = True
+        run.may_be_published = True
         try:
             won = self._file_io.publish(path, data)
         except (WidetableError, OSError):
@@ -371,7 +371,7 @@ class Committer:
         else:
             # A storage that repeats a request may meet its own snapshot.
             won = won or bool(self._is_published(snapshot))
-        run.may_be_in = False
+        run.may_be_published = False
         return won
 
     def _is_published(self, snapshot: Snapshot) -> bool | None:
@@ -402,7 +402,7 @@ class Committer:
             self._is_marked = True
         except WidetableError as error:
             text = "%s is not marked as used: %s"
-            warn(_log, WarningCode.NOT_MARKED, text, self._paths.root, error.facts)
+            warn(_log, WarningCode.TABLE_NOT_MARKED, text, self._paths.root, error.facts)
 
     def _hint(self, id: int) -> None:
         """Write the hints; readers tolerate outdated and missing ones."""

@@ -22,9 +22,9 @@ from widetable.commit.snapshots.committed import (
     EXPIRED_ROWS,
     FILES,
     RESCALED,
+    RESTORED_FROM,
     RETRIES,
     ROWS,
-    WENT_BACK_TO,
     LastCommit,
     Users,
     next_properties,
@@ -159,7 +159,7 @@ def _row_properties(request: CommitRequest, retries: int, took_millis: int) -> d
     rows = sum(message.expired_rows for message in request.messages)
     expired = {EXPIRED_ROWS: str(rows)} if rows else {}
     rescaled = {} if request.rescaled is None else {RESCALED: str(request.rescaled)}
-    went_back = {} if request.restores is None else {WENT_BACK_TO: str(request.restores.id)}
+    went_back = {} if request.restores is None else {RESTORED_FROM: str(request.restores.id)}
     return {
         ROWS: str(sum(entry.file.row_count for entry in request.adds)),
         FILES: str(len(request.adds)),

@@ -30,21 +30,21 @@ from widetable.format.snapshot import COMMIT_KIND_APPEND, COMMIT_KIND_COMPACT, S
 
 
 @dataclass(frozen=True)
-class PlannedFrom:
+class PlanBase:
     """The base of a plan. snapshot_id: 0 for none. files: names of the live files that the plan saw."""
 
     snapshot_id: int
     files: frozenset[str]
 
 
-def planned_from(snapshot: Snapshot | None, entries: Iterable[ManifestEntry]) -> PlannedFrom:
+def plan_base(snapshot: Snapshot | None, entries: Iterable[ManifestEntry]) -> PlanBase:
     """Return the base of a plan that sees these live entries of a snapshot (None for an empty table)."""
     names = frozenset(entry.file.file_name for entry in entries)
-    return PlannedFrom(snapshot.id if snapshot else 0, names)
+    return PlanBase(snapshot.id if snapshot else 0, names)
 
 
 def unseen_above(
-    planned: PlannedFrom, deletes: Iterable[ManifestEntry], live: Iterable[ManifestEntry]
+    planned: PlanBase, deletes: Iterable[ManifestEntry], live: Iterable[ManifestEntry]
 ) -> list[ManifestEntry]:
     """Return live files above level 0 that the plan did not see, in buckets whose level 0 it takes. Pure."""
     takes = {entry.bucket_id for entry in deletes if entry.file.level == 0}
@@ -58,7 +58,7 @@ def unseen_above(
 
 
 def raised_since(
-    planned: PlannedFrom, latest_id: int, snapshots: SnapshotStore, live_files: LiveFiles
+    planned: PlanBase, latest_id: int, snapshots: SnapshotStore, live_files: LiveFiles
 ) -> frozenset[BucketId] | None:
     """Return the buckets in which rows moved above level 0 after the plan; None (any bucket) if snapshots expired."""
     try:

@@ -21,7 +21,7 @@ from widetable.commit.snapshots.committed import (
     MAX_USERS,
     LastCommit,
     Load,
-    back_from,
+    backwards_from,
     before,
     commit_of,
     last_of,
@@ -121,7 +121,7 @@ def find_snapshot(load: Load, by: Identity, newest_id: int) -> Snapshot | None:
 
     Reads snapshots one by one, back to the first lower identifier of the user, as identifiers only grow.
     """
-    for snapshot in back_from(newest_id, load):
+    for snapshot in backwards_from(newest_id, load):
         commit = commit_of(snapshot)
         if snapshot.commit_user == by.user and commit is not None:
             if commit.identifier == by.identifier:

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from widetable.commit.notes.skipped_files import if_there
+from widetable.commit.notes.skipped_files import or_none
 from widetable.commit.snapshots.schema_store import SchemaStore
 from widetable.commit.snapshots.snapshot_store import SnapshotStore
 from widetable.commit.snapshots.table_identity import check_identity, table_identity
@@ -94,7 +94,7 @@ class TableHead:
         if base is None:
             check_identity(self._file_io, self._paths, self.identity)
             return not self._snapshots.ids()
-        is_there = if_there(self._snapshots.load, base.id) == base
+        is_there = or_none(self._snapshots.load, base.id) == base
         self.remember(base if is_there else None)
         return is_there
 

@@ -24,7 +24,7 @@ from widetable.commit.transaction.touched_keys import (
 from widetable.errors import ConflictError, InvalidError
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.queries.lookup_keys import key_rows
-from widetable.operations.queries.requested_keys import asked_keys
+from widetable.operations.queries.requested_keys import request_keys
 from widetable.operations.writes.table_commit import append_messages, discard
 from widetable.operations.writes.table_write import any_writer
 from widetable.write.commit_message import CommitMessage
@@ -54,7 +54,7 @@ def are_in(
     """Return bool[n]: the rows whose keys are in one of these files; with `retracted`, in a retraction there."""
     state = table._state()
     schema = state.schema
-    request = asked_keys(key_rows(rows.select(list(schema.primary_keys)), schema), schema)
+    request = request_keys(key_rows(rows.select(list(schema.primary_keys)), schema), schema)
     is_touched = np.zeros(request.keys.num_rows, np.bool_)
     starts = request.starts
     for bucket, first, end in zip(request.buckets, starts[:-1], starts[1:], strict=True):

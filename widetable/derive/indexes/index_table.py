@@ -192,7 +192,7 @@ def _fed(
             except DamagedError as damage:
                 warn(
                     _log,
-                    WarningCode.DERIVED_COMPARED_WHOLE,
+                    WarningCode.DERIVED_COMPARED_FULLY,
                     "the index %s is rebuilt from all rows: %s",
                     index.path,
                     damage,

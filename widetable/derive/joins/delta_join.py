@@ -52,7 +52,7 @@ from widetable.derive.joins.join_progress import (
 from widetable.derive.joins.joined_plan import (
     JoinDefinition,
     JoinedPlan,
-    KeyWay,
+    KeyAccess,
     check_joined,
     definition_of,
     join_plan,
@@ -184,8 +184,8 @@ def _round(joining: Joining) -> JoinRound:
         on = plan.definition
         try:
             (a, a_index), (b, b_index) = (
-                _pinned(stack, left, plan.left_way, on.left_on, plan.left_columns),
-                _pinned(stack, right, plan.right_way, on.right_on, plan.right_read_columns),
+                _pinned(stack, left, plan.left_access, on.left_on, plan.left_columns),
+                _pinned(stack, right, plan.right_access, on.right_on, plan.right_read_columns),
             )
         except ConflictError:
             return _GAVE_WAY
@@ -202,7 +202,7 @@ def _round(joining: Joining) -> JoinRound:
                 raise
             warn(
                 _log,
-                WarningCode.DERIVED_COMPARED_WHOLE,
+                WarningCode.DERIVED_COMPARED_FULLY,
                 "the join %s is compared from the first row to the last: %s",
                 out,
                 damage,
@@ -217,7 +217,7 @@ def _round(joining: Joining) -> JoinRound:
 def _pinned(
     stack: contextlib.ExitStack,
     table: OpenTable,
-    way: KeyWay,
+    way: KeyAccess,
     on: Sequence[str],
     columns: Sequence[str],
 ) -> tuple[Snapshot | None, IndexView | None]:
@@ -225,7 +225,7 @@ def _pinned(
 
     Raises ConflictError while another feeder feeds the index for the first time.
     """
-    if way is not KeyWay.INDEX:
+    if way is not KeyAccess.INDEX:
         return stack.enter_context(held_newest(table._state(), table._committer)), None
     if table._committer.snapshots.latest_id() is None:
         return None, None  # no index fits a first snapshot that is committed from here on

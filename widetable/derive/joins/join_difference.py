@@ -29,7 +29,7 @@ from widetable.derive.changes.equal_keys import distinct_rows, rows_without
 from widetable.derive.changes.row_difference import row_difference
 from widetable.derive.indexes.index_lookup import IndexView
 from widetable.derive.joins.join_side import JoinSide, key_budget, present
-from widetable.derive.joins.joined_plan import JoinedPlan, KeyWay
+from widetable.derive.joins.joined_plan import JoinedPlan, KeyAccess
 from widetable.derive.joins.joined_rows import all_matches, one_match
 from widetable.lsm.key_lookup import key_pieces
 from widetable.operations.handle.open_table import OpenTable
@@ -58,9 +58,9 @@ class JoinDifference:
         self._plan = plan
         self._with_before = tables[-1].schema.typed_options.get(opt.CHANGELOG_PRODUCER) == "input"
         sides = (
-            (plan.left_columns, on.left_on, plan.left_way, indexes[0]),
-            (plan.right_read_columns, on.right_on, plan.right_way, indexes[1]),
-            (plan.columns.names, on.left_on, KeyWay.PREFIX, None),
+            (plan.left_columns, on.left_on, plan.left_access, indexes[0]),
+            (plan.right_read_columns, on.right_on, plan.right_access, indexes[1]),
+            (plan.columns.names, on.left_on, KeyAccess.PREFIX, None),
         )
         self._left, self._right, self._out = (
             JoinSide(plan, table, id, *side)

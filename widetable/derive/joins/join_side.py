@@ -17,7 +17,7 @@ from widetable.derive.changes.equal_keys import Numbers
 from widetable.derive.changes.row_changes import ChangedRows, changed_rows
 from widetable.derive.changes.row_difference import equal_rows
 from widetable.derive.indexes.index_lookup import IndexView
-from widetable.derive.joins.joined_plan import JoinedPlan, KeyWay
+from widetable.derive.joins.joined_plan import JoinedPlan, KeyAccess
 from widetable.derive.joins.joined_rows import too_many
 from widetable.errors import InvalidError
 from widetable.format.row_budget import RowBudget
@@ -34,8 +34,8 @@ class JoinSide:
     """One table of a join. It keeps files open until `close`.
 
     snapshot_id: 0 while the table has none. columns: the columns of the rows, including the primary key. on: the join
-    key's columns. way: how `matches` finds rows. index: the index at that snapshot, for KeyWay.INDEX. The caller closes
-    the index, and holds the snapshot.
+    key's columns. way: how `matches` finds rows. index: the index at that snapshot, for KeyAccess.INDEX. The caller
+    closes the index, and holds the snapshot.
     """
 
     plan: JoinedPlan
@@ -43,7 +43,7 @@ class JoinSide:
     snapshot_id: int
     columns: Sequence[str]
     on: Sequence[str]
-    way: KeyWay
+    way: KeyAccess
     index: IndexView | None
 
     def __post_init__(self) -> None:
@@ -84,11 +84,11 @@ class JoinSide:
         any number up to `join.max-matches`, beyond which the error names the key. The rows are in the order of `keys`.
         """
         own = keys.rename_columns(list(self.on))
-        if self.way is KeyWay.KEY:
+        if self.way is KeyAccess.KEY:
             rows = self._view.lookup(own)
             exists = rows.column(self._no_keys.column_names[0]).is_valid()
             return np.flatnonzero(exists.to_numpy()), rows.filter(exists)
-        if self.way is KeyWay.INDEX and self.index is None:  # the table has no snapshot
+        if self.way is KeyAccess.INDEX and self.index is None:  # the table has no snapshot
             return np.empty(0, np.int64), self._view.lookup(self._no_keys)
         try:
             most = self.plan.definition.max_matches

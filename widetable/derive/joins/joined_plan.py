@@ -5,8 +5,8 @@
 
 The options `join.*` of the joined table store the definition. Its columns are the left table's, then those of the right
 table that are no join key; columns that the tables gain later are not added. Rows of both tables must be findable by
-the join key (`way_to`). Raises InvalidError for a definition that does not fit the tables, UnsupportedError for a join
-that would need scans.
+the join key (`key_access`). Raises InvalidError for a definition that does not fit the tables, UnsupportedError for a
+join that would need scans.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class JoinDefinition:
         }
 
 
-class KeyWay(Enum):
+class KeyAccess(Enum):
     """How rows are found by a join key."""
 
     KEY = "the whole primary key"
@@ -65,8 +65,8 @@ class JoinedPlan:
 
     definition: JoinDefinition
     by_key: bool
-    left_way: KeyWay
-    right_way: KeyWay
+    left_access: KeyAccess
+    right_access: KeyAccess
     left_key: tuple[str, ...]
     left_columns: tuple[str, ...]
     right_columns: tuple[str, ...]
@@ -129,8 +129,8 @@ def join_plan(
     return JoinedPlan(
         definition,
         by_key,
-        way_to(left, left_on, definition.left),
-        way_to(right, right_on, definition.right),
+        key_access(left, left_on, definition.left),
+        key_access(right, right_on, definition.right),
         left.primary_keys,
         left_columns,
         right_columns,
@@ -140,15 +140,15 @@ def join_plan(
     )
 
 
-def way_to(schema: TableSchema, columns: Sequence[str], table: str) -> KeyWay:
+def key_access(schema: TableSchema, columns: Sequence[str], table: str) -> KeyAccess:
     """Return how rows of a table are found by values of all these columns. table: its name, for the error."""
     names = set(columns)
     if names == set(schema.primary_keys):
-        return KeyWay.KEY
+        return KeyAccess.KEY
     if any(set(prefix) == names for prefix in key_prefixes(schema)):
-        return KeyWay.PREFIX
+        return KeyAccess.PREFIX
     if any(set(index.columns) == names for index in index_options(schema.options)):
-        return KeyWay.INDEX
+        return KeyAccess.INDEX
     raise UnsupportedError(
         f"join key ({', '.join(columns)}) of {table}",
         found=f"a table with the primary key ({', '.join(schema.primary_keys)}), "
@@ -197,7 +197,7 @@ def check_joined(plan: JoinedPlan, schema: TableSchema) -> None:
             )
     _check_columns(plan, schema)
     if not plan.by_key:
-        way_to(schema, plan.definition.left_on, "the joined table")
+        key_access(schema, plan.definition.left_on, "the joined table")
 
 
 def _check_columns(plan: JoinedPlan, schema: TableSchema) -> None:

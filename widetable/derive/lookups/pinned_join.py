@@ -52,10 +52,10 @@ LeaveOut: TypeAlias = Callable[[pa.RecordBatch, _Mask], _Mask]
 _Numbers: TypeAlias = npt.NDArray[np.int64]
 
 # The number of left rows per lookup. One lookup of 100,000 keys takes much less time than ten of 10,000.
-_MOST_ROWS: Final = 131_072
+_MAX_ROWS: Final = 131_072
 _FIRST_ROWS: Final = 16_384
 # The number of keys per lookup, if a key may have many rows: how many is unknown before the first lookup.
-_MOST_KEYS: Final = 16_384
+_MAX_KEYS: Final = 16_384
 _FIRST_KEYS: Final = 256
 # The limit for the gathered left rows, and the goal for the rows that a lookup returns.
 _BYTES: Final = 64 << 20
@@ -88,7 +88,7 @@ def keep_join(join: LookupJoin) -> KeptJoin:
     KeptJoin
         An empty store; two joins cannot use it at the same time.
     """
-    rows = (_FIRST_KEYS, _MOST_KEYS) if join.plan.has_many else (_FIRST_ROWS, _MOST_ROWS)
+    rows = (_FIRST_KEYS, _MAX_KEYS) if join.plan.has_many else (_FIRST_ROWS, _MAX_ROWS)
     index = None if join.index is None else KeptLookups(join.index)
     return KeptJoin(KeptLookups(join.table), index, RowBudget(_BYTES, *rows))
 

@@ -32,7 +32,7 @@ from widetable.derive.indexes.index_table import find_index
 from widetable.derive.joins.delta_join import joining_of
 from widetable.derive.joins.join_difference import JoinDifference
 from widetable.derive.joins.join_progress import last_round
-from widetable.derive.joins.joined_plan import JoinDefinition, KeyWay, definition_of
+from widetable.derive.joins.joined_plan import JoinDefinition, KeyAccess, definition_of
 from widetable.derive.widening.widen_changes import lookup_as_of, not_deleted
 from widetable.derive.widening.widen_progress import last_round as last_widened
 from widetable.derive.widening.widen_progress import user_of, widening_of
@@ -253,7 +253,7 @@ def _audit_joined(out: OpenTable, definition: JoinDefinition, findings: Findings
         return
     joining = joining_of(out, definition)
     plan, key = joining.plan, list(out.schema.primary_keys)
-    if not plan.by_key and KeyWay.INDEX in (plan.left_way, plan.right_way):
+    if not plan.by_key and KeyAccess.INDEX in (plan.left_access, plan.right_access):
         findings.skip("law joined: many to many by an index")
         return
     wrong = Finding("joined", latest.id, "the join of the rows of both tables", "other values")

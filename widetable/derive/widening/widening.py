@@ -96,7 +96,7 @@ def _round(
             raise damage
         warn(
             _log,
-            WarningCode.DERIVED_COMPARED_WHOLE,
+            WarningCode.DERIVED_COMPARED_FULLY,
             "all rows of %s are compared for %r: %s",
             fact.path,
             option.key,

@@ -30,7 +30,7 @@ from widetable.format.key_range import KeyRange
 from widetable.format.orc import orc_tail
 from widetable.format.orc.orc_streams import DIRECT_V2, NANOS, check_streams, numbers_of
 from widetable.format.orc.orc_tail import OrcTail, StripeFooter, read_tail
-from widetable.format.orc.orc_values import Mending, far_times, mended_values
+from widetable.format.orc.orc_values import Correction, corrected_values, wide_times
 from widetable.format.parquet_data_file import times_beyond
 from widetable.format.row_budget import RowBudget, pieces
 from widetable.format.stored_file import FileToOpen
@@ -72,14 +72,14 @@ class OrcDataFile:
         self._columns: Final = dict(zip(root.names, root.children, strict=True))
         self._arrow_names: Final = {name: str(i) for i, name in enumerate(root.names)}
         # Decided for the whole file, not by stripe, because the schema has one type for all stripes.
-        self._far: Final = self._far_columns()
-        kinds.update((self._columns[name], orc_tail.LONG) for name in self._far)
+        self._wide: Final = self._wide_columns()
+        kinds.update((self._columns[name], orc_tail.LONG) for name in self._wide)
         tail = self._tail.retyped(kinds)
         self._orc = orc.ORCFile(pa.PythonFile(_Retailed(file.source, self._tail.end, tail), "r"))
         arrow_types = [field.type for field in self._orc.schema]
         self.schema: Final = pa.schema(
             [
-                (name, self._far.get(name, arrow))
+                (name, self._wide.get(name, arrow))
                 for name, arrow in zip(root.names, arrow_types, strict=True)
             ]
         )
@@ -110,11 +110,13 @@ class OrcDataFile:
         zone = self._zone(footer, types)
         arrays = []
         for name, arrow_name in zip(names, arrow_names, strict=True):
-            mending = Mending(self._tail.types, self._columns[name], zone, name, self._file.path)
+            correction = Correction(
+                self._tail.types, self._columns[name], zone, name, self._file.path
+            )
             array = rows.column(rows.schema.get_field_index(arrow_name))
-            if name in self._far:
-                array = self._far_times(footer, array, mending)
-            arrays.append(mended_values(array, mending))
+            if name in self._wide:
+                array = self._wide_times(footer, array, correction)
+            arrays.append(corrected_values(array, correction))
         batch = pa.RecordBatch.from_arrays(arrays, names=list(names))
         # Only the batch is needed; other references would keep memory as long as the caller keeps
         # the iterator.
@@ -133,7 +135,7 @@ class OrcDataFile:
         source.seek(at)
         return bytes(source.read(count))
 
-    def _far_columns(self) -> dict[str, pa.DataType]:
+    def _wide_columns(self) -> dict[str, pa.DataType]:
         """Return columns of times that may exceed nanoseconds, with the types to read them as.
 
         Only top-level columns count: within nested ones Arrow reads nanoseconds, and refuses far
@@ -151,14 +153,16 @@ class OrcDataFile:
                 far[name] = pa.timestamp("ns" if digits > _MICRO_DIGITS else "us", zone)
         return far
 
-    def _far_times(self, footer: StripeFooter, seconds: pa.Array, mending: Mending) -> pa.Array:
-        if footer.encodings[mending.index][0] != DIRECT_V2:
+    def _wide_times(
+        self, footer: StripeFooter, seconds: pa.Array, correction: Correction
+    ) -> pa.Array:
+        if footer.encodings[correction.index][0] != DIRECT_V2:
             raise times_beyond(
-                mending.column, mending.path, "in an encoding before ORC's version 2"
+                correction.column, correction.path, "in an encoding before ORC's version 2"
             )
-        stream = (mending.index, NANOS)
+        stream = (correction.index, NANOS)
         nanos = numbers_of(self._tail, footer, self._bytes, stream, len(seconds))
-        return far_times(seconds, nanos, footer.zone, self._far[mending.column], mending)
+        return wide_times(seconds, nanos, footer.zone, self._wide[correction.column], correction)
 
     def _zone(self, footer: StripeFooter, types: Sequence[int]) -> str | None:
         """Return the zone whose wall clock gives the values; None where instants are values."""

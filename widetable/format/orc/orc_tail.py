@@ -43,8 +43,8 @@ LIST, MAP, STRUCT, UNION, DECIMAL, DATE, VARCHAR, CHAR, INSTANT = range(10, 19)
 _CHILDREN: Final = {LIST: 1, MAP: 2}
 # The size of the first read, which holds the postscript.
 _TAIL_BYTES: Final = 1 << 14
-_MOST_DIGITS: Final = 38
-_MOST_NESTED: Final = 64
+_MAX_DIGITS: Final = 38
+_MAX_NESTED: Final = 64
 # Fields of the footer that Arrow needs to read rows, besides types.
 _KEPT: Final = (1, 2, 3, 6, 8, 9, 11, 12)
 _MAGIC: Final = b"ORC"
@@ -246,12 +246,12 @@ def _after(types: Sequence[OrcType], index: int, depth: int) -> int:
     """
     kind = types[index]
     expected = len(kind.names) if kind.kind == STRUCT else _CHILDREN.get(kind.kind, 0)
-    if depth > _MOST_NESTED or len(kind.children) != expected or kind.kind > INSTANT:
+    if depth > _MAX_NESTED or len(kind.children) != expected or kind.kind > INSTANT:
         raise ValueError(f"a type of the kind {kind.kind} with {len(kind.children)} children")
     if kind.kind == UNION or len(set(kind.names)) != len(kind.names):
         raise ValueError("a union, or two fields of one name")
     if kind.kind == DECIMAL and not (
-        1 <= kind.precision <= _MOST_DIGITS and kind.scale <= kind.precision
+        1 <= kind.precision <= _MAX_DIGITS and kind.scale <= kind.precision
     ):
         raise ValueError(f"a decimal of {kind.precision} digits, scale {kind.scale}")
     next_index = index + 1

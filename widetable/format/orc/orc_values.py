@@ -4,7 +4,7 @@ In: arrays from Arrow, and their ORC types (orc_data_file.py lists the differenc
 Out: arrays of the same types, and far times. Pure, except for the zone of the process. Raises UnsupportedError for
 times that no unit holds, ValueError for incomplete values.
 
-How ORC stores a fraction of a second, and the result of `far_times`:
+How ORC stores a fraction of a second, and the result of `wide_times`:
 
     stored          47 = 5 << 3 | 7      10 = 1 << 3 | 2      40 = 5 << 3 | 0
     nanoseconds     5 * 10**8            1 * 10**3            5
@@ -31,7 +31,7 @@ _ORC_EPOCH: Final = 1_420_070_400
 
 
 @dataclass(frozen=True)
-class Mending:
+class Correction:
     """How to correct a column of a stripe. types, index: the ORC type of the values. zone: its wall clock gives the
     values: "" for the zone of the process, None for instants. column, path: for messages. `of` serves the parts.
     """
@@ -46,28 +46,28 @@ class Mending:
     def kind(self) -> int:
         return self.types[self.index].kind
 
-    def of(self, child: int) -> Mending:
+    def of(self, child: int) -> Correction:
         """Return the corrections of a child."""
         return replace(self, index=self.types[self.index].children[child])
 
 
-def mended_values(array: pa.Array, mending: Mending) -> pa.Array:
+def corrected_values(array: pa.Array, correction: Correction) -> pa.Array:
     """Return corrected values in an array of the same type.
 
     Arrays that need no correction are returned as they are. Lists and maps keep their offsets and
     nulls; all values below them are replaced, including those below nulls and outside of a
     slice.
     """
-    kind = mending.kind
+    kind = correction.kind
     if kind == CHAR:
         return pc.utf8_rtrim(array, characters=" ")
-    if kind == INSTANT and mending.zone is not None:
-        return _wall_clock(array, mending)
+    if kind == INSTANT and correction.zone is not None:
+        return _wall_clock(array, correction)
     if kind not in (STRUCT, LIST, MAP):
         return array
     arrow = array.type
     children = [
-        mended_values(part, mending.of(child)) for child, part in enumerate(_children(array))
+        corrected_values(part, correction.of(child)) for child, part in enumerate(_children(array))
     ]
     if kind == STRUCT:
         return pa.StructArray.from_arrays(children, fields=list(arrow), mask=array.is_null())
@@ -85,12 +85,12 @@ def _children(array: pa.Array) -> list[pa.Array]:
     return [array.keys, array.items] if pa.types.is_map(array.type) else [array.values]
 
 
-def far_times(
+def wide_times(
     seconds: pa.Array,
     nanos: npt.NDArray[np.int64],
     writer_zone: str | None,
     target: pa.DataType,
-    mending: Mending,
+    correction: Correction,
 ) -> pa.Array:
     """Return times in microseconds or nanoseconds. ORC stores seconds since 2015 began in the writer's zone, and
     nanoseconds of the values that are not null, each with its trailing zeros cut off and counted in three bits.
@@ -104,11 +104,11 @@ def far_times(
 
     Raises UnsupportedError for a fraction or time that the unit does not hold.
     """
-    subject = f"column {mending.column!r} of {mending.path}"
+    subject = f"column {correction.column!r} of {correction.path}"
     valid = seconds.is_valid().to_numpy(zero_copy_only=False)
     if len(nanos) != np.count_nonzero(valid):
         raise ValueError(f"{len(nanos)} nanoseconds of {np.count_nonzero(valid)} times")
-    is_clock = mending.kind != INSTANT
+    is_clock = correction.kind != INSTANT
     since = np.where(valid, fixed_values(seconds, np.int64), 0)[valid]
     zone = writer_zone or "UTC"
     since = since + _ORC_EPOCH
@@ -123,7 +123,7 @@ def far_times(
     values = since * per_second + fractions
     # A value that is too large has wrapped around.
     if np.any(lost) or np.any((values - fractions) // per_second != since):
-        raise times_beyond(mending.column, mending.path, "64 bits do not hold it")
+        raise times_beyond(correction.column, correction.path, "64 bits do not hold it")
     every = np.zeros(len(seconds), np.int64)
     every[valid] = values
     return _with_values(seconds, target, every)
@@ -135,17 +135,17 @@ def _with_values(array: pa.Array, kind: pa.DataType, values: npt.NDArray[np.int6
     return pa.Array.from_buffers(kind, len(array), buffers)
 
 
-def _wall_clock(array: pa.Array, mending: Mending) -> pa.Array:
+def _wall_clock(array: pa.Array, correction: Correction) -> pa.Array:
     """Return the wall clock of the zone at these instants.
 
     On a summer day in Berlin 08:00 UTC becomes 10:00, which is then labelled UTC: the value that
     Paimon's Java wrote. The values are shifted, the type stays.
     """
-    if mending.zone == "UTC":
+    if correction.zone == "UTC":
         return array
     per_second = {"us": 10**6, "ns": 10**9}[array.type.unit]
     values = fixed_values(array, np.int64)
-    assert mending.zone is not None
-    subject = f"column {mending.column!r} of {mending.path}"
-    shifts = zone_offsets(values // per_second, mending.zone, subject) * per_second
+    assert correction.zone is not None
+    subject = f"column {correction.column!r} of {correction.path}"
+    shifts = zone_offsets(values // per_second, correction.zone, subject) * per_second
     return _with_values(array, array.type, values + shifts)

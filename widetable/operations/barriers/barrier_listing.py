@@ -1,7 +1,7 @@
 """The barriers that sessions of a catalog have shown: that of the last session over the same tables, at the same
 consistency.
 
-The last `_MOST_SETS` sets of tables are remembered, in this process only: `Session.fell_back_from` ignores sessions of
+The last `_MAX_SETS` sets of tables are remembered, in this process only: `Session.fell_back_from` ignores sessions of
 other processes. Raises nothing.
 """
 
@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from widetable.operations.barriers.session import Session
 
-_MOST_SETS: Final = 1000
+_MAX_SETS: Final = 1000
 
 
 class ShownBarrier(NamedTuple):
@@ -40,5 +40,5 @@ class ShownBarriers:
         # The key is removed first, so that it moves to the end: the oldest entry is the first one.
         self._last.pop(key, None)
         self._last[key] = ShownBarrier(session.barrier, session.revision)
-        for oldest in [*self._last][:-_MOST_SETS]:
+        for oldest in [*self._last][:-_MAX_SETS]:
             self._last.pop(oldest, None)

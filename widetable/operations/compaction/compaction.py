@@ -25,10 +25,10 @@ from functools import partial
 from typing import TypeAlias
 
 from widetable.arguments import flag
-from widetable.commit.notes.compaction_requests import CompactionWishes
+from widetable.commit.notes.compaction_requests import CompactionRequests
 from widetable.commit.transaction.commit_result import CommitResult
 from widetable.commit.transaction.committer import Committer
-from widetable.commit.transaction.plan_base import PlannedFrom, planned_from
+from widetable.commit.transaction.plan_base import PlanBase, plan_base
 from widetable.format.bucket_id import BucketId, by_bucket
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
@@ -158,7 +158,7 @@ def compact_all(
 @contextlib.contextmanager
 def answered(state: TableState) -> Iterator[list[str]]:
     """Yield the notes of those that wait for a compaction, all of which the block answers. They stay when it fails."""
-    wishes = CompactionWishes(state.file_io, state.paths)
+    wishes = CompactionRequests(state.file_io, state.paths)
     notes = wishes.all()
     yield notes
     wishes.forget(notes)
@@ -242,14 +242,14 @@ class _Cuts:
     newest: Callable[[], Newest]
     caches: Caches | None
     commits: list[CommitResult] = field(default_factory=list)
-    planned: PlannedFrom | None = None
+    planned: PlanBase | None = None
 
     def entries(self, cut: CutScope) -> list[ManifestEntry]:
         """Return the live entries up to one barrier."""
         snapshot, live = self.newest()
         unlocked = without_locked(self.state, live)
         entries = entries_up_to(self.state, self.committer, snapshot, unlocked, cut.barrier)
-        self.planned = planned_from(snapshot, entries)
+        self.planned = plan_base(snapshot, entries)
         return entries
 
     def commit(self, messages: list[CommitMessage]) -> None:

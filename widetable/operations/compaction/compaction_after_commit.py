@@ -32,7 +32,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from widetable.commit.notes.compaction_requests import CompactionWishes
+from widetable.commit.notes.compaction_requests import CompactionRequests
 from widetable.commit.transaction.committer import Committer
 from widetable.errors import ConflictError, StorageError, WidetableError
 from widetable.format.bucket_id import BucketId
@@ -125,7 +125,7 @@ class _FollowUp:
         The work gets the note, or None where none could be made.
         """
         try:
-            note = self._wishes.add(is_own=True)
+            note = self._requests.add(is_own=True)
         except StorageError as refusal:
             _log.info("could not leave a note of a pending compaction: %s", refusal)
             return partial(work, None)
@@ -135,7 +135,7 @@ class _FollowUp:
                 work(note)
             finally:
                 with _logged(self.state):
-                    self._wishes.forget([note])
+                    self._requests.forget([note])
 
         return noted_run
 
@@ -167,20 +167,20 @@ class _FollowUp:
         if not compacts_with_lookup(self.state.options):
             self._round(self._newest, None)
             return
-        wish = note or self._wishes.add(is_own=True)
+        wish = note or self._requests.add(is_own=True)
         try:
-            with self.state.file_io.turn(self.state.paths.compaction_turn):
+            with self.state.file_io.turn(self.state.paths.compaction_queue):
                 # The turn before may have made it together with all others, and
                 # removed the note.
-                is_made = not self._wishes.is_there(wish) or self._round(self._newest, wish)
+                is_made = not self._requests.is_there(wish) or self._round(self._newest, wish)
                 if not is_made:
-                    self._wishes.add(
+                    self._requests.add(
                         is_own=False
                     )  # the holder of the lease finds it, or is done by now
                     is_made = self._round(self._newest, wish)
         finally:
-            self._wishes.forget([wish])
-        if is_made and self._wishes.open():
+            self._requests.forget([wish])
+        if is_made and self._requests.open():
             # After the commit, so that no one waits for the work of others.
             CHANGELOGS.submit_alone(self.state.paths.root, self._serve)
 
@@ -207,8 +207,8 @@ class _FollowUp:
     def _serve(self) -> None:
         """Answer open notes, whose writers do not return to them: they were killed or are on other machines."""
         with _logged(self.state):
-            while self._wishes.open():
-                with self.state.file_io.turn(self.state.paths.compaction_turn):
+            while self._requests.open():
+                with self.state.file_io.turn(self.state.paths.compaction_queue):
                     if not self._round(self._newest_of_all, None):
                         return
 
@@ -260,8 +260,8 @@ class _FollowUp:
         return self.state.options.get(BARRIER_INTERVAL) is not None
 
     @property
-    def _wishes(self) -> CompactionWishes:
-        return CompactionWishes(self.state.file_io, self.state.paths)
+    def _requests(self) -> CompactionRequests:
+        return CompactionRequests(self.state.file_io, self.state.paths)
 
     def _plans(self, scope: Scope) -> list[Plan]:
         return due_plans(self.state, self.committer, self._newest(), scope)

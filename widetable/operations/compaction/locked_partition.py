@@ -19,7 +19,7 @@ from widetable.write.table_state import TableState
 
 # How long to wait for another rescaling of the table.
 _PATIENCE_SECONDS: Final = 10.0
-_LOOK_SECONDS: Final = 0.05
+_POLL_SECONDS: Final = 0.05
 
 
 @contextlib.contextmanager
@@ -32,7 +32,7 @@ def partition_lock(state: TableState, partition: bytes) -> Iterator[None]:
             if is_ours or time.monotonic() > until:
                 yield
                 return
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_POLL_SECONDS)
 
 
 def locked_partition(state: TableState) -> bytes | None:

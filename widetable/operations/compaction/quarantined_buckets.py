@@ -30,8 +30,8 @@ from widetable.storage.file_io import FileStatus
 from widetable.write.table_state import TableState
 
 # After this time a false alarm (a storage that returned wrong bytes once) is over.
-LOOK_AGAIN_SECONDS: Final = 600.0
-_MOST_BUCKETS: Final = 10_000
+RETRY_SECONDS: Final = 600.0
+_MAX_BUCKETS: Final = 10_000
 _log = logging.getLogger("widetable")
 
 # The status of some files in a bucket's directory by name, None for a missing file.
@@ -71,7 +71,7 @@ class _Noted:
 class QuarantinedBuckets(SharedByThreads):
     """The notes by table and directory of the bucket."""
 
-    def _start_anew(self) -> None:
+    def _reset(self) -> None:
         self._noted: dict[tuple[str, str], _Noted] = {}
         self._lock = threading.Lock()
 
@@ -88,17 +88,17 @@ class QuarantinedBuckets(SharedByThreads):
         directory = table.bucket_dir(bucket)
         statuses, until_seconds = (
             _statuses(table, directory, names),
-            time.monotonic() + LOOK_AGAIN_SECONDS,
+            time.monotonic() + RETRY_SECONDS,
         )
         with self._lock:
             self._noted[table.paths.root, directory] = _Noted(
                 quarantined, statuses, table.schema.id, until_seconds
             )
-            while len(self._noted) > _MOST_BUCKETS:
+            while len(self._noted) > _MAX_BUCKETS:
                 self._noted.pop(next(iter(self._noted)))
         warn(
             _log,
-            WarningCode.BUCKET_PASSED_BY,
+            WarningCode.BUCKET_SKIPPED,
             "bucket %d of %s is not compacted, the others are: %s",
             bucket.number,
             table.paths.root,

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from widetable.commit.notes.lease import holder
-from widetable.commit.notes.rate_limited_log import Seldom
+from widetable.commit.notes.rate_limited_log import RateLimitedLog
 from widetable.commit.snapshots.uncompacted import needs_a_maintainer, uncompacted
 from widetable.commit.transaction.committer import Committer
 from widetable.errors import WidetableError
@@ -35,8 +35,8 @@ from widetable.write.table_state import TableState
 _PATIENT_COMMITS: Final = 3
 _PATIENT_MILLIS: Final = 60_000
 _log = logging.getLogger("widetable")
-_SELDOM: Final = Seldom()
-_LEASES: Final = Seldom(_PATIENT_MILLIS / 1000)
+_RATE_LIMITED: Final = RateLimitedLog()
+_LEASES: Final = RateLimitedLog(_PATIENT_MILLIS / 1000)
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def warn_unattended(state: TableState, committer: Committer, new_files: int) -> 
     """
     path, waiting = state.paths.root, _waiting(committer.last_published, new_files)
     warning = unattended_warning(path, state.options, waiting, is_leased=False)
-    if warning is None or not (_SELDOM.is_due(path) and _LEASES.is_due(path)):
+    if warning is None or not (_RATE_LIMITED.is_due(path) and _LEASES.is_due(path)):
         return
     _LEASES.note(path)
     try:
@@ -93,7 +93,7 @@ def warn_unattended(state: TableState, committer: Committer, new_files: int) -> 
         warn(_log, WarningCode.MAINTAINER_UNKNOWN, text, path, level=level, exc_info=True)
         return
     if not is_leased:
-        _SELDOM.warn(WarningCode.NO_MAINTAINER, path, warning)
+        _RATE_LIMITED.warn(WarningCode.NO_MAINTAINER, path, warning)
 
 
 def _waiting(published: Snapshot | None, new_files: int) -> Waiting:

@@ -17,7 +17,7 @@ from typing import Final
 
 from widetable.commit.barriers.barrier_table import check_rows_stay
 from widetable.commit.snapshots.schema_store import SchemaStore
-from widetable.operations.ddl.bucket_mending import mended_options
+from widetable.operations.ddl.bucket_repair import repaired_options
 from widetable.operations.ddl.schema_change import SchemaChange, changed_schema
 from widetable.operations.handle.supported import check_changelog_producer
 from widetable.schema import options as opt
@@ -40,7 +40,7 @@ def alter(file_io: FileIO, paths: TablePaths, change: SchemaChange) -> TableSche
     store = SchemaStore(file_io, paths)
     while True:
         old = store.latest()
-        new = changed_schema(old, change, mended_options(file_io, paths, old))
+        new = changed_schema(old, change, repaired_options(file_io, paths, old))
         if change.drop_columns or _OF_CHANGELOGS.intersection(change.set_options):
             check_changelog_producer(new)
         if store.publish(new):

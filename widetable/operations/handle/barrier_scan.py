@@ -41,7 +41,7 @@ from widetable.write.table_state import TableState
 
 Found = TypeVar("Found")
 # The number of attempts; each further one is made because an expiry removed snapshots during the one before.
-_LOOKS: Final = 10
+_ATTEMPTS: Final = 10
 
 
 def active_revision(table: OpenTable) -> int | None:
@@ -150,7 +150,7 @@ def behind_expiry(tables: Sequence[OpenTable], look: Callable[[], Found]) -> Fou
 
     look: has no effects, or effects that may be repeated.
     """
-    for tries_left in reversed(range(_LOOKS)):
+    for tries_left in reversed(range(_ATTEMPTS)):
         first = [table._committer.snapshots.earliest_id() for table in tables]
         try:
             return look()
@@ -160,7 +160,7 @@ def behind_expiry(tables: Sequence[OpenTable], look: Callable[[], Found]) -> Fou
                 for table in tables:
                     table._check_alive()
                 raise
-    raise AssertionError("the last look returns or raises")
+    raise AssertionError("the last attempt returns or raises")
 
 
 def barrier_scan(

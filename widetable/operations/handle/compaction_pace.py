@@ -49,9 +49,9 @@ class Pace:
         self._root = root
         self._changed = threading.Condition()
         self._round = 0
-        self._begin_anew()
+        self._reset()
 
-    def _begin_anew(self) -> None:
+    def _reset(self) -> None:
         self._round += 1
         self._left: dict[str, int] = {}
         self._pending = self._finished = self._appended = 0
@@ -80,7 +80,7 @@ class Pace:
             self._finished += sum(self._left.pop(name) for name in files)
             self._pending -= 1
             if self._pending == 0:
-                self._begin_anew()
+                self._reset()
             # `rows_done` reported a share of its work; now all rows that were handed over are done.
             self._advance(max(self._done, self._finished))
 

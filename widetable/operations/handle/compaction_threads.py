@@ -42,7 +42,7 @@ class CompactionThread(SharedByThreads):
         self._begin = _give_way if gives_way else None
         super().__init__()
 
-    def _start_anew(self) -> None:
+    def _reset(self) -> None:
         self._thread = WorkerThread(self._name, self._begin)
         self._lock = threading.Lock()
         self._of_table: dict[str, list[_Handed]] = {}

@@ -159,23 +159,23 @@ class _Audit:
         barriers = BarrierAudit(self._table.schema, level0, self._findings)
         for snapshot in [first, *later]:
             if snapshot is not None:
-                one.look_at(snapshot)
-                barriers.look_at(snapshot)
+                one.check(snapshot)
+                barriers.check(snapshot)
 
     def _audit_files(self, first: Snapshot | None, later: Sequence[Snapshot]) -> None:
         one = FileAudit(self._table, self._findings)
         live_files = self._live_files
         for entry in live_files.live_entries(first):
             assert first is not None
-            one.look_at(entry, first.id, is_changelog=False)
+            one.check(entry, first.id, is_changelog=False)
         for snapshot in later:
             # These include the files that only changed their level: `FileAudit` knows them by name and reads none
             # twice.
             added = [e for e in live_files.delta_entries(snapshot) if e.kind == ADD]
             for entry in added:
-                one.look_at(entry, snapshot.id, is_changelog=False)
+                one.check(entry, snapshot.id, is_changelog=False)
             for entry in live_files.changelog_entries(snapshot):
-                one.look_at(entry, snapshot.id, is_changelog=True)
+                one.check(entry, snapshot.id, is_changelog=True)
 
     def _audit_changelog(self, first: Snapshot | None, later: Sequence[Snapshot]) -> None:
         schema = self._table.schema
@@ -191,7 +191,7 @@ class _Audit:
         start_id = 0 if first is None else first.id
         one = ChangelogAudit(self._table, self._findings, start_id, self._folded_rows)
         for history in bucket_histories(self._live_files, schema, first, later):
-            one.look_at(history)
+            one.check(history)
 
     def _since_producer(
         self, first: Snapshot | None, later: Sequence[Snapshot]

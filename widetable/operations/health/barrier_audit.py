@@ -49,7 +49,7 @@ class BarrierAudit:
         self._findings = findings
         self._before: BarrierState | None = None
 
-    def look_at(self, snapshot: Snapshot) -> None:
+    def check(self, snapshot: Snapshot) -> None:
         """Check one snapshot against the previous one."""
         if self._interval is None:
             return

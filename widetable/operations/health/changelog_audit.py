@@ -119,7 +119,7 @@ class ChangelogAudit:
         self._compared = tuple(name for name in schema.names if name not in ignored)
         self._budget_bytes = options.get(opt.WRITE_BUFFER_SIZE)
 
-    def look_at(self, history: BucketHistory) -> None:
+    def check(self, history: BucketHistory) -> None:
         """Check one bucket; the rest of a bucket is skipped after a file that cannot be read."""
         try:
             self._look_at(history)

@@ -272,14 +272,14 @@ class _Doctor:
             entries = self._stored.live_entries(latest)
             self.files += len(entries)
             damage = list(damaged_files(self.table, entries, latest.id, deep=self.is_deep))
-            way = self._way_out(latest, damage) if damage else ("", "")
+            way = self._rollback_advice(latest, damage) if damage else ("", "")
             yield from (_of_file(file, *way) for _, file in damage)
             live_files = self._stored
             yield from vector_findings(self.table, live_files, latest, entries, deep=self.is_deep)
             if self.is_deep:
                 yield from hash_index_findings(self.table, live_files, latest)
 
-    def _way_out(self, latest: Snapshot, damage: Sequence[Damage]) -> tuple[str, str]:
+    def _rollback_advice(self, latest: Snapshot, damage: Sequence[Damage]) -> tuple[str, str]:
         """Say what to do with these files, and the command: the way that loses nothing, if there is one."""
         root, names = self.table.paths.root, {entry.file.file_name for entry, _ in damage}
         whole_id = whole_snapshot(self.table, self.committer, latest, names, deep=self.is_deep)

@@ -53,7 +53,7 @@ class FileAudit:
         self._all_columns = all_columns
         self._seen: set[tuple[BucketId, str]] = set()
 
-    def look_at(self, entry: ManifestEntry, snapshot_id: int, *, is_changelog: bool) -> None:
+    def check(self, entry: ManifestEntry, snapshot_id: int, *, is_changelog: bool) -> None:
         """Check one file. snapshot_id: a snapshot that names it."""
         identity = (entry.bucket_id, entry.file.file_name)
         if identity in self._seen:

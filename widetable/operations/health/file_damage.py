@@ -98,7 +98,7 @@ def damaged_files(
         return
     errors = (sick.error for sick in QUARANTINED_BUCKETS.of(table))
     met = [error for error in errors if isinstance(error, DamagedError)]
-    look = _Look(table, snapshot_id, deep, is_changelog, met)
+    look = _LiveFileCheck(table, snapshot_id, deep, is_changelog, met)
     placed = (entry for entry in entries if entry.bucket >= 0 and entry.file.external_path is None)
     for bucket, members in by_bucket(placed).items():
         listing = table.file_io.list(table.bucket_dir(bucket))
@@ -113,7 +113,7 @@ def damaged_files(
 
 
 @dataclass(frozen=True)
-class _Look:
+class _LiveFileCheck:
     """Checks files of one snapshot. met: the errors that compactions of this process have met."""
 
     table: TableState
@@ -156,7 +156,7 @@ class _Look:
         """Check all laws of a file that an audit has, in all columns. A wrong count of deletes harms no row."""
         findings = Findings(_FACTS_OF_META)
         one = FileAudit(self.table, findings, all_columns=True)
-        one.look_at(entry, self.snapshot_id, is_changelog=self.is_changelog)
+        one.check(entry, self.snapshot_id, is_changelog=self.is_changelog)
         for finding in findings.report("", "", None, None).findings:
             if not finding.expected.startswith(DELETES):
                 return finding.found, finding.expected

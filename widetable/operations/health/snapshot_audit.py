@@ -63,7 +63,7 @@ class SnapshotAudit:
         self._commits: dict[tuple[str, int, str], int] = {}
         self._counted: set[str] = set()
 
-    def look_at(self, snapshot: Snapshot) -> None:
+    def check(self, snapshot: Snapshot) -> None:
         """Check one snapshot against its own files and the snapshot before.
 
         A base that names other files is one finding: later snapshots are compared with these files.

@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from widetable.commit.holds.tag_store import TagStore
-from widetable.commit.notes.skipped_files import if_there
+from widetable.commit.notes.skipped_files import or_none
 from widetable.commit.snapshots.snapshot_store import SnapshotStore
 from widetable.commit.snapshots.snapshot_times import is_ahead
 from widetable.errors import NotFoundError, StorageError
@@ -73,7 +73,7 @@ class _AutomaticTags:
                 # `newest` would skip this one forever.
                 warn(
                     _log,
-                    WarningCode.TAG_LATE,
+                    WarningCode.TAG_NOT_CREATED,
                     "%s: snapshot %d has no tag yet: %s",
                     self._root,
                     snapshot.id,
@@ -134,7 +134,7 @@ class _AutomaticTags:
                 if self._rule.is_last_before:
                     return self._has_passed(newest, after_id, time)
                 return self._rule.due(newest, time) is not None
-            snapshot = if_there(self._snapshots.load, snapshot.id - 1)
+            snapshot = or_none(self._snapshots.load, snapshot.id - 1)
         return False
 
     def _has_passed(self, newest: datetime | None, after_id: int, last: datetime) -> bool:

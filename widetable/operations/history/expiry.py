@@ -302,7 +302,7 @@ class _Expiry:
                     raise
                 warn(
                     _log,
-                    WarningCode.EXPIRY_CUT,
+                    WarningCode.EXPIRY_INCOMPLETE,
                     "fewer snapshots of %s expire: %s",
                     self._paths.root,
                     refusal,
@@ -335,7 +335,7 @@ class _Expiry:
         except StorageError as refusal:
             warn(
                 _log,
-                WarningCode.HINT_STAYS,
+                WarningCode.HINT_NOT_UPDATED,
                 "the hint to the earliest snapshot is not updated: %s",
                 refusal,
             )

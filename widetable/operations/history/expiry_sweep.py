@@ -30,7 +30,7 @@ from widetable.operations.history.named_files import NamedFiles, Sizes, data_siz
 from widetable.write.table_state import TableState
 
 # How often the snapshots are read again because another expiry removed the earliest one.
-_LOOKS: Final = 10
+_ATTEMPTS: Final = 10
 _log = logging.getLogger("widetable")
 
 
@@ -85,7 +85,7 @@ class ExpirySweep:
             if entry.file.external_path is not None:
                 warn(
                     _log,
-                    WarningCode.FILE_OUTSIDE,
+                    WarningCode.FILE_OUTSIDE_TABLE,
                     "%s is outside of the table and stays",
                     entry.file.external_path,
                 )
@@ -96,7 +96,7 @@ class ExpirySweep:
         return sizes
 
     def _find(self) -> _Waste:
-        for look in range(_LOOKS):
+        for attempt in range(_ATTEMPTS):
             earliest_id = self._snapshots.earliest_id()
             if earliest_id is None:
                 return _Waste()
@@ -107,9 +107,9 @@ class ExpirySweep:
                 return self._waste(retired, self._snapshots.load(earliest_id))
             except NotFoundError:
                 # The earliest one was removed while its files were read: the next one serves as well.
-                if look == _LOOKS - 1:
+                if attempt == _ATTEMPTS - 1:
                     raise
-        raise AssertionError("the last look returns or raises")
+        raise AssertionError("the last attempt returns or raises")
 
     def _waste(self, retired: list[Snapshot], earliest: Snapshot) -> _Waste:
         deltas, changelogs = self._live_files.delta_entries(earliest), []

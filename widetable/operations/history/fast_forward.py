@@ -34,7 +34,7 @@ from widetable.commit.barriers.barrier_table import check_rows_stay
 from widetable.commit.holds.retired_snapshots import RetiredSnapshots
 from widetable.commit.holds.tag_store import TagStore
 from widetable.commit.notes.consumer_store import ConsumerStore
-from widetable.commit.snapshots.branch_mark import begin_anew
+from widetable.commit.snapshots.branch_mark import renew_mark
 from widetable.commit.snapshots.last_commits import LastCommits
 from widetable.commit.snapshots.lost_snapshots import mark_again, mark_snapshots
 from widetable.commit.snapshots.read_back import parsed_back
@@ -156,7 +156,7 @@ def fast_forward(
         return way.plan()
     with (
         held(other._state(), way.earliest_id()),
-        table._file_io.turn(table._paths.commit_turn),
+        table._file_io.turn(table._paths.commit_queue),
     ):
         for one in (table, other):  # either may have been put under barriers meanwhile
             check_rows_stay(one.schema, one.path)
@@ -314,7 +314,7 @@ class _FastForward:
         target = self._target
         # First: a process that finds an unexpected newest snapshot checks the identity, and gets an error.
         if plan._dropped:
-            begin_anew(self._file_io, target)
+            renew_mark(self._file_io, target)
             mark_again(self._file_io, target)  # so that no one begins a new history in between
         if plan.dropped_snapshots:
             if plan.common_id is None:

@@ -33,7 +33,7 @@ from widetable.storage.file_io import FileIO
 from widetable.storage.paths import MAIN_BRANCH, TablePaths, branch_name, changelog_id
 
 # How often all branches are read again because one of them, or a tag, was deleted.
-_LOOKS: Final = 10
+_ATTEMPTS: Final = 10
 # Partitions and buckets whose live files are requested, chosen separately; None: all.
 Touched: TypeAlias = tuple[Partitions | None, Buckets | None]
 ALL: Final[Touched] = (None, None)
@@ -192,14 +192,14 @@ class NamedFiles:
         delete a needed file. New branches and tags do not matter, because they are made from existing ones.
         """
         sizes: Sizes = {}
-        for _ in range(_LOOKS):
+        for _ in range(_ATTEMPTS):
             before = self._names_of_branches()
             sizes |= read()
             if before <= self._names_of_branches():
                 return sizes
         raise ConflictError(
             self._paths.shared_root,
-            found=f"branches or tags that were deleted during each of {_LOOKS} attempts to find the needed files",
+            found=f"branches or tags that were deleted during each of {_ATTEMPTS} attempts to find the needed files",
             expected="one attempt during which none is deleted; nothing was deleted",
             action="Call it again when no one deletes branches or tags.",
         )

@@ -51,7 +51,7 @@ from widetable.write.table_state import TableState
 
 _TEMPORARY: Final = re.compile(r"^\..+\.tmp$")
 # How often the snapshots are read again because one of them expired.
-_LOOKS: Final = 10
+_ATTEMPTS: Final = 10
 DAY_MILLIS: Final = 86_400_000
 
 
@@ -261,7 +261,7 @@ class _Named:
         is running, which ends, or snapshots are lost, which is assumed after this many attempts.
         """
         ids: list[int] = []
-        for _ in range(_LOOKS):
+        for _ in range(_ATTEMPTS):
             ids, newest = self._store.ids(), self._store.latest_id()
             if files and self._of_main.latest_id() is None:
                 raise self._nothing_named(files)

@@ -39,7 +39,7 @@ BRANCH: Final = "branch"
 CHANGELOG: Final = "changelog"
 EXPIRY: Final = "expiry"
 NOBODY: Final = "nobody"
-_LOOKS: Final = 10
+_ATTEMPTS: Final = 10
 
 
 @dataclass(frozen=True)
@@ -97,13 +97,13 @@ def held_bytes(
     listed: Sequence[TableFile] = (),
 ) -> tuple[HeldBytes, ...]:
     """Return a line per holder. listed: all files in the data directories; without them no line is `nobody`."""
-    for look in range(_LOOKS):
+    for attempt in range(_ATTEMPTS):
         try:
             return _Count(state, committer, keeping, listed).lines()
         except NotFoundError:  # a snapshot expired meanwhile
-            if look == _LOOKS - 1:
+            if attempt == _ATTEMPTS - 1:
                 raise
-    raise AssertionError("the last look returns or raises")
+    raise AssertionError("the last attempt returns or raises")
 
 
 class _Count:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from widetable.commit.notes.skipped_files import pass_over, readable
+from widetable.commit.notes.skipped_files import log_skipped, readable
 from widetable.commit.transaction.committer import Committer
 from widetable.format.snapshot import Snapshot, Tag
 from widetable.operations.handle.open_table import OpenTable
@@ -131,7 +131,7 @@ def tags(table: OpenTable) -> pa.Table:
     store = table._tags
     by_name, damaged = readable(store.names(), store.load_tag)
     for damage in damaged:
-        pass_over(damage)
+        log_skipped(damage)
     return frame_of_rows(TAGS, (_tag_row(*each) for each in by_name.items()), table.path)
 
 
@@ -153,7 +153,7 @@ def branches(table: OpenTable) -> pa.Table:
 
     by_name, damaged = readable(branch_names(table), row)
     for damage in damaged:
-        pass_over(damage)
+        log_skipped(damage)
     return frame_of_rows(BRANCHES, by_name.values(), table.path)
 
 

@@ -220,7 +220,7 @@ def inspect_table(table: OpenTable) -> Inspection:
             *_consumer_warnings(state, consumers, earliest_id),
             *(() if latest is None else _barrier_warnings(barriers_at(state, committer, latest))),
             *(
-                coded(WarningCode.PASSED_OVER, str(damage))
+                coded(WarningCode.FILE_SKIPPED, str(damage))
                 for damage in damaged_notes(state.file_io, state.paths)
             ),
         ),

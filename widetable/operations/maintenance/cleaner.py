@@ -80,7 +80,7 @@ class Cleaner:
                 if first is not None:
                     warn(
                         _log,
-                        WarningCode.NOT_CLEANED,
+                        WarningCode.CLEANUP_FAILED,
                         "%s was not cleaned of everything: %s",
                         state.paths.root,
                         error,
@@ -129,7 +129,7 @@ class Cleaner:
         except UnsupportedError as error:
             warn(
                 _log,
-                WarningCode.SNAPSHOTS_STAY,
+                WarningCode.SNAPSHOTS_NOT_EXPIRED,
                 "snapshots of %s do not expire: %s",
                 state.paths.root,
                 error,
@@ -156,7 +156,7 @@ class Cleaner:
             ) as error:  # the options are those of another client
                 warn(
                     _log,
-                    WarningCode.PARTITION_STAYS,
+                    WarningCode.PARTITION_NOT_EXPIRED,
                     "partitions of %s do not expire: %s",
                     state.paths.root,
                     error,

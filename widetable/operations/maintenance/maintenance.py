@@ -29,7 +29,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from widetable.arguments import LONGEST_MILLIS, flag, whole_number
 from widetable.commit.notes.clock import Clock, SystemClock
-from widetable.commit.notes.compaction_requests import CompactionWishes
+from widetable.commit.notes.compaction_requests import CompactionRequests
 from widetable.commit.notes.lease import holder
 from widetable.commit.snapshots.schema_store import SchemaStore
 from widetable.commit.transaction.committer import Committer
@@ -61,7 +61,7 @@ from widetable.write.table_state import TableState
 INTERVAL_MILLIS: Final = 1000
 GROUP_SECONDS: Final = 0.5
 # Derived tables may give the table new work, a few times; while writers run, there is always more.
-_MOST_ROUNDS_AT_ONCE: Final = 10
+_MAX_ROUNDS_AT_ONCE: Final = 10
 _log = logging.getLogger("widetable")
 # The errors after which a maintainer retries; they include faults of this package.
 _SURVIVED: Final = Exception
@@ -204,7 +204,7 @@ class Maintainer:
         else:
             done = done.plus(self._cleaner.clean(state, progress.latest_id, at_once=True))
         errors: tuple[Exception, ...] = ()
-        for _ in range(_MOST_ROUNDS_AT_ONCE):
+        for _ in range(_MAX_ROUNDS_AT_ONCE):
             derived = self._derive(self._committer.snapshots.latest_id())
             done, errors = done.plus(derived.result), derived.errors
             if not (derived.result.derived_rows or derived.result.derived_barriers):
@@ -240,7 +240,13 @@ class Maintainer:
         except _SURVIVED as failure:
             if error is None:
                 return done, failure
-            warn(_log, WarningCode.NOT_CLEANED, "%s was not cleaned: %s", self._paths.root, failure)
+            warn(
+                _log,
+                WarningCode.CLEANUP_FAILED,
+                "%s was not cleaned: %s",
+                self._paths.root,
+                failure,
+            )
         return done, error
 
     def _compacted_at_once(self, state: TableState, progress: Progress) -> MaintenanceResult:
@@ -277,7 +283,7 @@ class Maintainer:
             self._settled_id,
             self._full_id,
             since_full_millis,
-            bool(CompactionWishes(self._file_io, self._paths).open()),
+            bool(CompactionRequests(self._file_io, self._paths).open()),
             now_millis - self._damage_at_millis if self._damage else None,
             None if looked_at_millis is None else now_millis - looked_at_millis,
         )

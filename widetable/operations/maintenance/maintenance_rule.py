@@ -30,9 +30,9 @@ _SHORTEST_PAUSE_MILLIS: Final = 100
 _LONGEST_WAIT_MILLIS: Final = 60_000
 # An error for a damaged file may come from one read that went wrong.
 _DAMAGED_TIMES: Final = 3
-_MOST_SUBJECTS: Final = 100
+_MAX_SUBJECTS: Final = 100
 # How long buckets with damaged files are skipped while nothing else is new.
-LOOK_AGAIN_MILLIS: Final = 60_000
+RETRY_MILLIS: Final = 60_000
 # How often a table with `full-compaction` gets its changelog, by default.
 FULL_COMPACTION_MILLIS: Final = 60_000
 
@@ -92,8 +92,8 @@ def due_compaction(
         waited_millis = progress.millis_since_look
         if waited_millis is None or waited_millis >= look_interval_millis:
             return Compaction.EXPIRY
-    looks_again = (progress.millis_since_damage or 0) >= LOOK_AGAIN_MILLIS
-    if progress.latest_id != progress.settled_id or progress.has_request or looks_again:
+    is_retry_due = (progress.millis_since_damage or 0) >= RETRY_MILLIS
+    if progress.latest_id != progress.settled_id or progress.has_request or is_retry_due:
         return Compaction.PICKED
     return Compaction.NONE
 
@@ -125,7 +125,7 @@ class Failures:
         if answer is Answer.AGAIN:
             return replace(self, has_missed=self.has_missed or isinstance(error, NotFoundError))
         subjects = (error.subject,) if isinstance(error, DamagedError) else ()
-        damaged = (*self.damaged, *subjects)[-_MOST_SUBJECTS:]
+        damaged = (*self.damaged, *subjects)[-_MAX_SUBJECTS:]
         return replace(self, count=self.count + 1, damaged=damaged)
 
 

@@ -160,7 +160,7 @@ def _times_of_values(
         except UnsupportedError as error:
             warn(
                 _log,
-                WarningCode.PARTITION_STAYS,
+                WarningCode.PARTITION_NOT_EXPIRED,
                 "a partition of %s does not expire: %s",
                 state.paths.root,
                 error,

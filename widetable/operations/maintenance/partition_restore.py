@@ -39,7 +39,7 @@ from widetable.operations.health.restored_files import (
     removing,
 )
 from widetable.operations.health.snapshot_audit import partition_text
-from widetable.operations.queries.requested_partitions import asked_partitions
+from widetable.operations.queries.requested_partitions import request_partitions
 from widetable.read.expired import files_of
 from widetable.runtime.moment import Moment
 from widetable.write.commit_message import CommitMessage
@@ -158,7 +158,7 @@ def restore_partitions(
         Other commits were faster several times.
     """
     is_dry = flag(dry_run, "dry_run")
-    scope = asked_partitions(table, partitions, "Use rollback.")
+    scope = request_partitions(table, partitions, "Use rollback.")
     state, committer = table._state(), table._committer
     check_given_rows(state.schema)
     check_writable(state.schema)

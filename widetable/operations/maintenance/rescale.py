@@ -41,14 +41,14 @@ from widetable.operations.handle.newest_snapshot import held_newest, newest_file
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.handle.supported import check_takes_rows, check_writable
 from widetable.operations.maintenance.partition_move import PartitionMove
-from widetable.operations.queries.requested_partitions import asked_partitions
+from widetable.operations.queries.requested_partitions import request_partitions
 from widetable.operations.writes.table_commit import finish_replayed
 from widetable.schema.schema_rules import check_fixed_buckets
 
-_MOST_TRIES: Final = 10
+_MAX_TRIES: Final = 10
 # Rounds after the bulk, each of which moves what was committed during the one before. The commit itself, for which
 # others wait, takes about as long as the last round; so the rounds end when one is short, or no longer gets shorter.
-_MOST_CATCH_UPS: Final = 8
+_MAX_CATCH_UPS: Final = 8
 _SHORT_SECONDS: Final = 0.1
 _SHRINKING: Final = 0.8
 _INSTEAD: Final = "Leave the partitions out, to rescale the whole table."
@@ -91,7 +91,7 @@ def rescale(table: OpenTable, buckets: int, partitions: Any = None) -> list[Comm
     check_rows_stay(schema, table.path)
     check_fixed_buckets(schema)
     check_takes_rows(schema)
-    only = None if partitions is None else asked_partitions(table, partitions, _INSTEAD)
+    only = None if partitions is None else request_partitions(table, partitions, _INSTEAD)
     schemas = table._committer.schemas
     if only is None or not schemas.is_rescaled():
         rescaled(schemas, count, table.path)
@@ -100,7 +100,7 @@ def rescale(table: OpenTable, buckets: int, partitions: Any = None) -> list[Comm
             rescaled(schemas, schema.num_buckets, table.path)
     wait_for_compactions(table.path)
     done: list[CommitResult] = []
-    for _ in range(_MOST_TRIES):
+    for _ in range(_MAX_TRIES):
         due = _due(table, count, only)
         for partition in due:
             result = _attempt(table, count, partition, is_whole=only is None)
@@ -110,7 +110,7 @@ def rescale(table: OpenTable, buckets: int, partitions: Any = None) -> list[Comm
             return done
     raise ConflictError(
         table.path,
-        found=f"partitions that others compacted or overwrote in each of {_MOST_TRIES} tries",
+        found=f"partitions that others compacted or overwrote in each of {_MAX_TRIES} tries",
         expected="one try that commits before the others",
         action="Rescale again, or stop what rewrites the table.",
     )
@@ -165,7 +165,7 @@ def _catch_up(move: PartitionMove, committer: Committer, latest: Snapshot | None
     would leave less to the commit.
     """
     last_seconds = math.inf
-    for _ in range(1 + _MOST_CATCH_UPS):
+    for _ in range(1 + _MAX_CATCH_UPS):
         began = time.monotonic()
         move.follow(latest)
         took_seconds = time.monotonic() - began

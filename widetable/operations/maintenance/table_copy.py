@@ -41,7 +41,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from widetable.commit.barriers.barrier_table import check_rows_stay
-from widetable.commit.notes.copy_place import begun_copy, copies_beside, copy_place
+from widetable.commit.notes.copy_place import copies_beside, copy_place, unfinished_copy_mark
 from widetable.commit.snapshots.hash_indexes import read_index
 from widetable.commit.snapshots.live_files import LiveFiles
 from widetable.commit.snapshots.manifest_cache import ManifestCache
@@ -177,7 +177,7 @@ def _in_place(state: TableState, root: str) -> Iterator[TableState]:
     """
     file_io, target = state.file_io, replace(state, paths=TablePaths(root))
     with _leased(state, root):
-        begun, is_table = begun_copy(root), bool(SchemaStore(file_io, target.paths).ids())
+        begun, is_table = unfinished_copy_mark(root), bool(SchemaStore(file_io, target.paths).ids())
         if is_table or (file_io.list(root) and not file_io.exists(begun)):
             raise _taken(root)
         file_io.replace(begun, b"")
@@ -212,7 +212,7 @@ def _only_logged() -> Iterator[None]:
     try:
         yield
     except WidetableError as error:
-        warn(_log, WarningCode.FILE_LEFT, "a copy leaves files aside: %s", error)
+        warn(_log, WarningCode.FILE_NOT_REMOVED, "a copy leaves files aside: %s", error)
 
 
 def _check_copyable(

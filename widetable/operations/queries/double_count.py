@@ -18,7 +18,7 @@ import logging
 from collections.abc import Collection, Iterator
 from typing import Final
 
-from widetable.commit.notes.skipped_files import if_there
+from widetable.commit.notes.skipped_files import or_none
 from widetable.commit.snapshots.committed import last_of, users_of
 from widetable.commit.snapshots.committed_columns import columns_of
 from widetable.merge.aggregate_functions import columns_that_count
@@ -26,7 +26,7 @@ from widetable.messages.warning_code import WarningCode, warn
 from widetable.operations.handle.open_table import OpenTable
 
 # The last commits of at most this many users are read.
-_MOST_USERS: Final = 20
+_MAX_USERS: Final = 20
 _log = logging.getLogger("widetable")
 
 
@@ -51,7 +51,7 @@ def warn_of_new_query(table: OpenTable, user: str, columns: Collection[str]) -> 
     if others:
         warn(
             _log,
-            WarningCode.COUNTED_AGAIN,
+            WarningCode.ROWS_COUNTED_TWICE,
             "%s: the query %s is new to the table, and %s has records of %s. If the checkpoint of the query was lost, "
             "the records that it reads again count twice: stop it, and start it with an empty table. With the "
             "option commit-user a new checkpoint is refused",
@@ -74,9 +74,9 @@ def _others(table: OpenTable, user: str, ids: Collection[int]) -> Iterator[str]:
     users = users_of(latest, committer.last_commits.load)
     if last_of(users, user) is not None:
         return
-    for name in list(users)[-_MOST_USERS:]:
+    for name in list(users)[-_MAX_USERS:]:
         last = last_of(users, name)
-        snapshot = None if last is None else if_there(committer.snapshots.load, last.snapshot_id)
+        snapshot = None if last is None else or_none(committer.snapshots.load, last.snapshot_id)
         written = None if snapshot is None else columns_of(snapshot)
         if written is None or not written.isdisjoint(ids):
             yield name

@@ -55,7 +55,7 @@ from widetable.operations.queries.explanation import (
 )
 from widetable.operations.queries.lookup_keys import key_rows
 from widetable.operations.queries.missing_dimension import why_null
-from widetable.operations.queries.requested_keys import asked_keys
+from widetable.operations.queries.requested_keys import request_keys
 from widetable.read.expired import files_of
 from widetable.schema.derived_options import widen_options
 from widetable.schema.row_kind import TEXTS
@@ -246,7 +246,7 @@ def _merged(
     if snapshot is None:
         return [], []
     live_files = table._committer.live_files
-    requested = asked_keys(key_row, schema, bucket_choice(chosen, live_files))
+    requested = request_keys(key_row, schema, bucket_choice(chosen, live_files))
     if not requested.buckets:
         return [], []
     (bucket,) = requested.buckets

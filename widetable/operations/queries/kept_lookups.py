@@ -41,7 +41,7 @@ class KeptLookups(SharedByThreads):
         self._request: tuple[PinnedSnapshot, tuple[str, ...]] | None = None
         super().__init__()
 
-    def _start_anew(self) -> None:
+    def _reset(self) -> None:
         self._view = self._request = None
 
     def rows(self, keys: pa.Table, columns: Sequence[str], snapshot: PinnedSnapshot) -> pa.Table:

@@ -24,9 +24,9 @@ import pyarrow as pa
 from widetable.operations.queries.lookup_view import LookupView
 
 # The most keys of all calls together. A call that has more by itself is answered alone.
-MOST_KEYS: Final = 1024
+MAX_KEYS: Final = 1024
 # Up to this size, the result of a call shares the memory of the rows of all calls; else it is copied.
-_MOST_SHARED_BYTES: Final = 1 << 20
+_MAX_SHARED_BYTES: Final = 1 << 20
 
 
 class LookupCall:
@@ -46,7 +46,7 @@ def next_calls(call: LookupCall, waiting: deque[LookupCall]) -> list[LookupCall]
     with contextlib.suppress(ValueError):
         waiting.remove(call)  # it is missing if a failed turn has removed it
     calls, keys = [call], call.keys.num_rows
-    while waiting and keys + waiting[0].keys.num_rows <= MOST_KEYS:
+    while waiting and keys + waiting[0].keys.num_rows <= MAX_KEYS:
         calls.append(waiting.popleft())
         keys += calls[-1].keys.num_rows
     return calls
@@ -62,7 +62,7 @@ def answer(calls: Sequence[LookupCall], view: LookupView) -> pa.Table:
     if fits and len(calls) > 1:
         with contextlib.suppress(Exception):  # an error of the first call is raised below
             rows = view.rows_of(pa.concat_batches([call.keys for call in calls]))
-            are_small = rows.get_total_buffer_size() <= _MOST_SHARED_BYTES
+            are_small = rows.get_total_buffer_size() <= _MAX_SHARED_BYTES
             first = 0
             for call in calls:
                 call.rows = _own(rows.slice(first, call.keys.num_rows), are_small)

@@ -73,7 +73,7 @@ class LookupSession(SharedByThreads, AbstractContextManager["LookupSession"]):
         super().__init__()
         self._move(snapshot_id)
 
-    def _start_anew(self) -> None:
+    def _reset(self) -> None:
         self._lock = RLock()
         self._waiting: deque[LookupCall] = deque()
         if self._view is not None:

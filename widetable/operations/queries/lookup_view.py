@@ -12,7 +12,7 @@ A piece is a range of key numbers, the same in all buckets, so that it can be cu
     pieces     A 0-2 and B 3  |  B 4-7  |  B 8-9
 
 The number of keys in a piece is learned from the rows so far (`RowBudget`); before the first row it is estimated from
-the files' bytes per row. A view keeps at most `_MOST_OPEN` files and `_MOST_BUCKETS` buckets open, and closes the least
+the files' bytes per row. A view keeps at most `_MAX_OPEN` files and `_MAX_BUCKETS` buckets open, and closes the least
 recently used first; within a call all files that it needs may be open at once.
 
 Raises InvalidError for wrong keys, NotFoundError for a missing column, what scans raise for tables that this
@@ -45,9 +45,9 @@ from widetable.operations.handle.lookup_caches import caches_of
 from widetable.operations.queries.bucket_choice import bucket_choice
 from widetable.operations.queries.bucket_rows import BucketRows
 from widetable.operations.queries.lookup_keys import key_rows, prefix_rows
-from widetable.operations.queries.requested_keys import Numbers, RequestedKeys, asked_keys
+from widetable.operations.queries.requested_keys import Numbers, RequestedKeys, request_keys
 from widetable.operations.queries.row_gather import taken_column, taken_rows
-from widetable.read.expired import files_of, of_one_life
+from widetable.read.expired import checked_identity, files_of
 from widetable.read.scan_plan import placed
 from widetable.runtime.worker_thread import in_threads
 from widetable.schema.table_schema import TableSchema
@@ -56,9 +56,9 @@ _THREADS: Final = 2
 # For fewer keys in a piece, a thread costs more than it saves.
 _KEYS_FOR_THREADS: Final = 4096
 # Files that stay open between calls, most of them caches, each with a map and perhaps two file descriptors.
-_MOST_OPEN: Final = 256
+_MAX_OPEN: Final = 256
 # Buckets whose list of files is kept between calls.
-_MOST_BUCKETS: Final = 1 << 14
+_MAX_BUCKETS: Final = 1 << 14
 # The rows of a piece of keys take about this much memory in each run.
 _PIECE_BYTES: Final = 64 << 20
 # An estimate before the first rows: in memory they are at most this much wider than in files.
@@ -208,7 +208,7 @@ class LookupView:
         self._open = 0
 
     def _requested(self, key_batch: pa.RecordBatch) -> RequestedKeys:
-        return asked_keys(key_batch, self.schema, self._buckets_in)
+        return request_keys(key_batch, self.schema, self._buckets_in)
 
     def _numbered_rows(
         self, requested: RequestedKeys, below: Sequence[str]
@@ -326,7 +326,7 @@ class LookupView:
         partitions = frozenset(bucket.partition for bucket in buckets)
         numbers = frozenset(bucket.number for bucket in buckets)
         chosen = self.chosen
-        with of_one_life(chosen.state):
+        with checked_identity(chosen.state):
             entries = self._live_files.live_entries(chosen.snapshot, partitions, numbers)
         if chosen.view is not None:
             entries = chosen.view.files(entries)
@@ -337,12 +337,12 @@ class LookupView:
     def _close_some(self) -> None:
         """Close the least recently used files while too many are open; they are opened again when keys need them."""
         for rows in self._buckets.values():
-            if self._open <= _MOST_OPEN:
+            if self._open <= _MAX_OPEN:
                 break
             if rows is not None:
                 self._open -= rows.open_files
                 rows.close()
-        while len(self._buckets) > _MOST_BUCKETS:
+        while len(self._buckets) > _MAX_BUCKETS:
             _, rows = self._buckets.popitem(last=False)
             if rows is not None:
                 self._open -= rows.open_files

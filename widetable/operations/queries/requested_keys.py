@@ -27,7 +27,7 @@ from widetable.format.bucket_id import BucketId
 from widetable.kernels.key_lanes import key_lanes
 from widetable.kernels.sort_order import group_starts, sort_order
 from widetable.schema.table_schema import TableSchema
-from widetable.write.bucket_split import MOST_BUCKETS, bucket_numbers, bucket_of
+from widetable.write.bucket_split import MAX_BUCKETS, bucket_numbers, bucket_of
 from widetable.write.partition_rows import partition_numbers, partition_of
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
@@ -59,7 +59,7 @@ class _Bucketed(NamedTuple):
     bucket: Callable[[int], BucketId]
 
 
-def asked_keys(
+def request_keys(
     given: pa.RecordBatch, schema: TableSchema, buckets_in: BucketsIn | None = None
 ) -> RequestedKeys:
     """Sort the given keys by bucket and key. buckets_in: finds buckets where the schema alone cannot (bucket_choice).
@@ -108,7 +108,7 @@ def _without_nulls(given: pa.RecordBatch) -> Numbers:
 
 
 def _bucketed(rows: pa.RecordBatch, schema: TableSchema, buckets_in: BucketsIn | None) -> _Bucketed:
-    # Both ways number buckets across partitions: partition * MOST_BUCKETS + bucket. That orders
+    # Both ways number buckets across partitions: partition * MAX_BUCKETS + bucket. That orders
     # keys by partition, in the order of this batch, then by bucket; the numbers mean nothing
     # outside of this call.
     if buckets_in is None:
@@ -124,10 +124,10 @@ def _bucketed(rows: pa.RecordBatch, schema: TableSchema, buckets_in: BucketsIn |
         ids[partition] = partition_of(rows, int(members[0]), schema)
         buckets = buckets_in(ids[partition], rows.take(pa.array(members)))
         if buckets is not None:
-            numbers[members] = np.where(buckets < 0, -1, partition * MOST_BUCKETS + buckets)
+            numbers[members] = np.where(buckets < 0, -1, partition * MAX_BUCKETS + buckets)
 
     def bucket(row: int) -> BucketId:
-        partition, number = divmod(int(numbers[row]), MOST_BUCKETS)
+        partition, number = divmod(int(numbers[row]), MAX_BUCKETS)
         return BucketId(ids[partition], number)
 
     return _Bucketed(numbers, bucket)

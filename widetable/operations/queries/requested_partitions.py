@@ -16,7 +16,7 @@ from widetable.schema.table_schema import TableSchema
 from widetable.write.partition_rows import partition_of
 
 
-def asked_partitions(table: OpenTable, partitions: Any, instead: str) -> frozenset[bytes]:
+def request_partitions(table: OpenTable, partitions: Any, instead: str) -> frozenset[bytes]:
     """Return the requested partitions as BinaryRow bytes, each once.
 
     partitions: in any form in which `lookup` takes keys. instead: what the error suggests for a table without

@@ -20,7 +20,7 @@ from widetable.kernels.key_match import match_keys
 from widetable.merge.engine import engine_of
 from widetable.merge.numbered_merge import NumberedRows, merge_numbered
 from widetable.operations.queries.lookup_keys import key_rows
-from widetable.operations.queries.requested_keys import asked_keys
+from widetable.operations.queries.requested_keys import request_keys
 from widetable.schema.new_schema import new_schema
 from widetable.schema.table_schema import TableSchema
 
@@ -52,7 +52,7 @@ def _look_up(values: pa.Array, schema: TableSchema) -> None:
     It takes the steps of `LookupView.lookup` without a table: keys by bucket, a match of key columns as in a file,
     the merge, the `take` of each type.
     """
-    requested = asked_keys(key_rows(values, schema), schema)
+    requested = request_keys(key_rows(values, schema), schema)
     keys = requested.keys.take(pa.array(np.argsort(requested.keys.column(0).to_pylist())))
     numbers, _ = match_keys(keys.columns, keys.columns)
     rows = pa.RecordBatch.from_arrays(

@@ -42,7 +42,7 @@ from widetable.operations.handle.compaction_threads import wait_for_compactions
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.handle.supported import check_given_rows, check_writable
 from widetable.operations.queries.lookup_keys import key_rows
-from widetable.operations.queries.requested_partitions import asked_partitions
+from widetable.operations.queries.requested_partitions import request_partitions
 from widetable.operations.queries.row_removal import remove_rows
 from widetable.operations.queries.table_at import scan_at, view_at
 from widetable.operations.writes.table_commit import append_messages, discard
@@ -54,7 +54,7 @@ from widetable.schema.option import Option
 from widetable.schema.row_kind import DELETE, TEXTS
 from widetable.schema.table_schema import ROW_KIND_COLUMN, TableSchema
 
-_MOST_TRIES: Final = 10
+_MAX_TRIES: Final = 10
 # The number of keys of one lookup, whose rows are in memory at once.
 _KEYS_AT_ONCE: Final = 65_536
 _REWRITE: Final = "Call it with rewrite=True (widetable delete --rewrite), which takes rows out of the data files."
@@ -225,7 +225,7 @@ def drop_partitions(
         Other commits were faster until `commit.timeout`, or more than `commit.max-retries` times.
     """
     schema = table.schema
-    scope = asked_partitions(table, partitions, "Use delete.")
+    scope = request_partitions(table, partitions, "Use delete.")
     check_given_rows(schema)
     check_writable(schema)
     by = Identity.of(commit_user, commit_identifier)
@@ -255,7 +255,7 @@ def _deleted(
     if rewrite and not dry_run:
         wait_for_compactions(table.path)
     attempt = remove_rows if rewrite else _attempt
-    for tries_left in reversed(range(_MOST_TRIES)):
+    for tries_left in reversed(range(_MAX_TRIES)):
         try:
             batches = rows_at(table, snapshot_id)
             if not rewrite:

@@ -28,7 +28,7 @@ from widetable.write.commit_message import CommitMessage
 from widetable.write.discard import discard
 
 # The limit of retries while the same partition is rescaled several times.
-_MOST_MOVES: Final = 10
+_MAX_MOVES: Final = 10
 _log = logging.getLogger("widetable")
 
 
@@ -39,7 +39,7 @@ def commit_with_rebucketing(
 ) -> tuple[CommitResult, Sequence[CommitMessage]]:
     """Commit messages, and return the result with the messages that were committed in the end.
 
-    commit: commits messages; called up to `_MOST_MOVES` times, under the same identity, so that it counts once.
+    commit: commits messages; called up to `_MAX_MOVES` times, under the same identity, so that it counts once.
 
     Rows are always moved from the original messages, never from moved ones. So a partition that is rescaled twice
     costs one more move, and a return to the original number costs nothing. Raises InvalidError for files whose
@@ -48,7 +48,7 @@ def commit_with_rebucketing(
     _check_schemas(table, messages)
     current: Sequence[CommitMessage] = messages
     is_retry = False
-    for tries_left in reversed(range(_MOST_MOVES)):
+    for tries_left in reversed(range(_MAX_MOVES)):
         try:
             result = commit(current)
         except (ConflictError, InvalidError) as error:

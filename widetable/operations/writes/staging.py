@@ -91,7 +91,7 @@ def _remove_note(table: OpenTable, writer: str) -> None:
     except StorageError as error:
         warn(
             _log,
-            WarningCode.STAGED_NOTE_STAYS,
+            WarningCode.STAGED_NOTE_NOT_REMOVED,
             "%s: the note of the commit that %s staged could not be removed: %s",
             table.path,
             writer,

@@ -44,7 +44,7 @@ from widetable.write.table_writer import TableWriter
 from widetable.write.write_batch import BatchNormalizer, write_columns
 
 # The largest number of tasks of one commit.
-MOST_TASKS: Final = 2**31 - 1
+MAX_TASKS: Final = 2**31 - 1
 
 
 def write(
@@ -319,8 +319,8 @@ def any_writer(
     check_takes_rows(schema)
     row_kind = text(row_kind, "row_kind")
     if tasks is not None:
-        tasks = whole_number(tasks, "tasks", least=1, most=MOST_TASKS)
-    task = whole_number(task, "task", least=0, most=(tasks or MOST_TASKS) - 1)
+        tasks = whole_number(tasks, "tasks", least=1, most=MAX_TASKS)
+    task = whole_number(task, "task", least=0, most=(tasks or MAX_TASKS) - 1)
     base = table._committer.sequence_base(head) if sequence_base is None else sequence_base
     base = whole_number(base, "sequence_base", least=0)
     numbers = SequenceAllocator(base, task, tasks)

@@ -6,7 +6,7 @@
                                                         memory allows, in concurrent requests
 
 A part is released when as many bytes have been read as were announced, in any order. A range that is read again, or was
-never announced, is a separate request. Memory: the range, which the reader loads as a whole anyway, and `_MOST_BYTES`
+never announced, is a separate request. Memory: the range, which the reader loads as a whole anyway, and `_MAX_BYTES`
 more for all files of a process. Raises what fetching raises.
 
 `parts_of`, with gaps up to 3 and parts up to 8 bytes:
@@ -36,8 +36,8 @@ _GAP_BYTES: Final = 1 << 20
 PART_BYTES: Final = 4 << 20
 _REQUESTS_AT_ONCE: Final = 8
 # Limits of the parts that were fetched ahead: of one file, and of all files of this process.
-_MOST_OF_A_FILE: Final = 16 << 20
-_MOST_BYTES: Final = 128 << 20
+_MAX_OF_A_FILE: Final = 16 << 20
+_MAX_BYTES: Final = 128 << 20
 
 RangeOf = Callable[[int, int], bytes]
 
@@ -66,14 +66,14 @@ class _RemotePart:
         return self.end - self.start
 
 
-class Room(SharedByThreads):
+class PrefetchBudget(SharedByThreads):
     """The memory budget of parts that are fetched ahead."""
 
     def __init__(self, most_bytes: int) -> None:
         self.most_bytes = most_bytes
         super().__init__()
 
-    def _start_anew(self) -> None:
+    def _reset(self) -> None:
         self._lock = threading.Lock()
         self.taken_bytes = 0
 
@@ -89,7 +89,7 @@ class Room(SharedByThreads):
             self.taken_bytes = max(0, self.taken_bytes - count)  # 0: reserved before a fork
 
 
-ROOM: Final = Room(_MOST_BYTES)
+PREFETCH_BUDGET: Final = PrefetchBudget(_MAX_BYTES)
 
 
 def parts_of(ranges: Sequence[Range], gap_bytes: int, most_bytes: int) -> list[tuple[Range, int]]:
@@ -125,7 +125,7 @@ class ReadAhead:
     ranges are announced.
     """
 
-    def __init__(self, fetch: RangeOf, room: Room = ROOM) -> None:
+    def __init__(self, fetch: RangeOf, room: PrefetchBudget = PREFETCH_BUDGET) -> None:
         self._fetch = fetch
         self._room = room
         self._parts: list[_RemotePart] = []
@@ -188,7 +188,7 @@ class ReadAhead:
             if part.data is not None or part.unread <= 0:
                 continue
             if not part.is_taken:  # it is taken if a fetch has failed
-                is_fit = self._taken_bytes + part.size <= _MOST_OF_A_FILE
+                is_fit = self._taken_bytes + part.size <= _MAX_OF_A_FILE
                 if not is_fit or not self._room.take(part.size):
                     break
                 part.is_taken = True

@@ -39,7 +39,7 @@ _SCHEMES: Final[dict[tuple[str, str], tuple[str, ...]]] = {
 }
 # Listings that fsspec's clients cache would hide the changes of other writers. `asynchronous` is off because fsspec's
 # own threads make the requests. `#1` at the end of a key is not a generation.
-_ANEW: Final = {"use_listings_cache": False, "asynchronous": False, "version_aware": False}
+_RECREATED: Final = {"use_listings_cache": False, "asynchronous": False, "version_aware": False}
 _BUCKET: Final = re.compile(r"[A-Za-z0-9$][A-Za-z0-9._$-]*")
 _SECRET_NAME: Final = re.compile(
     r"key|secret|token|sas|pass|cred|conn|sign|auth|private", re.IGNORECASE
@@ -90,7 +90,7 @@ def served_filesystem(value: Any) -> ServedFilesystem | None:
             f"pyarrow.fs.{kind[1]}", _wrapped(value), schemes, secrets, False, {"seekable": True}
         )
     arguments = [*value.storage_args]
-    options = {**value.storage_options, **_ANEW}
+    options = {**value.storage_options, **_RECREATED}
     options.pop("loop", None)
     secrets = (*_secrets({"key": arguments}), *_secrets(value.storage_options))
     filesystem = _made(_class(value, kind), arguments, options, secrets)

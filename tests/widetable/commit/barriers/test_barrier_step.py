@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from widetable.commit.barriers.barrier_state import BARRIER, BARRIERS, WRITER, BarrierState, Member
-from widetable.commit.barriers.barrier_step import MOST_WRITERS, Act, BarrierStep, properties_after
+from widetable.commit.barriers.barrier_step import MAX_WRITERS, Act, BarrierStep, properties_after
 from widetable.errors import ConflictError, InvalidError
 
 RUN = "the only run"
@@ -117,7 +117,7 @@ def test_what_is_no_barrier_is_refused(barrier: int) -> None:
 
 
 def test_a_table_waits_for_so_many_writers() -> None:
-    members = {f"w{i}": Member(0, 0, RUN) for i in range(MOST_WRITERS)}
+    members = {f"w{i}": Member(0, 0, RUN) for i in range(MAX_WRITERS)}
     before = BarrierState(10, 0, 0, members)
     with pytest.raises(InvalidError, match="at most"):
         after(before, Act.JOIN)

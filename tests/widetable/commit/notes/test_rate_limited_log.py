@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from widetable.commit.notes.rate_limited_log import Seldom
+from widetable.commit.notes.rate_limited_log import RateLimitedLog
 from widetable.messages.warning_code import WarningCode
 
 
 def test_the_same_is_said_once_in_a_while(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    warnings = Seldom()
+    warnings = RateLimitedLog()
     for _ in range(3):
         warnings.warn(WarningCode.MANY_USERS, "/wh/a", "is slow")
         warnings.warn(WarningCode.MANY_USERS, "/wh/b", "is slow")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from widetable.commit.notes import skipped_files as passed_over
-from widetable.commit.notes.skipped_files import pass_over, readable
+from widetable.commit.notes.skipped_files import log_skipped, readable
 from widetable.errors import DamagedError, NotFoundError
 
 
@@ -21,16 +21,16 @@ def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_each_file_is_named_once_with_what_to_do(caplog: pytest.LogCaptureFixture) -> None:
     for name in ("a", "b", "a", "b"):
-        pass_over(damage(name))
+        log_skipped(damage(name))
     assert [record.getMessage() for record in caplog.records] == [
         f"WT-W301 passed over: {damage(name)}" for name in ("a", "b")
     ]
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(passed_over, "_MOST_NAMED", 10)
+    monkeypatch.setattr(passed_over, "_MAX_NAMED", 10)
     for number in range(95):
-        pass_over(damage(str(number)))
+        log_skipped(damage(str(number)))
     assert len(passed_over._named) <= 10
 
 

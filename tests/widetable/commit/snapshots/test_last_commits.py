@@ -81,7 +81,7 @@ def test_it_is_another_name_of_the_snapshots_own_bytes(tmp_path: Path) -> None:
     for _ in range(2):
         LastCommits(IO, paths).keep([1], [])
         assert os.path.samefile(paths.last_commits, paths.snapshot(1))
-        left = {os.path.basename(path) for path in (paths.last_commits, paths.had_snapshots)}
+        left = {os.path.basename(path) for path in (paths.last_commits, paths.had_snapshots_mark)}
         assert set(os.listdir(paths.service_dir)) == left
 
 

@@ -9,7 +9,7 @@ from widetable.commit.snapshots.manifest_cache import DecodedList, ManifestCache
 
 
 def test_small_commits_for_ever_do_not_grow_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(manifest_cache, "MOST_HELD", 10)
+    monkeypatch.setattr(manifest_cache, "MAX_HELD", 10)
     cache, used = ManifestCache(), DecodedList([], 100)
     cache.put("used", used)
     for number in range(100):

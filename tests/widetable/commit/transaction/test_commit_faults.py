@@ -302,18 +302,18 @@ class Interleaving:
             return
         # Keys of its own, so that only the files of `before` can be fought over.
         after = [data_file(level=5, low=100 * identifier, high=100 * identifier + 9)]
-        may_be_in = True
+        may_be_published = True
         try:
             assert table.compact(
                 [compacted(before, after, bucket)], Identity.of(user, identifier)
             ).committed
         except ConflictError:
-            may_be_in = False
+            may_be_published = False
         except StorageError as error:
-            may_be_in = "same user and identifier" in str(error)
+            may_be_published = "same user and identifier" in str(error)
         else:
             assert self._is_in(user)
-        assert may_be_in or not self._is_in(user)
+        assert may_be_published or not self._is_in(user)
         if self._is_in(user):
             self.model.compact(before, bucket, after)
 

@@ -28,7 +28,7 @@ from widetable.commit.snapshots.manifest_writer import ManifestWriter
 from widetable.commit.transaction.commit_identity import Identity
 from widetable.commit.transaction.commit_result import CommitResult
 from widetable.commit.transaction.committer import Committer
-from widetable.commit.transaction.plan_base import planned_from
+from widetable.commit.transaction.plan_base import plan_base
 from widetable.errors import ConflictError, NotFoundError
 from widetable.format.data_file_meta import DataFileMeta, upgrade
 from widetable.storage.local import LocalFileIO
@@ -79,7 +79,7 @@ class PlannedCompaction:
         self.table.append([written(data_file("mine", low=0, high=3))])
         self.table.append([written(data_file("other", low=5, high=9))])
         latest = self.table.snapshots.latest()
-        self.planned = planned_from(latest, self.table.live_files.live_entries(latest))
+        self.planned = plan_base(latest, self.table.live_files.live_entries(latest))
 
     def live(self, name: str) -> DataFileMeta:
         entries = self.table.live_files.live_entries(self.table.snapshots.latest())

@@ -233,7 +233,7 @@ def test_leading_columns_give_all_rows_that_random_rows_have(
         model |= {key: f"v{number}" for key in keys}
         put(table, *((*key, f"v{number}") for key in keys))
     for on in ({"ka": "a"}, {"kb": "b", "ka": "a"}, {"id": "c", "kb": "b", "ka": "a"}) * 4:
-        for name in ("_FIRST_KEYS", "_MOST_KEYS", "_FIRST_ROWS", "_MOST_ROWS"):
+        for name in ("_FIRST_KEYS", "_MAX_KEYS", "_FIRST_ROWS", "_MAX_ROWS"):
             monkeypatch.setattr(module, name, rng.randint(1, 40))
         monkeypatch.setattr(module, "BATCH_BYTES", rng.choice([1, 500, 1 << 20]))
         how = rng.choice(["left", "inner"])

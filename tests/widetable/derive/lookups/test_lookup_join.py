@@ -247,7 +247,7 @@ def test_random_rows_are_joined_as_a_dict_does(
     for how in ("left", "inner") * 5:
         budget = rng.randint(1, 60)
         monkeypatch.setattr(module, "_FIRST_ROWS", budget)
-        monkeypatch.setattr(module, "_MOST_ROWS", budget)
+        monkeypatch.setattr(module, "_MAX_ROWS", budget)
         rows = [
             (id, rng.choice([None, *"wxyz"]), rng.choice([None, *range(14)]))
             for id in range(rng.randrange(200))

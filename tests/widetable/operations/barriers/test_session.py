@@ -90,7 +90,7 @@ def test_sets_of_tables_are_noted_by_threads(monkeypatch: pytest.MonkeyPatch) ->
                 self.pop(there[0])
             return iter(there)
 
-    monkeypatch.setattr(shown_barriers, "_MOST_SETS", 2)
+    monkeypatch.setattr(shown_barriers, "_MAX_SETS", 2)
     shown = ShownBarriers()
     shown._last = Overtaken()
     for name in "abcd":

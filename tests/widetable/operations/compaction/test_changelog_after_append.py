@@ -16,7 +16,7 @@ import widetable as wt
 from tests.kill.killing_file_io import KillingFileIO
 from tests.support.faults.faults import Fault, FaultyFileIO
 from tests.support.faults.patience import PATIENCE_SECONDS, wait_for
-from widetable.commit.notes.compaction_requests import CompactionWishes
+from widetable.commit.notes.compaction_requests import CompactionRequests
 from widetable.commit.notes.lease import try_lease
 from widetable.commit.transaction.committer import Committer
 from widetable.format.bucket_id import BucketId
@@ -57,7 +57,7 @@ def commit_kinds(table: wt.Table) -> list[str]:
 
 
 def wishes(table: wt.Table) -> list[str]:
-    return CompactionWishes(LocalFileIO(), TablePaths(table.path)).open()
+    return CompactionRequests(LocalFileIO(), TablePaths(table.path)).open()
 
 
 def test_the_changelog_comes_right_after_the_append(tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ class AskingFileIO(LocalFileIO):
             self.by.append(threading.current_thread().name)
             if len(self.by) <= 5:
                 other = make_append(path.partition("/snapshot/")[0], len(self.by))
-                CompactionWishes(self, TablePaths(other.path)).add(is_own=False)
+                CompactionRequests(self, TablePaths(other.path)).add(is_own=False)
         return is_in
 
 

@@ -12,7 +12,7 @@ import pytest
 import widetable as wt
 from tests.support.faults.ending_process import KEYS, KILLED, WAYS, WORK, path_of, rows
 from tests.support.faults.patience import PATIENCE_SECONDS
-from widetable.commit.notes.compaction_requests import CompactionWishes
+from widetable.commit.notes.compaction_requests import CompactionRequests
 from widetable.storage.local import LocalFileIO
 from widetable.storage.paths import TablePaths
 
@@ -73,7 +73,7 @@ def test_what_a_killed_process_had_to_do_is_done_by_the_next(
     shutil.copytree(ended / way, tmp_path, dirs_exist_ok=True)
     table = wt.Table.open(path_of(str(tmp_path), "changelog"))
     assert waiting_files(table) > 4, "it is in all buckets"
-    assert CompactionWishes(LocalFileIO(), TablePaths(table.path)).open()
+    assert CompactionRequests(LocalFileIO(), TablePaths(table.path)).open()
     if after == "a write elsewhere":
         one_key = rows(50).slice(0, 1)
         assert table.write(one_key, "other", 0).committed

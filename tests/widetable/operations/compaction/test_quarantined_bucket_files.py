@@ -64,7 +64,7 @@ def test_a_damage_is_believed_for_a_while(table: wt.Table, monkeypatch: pytest.M
     plan = plan_of(state, files_of(table))
     known.note(state, BUCKET, plan, damage("the bucket"))
     assert len(known.of(state)) == 1
-    monkeypatch.setattr(sick_buckets, "LOOK_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(sick_buckets, "RETRY_SECONDS", 0.0)
     known.note(state, BUCKET, plan, damage("the bucket"))
     assert known.of(state) == []
     known.note(state, BUCKET, plan, damage("the bucket"))
@@ -97,7 +97,7 @@ def test_threads_keep_no_more_than_the_most(
         return {}
 
     with monkeypatch.context() as patched, ThreadPoolExecutor(4) as threads:
-        patched.setattr(sick_buckets, "_MOST_BUCKETS", 1)
+        patched.setattr(sick_buckets, "_MAX_BUCKETS", 1)
         patched.setattr(sick_buckets, "_statuses", lie)
         buckets = [BucketId(b"", number) for number in range(4)]
         list(threads.map(lambda each: known.note(state, each, plan, damage("f")), buckets))

@@ -130,7 +130,7 @@ def test_a_bucket_is_looked_at_again_after_a_while_without_a_commit(
     table: wt.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also when the file looks as before: a disk may give wrong bytes for a time."""
-    monkeypatch.setattr(sick_buckets, "LOOK_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(sick_buckets, "RETRY_SECONDS", 0.0)
     storage = FaultyFileIO(LocalFileIO(fsync=False))
     path = file_of(table)
     whole = path.read_bytes()

@@ -21,7 +21,7 @@ OTHERS = {"id": KEYS[2:], "s": [1] * len(KEYS[2:])}
 @pytest.fixture(autouse=True)
 def forgotten() -> Iterator[None]:
     yield
-    QUARANTINED_BUCKETS._start_anew()
+    QUARANTINED_BUCKETS._reset()
 
 
 @pytest.fixture(params=["none", "lookup", "full-compaction"])

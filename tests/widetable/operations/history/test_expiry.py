@@ -303,7 +303,11 @@ def test_a_copy_of_a_snapshot_that_stays_is_withdrawn(tmp_path: Path) -> None:
 
 def notes_of(table: wt.Table) -> list[str]:
     """The files that expiry leaves beside those that every table has."""
-    usual = {paths(table).had_snapshots, paths(table).commit_turn, paths(table).compaction_turn}
+    usual = {
+        paths(table).had_snapshots_mark,
+        paths(table).commit_queue,
+        paths(table).compaction_queue,
+    }
     found = (f"{paths(table).service_dir}/{name}" for name in os.listdir(paths(table).service_dir))
     return [os.path.basename(path) for path in found if path not in usual]
 

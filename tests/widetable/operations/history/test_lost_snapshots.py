@@ -265,18 +265,18 @@ def test_a_chain_of_one_snapshot_is_known_by_its_mark(tmp_path: Path) -> None:
 def test_the_mark_is_made_up_for_by_the_next_commit(tmp_path: Path) -> None:
     table = create(tmp_path)
     table.write(batch(0))
-    os.unlink(paths(table).had_snapshots)
+    os.unlink(paths(table).had_snapshots_mark)
     wt.Table.open(table.path).write(batch(1))
-    assert os.path.exists(paths(table).had_snapshots)
+    assert os.path.exists(paths(table).had_snapshots_mark)
 
 
 def test_the_mark_of_another_life_of_the_table_shows_nothing(tmp_path: Path) -> None:
     table = create(tmp_path)
     table.write(batch(0))
-    mark = IO.read(paths(table).had_snapshots)
+    mark = IO.read(paths(table).had_snapshots_mark)
     wt.Catalog(str(tmp_path)).drop_table("db.t")
     again = create(tmp_path)
-    IO.replace(paths(again).had_snapshots, mark)
+    IO.replace(paths(again).had_snapshots_mark, mark)
     assert rows(again) == []
     assert again.write(batch(0)).snapshot_id == 1
 

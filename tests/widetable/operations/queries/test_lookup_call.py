@@ -13,7 +13,7 @@ import pytest
 
 import widetable as wt
 from tests.support.faults.patience import PATIENCE_SECONDS, wait_for
-from widetable.operations.queries.lookup_call import MOST_KEYS, LookupCall, next_calls
+from widetable.operations.queries.lookup_call import MAX_KEYS, LookupCall, next_calls
 from widetable.operations.queries.lookup_view import LookupView
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), False), ("a", pa.int64()), ("b", pa.string())])
@@ -88,7 +88,7 @@ def test_whoever_waits_is_answered_in_one_turn(table: wt.Table, turns: list[int]
 def test_large_rows_are_not_kept_by_who_asked_for_others(
     table: wt.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("widetable.operations.queries.lookup_call._MOST_SHARED_BYTES", 0)
+    monkeypatch.setattr("widetable.operations.queries.lookup_call._MAX_SHARED_BYTES", 0)
     with table.lookup_session() as session:
         asking = _Asking(session, [[key] for key in range(10)])
         asking.run()
@@ -99,12 +99,12 @@ def test_large_rows_are_not_kept_by_who_asked_for_others(
 
 
 def test_calls_for_many_keys_are_answered_one_by_one(table: wt.Table, turns: list[int]) -> None:
-    many = [number % 100 for number in range(MOST_KEYS)]
+    many = [number % 100 for number in range(MAX_KEYS)]
     with table.lookup_session(["a"]) as session:
         asking = _Asking(session, [many, many[1:]])
         asking.run()
-    assert sorted(turns) == [MOST_KEYS - 1, MOST_KEYS]
-    assert [len(column) for column in asking.columns("a")] == [MOST_KEYS, MOST_KEYS - 1]
+    assert sorted(turns) == [MAX_KEYS - 1, MAX_KEYS]
+    assert [len(column) for column in asking.columns("a")] == [MAX_KEYS, MAX_KEYS - 1]
 
 
 def test_calls_that_wait_see_the_snapshot_and_columns_that_their_session_moved_to(
@@ -179,11 +179,11 @@ def test_a_turn_that_is_broken_off_leaves_the_others_theirs(
     [
         (1, [], 1),
         (1, [1, 1], 3),
-        (MOST_KEYS - 1, [1, 1], 2),
-        (MOST_KEYS, [1], 1),
-        (MOST_KEYS + 1, [1], 1),
-        (1, [MOST_KEYS, 1], 1),
-        (0, [MOST_KEYS, 0, 1], 3),
+        (MAX_KEYS - 1, [1, 1], 2),
+        (MAX_KEYS, [1], 1),
+        (MAX_KEYS + 1, [1], 1),
+        (1, [MAX_KEYS, 1], 1),
+        (0, [MAX_KEYS, 0, 1], 3),
     ],
 )
 def test_a_turn_takes_along_what_stays_few(

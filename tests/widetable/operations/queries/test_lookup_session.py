@@ -98,7 +98,7 @@ def test_a_session_gives_what_a_lookup_gives_wherever_it_moves(data: st.DataObje
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr("widetable.format.data_file_writer.ROW_GROUP_ROWS", 2)
         patch.setattr(lookup_view, "_PIECE_BYTES", data.draw(st.sampled_from([1, 64 << 20])))
-        patch.setattr(lookup_view, "_MOST_OPEN", data.draw(st.sampled_from([0, 1, 256])))
+        patch.setattr(lookup_view, "_MAX_OPEN", data.draw(st.sampled_from([0, 1, 256])))
         patch.setattr(lookup_view, "_KEYS_FOR_THREADS", data.draw(st.sampled_from([0, 4096])))
         table = make(folder, spec)
         with table.lookup_session(columns) as session:

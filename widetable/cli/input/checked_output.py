@@ -61,7 +61,7 @@ def storage_errors(name: str, action: str = _RETRY) -> Iterator[None]:
         ) from cause
 
 
-class RefusingFile(io.RawIOBase):
+class CheckedOutput(io.RawIOBase):
     """A file to write to, which raises these errors; closing it does not close the file below it.
 
     Arrow's writers take Python files and close them. But standard output must stay open, and a new file is closed by

@@ -34,7 +34,7 @@ def is_of_one_bucket(snapshots: Iterable[Snapshot], live: Iterable[ManifestEntry
     return is_ours and all((entry.bucket, entry.total_buckets) == (0, 1) for entry in live)
 
 
-def mended_options(file_io: FileIO, paths: TablePaths, schema: TableSchema) -> Mapping[str, str]:
+def repaired_options(file_io: FileIO, paths: TablePaths, schema: TableSchema) -> Mapping[str, str]:
     """Return the options that may be added to this newest schema although they are immutable: `{"bucket": "1"}` or
     nothing.
 

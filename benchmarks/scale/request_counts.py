@@ -27,7 +27,7 @@ _STEADY_ROUNDS: Final = 2
 
 
 @dataclass(frozen=True)
-class AskedRound:
+class RequestRound:
     """The requests of some commits, of the compaction behind them, and of the expiry of all but the newest snapshot."""
 
     appends: Requests
@@ -87,7 +87,7 @@ def _environment(port: int) -> Iterator[None]:
         store_client._USERS.clear()
 
 
-def asked_round(counter: CountingProxy, name: str, shape: TrialShape, seed: int) -> AskedRound:
+def request_round(counter: CountingProxy, name: str, shape: TrialShape, seed: int) -> RequestRound:
     """Of one round of the trial's commits, behind a round of others: what a process asks once is left out."""
     table, result = create(f"s3://{BUCKET}/{name}", shape, seed), TrialResult()
     commits = shape.round_commits
@@ -109,10 +109,10 @@ def asked_round(counter: CountingProxy, name: str, shape: TrialShape, seed: int)
         gone.append(table.expire_snapshots(1, 1, 0))
 
     expiry, files = counter.deleted(expire)
-    return AskedRound(appends, compaction, expiry, len(gone[0].ids), files)
+    return RequestRound(appends, compaction, expiry, len(gone[0].ids), files)
 
 
-class _NoTurns(ObjectStoreFileIO):
+class _WithoutQueue(ObjectStoreFileIO):
     """Commits of other machines, which take no turns with this one's."""
 
     def turn(self, path: str) -> contextlib.AbstractContextManager[bool]:
@@ -123,7 +123,7 @@ def serial_requests(counter: CountingProxy, name: str, seed: int) -> float:
     """What an append asks more when it loses one race: its second attempt, one request after the other."""
     shape = TrialShape(keys=200, buckets=1, rows=100, commits=8, round_commits=1)
     url = create(f"s3://{BUCKET}/{name}", shape, seed).path
-    mine, other = (wt.Table.open(url, file_io=_NoTurns(f"s3://{BUCKET}")) for _ in range(2))
+    mine, other = (wt.Table.open(url, file_io=_WithoutQueue(f"s3://{BUCKET}")) for _ in range(2))
     rows, result = list(batches(shape, seed)), TrialResult()
     for number, table in enumerate((mine, other, mine, other)):
         write(table, rows[number], number, result)
@@ -146,9 +146,9 @@ def measured_requests(seed: int) -> RequestCosts:
     with tempfile.TemporaryDirectory() as turns, counting_store() as counter:
         tempfile.tempdir, before = turns, tempfile.tempdir
         try:
-            one = asked_round(counter, "one", TrialShape(400, 1, 200, 1, 1), seed)
-            wide = asked_round(counter, "wide", TrialShape(1200, 6, 600, 1, 1), seed)
-            long = asked_round(counter, "long", TrialShape(400, 1, 200, 5, 5), seed)
+            one = request_round(counter, "one", TrialShape(400, 1, 200, 1, 1), seed)
+            wide = request_round(counter, "wide", TrialShape(1200, 6, 600, 1, 1), seed)
+            long = request_round(counter, "long", TrialShape(400, 1, 200, 5, 5), seed)
             serial = serial_requests(counter, "raced", seed)
         finally:
             tempfile.tempdir = before

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import widetable as wt
-from widetable.cli.input.refused_file import RefusingFile
+from widetable.cli.input.checked_output import CheckedOutput
 
 
 def test_what_is_collected_after_its_file_was_closed_says_nothing(
@@ -21,7 +21,7 @@ def test_what_is_collected_after_its_file_was_closed_says_nothing(
     told: list[object] = []
     monkeypatch.setattr(sys, "unraisablehook", told.append)
     with open(tmp_path / "out", "wb") as file:
-        output = RefusingFile(file, "out")
+        output = CheckedOutput(file, "out")
         output.write(b"rows")
     output.flush()
     del output
@@ -39,7 +39,7 @@ def test_what_nobody_reads_any_more_is_said_once(monkeypatch: pytest.MonkeyPatch
             raise BrokenPipeError
 
     file = Unread()
-    output = RefusingFile(file, "out")
+    output = CheckedOutput(file, "out")
     with pytest.raises(BrokenPipeError):
         output.flush()
     del output
@@ -52,7 +52,7 @@ def test_a_refusal_names_the_file() -> None:
         def flush(self) -> None:
             raise OSError(28, "No space left on device")
 
-    output = RefusingFile(Full(), "out.csv")
+    output = CheckedOutput(Full(), "out.csv")
     with pytest.raises(wt.StorageError, match=r"out\.csv.*No space left"):
         output.flush()
     output._file.close()

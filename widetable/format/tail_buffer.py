@@ -16,7 +16,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 
-class HeldTail:
+class TailBuffer:
     """The part of a Python file's interface that Arrow's writer needs (`pa.PythonFile`)."""
 
     def __init__(self, out: pa.NativeFile) -> None:
