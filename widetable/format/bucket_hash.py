@@ -2,7 +2,7 @@
 
 Source: Paimon `KeyAndBucketExtractor`, `BucketFunction`; format.md section 6. In: a batch that has
 the bucket key columns in their current Arrow types, without nulls; out: int32 bucket ids in row
-order. Raises UnsupportedError for a table whose buckets are dynamic.
+order. Raises UnsupportedError for a table or a file whose buckets are dynamic.
 
 The bare BinaryRow of the key is hashed, so a bucket depends on the layout of the types
 and on every bit: that is why keys come in their current types, and why all NaNs of keys get the
@@ -26,12 +26,17 @@ from widetable.schema.schema_rules import check_fixed_buckets
 from widetable.schema.table_schema import TableSchema
 
 
-def bucket_ids(batch: pa.RecordBatch, schema: TableSchema) -> NDArray[np.int32]:
-    """Return int32[n]: each from 0 to below the table's number of buckets."""
-    check_fixed_buckets(schema)
-    if schema.num_buckets == 1:
+def bucket_ids(
+    batch: pa.RecordBatch, schema: TableSchema, count: int | None = None
+) -> NDArray[np.int32]:
+    """Return int32[n]: each from 0 to below the number of buckets. count: that of a partition or file, from 1; None:
+    the table's.
+    """
+    check_fixed_buckets(schema, count)
+    count = schema.num_buckets if count is None else count
+    if count == 1:
         return np.zeros(batch.num_rows, np.int32)
-    return _FUNCTIONS[schema.typed_options.get(opt.BUCKET_FUNCTION)](batch, schema)
+    return _FUNCTIONS[schema.typed_options.get(opt.BUCKET_FUNCTION)](batch, schema, count)
 
 
 def key_hashes(batch: pa.RecordBatch, schema: TableSchema) -> Hashes:
@@ -45,19 +50,19 @@ def key_hashes(batch: pa.RecordBatch, schema: TableSchema) -> Hashes:
     return murmur_hash(encode_rows(columns, types))
 
 
-def _default(batch: pa.RecordBatch, schema: TableSchema) -> NDArray[np.int32]:
+def _default(batch: pa.RecordBatch, schema: TableSchema, count: int) -> NDArray[np.int32]:
     columns = [batch.column(name) for name in schema.bucket_keys]
     types = [schema.field(name).type for name in schema.bucket_keys]
-    return bucket_of(murmur_hash(encode_rows(columns, types)), schema.num_buckets)
+    return bucket_of(murmur_hash(encode_rows(columns, types)), count)
 
 
-def _mod(batch: pa.RecordBatch, schema: TableSchema) -> NDArray[np.int32]:
+def _mod(batch: pa.RecordBatch, schema: TableSchema, count: int) -> NDArray[np.int32]:
     (name,) = schema.bucket_keys
     values = batch.column(name).cast(pa.int64()).to_numpy(zero_copy_only=False)
-    return mod_bucket(values, schema.num_buckets)
+    return mod_bucket(values, count)
 
 
-_FUNCTIONS: Final[dict[str, Callable[[pa.RecordBatch, TableSchema], NDArray[np.int32]]]] = {
+_FUNCTIONS: Final[dict[str, Callable[[pa.RecordBatch, TableSchema, int], NDArray[np.int32]]]] = {
     "default": _default,
     "mod": _mod,
 }

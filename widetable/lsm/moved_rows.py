@@ -37,7 +37,7 @@ from widetable.write.bucket_split import split_by_bucket
 from widetable.write.commit_message import CommitMessage
 from widetable.write.discard import discard_files
 from widetable.write.input_changelog import InputChangelog
-from widetable.write.places import with_buckets
+from widetable.write.places import CountedBuckets
 from widetable.write.rolling_writer import RollingWriter
 from widetable.write.table_state import TableState
 from widetable.write.write_buffer import Run, WriteBuffer
@@ -63,7 +63,7 @@ class _RowMove:
 
     def __init__(self, state: TableState, count: int) -> None:
         self._state = state
-        self._placing = with_buckets(state.schema, count)
+        self._places = CountedBuckets(state.schema, lambda _partition: count)
         self._count = count
         self._budget_bytes = state.options.get(opt.WRITE_BUFFER_SIZE)
         self._columns: Sequence[str] = state.schema.names
@@ -134,7 +134,7 @@ class _RowMove:
         for bucket, file in files:
             opener = RowsOpener(self._state, bucket, self._state.schema.names, None)
             for rows in opener.batches(file, batch_bytes):
-                yield from split_by_bucket(rows, self._placing)
+                yield from split_by_bucket(rows, self._state.schema, self._places)
 
     def _run(self, bucket: BucketId, run: Run, level: int, columns: Sequence[str]) -> _Files:
         source = FILE_SOURCE_COMPACT if level else FILE_SOURCE_APPEND

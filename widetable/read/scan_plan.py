@@ -42,7 +42,6 @@ from widetable.read.split import Split, needs_merge
 from widetable.schema.table_schema import TableSchema
 from widetable.schema.types import DataField, DataType
 from widetable.storage.paths import POSTPONED
-from widetable.write.places import with_buckets
 
 # A filter that names more keys than this is not translated into buckets: the lists of several columns
 # multiply, each combination is hashed, and so many keys are in most buckets anyway.
@@ -168,7 +167,7 @@ class _Pruner:
             for i, column in enumerate(fields)
         ]
         batch = pa.RecordBatch.from_arrays(columns, names=[column.name for column in fields])
-        return frozenset(bucket_ids(batch, with_buckets(self._schema, num_buckets)).tolist())
+        return frozenset(bucket_ids(batch, self._schema, num_buckets).tolist())
 
     def _choices(self, fields: Sequence[DataField]) -> list[tuple[Comparable, ...]] | None:
         """Return the value rows that these columns may have in a kept row; None if not all are fixed, or if there are

@@ -151,13 +151,15 @@ def _check_keys(schema: TableSchema) -> None:
         )
 
 
-def check_fixed_buckets(schema: TableSchema) -> None:
+def check_fixed_buckets(schema: TableSchema, count: int | None = None) -> None:
     """Refuse dynamic buckets for operations that need the bucket of a key. Raises UnsupportedError.
 
-    A fixed number, 1 or more, is accepted; -1 (dynamic), -2 (postponed) and other values are not.
+    A fixed number, 1 or more, is accepted; -1 (dynamic), -2 (postponed) and other values are not. count: the number of
+    a file; None: the table's.
     """
-    if schema.num_buckets < 1:
-        value = schema.options.get(opt.BUCKET.key, f"no such option, which is {schema.num_buckets}")
+    if (schema.num_buckets if count is None else count) < 1:
+        absent = f"no such option, which is {schema.num_buckets}"
+        value = schema.options.get(opt.BUCKET.key, absent) if count is None else count
         raise UnsupportedError(
             f"option {opt.BUCKET.key!r}",
             found=f"{value} (dynamic or postponed buckets, where any bucket may have a key)",

@@ -6,7 +6,7 @@ bucket frees it). Raises what bucket ids and BinaryRows raise.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import numpy as np
@@ -20,7 +20,7 @@ from widetable.write.partition_rows import partition_numbers, partition_of
 from widetable.write.places import Places
 
 # More than a partition can have.
-MAX_BUCKETS: Final = 1 << 31
+_MAX_BUCKETS: Final = 1 << 31
 
 
 def split_by_bucket(
@@ -35,7 +35,7 @@ def split_by_bucket(
     """
     if not row_batch.num_rows:
         return
-    groups = bucket_numbers(row_batch, schema, places)
+    groups = bucket_numbers(row_batch, schema, places.assign if places else None)
     order = np.argsort(groups, kind="stable")
     starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
     ends = [*starts[1:].tolist(), len(order)]
@@ -46,14 +46,19 @@ def split_by_bucket(
 
 
 def bucket_numbers(
-    row_batch: pa.RecordBatch, schema: TableSchema, places: Places | None = None
+    row_batch: pa.RecordBatch,
+    schema: TableSchema,
+    assign: Callable[[pa.RecordBatch], npt.NDArray[np.int32]] | None = None,
 ) -> npt.NDArray[np.int64]:
-    """Number the buckets of the rows from 0, equally for one bucket of one partition; valid in this batch only."""
-    buckets = bucket_ids(row_batch, schema) if places is None else places.assign(row_batch)
+    """Number the buckets of the rows from 0, equally for one bucket of one partition; valid in this batch only.
+
+    assign: `Places.assign` or `Places.find`, whose -1 remains. None: the table's number of buckets determines them.
+    """
+    buckets = bucket_ids(row_batch, schema) if assign is None else assign(row_batch)
     groups = buckets.astype(np.int64)
     if schema.partition_keys:
-        groups += partition_numbers(row_batch, schema) * MAX_BUCKETS
-    return groups
+        groups += partition_numbers(row_batch, schema) * _MAX_BUCKETS
+    return groups if assign is None else np.where(buckets < 0, -1, groups)
 
 
 def bucket_of(
@@ -61,4 +66,4 @@ def bucket_of(
 ) -> BucketId:
     """Return the bucket of one row. numbers: the result of `bucket_numbers` for the batch."""
     partition = partition_of(row_batch, row, schema)
-    return BucketId(partition, int(numbers[row] % MAX_BUCKETS))
+    return BucketId(partition, int(numbers[row] % _MAX_BUCKETS))

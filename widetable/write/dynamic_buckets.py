@@ -144,21 +144,33 @@ class _Index:
 
 
 class DynamicBuckets:
-    """The dynamic buckets of one writer. load: returns those of a partition at its first write."""
+    """The dynamic buckets of one writer or lookup. load: returns those of a partition at its first use.
+
+    They take at least 8 bytes a key in memory, for each partition that is used.
+    """
 
     def __init__(self, schema: TableSchema, load: Callable[[bytes], PartitionBuckets]) -> None:
         self._schema = schema
         self._load = load
         self._partitions: dict[bytes, PartitionBuckets] = {}
 
+    def find(self, row_batch: pa.RecordBatch) -> Buckets:
+        """Return the bucket of each row, int32[n]; -1 for keys that no index has."""
+        return self._by_hash(row_batch, PartitionBuckets.find)
+
     def assign(self, row_batch: pa.RecordBatch) -> Buckets:
         """Return the bucket of each row, int32[n]."""
+        return self._by_hash(row_batch, PartitionBuckets.assign)
+
+    def _by_hash(
+        self, row_batch: pa.RecordBatch, of_partition: Callable[[PartitionBuckets, Hashes], Buckets]
+    ) -> Buckets:
         hashes = key_hashes(row_batch, self._schema)
         buckets = np.empty(len(hashes), np.int32)
         for partition, rows in rows_by_partition(row_batch, self._schema):
             if partition not in self._partitions:
                 self._partitions[partition] = self._load(partition)
-            buckets[rows] = self._partitions[partition].assign(hashes[rows])
+            buckets[rows] = of_partition(self._partitions[partition], hashes[rows])
         return buckets
 
     def new_hashes(self) -> Iterator[tuple[BucketId, Hashes]]:

@@ -1,10 +1,22 @@
-"""The key hashes in the dynamic buckets of a partition, from their index files, or from their data files without any.
+"""Finds the buckets of rows by what a snapshot says about their partitions: one table for writers and for lookups.
 
-In: the newest snapshot. Out: `PartitionBuckets` for a writer, whose commit then writes the missing indexes. Raises
-UnsupportedError for a partition with a fixed number of buckets, and the errors of reading files.
+    buckets of the table     ever rescaled     the bucket of a row                          reads
+    fixed                    no                hash modulo the number of the schema: None   nothing
+    fixed                    yes               hash modulo the number of its partition      a live file says the number
+    dynamic                  -                 the one that has the hash of its key         the partition's indexes
+
+A lookup reads its snapshot. A writer reads the newest one when a partition is first written to, and places keys that
+no index has. The commit detects that a partition was rescaled later (`rebucketed_commit`). If another writer gave a
+bucket to the same new key, the later commit is a conflict (0032).
+
+The hashes of a dynamic bucket come from its index file, or from its data files without any; the commit of a writer
+then writes the missing index. Raises UnsupportedError for a partition with a fixed number of buckets where buckets are
+dynamic, and the errors of reading files.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 
@@ -18,20 +30,44 @@ from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.snapshot import Snapshot
 from widetable.kernels.bucket_hash import Hashes
 from widetable.schema import options as opt
-from widetable.write.dynamic_buckets import PartitionBuckets
+from widetable.write.dynamic_buckets import DynamicBuckets, PartitionBuckets
+from widetable.write.places import CountedBuckets, Places
 from widetable.write.table_state import TableState
 
 _DYNAMIC = -1
 
 
-def partition_buckets(
+def places_of(
+    state: TableState,
+    live_files: LiveFiles,
+    indexes: HashIndexes,
+    snapshot: Callable[[], Snapshot | None],
+    is_rescaled: Callable[[], bool],
+) -> Places | None:
+    """Return how the buckets of rows are determined; None if the schema's number of buckets suffices.
+
+    snapshot: returns the snapshot to read, None for an empty table.
+    """
+
+    def count(partition: bytes) -> int | None:
+        return live_files.bucket_count(snapshot(), partition)
+
+    def load(partition: bytes) -> PartitionBuckets:
+        return _partition_buckets(state, live_files, indexes, snapshot(), partition)
+
+    if state.schema.num_buckets < 1:
+        return DynamicBuckets(state.schema, load)
+    return CountedBuckets(state.schema, count) if is_rescaled() else None
+
+
+def _partition_buckets(
     state: TableState,
     live_files: LiveFiles,
     indexes: HashIndexes,
     snapshot: Snapshot | None,
     partition: bytes,
 ) -> PartitionBuckets:
-    """Return the buckets of a partition as of a snapshot, None for an empty table.
+    """Return the dynamic buckets of a partition.
 
     Reads each index file, 4 bytes a key, and for buckets without one the keys of all data files.
     """

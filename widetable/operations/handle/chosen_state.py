@@ -11,6 +11,9 @@ from typing import NamedTuple
 
 import pyarrow.compute as pc
 
+from widetable.commit.snapshots.hash_indexes import HashIndexes
+from widetable.commit.snapshots.live_files import LiveFiles
+from widetable.commit.transaction.partition_buckets import places_of
 from widetable.format.snapshot import Snapshot
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.handle.snapshot_choice import choose_snapshot
@@ -19,6 +22,7 @@ from widetable.read.barrier_view import BarrierView
 from widetable.read.filters import parse
 from widetable.read.scan import TableScan
 from widetable.runtime.moment import Moment
+from widetable.write.places import Places
 from widetable.write.table_state import TableState
 
 
@@ -36,6 +40,13 @@ class ChosenState(NamedTuple):
     state: TableState
     is_rescaled: bool
     view: BarrierView | None = None
+
+    def places(self, live_files: LiveFiles) -> Places | None:
+        """Return how the buckets of keys are found; None if the schema's number of buckets suffices."""
+        indexes = HashIndexes(self.state.file_io, self.state.paths)
+        return places_of(
+            self.state, live_files, indexes, lambda: self.snapshot, lambda: self.is_rescaled
+        )
 
 
 def scan_of(

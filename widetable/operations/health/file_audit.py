@@ -14,7 +14,7 @@ Source: format.md sections 4, 7 and 10 (traps T1, T2). Raises StorageError when 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -35,7 +35,6 @@ from widetable.messages.counted import counted
 from widetable.operations.health.audit_report import Finding, Findings
 from widetable.operations.health.snapshot_audit import partition_text
 from widetable.read.expired import files_of
-from widetable.schema import options as opt
 from widetable.schema.row_kind import is_retraction
 from widetable.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from widetable.write.table_state import TableState
@@ -172,8 +171,7 @@ class _OneFile:
         entry = self.entry
         if entry.total_buckets < 1:
             return
-        options = {**self.table.schema.options, opt.BUCKET.key: str(entry.total_buckets)}
-        buckets = bucket_ids(batch, replace(self.table.schema, options=options))
+        buckets = bucket_ids(batch, self.table.schema, entry.total_buckets)
         self.findings.checked("row-bucket", batch.num_rows)
         wrong = np.flatnonzero(buckets != entry.bucket)
         if len(wrong):

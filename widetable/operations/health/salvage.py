@@ -39,7 +39,6 @@ from widetable.kernels.arrow_buffers import fixed_values
 from widetable.kernels.key_lanes import key_lanes
 from widetable.lsm.sorted_run import key_types, sort_key
 from widetable.operations.health.file_audit import ascends, key_row
-from widetable.schema import options as opt
 from widetable.schema.table_schema import SEQUENCE_NUMBER
 from widetable.schema.types import DataType
 from widetable.write.rolling_writer import RollingWriter
@@ -110,8 +109,7 @@ class _Salvage:
         self._types = key_types(table.schema)
         self._bucket = entry.bucket
         # The file states the number of buckets with which it was written: the table may have another one by now.
-        options = {**table.schema.options, opt.BUCKET.key: str(entry.total_buckets)}
-        self._by_bucket = replace(table.schema, options=options)
+        self._count = entry.total_buckets
         self._last: pa.RecordBatch | None = None
         # For each row group, the number of rows that no deletion vector deletes.
         places = () if file.deleted is None else deleted_rows(table.file_io, file.deleted)
@@ -175,10 +173,10 @@ class _Salvage:
         keys = [pa.chunked_array([piece.column(name) for piece in pieces]) for name in self._key]
         if not ascends(key_lanes(keys)).all():
             return False
-        if any((bucket_ids(piece, self._by_bucket) != self._bucket).any() for piece in rows):
+        types, schema = self._types, self._table.schema
+        if any((bucket_ids(piece, schema, self._count) != self._bucket).any() for piece in rows):
             return False
         low, high = self._file.min_key, self._file.max_key
-        types, schema = self._types, self._table.schema
         first = key_row(rows[0].slice(0, 1), schema)
         last = key_row(rows[-1].slice(rows[-1].num_rows - 1), schema)
         if sort_key(first, types) < sort_key(low, types):

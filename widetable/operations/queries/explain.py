@@ -45,7 +45,6 @@ from widetable.operations.handle.chosen_state import ChosenState, chosen_state
 from widetable.operations.handle.file_origins import Origin, WritingCommit, origins
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.handle.supported import check_key_has_partition
-from widetable.operations.queries.bucket_choice import bucket_choice
 from widetable.operations.queries.bucket_rows import BucketRows
 from widetable.operations.queries.explanation import (
     ColumnEvent,
@@ -246,7 +245,7 @@ def _merged(
     if snapshot is None:
         return [], []
     live_files = table._committer.live_files
-    requested = request_keys(key_row, schema, bucket_choice(chosen, live_files))
+    requested = request_keys(key_row, schema, chosen.places(live_files))
     if not requested.buckets:
         return [], []
     (bucket,) = requested.buckets

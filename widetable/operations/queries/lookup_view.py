@@ -42,7 +42,6 @@ from widetable.merge.numbered_merge import NumberedRows, merge_numbered
 from widetable.messages.counted import counted
 from widetable.operations.handle.chosen_state import ChosenState
 from widetable.operations.handle.lookup_caches import caches_of
-from widetable.operations.queries.bucket_choice import bucket_choice
 from widetable.operations.queries.bucket_rows import BucketRows
 from widetable.operations.queries.lookup_keys import key_rows, prefix_rows
 from widetable.operations.queries.requested_keys import Numbers, RequestedKeys, request_keys
@@ -109,7 +108,7 @@ class LookupView:
     ) -> None:
         self.chosen: Final = chosen
         self.schema: Final[TableSchema] = chosen.state.schema
-        self._buckets_in = bucket_choice(chosen, live_files)
+        self._places = chosen.places(live_files)
         self._columns = self.schema.chosen(columns)
         # The merge has columns in the order of the table, the result has them in the requested order.
         self._merged = in_schema_order(self.schema, self._columns)
@@ -208,7 +207,7 @@ class LookupView:
         self._open = 0
 
     def _requested(self, key_batch: pa.RecordBatch) -> RequestedKeys:
-        return request_keys(key_batch, self.schema, self._buckets_in)
+        return request_keys(key_batch, self.schema, self._places)
 
     def _numbered_rows(
         self, requested: RequestedKeys, below: Sequence[str]

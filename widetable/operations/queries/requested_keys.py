@@ -11,12 +11,11 @@ Groups of equal lanes are the keys, changes of the number are the buckets. The k
     keys     5 3 7          starts 0 1 3                          places    2 1 -1 2 0
 
 In: key rows (lookup_keys), whole keys or leading columns with all of the bucket key. Out: see RequestedKeys. Pure,
-except for `buckets_in`. Raises what bucket ids raise.
+except for `places`. Raises what bucket ids raise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -27,12 +26,10 @@ from widetable.format.bucket_id import BucketId
 from widetable.kernels.key_lanes import key_lanes
 from widetable.kernels.sort_order import group_starts, sort_order
 from widetable.schema.table_schema import TableSchema
-from widetable.write.bucket_split import MAX_BUCKETS, bucket_numbers, bucket_of
-from widetable.write.partition_rows import partition_numbers, partition_of
+from widetable.write.bucket_split import bucket_numbers, bucket_of
+from widetable.write.places import Places
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
-# Returns the bucket of each key of a partition, int64[n], -1 for none; None if the partition has no buckets.
-BucketsIn: TypeAlias = Callable[[bytes, pa.RecordBatch], Numbers | None]
 
 
 class RequestedKeys(NamedTuple):
@@ -42,7 +39,7 @@ class RequestedKeys(NamedTuple):
     1]. places int64[n]: the place of each given key, -1 for one that no row can have.
 
     No row can have a key with a null, nor one of a partition or bucket that the snapshot lacks according to
-    `buckets_in`. Keys of a bucket ascend and are distinct, as `BucketRows.find` wants them; they lack the partition
+    `places`. Keys of a bucket ascend and are distinct, as `BucketRows.find` wants them; they lack the partition
     columns, which the bucket has. starts has one entry more than buckets, and only 0 without keys.
     """
 
@@ -52,39 +49,33 @@ class RequestedKeys(NamedTuple):
     places: Numbers
 
 
-class _Bucketed(NamedTuple):
-    """The buckets of keys. numbers int64[n]: equal for keys of one bucket, -1 for none; bucket: that of a row."""
-
-    numbers: Numbers
-    bucket: Callable[[int], BucketId]
-
-
 def request_keys(
-    given: pa.RecordBatch, schema: TableSchema, buckets_in: BucketsIn | None = None
+    given: pa.RecordBatch, schema: TableSchema, places: Places | None = None
 ) -> RequestedKeys:
-    """Sort the given keys by bucket and key. buckets_in: finds buckets where the schema alone cannot (bucket_choice).
+    """Sort the given keys by bucket and key. places: finds buckets where the schema alone cannot.
 
     given: columns of the table's types in any order, partition columns among them; missing columns at the end of the
     key make prefixes, which must have all of the bucket key (`lookup_keys.prefix_rows` checks it).
     """
     numbers = _without_nulls(given)
     rows = given if len(numbers) == given.num_rows else given.take(pa.array(numbers))
-    bucketed = _bucketed(rows, schema, buckets_in)
+    # -1 for keys without a bucket, else ordered by partition, in the order of this batch, then by bucket.
+    bucketed = bucket_numbers(rows, schema, places.find if places else None)
     columns = given.schema.names
     names = [name for name in schema.trimmed_primary_key if name in columns]
-    lanes = key_lanes([pa.array(bucketed.numbers), *(rows.column(name) for name in names)])
+    lanes = key_lanes([pa.array(bucketed), *(rows.column(name) for name in names)])
     order = sort_order(lanes, np.zeros(len(lanes), np.int64))
-    order = order[bucketed.numbers[order].searchsorted(0) :]  # keys without a bucket come first
+    order = order[bucketed[order].searchsorted(0) :]  # keys without a bucket come first
     starts = group_starts(lanes, order)
     firsts = order[starts[:-1]]
     which = np.arange(len(firsts))
     # Most calls have each key once, and nothing is repeated.
     if len(firsts) < len(order):
         which = which.repeat(np.diff(starts))
-    places = np.full(given.num_rows, -1, np.int64)
-    places[numbers[order]] = which
+    positions = np.full(given.num_rows, -1, np.int64)
+    positions[numbers[order]] = which
     # The places where the bucket changes along the keys; empty without keys, so that starts is [0].
-    numbers_of_keys = bucketed.numbers[firsts]
+    numbers_of_keys = bucketed[firsts]
     cuts = (
         np.append(0, (numbers_of_keys[1:] != numbers_of_keys[:-1]).nonzero()[0] + 1)
         if len(numbers_of_keys)
@@ -92,9 +83,9 @@ def request_keys(
     )
     return RequestedKeys(
         rows.select(names).take(pa.array(firsts)),
-        tuple(bucketed.bucket(row) for row in firsts[cuts].tolist()),
+        tuple(bucket_of(rows, row, bucketed, schema) for row in firsts[cuts].tolist()),
         np.append(cuts, len(firsts)),
-        places,
+        positions,
     )
 
 
@@ -105,29 +96,3 @@ def _without_nulls(given: pa.RecordBatch) -> Numbers:
         if column.null_count:
             present &= column.is_valid().to_numpy(zero_copy_only=False)
     return present.nonzero()[0]
-
-
-def _bucketed(rows: pa.RecordBatch, schema: TableSchema, buckets_in: BucketsIn | None) -> _Bucketed:
-    # Both ways number buckets across partitions: partition * MAX_BUCKETS + bucket. That orders
-    # keys by partition, in the order of this batch, then by bucket; the numbers mean nothing
-    # outside of this call.
-    if buckets_in is None:
-        numbers = bucket_numbers(rows, schema)
-        return _Bucketed(numbers, lambda row: bucket_of(rows, row, numbers, schema))
-    partitions = partition_numbers(rows, schema) if schema.partition_keys else None
-    if partitions is None:
-        partitions = np.zeros(rows.num_rows, np.int64)
-    numbers = np.full(rows.num_rows, -1, np.int64)
-    ids: dict[int, bytes] = {}
-    for partition in np.unique(partitions).tolist():
-        members = np.flatnonzero(partitions == partition)
-        ids[partition] = partition_of(rows, int(members[0]), schema)
-        buckets = buckets_in(ids[partition], rows.take(pa.array(members)))
-        if buckets is not None:
-            numbers[members] = np.where(buckets < 0, -1, partition * MAX_BUCKETS + buckets)
-
-    def bucket(row: int) -> BucketId:
-        partition, number = divmod(int(numbers[row]), MAX_BUCKETS)
-        return BucketId(ids[partition], number)
-
-    return _Bucketed(numbers, bucket)

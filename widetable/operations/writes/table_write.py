@@ -22,6 +22,7 @@ from widetable.arguments import flag, instance, items, text, whole_number
 from widetable.commit.barriers.barrier_table import check_needs_no_writer, check_rows_stay
 from widetable.commit.transaction.commit_identity import Identity
 from widetable.commit.transaction.commit_result import CommitResult
+from widetable.commit.transaction.partition_buckets import places_of
 from widetable.commit.transaction.table_head import HeadState
 from widetable.errors import ConflictError, InvalidError, UnsupportedError
 from widetable.format.snapshot import COMMIT_KIND_APPEND, COMMIT_KIND_OVERWRITE
@@ -33,7 +34,7 @@ from widetable.operations.writes.table_commit import (
     finish_replayed,
     overwrite_by,
 )
-from widetable.operations.writes.writer_places import writer_places
+from widetable.schema import options as opt
 from widetable.schema.derived_options import check_not_derived
 from widetable.schema.table_schema import ROW_KIND_COLUMN, TableSchema
 from widetable.write.commit_message import CommitMessage
@@ -323,9 +324,28 @@ def any_writer(
     task = whole_number(task, "task", least=0, most=(tasks or MAX_TASKS) - 1)
     base = table._committer.sequence_base(head) if sequence_base is None else sequence_base
     base = whole_number(base, "sequence_base", least=0)
+    _check_alone(schema, tasks)
     numbers = SequenceAllocator(base, task, tasks)
-    places = writer_places(table, schema, tasks)
-    return TableWriter(table._state(schema), columns, numbers, row_kind, places)
+    state, committer = table._state(schema), table._committer
+    places = places_of(
+        state,
+        committer.live_files,
+        committer.indexes.hashes,
+        committer.snapshots.latest,
+        committer.schemas.is_rescaled,
+    )
+    return TableWriter(state, columns, numbers, row_kind, places)
+
+
+def _check_alone(schema: TableSchema, tasks: int | None) -> None:
+    """Raise UnsupportedError for several writers, which would put one new key into several dynamic buckets."""
+    if schema.num_buckets < 1 and tasks != 1:
+        raise UnsupportedError(
+            f"option {opt.BUCKET.key!r}",
+            found=f"{schema.num_buckets} (dynamic buckets), and a commit of several tasks",
+            expected="one writer at a time",
+            action="Write from Python (Table.write), or make the table with a fixed number of buckets.",
+        )
 
 
 def check_write_columns(
