@@ -6,10 +6,9 @@
     DECIMAL                  a decimal number of no more digits than the type has
     CHAR, VARCHAR            the text
     BINARY, VARBINARY        hex digits, two a byte
-    DATE                     2024-02-29; a year may have up to nine digits and a sign
-    TIME                     10:30, 10:30:00, 10:30:00.123
-    TIMESTAMP                2024-02-29 10:30:00.123456789, also with T, or without seconds or clock; no time zone
-    TIMESTAMP_LTZ            a TIMESTAMP with its time zone: Z, +00:00, -05:30
+    DATE, TIME               2024-02-29, 10:30:00.123 (`runtime.time_text`)
+    TIMESTAMP                2024-02-29 10:30:00.123456789; no time zone
+    TIMESTAMP_LTZ            also with a time zone: Z, UTC, +00:00, -05:30; without one it is UTC
 
 Nothing is cut off: digits of the second that the type does not hold must be zeros, a number too large is refused.
 Blanks around values are ignored, except for texts and bytes.
@@ -37,6 +36,7 @@ import pyarrow.compute as pc
 from widetable.arguments import shown
 from widetable.errors import InvalidError
 from widetable.format.civil_date import days_of
+from widetable.runtime.time_text import AS_DAY, DATE, EIGHT_DIGITS, FORMS, MOMENT, TIME
 from widetable.schema.types import DataType, arrow_type, timestamp_unit
 
 _Ints: TypeAlias = npt.NDArray[np.int64]
@@ -48,13 +48,6 @@ _INTEGER: Final = r"\A-?[0-9]+\z"
 _NUMBER: Final = r"\A[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\z"
 _NOT_FINITE: Final = r"\A[+-]?(?i:nan|inf|infinity)\z"
 _HEX: Final = r"\A([0-9A-Fa-f]{2})*\z"
-_DAY: Final = r"(?P<year>[+-]?[0-9]{4,9})-(?P<month>[0-9]{2})-(?P<day>[0-9]{2})"
-_CLOCK: Final = r"(?P<hour>[0-9]{2}):(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2})(?:\.(?P<fraction>[0-9]{1,9}))?)?"
-_ZONE: Final = r"(?P<zone>Z|(?P<sign>[+-])(?P<zone_hour>[0-9]{2}):(?P<zone_minute>[0-9]{2}))"
-_DATE: Final = rf"\A{_DAY}\z"
-_TIME: Final = rf"\A{_CLOCK}\z"
-_TIMESTAMP: Final = rf"\A{_DAY}(?:[ T]{_CLOCK})?\z"
-_ZONED: Final = rf"\A{_DAY}[ T]{_CLOCK}{_ZONE}\z"
 
 
 def parsed_texts(texts: pa.Array, kind: DataType) -> pa.Array:
@@ -155,23 +148,28 @@ def _binaries(texts: pa.Array, kind: DataType) -> pa.Array:
 
 
 def _dates(texts: pa.Array, kind: DataType) -> pa.Array:
-    parts = _Parts(texts, _DATE)
+    days = pc.replace_substring_regex(texts, rf"\A{EIGHT_DIGITS}\z", AS_DAY)
+    parts = _Parts(days, DATE)
     days = parts.days()
     parts.check((days >= -(2**31)) & (days < 2**31))
     return parts.column(days.astype(np.int32), pa.int32(), kind)
 
 
 def _times(texts: pa.Array, kind: DataType) -> pa.Array:
-    parts = _Parts(texts, _TIME)
+    parts = _Parts(texts, TIME)
     seconds, fraction = parts.clock("ms")
     return parts.column((seconds * 1000 + fraction).astype(np.int32), pa.int32(), kind)
 
 
 def _timestamps(texts: pa.Array, kind: DataType) -> pa.Array:
-    parts = _Parts(texts, _ZONED if kind.root == "TIMESTAMP_LTZ" else _TIMESTAMP)
+    parts = _Parts(texts, MOMENT)
     unit = timestamp_unit(kind.precision or 0)
     of_day, fraction = parts.clock(unit)
-    seconds = parts.days() * 86_400 + of_day - parts.ahead()
+    seconds = parts.days() * 86_400 + of_day
+    if kind.root == "TIMESTAMP":
+        parts.check_no_zone()
+    else:
+        seconds -= parts.ahead()
     least, most = divmod(-(2**63), _PER_SECOND[unit]), divmod(2**63 - 1, _PER_SECOND[unit])
     parts.check((seconds > least[0]) | ((seconds == least[0]) & (fraction >= least[1])))
     parts.check((seconds < most[0]) | ((seconds == most[0]) & (fraction <= most[1])))
@@ -187,7 +185,7 @@ class _Parts:
     """
 
     def __init__(self, texts: pa.Array, pattern: str) -> None:
-        groups = pc.extract_regex(texts, pattern)
+        groups = pc.extract_regex(texts, rf"\A(?:{pattern})\z")
         self._valid = np.asarray(texts.is_valid())
         self._groups = {field.name: groups.field(at) for at, field in enumerate(groups.type)}
         self.check(np.asarray(groups.is_valid()))
@@ -196,15 +194,15 @@ class _Parts:
         if not (holds | ~self._valid).all():
             raise ValueError("a part out of its range")
 
-    def _number(self, name: str, most: int | None = None) -> _Ints:
+    def check_no_zone(self) -> None:
+        self.check(np.asarray(pc.fill_null(pc.equal(self._groups["zone"], ""), True)))
+
+    def _number(self, name: str) -> _Ints:
         if name not in self._groups:
             return np.zeros(len(self._valid), np.int64)
         texts = pc.utf8_ltrim(self._groups[name], "+")
         filled = pc.if_else(pc.equal(pc.fill_null(pc.binary_length(texts), 0), 0), "0", texts)
-        numbers = np.asarray(filled.cast(pa.int64()))
-        if most is not None:
-            self.check(numbers <= most)
-        return numbers
+        return np.asarray(filled.cast(pa.int64()))
 
     def days(self) -> _Ints:
         """Return days since 1970-01-01."""
@@ -214,8 +212,8 @@ class _Parts:
 
     def clock(self, unit: str) -> tuple[_Ints, _Ints]:
         """Return the second of the day, and the fraction in units."""
-        hours, minutes = self._number("hour", 23), self._number("minute", 59)
-        seconds = (hours * 60 + minutes) * 60 + self._number("second", 59)
+        hours, minutes = self._number("hour"), self._number("minute")
+        seconds = (hours * 60 + minutes) * 60 + self._number("second")
         self._groups["fraction"] = pc.utf8_rpad(self._groups["fraction"], 9, "0")
         fraction, rest = np.divmod(self._number("fraction"), _NANOS // _PER_SECOND[unit])
         self.check(rest == 0)
@@ -223,9 +221,7 @@ class _Parts:
 
     def ahead(self) -> _Ints:
         """Return the seconds by which the time zone is ahead of UTC."""
-        if "sign" not in self._groups:
-            return np.zeros(len(self._valid), np.int64)
-        seconds = (self._number("zone_hour", 23) * 60 + self._number("zone_minute", 59)) * 60
+        seconds = (self._number("zone_hour") * 60 + self._number("zone_minute")) * 60
         is_behind = np.asarray(pc.fill_null(pc.equal(self._groups["sign"], "-"), False))
         return np.where(is_behind, -seconds, seconds)
 
@@ -258,12 +254,8 @@ _RULES: Final[dict[str, _TextRule]] = {
     "DECIMAL": _TextRule(_decimals, "a number of no more digits than the type has"),
     **dict.fromkeys(("CHAR", "VARCHAR"), _TEXTS),
     **dict.fromkeys(("BINARY", "VARBINARY"), _BINARIES),
-    "DATE": _TextRule(_dates, "a date such as 2024-02-29"),
-    "TIME": _TextRule(_times, "a time such as 10:30:00.123"),
-    "TIMESTAMP": _TextRule(
-        _timestamps, "a timestamp such as 2024-02-29 10:30:00.123, without a time zone"
-    ),
-    "TIMESTAMP_LTZ": _TextRule(
-        _timestamps, "a timestamp with its time zone, such as 2024-02-29 10:30:00.123+00:00"
-    ),
+    "DATE": _TextRule(_dates, FORMS["DATE"]),
+    "TIME": _TextRule(_times, FORMS["TIME"]),
+    "TIMESTAMP": _TextRule(_timestamps, FORMS["TIMESTAMP"]),
+    "TIMESTAMP_LTZ": _TextRule(_timestamps, FORMS["TIMESTAMP_LTZ"]),
 }

@@ -27,7 +27,7 @@ from sqlglot.errors import SqlglotError
 from widetable.errors import InvalidError
 from widetable.format.plain_value import TEXTS
 from widetable.messages.counted import counted
-from widetable.read.literal import TimestampText, clock_of, day_of, literal
+from widetable.read.literal import TimeLiteral, literal
 from widetable.read.predicate import (
     MIRRORED,
     And,
@@ -41,6 +41,7 @@ from widetable.read.predicate import (
     Truth,
     unknown_column,
 )
+from widetable.runtime.time_text import FORMS
 from widetable.schema.table_schema import TableSchema
 from widetable.schema.types import DataField
 
@@ -155,13 +156,9 @@ class _Reader:
         kind = str(e.to.this.value).upper()
         if not isinstance(text, str):
             self._refuse(e)
-        if kind == "DATE":
-            return day_of(text)
-        if kind == "TIME":
-            return clock_of(text)
         if kind.startswith("TIMESTAMP") or kind == "DATETIME":
-            return TimestampText(text)
-        return self._refuse(e)
+            kind = "TIMESTAMP"
+        return TimeLiteral(kind, text) if kind in FORMS else self._refuse(e)
 
     def compare(self, e: exp.Binary) -> Node:
         op = _OPS[type(e)]

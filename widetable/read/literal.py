@@ -27,16 +27,18 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-import re
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Final, NamedTuple, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from widetable.errors import InvalidError
+from widetable.format.civil_date import days_of
 from widetable.format.plain_value import FLOATS, TEXTS, plain_column
+from widetable.runtime.time_text import DATE, FORMS, MOMENT, TIME, TimeParts, parts_of
 from widetable.schema.types import DataField, DataType, timestamp_unit
 
 # A value that Python's operators compare; the module's docstring lists the types.
@@ -56,19 +58,14 @@ _BITS: Final = {
     "TIMESTAMP": 64,
     "TIMESTAMP_LTZ": 64,
 }
-_TIMESTAMP: Final = re.compile(
-    r"^(?P<day>\d{4}-\d{1,2}-\d{1,2})"
-    r"(?:[ T](?P<clock>\d{1,2}:\d{1,2}(?::\d{1,2})?)(?:\.(?P<fraction>\d{1,9}))?)?"
-    r"\s*(?P<zone>Z|UTC|[+-]\d{2}:\d{2})?$"
-)
-_EIGHT_DIGITS: Final = re.compile("[0-9]{8}")
-_DAY: Final = re.compile(r"\d{4}-\d{1,2}-\d{1,2}")
-_LONE_DIGIT: Final = re.compile(r"(?<![\d.])\d(?!\d)")
 
 
-class TimestampText(NamedTuple):
-    """The literal TIMESTAMP '..', parsed by the column's type, which decides on zones and digits. It is not a text."""
+class TimeLiteral(NamedTuple):
+    """The literal DATE '..', TIME '..' or TIMESTAMP '..'. The column's type decides on zones and digits. It is not a
+    text.
+    """
 
+    root: str
     text: str
 
     def __repr__(self) -> str:
@@ -128,11 +125,13 @@ def holds(t: DataType, value: Comparable) -> bool:
 def literal(column: DataField, value: Any) -> Comparable:
     """Return the comparable of a literal of a filter, for one column.
 
-    value: int, Decimal, float, bool, str, bytes, date, time, datetime or TimestampText. Text stands for a DATE,
-    TIME or TIMESTAMP where the column is one, written ISO 8601; without a zone it is UTC for
+    value: int, Decimal, float, bool, str, bytes, date, time, datetime or TimeLiteral. Text stands for a DATE,
+    TIME or TIMESTAMP where the column is one (`runtime.time_text`); without a zone it is UTC for
     TIMESTAMP WITH LOCAL TIME ZONE. Numbers compare exactly, whatever their type.
     """
-    convert = _LITERALS.get(column.type.root)
+    root = column.type.root
+    convert = _LITERALS.get(root)
+    form = FORMS.get(root) if isinstance(value, str | TimeLiteral) else None
     try:
         if convert is not None:
             return convert(column.type, value)
@@ -141,7 +140,7 @@ def literal(column: DataField, value: Any) -> Comparable:
     raise InvalidError(
         f"column {column.name!r}",
         found=f"the literal {value!r} in the filter",
-        expected=f"a value that compares with {column.type}"
+        expected=form or f"a value that compares with {column.type}"
         if convert
         else f"IS NULL or IS NOT NULL on {column.type}",
         action="Correct the filter.",
@@ -190,42 +189,24 @@ def _instance(kind: type) -> Callable[[DataType, Any], Comparable]:
     return convert
 
 
-def day_of(text: str) -> dt.date:
-    """Parse a date. Month and day may have one digit, as in Spark; 8 digits need no separators. Raises ValueError."""
-    if _EIGHT_DIGITS.fullmatch(text.strip()):
-        return dt.datetime.strptime(text.strip(), "%Y%m%d").date()
-    if _DAY.fullmatch(text.strip()) is None:
-        raise ValueError(text)
-    return dt.date.fromisoformat(_two_digits(text.strip()))
-
-
-def clock_of(text: str) -> dt.time:
-    """Parse a time of day. Hours, minutes and seconds may have one digit. Raises ValueError."""
-    return dt.time.fromisoformat(_two_digits(text.strip()))
-
-
-def _two_digits(text: str) -> str:
-    """Write 2020-1-1 as 2020-01-01, 9:05:01.5 as 09:05:01.5."""
-    return _LONE_DIGIT.sub(r"0\g<0>", text)
-
-
 def _date(t: DataType, value: Any) -> Comparable:
     """Convert to days. A moment without a zone has a fraction of a day, as in Spark, where a DATE is its midnight."""
-    if isinstance(value, TimestampText):
+    if isinstance(value, TimeLiteral) and value.root == "TIMESTAMP":
         nanos, zoned = _epoch_nanos(value)
         if zoned:
             raise TypeError(value)
         return _on_grid(Fraction(nanos, 86_400 * 10**9))
-    if isinstance(value, str):
-        value = day_of(value)
+    if isinstance(value, str | TimeLiteral):
+        return _day(parts_of(_text_of(value, "DATE"), DATE))
     if isinstance(value, dt.datetime) or not isinstance(value, dt.date):
         raise TypeError(value)
     return value.toordinal() - _EPOCH
 
 
 def _time(t: DataType, value: Any) -> Comparable:
-    if isinstance(value, str):
-        value = clock_of(value)
+    if isinstance(value, str | TimeLiteral):
+        parts = parts_of(_text_of(value, "TIME"), TIME)
+        return _on_grid(Fraction(parts.second * 10**9 + parts.nanos, 10**6))
     if not isinstance(value, dt.time) or value.tzinfo is not None:
         raise TypeError(value)
     seconds = (value.hour * 60 + value.minute) * 60 + value.second
@@ -240,32 +221,38 @@ def _timestamp(t: DataType, value: Any) -> Comparable:
     return _on_grid(Fraction(nanos, _NANOS[timestamp_unit(t.precision or 0)]))
 
 
-def _epoch_nanos(value: Any) -> tuple[int, bool]:
-    """Return (nanoseconds since 1970 UTC, whether the value has a zone).
-
-    A date means its midnight. The digits of the fraction are added separately, because a Python
-    datetime has six of them, and a text may have nine.
-    """
-    nanos = 0
-    if isinstance(value, TimestampText):
-        value = value.text
+def _text_of(value: str | TimeLiteral, root: str) -> str:
+    """Return the text of a literal of the type. Raises TypeError for the literal of another type."""
     if isinstance(value, str):
-        match = _TIMESTAMP.match(value.strip())
-        if match is None:
-            raise TypeError(value)
-        zone = (match["zone"] or "").replace("Z", "+00:00").replace("UTC", "+00:00")
-        moment = _two_digits(f"{match['day']} {match['clock'] or '00:00'}")
-        value = dt.datetime.fromisoformat(f"{moment}{zone}")
-        nanos = int((match["fraction"] or "0").ljust(9, "0"))
+        return value
+    if value.root != root:
+        raise TypeError(value)
+    return value.text
+
+
+def _day(parts: TimeParts) -> int:
+    """Return days since 1970. Raises ValueError for a day that the calendar lacks."""
+    days, is_day = days_of(*(np.array([number]) for number in parts[:3]))
+    if not is_day[0]:
+        raise ValueError(parts)
+    return int(days[0])
+
+
+def _epoch_nanos(value: Any) -> tuple[int, bool]:
+    """Return (nanoseconds since 1970 UTC, whether the value has a zone). A date means its midnight."""
+    if isinstance(value, TimeLiteral) and value.root == "DATE":
+        return _day(parts_of(value.text, DATE)) * 86_400 * 10**9, False
+    if isinstance(value, str | TimeLiteral):
+        parts = parts_of(_text_of(value, "TIMESTAMP"), MOMENT)
+        seconds = _day(parts) * 86_400 + parts.second - (parts.zone_seconds or 0)
+        return seconds * 10**9 + parts.nanos, parts.zone_seconds is not None
     if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
         value = dt.datetime.combine(value, dt.time())
     if not isinstance(value, dt.datetime):
         raise TypeError(value)
     zoned = value.tzinfo is not None
     since = (value if zoned else value.replace(tzinfo=dt.timezone.utc)) - _EPOCH_TIME
-    return (
-        (since.days * 86_400 + since.seconds) * 10**6 + since.microseconds
-    ) * 1000 + nanos, zoned
+    return ((since.days * 86_400 + since.seconds) * 10**6 + since.microseconds) * 1000, zoned
 
 
 _LITERALS: Final[dict[str, Callable[[DataType, Any], Comparable]]] = {

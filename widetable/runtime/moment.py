@@ -2,7 +2,7 @@
 
     1764237600000                    epoch milliseconds; a text of digits has the same meaning
     "2026-11-27"                     midnight at the start of the day
-    "2026-11-27T10:00"               with T or a blank; seconds and their fractions are optional
+    "2026-11-27T10:00"               with T or a blank; seconds and their fractions are optional (`time_text`)
     "2026-11-27 10:00:00 UTC"        the form in which this project shows times; also Z, +01:00, +0100
 
 A text or a datetime without a zone is local time. Times are rounded down to the millisecond, before 1970 too. A number
@@ -16,15 +16,12 @@ from datetime import datetime, timedelta, timezone
 from typing import Any, Final
 
 from widetable.arguments import refused, text, whole_number
+from widetable.runtime.time_text import MOMENT, parts_of
 
 Moment = int | str | datetime
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _EXPECTED: Final = "epoch milliseconds, a datetime, or an ISO time such as 2026-11-27T10:00, of the years 1 to 9999"
 _NUMBER: Final = re.compile(r"-?\d+", re.ASCII)
-_ISO: Final = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?)?(?: ?(UTC|Z|[+-]\d\d:?\d\d))?",
-    re.ASCII,
-)
 
 
 def epoch_millis(value: Any, name: str) -> int:
@@ -67,18 +64,8 @@ def _millis(moment: datetime) -> int:
 
 def _parsed(iso: str) -> datetime:
     """Parse an ISO text. Raises ValueError for another form, and for a day or an hour that does not exist."""
-    match = _ISO.fullmatch(iso)
-    if match is None:
-        raise ValueError(iso)
-    numbers = [int(part or 0) for part in match.groups()[:6]]
-    micros = int((match[7] or "").ljust(6, "0")[:6])
-    year, month, day, hour, minute, second = numbers
-    return datetime(year, month, day, hour, minute, second, micros, tzinfo=_zone(match[8]))
-
-
-def _zone(name: str | None) -> timezone | None:
-    if name in (None, "UTC", "Z"):
-        return None if name is None else timezone.utc
-    digits = name[1:].replace(":", "")
-    distance = timedelta(hours=int(digits[:2]), minutes=int(digits[2:]))
-    return timezone(distance if name[0] == "+" else -distance)
+    parts = parts_of(iso, MOMENT)
+    ahead = parts.zone_seconds
+    zone = None if ahead is None else timezone(timedelta(seconds=ahead))
+    of_day = timedelta(seconds=parts.second, microseconds=parts.nanos // 1000)
+    return datetime(parts.year, parts.month, parts.day, tzinfo=zone) + of_day

@@ -303,7 +303,7 @@ WRONG = [
     ("i IN (1, 'x')", "'i'"),
     ("s = TIMESTAMP '2024-01-01'", "'s'"),
     ("day = '2024-2-30'", "'day'"),
-    ("day = DATE '2024-W01-1'", "filter"),
+    ("day = DATE '2024-W01-1'", "'day'"),
     ("i = -TRUE", "filter"),
     ("i BETWEEN SYMMETRIC 2 AND 1", "filter"),
     ("NOT (b OR i BETWEEN SYMMETRIC 2 AND 1)", "filter"),

@@ -20,9 +20,10 @@ import pyarrow as pa
 from widetable.arguments import text
 from widetable.errors import InvalidError
 from widetable.format.binary_row import decode_row, encode_rows, with_arity
+from widetable.format.parsed_text import parsed_texts
 from widetable.format.plain_value import plain_column, row_order
 from widetable.schema.table_schema import TableSchema
-from widetable.schema.types import DataField, arrow_type
+from widetable.schema.types import DataField
 
 _NEWEST: Final = {"max_pt()": 1, "max_two_pt()": 2}
 _WORDS: Final = "max_pt(), max_two_pt(), or partitions as in a=1,b=2;a=2,b=3"
@@ -97,11 +98,11 @@ def _fixed(words: str, schema: TableSchema) -> bytes:
 
 def _value(words: str, field: DataField) -> pa.Array:
     try:
-        return pa.array([words], pa.string()).cast(arrow_type(field.type))
-    except pa.ArrowException as cause:
+        return parsed_texts(pa.array([words], pa.string()), field.type)
+    except InvalidError as cause:
         raise InvalidError(
             "partitions",
-            found=f"{field.name}={words}: {cause}",
-            expected=f"a value of {field.type}",
+            found=f"{field.name}={words}",
+            expected=cause.expected,
             action="Correct the argument.",
         ) from cause
