@@ -111,6 +111,17 @@ def _scan(path: str) -> None:
     wt.Table.open(path).scan(columns=_PROJECTED).to_arrow()
 
 
+def _filtered_scan(path: str, shape: Shape) -> TaskSeconds:
+    """About a tenth of the rows, batch by batch."""
+    table = wt.Table.open(path)
+
+    def read() -> None:
+        scan = table.scan(filter="c3 < 100000")
+        assert sum(rows.num_rows for rows in scan.to_batches())
+
+    return _repeated(shape, read)
+
+
 def _lookup(path: str, shape: Shape) -> TaskSeconds:
     """Of two columns: as many columns as are asked for are in the answer."""
     table, rng = wt.Table.open(path), np.random.default_rng(2)
@@ -199,6 +210,7 @@ READS: Final[dict[str, tuple[str, Task]]] = {
         "write-only",
         lambda path, shape: _repeated(shape, lambda: _scan(path)),
     ),
+    "filtered scan of all columns": ("write-only", _filtered_scan),
     "follow": ("lookup changelog", _follow),
     "lookup of 100 keys": ("inline compaction", _lookup),
     "spark read": ("write-only", _spark_read(None)),

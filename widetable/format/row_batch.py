@@ -1,4 +1,4 @@
-"""Row batches: their Arrow schema (sequence number, row kind, then table columns), and conversion of rows to a schema.
+"""Row batches: their Arrow schema (sequence number, row kind, then table columns).
 
 Files, merges and writers exchange row batches (ARCHITECTURE.md). Columns have
 the current table schema's names and Arrow types, in schema order; key columns are always present,
@@ -51,19 +51,3 @@ def column_or_nulls(rows: pa.RecordBatch | pa.Table, field: pa.Field) -> pa.Arra
     """Return the column of this name; nulls of its type when the rows have none."""
     index = rows.schema.get_field_index(field.name)
     return rows.column(index) if index >= 0 else nulls(rows.num_rows, field.type)
-
-
-def project(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return the rows with exactly these columns; a missing one is null."""
-    if rows.schema == schema:
-        return rows
-    if not len(schema):
-        return without_columns(rows.num_rows)
-    return pa.RecordBatch.from_arrays([column_or_nulls(rows, f) for f in schema], schema=schema)
-
-
-def without_columns(rows: int) -> pa.RecordBatch:
-    """Return a batch of so many rows without columns. It is made from a struct array, because a batch that is made from
-    no columns has no rows.
-    """
-    return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))

@@ -23,7 +23,8 @@ import numpy as np
 import pyarrow as pa
 
 from widetable.format.bucket_id import BucketId
-from widetable.format.row_batch import SYSTEM_FIELDS, project, row_batch_schema
+from widetable.format.projection import project
+from widetable.format.row_batch import SYSTEM_FIELDS, row_batch_schema
 from widetable.format.row_budget import RowBudget
 from widetable.kernels.array_types import Positions
 from widetable.lsm.file_rows import Caches

@@ -15,7 +15,8 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from widetable.format.row_batch import project, row_batch_schema
+from widetable.format.projection import project
+from widetable.format.row_batch import row_batch_schema
 from widetable.kernels.patched_take import PatchChoice
 from widetable.merge.plan import MergePlan, Pick
 from widetable.merge.window import Window

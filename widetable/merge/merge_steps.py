@@ -20,7 +20,8 @@ import numpy as np
 
 from widetable.errors import InvalidError
 from widetable.format.printed_value import printed_rows
-from widetable.format.row_batch import project, row_batch_schema
+from widetable.format.projection import project
+from widetable.format.row_batch import row_batch_schema
 from widetable.merge.engine import MergeEngine, plan_of
 from widetable.merge.gather import gather
 from widetable.merge.plan import MergePlan, Pick

@@ -19,7 +19,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from widetable.format.row_batch import project, row_batch_schema
+from widetable.format.projection import project
+from widetable.format.row_batch import row_batch_schema
 from widetable.kernels.arrow_buffers import fixed_values
 from widetable.kernels.key_lanes import key_lanes
 from widetable.merge.engine import MergeEngine, plan_of

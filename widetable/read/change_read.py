@@ -11,28 +11,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Final
 
 import pyarrow as pa
 
 from widetable.errors import InvalidError
 from widetable.format.data_file_meta import DataFileMeta
+from widetable.format.projection import Projection
 from widetable.format.row_budget import BATCH_BYTES
-from widetable.kernels.hidden_nulls import nulls
 from widetable.merge.sorted_merge import interleave_runs
 from widetable.read.change_plan import ChangeSplit
 from widetable.read.commit_columns import KIND_FIELD
 from widetable.read.expired import files_of
 from widetable.read.split import Split, SplitRead
-from widetable.runtime.collector_pause import collector_paused
 from widetable.runtime.derived_value import once_per_object
 from widetable.schema.row_kind import inserts, to_texts
 from widetable.schema.table_schema import ROW_KIND_COLUMN, VALUE_KIND, TableSchema
 from widetable.write.table_state import TableState
-
-# The number of cached layouts, one per set of columns that files hold.
-_LAYOUTS: Final = 16
 
 
 def change_schema(schema: TableSchema, columns: Sequence[str]) -> pa.Schema:
@@ -75,22 +69,22 @@ class StreamRead:
 
     def to_batches(self, *, use_threads: bool = False) -> Iterator[pa.RecordBatch]:
         """Yield the changes. use_threads: decode on several cores."""
-        shape, split = _shape_of(self.table.schema, self.columns), self.split
+        projection, split = _projection(self.table.schema, self.columns), self.split
         with files_of(self.table, split.snapshot_id, is_followed=True):
             if isinstance(split, ChangeSplit):
                 for batch in self._in_order(split, use_threads=use_threads):
-                    yield shape.of(batch, batch.column(VALUE_KIND))
+                    yield projection.of(_with_kinds(batch, batch.column(VALUE_KIND)))
                 return
             # A batch without columns would lose its number of rows, so the key is read.
             columns = self.columns or self.table.schema.trimmed_primary_key
             for batch in SplitRead(self.table, split, columns).to_batches(use_threads=use_threads):
-                yield shape.of(batch, inserts(batch.num_rows))
+                yield projection.of(_with_kinds(batch, inserts(batch.num_rows)))
 
     def _in_order(self, split: ChangeSplit, *, use_threads: bool) -> Iterator[pa.RecordBatch]:
         """Return row batches with all files of the split interleaved by key.
 
         One file is already in order. Several files of a commit are ordered by `sequence.field`,
-        which is read for that and removed by `_Shape`. All files share one memory budget.
+        which is read for that and removed by the projection. All files share one memory budget.
         """
         files, schema = split.files, self.table.schema
         is_cut = len(files) > 1
@@ -112,40 +106,15 @@ class StreamRead:
             yield from opened.batches(size, use_threads=use_threads)
 
 
-class _Shape:
-    """Converts batches to a schema of `change_schema`, which may have thousands of columns while files hold ten."""
-
-    def __init__(self, schema: pa.Schema) -> None:
-        self._schema = schema
-        # Read once, because each access to an Arrow schema creates new objects.
-        self._columns = [(field.name, field.type) for field in schema][:-1]
-        # Files of one writer hold the same columns.
-        self._layout = lru_cache(_LAYOUTS)(self._layout_of)
-
-    def of(self, rows: pa.RecordBatch, kinds: pa.Array) -> pa.RecordBatch:
-        """Convert a batch. Absent columns of one type share an array of nulls."""
-        absent, order = self._layout(tuple(rows.schema.names))
-        with collector_paused():
-            arrays = [*rows.columns, *(nulls(rows.num_rows, type) for type in absent)]
-            columns = [arrays[place] for place in order]
-            return pa.RecordBatch.from_arrays([*columns, to_texts(kinds)], schema=self._schema)
-
-    def _layout_of(self, names: tuple[str, ...]) -> tuple[list[pa.DataType], list[int]]:
-        """Return the types of absent columns, and each schema column's place among the batch's columns and these."""
-        places = {name: place for place, name in enumerate(names)}
-        absent: dict[pa.DataType, int] = {}
-        order = [
-            places[name] if name in places else absent.setdefault(type, len(names) + len(absent))
-            for name, type in self._columns
-        ]
-        return list(absent), order
-
-
-def _shape_of(schema: TableSchema, columns: tuple[str, ...]) -> _Shape:
+def _projection(schema: TableSchema, columns: tuple[str, ...]) -> Projection:
     whole = columns == schema.names
-    return _whole_shape(schema) if whole else _Shape(change_schema(schema, columns))
+    return _whole_projection(schema) if whole else Projection(change_schema(schema, columns))
 
 
 @once_per_object
-def _whole_shape(schema: TableSchema) -> _Shape:
-    return _Shape(change_schema(schema, schema.names))
+def _whole_projection(schema: TableSchema) -> Projection:
+    return Projection(change_schema(schema, schema.names))
+
+
+def _with_kinds(rows: pa.RecordBatch, kinds: pa.Array) -> pa.RecordBatch:
+    return rows.append_column(KIND_FIELD, to_texts(kinds))

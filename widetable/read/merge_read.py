@@ -28,7 +28,7 @@ from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.data_file_reader import DataFile
 from widetable.format.key_range import KeyRange
-from widetable.format.row_batch import project
+from widetable.format.projection import Projection, with_columns
 from widetable.format.row_budget import BATCH_BYTES
 from widetable.lsm.sorted_run import Section, SortedRun, read_shares, sections
 from widetable.merge.sorted_merge import merge_runs
@@ -60,8 +60,8 @@ def read_bucket(
     """
     needed = tuple(dict.fromkeys([*columns, *(sorted(predicate.columns) if predicate else ())]))
     bucket_read = _BucketRead(table, bucket, needed, predicate, use_threads)
-    with_filtered = table.schema.arrow_schema(needed)
-    requested = table.schema.arrow_schema(columns)
+    filtered = table.schema.arrow_schema(sorted(predicate.columns)) if predicate else ()
+    requested = Projection(table.schema.arrow_schema(columns))
     for section in _sections(table, files):
         if not merge:
             batches = bucket_read.raw(section.files, needed, BATCH_BYTES)
@@ -71,9 +71,9 @@ def read_bucket(
             batches = bucket_read.merged(section.runs)
         for batch in batches:
             if predicate is not None:
-                batch = predicate.rows_of(project(batch, with_filtered))
+                batch = predicate.rows_of(with_columns(batch, filtered))
             if batch.num_rows:
-                yield project(batch, requested)
+                yield requested.of(batch)
 
 
 def _sections(table: TableState, files: Sequence[DataFileMeta]) -> Sequence[Section]:

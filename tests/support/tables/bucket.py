@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from tests.support.models.model import Record, Row
 from tests.support.models.plain_rows import python_rows
-from widetable.format.row_batch import in_schema_order, project, row_batch_schema
+from widetable.format.projection import project
+from widetable.format.row_batch import in_schema_order, row_batch_schema
 from widetable.format.row_budget import BATCH_BYTES, pieces
 from widetable.merge.engine import PartialMerge, engine_of
 from widetable.merge.sorted_merge import collapse, merge_runs

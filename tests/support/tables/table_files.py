@@ -19,7 +19,8 @@ from widetable.format.binary_row import encode_rows, with_arity
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.data_file_reader import open_data_file
-from widetable.format.row_batch import in_schema_order, project
+from widetable.format.projection import project
+from widetable.format.row_batch import in_schema_order
 from widetable.format.row_budget import BATCH_BYTES
 from widetable.lsm.sorted_run import key_types, sections, sort_key
 from widetable.merge.sorted_merge import merge_runs

@@ -23,7 +23,8 @@ from tests.support.tables.table_files import TableFiles, with_more_options
 from tests.widetable.lsm.test_compaction import compact_anything, directory, partitioned
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import upgrade
-from widetable.format.row_batch import project, row_batch_schema
+from widetable.format.projection import project
+from widetable.format.row_batch import row_batch_schema
 from widetable.format.row_budget import RowBudget
 from widetable.lsm import rows_opener
 from widetable.lsm.file_rows import Caches

@@ -9,6 +9,7 @@ import pytest
 
 import widetable as wt
 from widetable.read.held_columns import FILE_FIELDS, FileFields, held_columns
+from widetable.read.predicate import Predicate
 
 
 def _table(root: Path) -> wt.Table:
@@ -79,3 +80,25 @@ def test_what_is_kept_of_footers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> 
     found = [number for number in range(1000) if kept.get(f"file {number}") is not None]
     assert found == list(range(980, 1000)), "the newest 20 of 500 bytes each"
     assert FILE_FIELDS is not kept
+
+
+def test_a_filter_takes_rows_of_held_columns_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Taking rows of thousands of columns of nulls costs thousands of times as much."""
+    table = _table(tmp_path)
+    table.write([{"k": k, "n": k, "a": k} for k in range(3)])
+    table.write([{"k": 1, "n": 1, "c": 7}])
+    filtered, rows_of = [], Predicate.rows_of
+
+    def spied(predicate: Predicate, rows: pa.RecordBatch) -> pa.RecordBatch:
+        filtered.append(set(rows.schema.names) - {"_SEQUENCE_NUMBER", "_VALUE_KIND"})
+        return rows_of(predicate, rows)
+
+    monkeypatch.setattr(Predicate, "rows_of", spied)
+    rows = table.scan(filter="a > 0 AND d IS NULL").to_arrow()
+    assert rows.sort_by("k").to_pylist() == [
+        {"k": 1, "n": 1, "a": 1, "b": None, "c": 7, "d": None},
+        {"k": 2, "n": 2, "a": 2, "b": None, "c": None, "d": None},
+    ]
+    assert filtered == [{"k", "n", "a", "c", "d"}]

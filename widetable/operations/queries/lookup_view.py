@@ -33,7 +33,8 @@ from widetable.commit.snapshots.live_files import LiveFiles
 from widetable.errors import InvalidError
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
-from widetable.format.row_batch import in_schema_order, without_columns
+from widetable.format.projection import without_columns
+from widetable.format.row_batch import in_schema_order
 from widetable.format.row_budget import RowBudget, memory_bytes
 from widetable.kernels.gather import is_plain_fixed_width
 from widetable.kernels.hidden_nulls import has_required_parts

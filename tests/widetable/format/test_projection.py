@@ -7,10 +7,13 @@ import random
 import pyarrow as pa
 import pytest
 
-from widetable.format.row_batch import project
+from widetable.format.projection import project, with_columns
 
 TYPES = (pa.int64(), pa.string(), pa.list_(pa.int8()), pa.struct([("x", pa.int32())]))
-FIELDS = [pa.field(f"c{number}", kind) for number, kind in enumerate(TYPES * 2)]
+FIELDS = [
+    pa.field(f"c{number}", kind, nullable=number % 3 > 0, metadata={"n": str(number % 5)})
+    for number, kind in enumerate(TYPES * 4)
+]
 
 
 @pytest.mark.parametrize("rows", [0, 1, 3])
@@ -27,13 +30,23 @@ def test_columns_are_those_of_the_schema(rng: random.Random, rows: int) -> None:
                 pa.struct(present),
             )
         )
-        found = project(given, pa.schema(wanted))
-        assert found.schema == pa.schema(wanted)
-        assert found.num_rows == rows
-        assert found.to_pylist() == [
+        projected = project(given, pa.schema(wanted))
+        assert projected.schema.equals(pa.schema(wanted), check_metadata=True)
+        assert projected.num_rows == rows
+        assert projected.to_pylist() == [
             {f.name: value_of(f.type, row) if f in present else None for f in wanted}
             for row in range(rows)
         ]
+
+
+def test_columns_that_rows_have_are_kept_when_others_are_added() -> None:
+    rows = pa.RecordBatch.from_pydict({"a": [1, 2], "b": ["x", None]})
+    assert with_columns(
+        rows, [pa.field("b", pa.string()), pa.field("c", pa.int8())]
+    ).to_pylist() == [
+        {"a": 1, "b": "x", "c": None},
+        {"a": 2, "b": None, "c": None},
+    ]
 
 
 def value_of(kind: pa.DataType, row: int) -> object:

@@ -1,0 +1,100 @@
+"""Gives rows exactly the columns of a schema: in its order, and null where the rows have none. Pure.
+
+    rows             k  c7           the schema may have thousands of columns
+    distinct arrays  k  c7  null     one array of nulls for each type of absent columns
+    selected         0  2  2  2 .. 1 .. 2
+
+Arrow selects columns of a batch by number, several times if need be. That takes a third less time than a batch that is
+made from as many arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+
+from widetable.kernels.hidden_nulls import nulls
+
+# The number of cached layouts, one per set of columns that files hold. Files of one writer hold the same columns.
+_LAYOUTS: Final = 16
+
+
+class _Picked(NamedTuple):
+    """How rows with some columns become those of the schema.
+
+    present: numbers of their columns that the schema has. absent: types of the arrays of nulls. distinct: the schema of
+    both. order: for each column of the schema its number there; None if both are the same.
+    """
+
+    present: list[int]
+    absent: list[pa.DataType]
+    distinct: pa.Schema
+    order: list[int] | None
+
+
+class Projection:
+    """Brings rows to one schema, batch after batch."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+        # Read once, because each access to an Arrow schema creates new objects.
+        self._fields, self._names = list(schema), schema.names
+        self._layout = lru_cache(_LAYOUTS)(self._layout_of)
+
+    def of(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the rows with exactly the columns of the schema; a missing one is null."""
+        if rows.schema == self.schema:
+            return rows
+        if not self._fields:
+            return without_columns(rows.num_rows)
+        layout = self._layout(tuple(rows.schema.names))
+        arrays = [rows.column(number) for number in layout.present]
+        arrays += [nulls(rows.num_rows, kind) for kind in layout.absent]
+        distinct = pa.RecordBatch.from_arrays(arrays, schema=layout.distinct)
+        if layout.order is None:
+            return distinct
+        return distinct.select(layout.order).rename_columns(self._names)
+
+    def _layout_of(self, names: tuple[str, ...]) -> _Picked:
+        number_of = {name: number for number, name in enumerate(names)}
+        kept = [field for field in self._fields if field.name in number_of]
+        place_of = {field.name: place for place, field in enumerate(kept)}
+        absent: dict[tuple[pa.DataType, bool, str], tuple[int, pa.Field]] = {}
+        order = []
+        for field in self._fields:
+            place = place_of.get(field.name)
+            if place is None:
+                # All of a field but its name, which is set later.
+                kind = field.type, field.nullable, str(field.metadata)
+                place, _ = absent.setdefault(kind, (len(kept) + len(absent), field))
+            order.append(place)
+        fields = kept + [field for _, field in absent.values()]
+        return _Picked(
+            [number_of[field.name] for field in kept],
+            [field.type for _, field in absent.values()],
+            pa.schema(fields, metadata=self.schema.metadata),
+            None if order == list(range(len(fields))) else order,
+        )
+
+
+def project(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return the rows with exactly these columns; a missing one is null."""
+    return rows if rows.schema == schema else Projection(schema).of(rows)
+
+
+def with_columns(rows: pa.RecordBatch, fields: Iterable[pa.Field]) -> pa.RecordBatch:
+    """Return the rows with these columns besides their own; a missing one is null."""
+    for field in fields:
+        if rows.schema.get_field_index(field.name) < 0:
+            rows = rows.append_column(field, nulls(rows.num_rows, field.type))
+    return rows
+
+
+def without_columns(rows: int) -> pa.RecordBatch:
+    """Return a batch of so many rows without columns. It is made from a struct array, because a batch that is made from
+    no columns has no rows.
+    """
+    return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
