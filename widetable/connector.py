@@ -46,7 +46,6 @@ from widetable.arguments import (
     text,
     whole_number,
 )
-from widetable.commit.barriers.barrier_plan import BarrierPlans
 from widetable.commit.barriers.barrier_table import interval_of
 from widetable.commit.barriers.writer_registration import RENEWAL_MILLIS
 from widetable.commit.holds.lookup_pin import PinnedBatch, check_join, hold_for_job
@@ -143,7 +142,6 @@ __all__ = [
     "RENEWAL_MILLIS",
     "ROW_KIND_COLUMN",
     "AlignedSource",
-    "BarrierPlans",
     "BucketWork",
     "Committer",
     "Compacted",

@@ -26,7 +26,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -45,12 +45,10 @@ from widetable import (
 )
 from widetable.connector import (
     RENEWAL_MILLIS,
-    BarrierPlans,
     JobBatch,
     JobWriter,
     WarningCode,
     instance,
-    interval_of,
     now_millis,
     refused,
     warn,
@@ -108,18 +106,18 @@ class EtlSink:
         # Plans of earlier batches go. The batch's own plan stays: if the first batch of a checkpoint comes again, the
         # plan says where it began.
         if batch is not None and batch.span is not None:
-            run.plans(batch.revision).forget(batch.span[0])
+            run.lead.plans(batch.revision).forget(batch.span[0])
 
     def _commit(
         self, run: _EtlRun, batch: JobBatch, df: DataFrame, missing: Sequence[bool]
     ) -> None:
-        lead = None
         for part, writer, is_missing in zip(self._tables, run.writers, missing, strict=True):
             rows = df if part.rows is None else part.rows(df)
             files = _write_files(part, rows, self._storage) if is_missing else []
             # Also where the table has the batch: nothing is committed then, but a missing changelog is made.
-            writer.commit(files, batch, lead)
-            lead = writer.member if self._job.is_root and lead is None else lead
+            writer.commit(files, batch)
+            if self._job.is_root and batch.lead is None:
+                batch = replace(batch, lead=writer.member)
 
     def follow(self, query: StreamingQuery) -> None:
         """Take a query as running before its first batch.
@@ -165,7 +163,7 @@ class EtlSink:
         if end == 0:
             return None
         revision, is_first = offsets.revision(number), not before
-        span = (before or run.plans(revision).before(end) or 0, end)
+        span = (before or run.lead.plans(revision).before(end) or 0, end)
         if is_first and span[0] and has_state(run.query):
             raise self._lost_state(span[0])
         return JobBatch(number, begin_millis, digest, span, revision=revision, is_first=is_first)
@@ -209,13 +207,13 @@ class _EtlRun:
             JobWriter(part.table, job.name, self.query_id, part.columns, self._mark_running)
             for part in tables
         ]
+        self.lead = self.writers[0]
         self.lock = threading.Lock()
         self._job = job
         self._registered_run = ""
         self._mark_running()
         job.keep()
-        lead = tables[0].table
-        self._interval_seconds = interval_of(lead.schema, lead.path) / 1000
+        self._interval_seconds = self.lead.interval_millis / 1000
         self._renewed_at = time.monotonic()
         self._is_over = threading.Event()
         self._keeper = threading.Thread(
@@ -279,11 +277,6 @@ class _EtlRun:
             barrier = max(max(member.frontier, member.last) for member in members)
             for writer in self.writers:
                 writer.complete(barrier)
-
-    def plans(self, revision: int | None) -> BarrierPlans:
-        """Return the plans of the job for a revision of its tables. They are stored in its first table."""
-        lead = self.writers[0].table
-        return BarrierPlans(lead._file_io, lead._paths, self._job.name, revision or 0)
 
     def _renew_and_complete(self) -> None:
         """Renew and complete until the query ends, or another one has the job. A tick during a batch is skipped."""

@@ -121,8 +121,8 @@ class StreamSink(StreamArrowWriter):
         name_parts = table_name(table.path)
         claim = WriterClaim(table, name_parts[1] if name_parts else table.path)
         claim.renew(name, tuple(columns), query_id)
-        job = JobWriter(table, name, query_id, columns, claim.register)
-        job.commit(files, batch, user=self._options.commit_user)
+        user = self._options.commit_user
+        JobWriter(table, name, query_id, columns, claim.register, user).commit(files, batch)
         if table.schema.typed_options.get(LOOKUP_WAIT):
             wait_for_changelogs(table.path)  # Spark may kill this process at any time
 

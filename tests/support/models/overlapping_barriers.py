@@ -95,8 +95,8 @@ class Labelled:
     def commit(self, stream: Stream, batch: Batch) -> None:
         """What is on its way."""
         lead = None if batch.all else Member(0, batch.barrier, "in another table")
-        asked = JobBatch(stream.number, batch.barrier)
-        assert stream.writer.commit(batch.messages, asked, lead).committed
+        numbered = JobBatch(stream.number, batch.barrier, lead=lead)
+        assert stream.writer.commit(batch.messages, numbered).committed
         self.say(stream, batch)
         stream.number += 1
         stream.batch = None

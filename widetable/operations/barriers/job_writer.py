@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from widetable.commit.barriers.barrier_plan import BarrierPlans
 from widetable.commit.barriers.barrier_state import Member
 from widetable.commit.barriers.barrier_step import Act, BarrierStep
 from widetable.commit.barriers.barrier_table import interval_of
@@ -45,7 +46,8 @@ class JobBatch:
     number: by the query, from 0. begin_millis: when it was planned, epoch milliseconds. digest: identifies its content,
     equal when it is replayed. span: for a derived job, the barriers (P, T] of its sources. watermark: as in
     `commit_append`. revision: for a derived job, the revision in which its sources are read. is_first: whether it is
-    the first of its query that belongs to a barrier, whatever its number.
+    the first of its query that belongs to a barrier, whatever its number. lead: for a follower, the root's progress in
+    its first table, after this batch.
     """
 
     number: int
@@ -55,13 +57,15 @@ class JobBatch:
     watermark: int | None = None
     revision: int | None = None
     is_first: bool = False
+    lead: Member | None = None
 
 
 class JobWriter:
     """Commits the batches of one query into one table. For one thread; it keeps no resources open.
 
     run: the id of the query, equal after a restart from its checkpoint. columns: those that the job writes besides the
-    key, None for all. register: see `BarrierWriter`.
+    key, None for all. register: see `BarrierWriter`. user: the commit user, by default the run (`has` and `last_batch`
+    look for the run).
 
     Each process of the query makes its own object. The query joins the table with its first batch, so that a query
     that is only planned blocks nobody. Raises InvalidError for a table without barriers.
@@ -74,11 +78,13 @@ class JobWriter:
         run: str,
         columns: Sequence[str] | None,
         register: Callable[[str, tuple[str, ...] | None, str], object] | None = None,
+        user: str | None = None,
     ) -> None:
         self.table: Final = table
-        self._interval = interval_of(table.schema, table.path)
+        self.interval_millis: Final = interval_of(table.schema, table.path)
         self._job = job
         self._run = run
+        self._user = user
         self._columns = None if columns is None else tuple(columns)
         self._register = register
         # Whether this object has taken the job over; from then on it must stay a member.
@@ -91,27 +97,20 @@ class JobWriter:
         """The job's progress in the newest snapshot of the table; None if the table does not wait for it."""
         return barrier_views(self.table).newest().members.get(self._job)
 
-    def commit(
-        self,
-        messages: list[CommitMessage],
-        batch: JobBatch,
-        lead: Member | None = None,
-        user: str | None = None,
-    ) -> CommitResult:
+    def commit(self, messages: list[CommitMessage], batch: JobBatch) -> CommitResult:
         """Commit a batch once, however often it is replayed.
 
         messages: of writers with `named`; none for a batch without rows, which is committed too, because it shows the
-        progress of the job. lead: the root's progress in its first table, after this batch. user: the commit user, by
-        default the run (`has` and `last_batch` look for the run).
+        progress of the job.
         """
-        self._take_over(batch, is_named=user is not None)
+        self._take_over(batch)
         act, barrier = Act.WRITE_ALL, None
         if batch.span is not None:
             barrier = batch.span[1]
-        elif lead is not None:
-            act = Act.WRITE_ALL if lead.frontier >= lead.last else Act.WRITE
-            barrier = lead.last
-        tick = batch.begin_millis // self._interval * self._interval
+        elif batch.lead is not None:
+            act = Act.WRITE_ALL if batch.lead.frontier >= batch.lead.last else Act.WRITE
+            barrier = batch.lead.last
+        tick = batch.begin_millis // self.interval_millis * self.interval_millis
         step = BarrierStep(
             act,
             self._job,
@@ -123,7 +122,7 @@ class JobWriter:
             self._revision_of(batch),
             is_member=True,
         )
-        by = Identity.of(user or self._run, batch.number, batch.digest)
+        by = Identity.of(self._user or self._run, batch.number, batch.digest)
         commit = partial(append_messages, self.table, messages, by, watermark=batch.watermark)
         return self._committed(commit, step)
 
@@ -138,9 +137,13 @@ class JobWriter:
         by = Identity.of(self._run, batch.number, batch.digest)
         return committer.replay_of(by, committer.refresh()) is not None
 
+    def plans(self, revision: int | None) -> BarrierPlans:
+        """Return the plans of the job, whose first table this is, for a revision of its tables."""
+        return BarrierPlans(self.table._file_io, self.table._paths, self._job, revision or 0)
+
     def complete(self, barrier: int | None = None) -> CommitResult:
         """Declare that the table has all records of a root up to a barrier; None: up to the barrier of the clock."""
-        tick = now_millis() // self._interval * self._interval
+        tick = now_millis() // self.interval_millis * self.interval_millis
         step = BarrierStep(
             Act.COMPLETE,
             self._job,
@@ -164,7 +167,7 @@ class JobWriter:
             commit, step, is_waited_for=lambda: self.member is not None, register=register
         )
 
-    def _take_over(self, batch: JobBatch, *, is_named: bool) -> None:
+    def _take_over(self, batch: JobBatch) -> None:
         """Take the job over for this query, before the first commit of this object.
 
         Only a first batch takes the name from another query. If the name was taken since, a later batch must not take
@@ -177,14 +180,13 @@ class JobWriter:
         self._check_earlier_records(batch, member)
         is_first = batch.number == 0 or batch.is_first
         if member is None or (is_first and member.run != self._run):
-            if (
-                batch.span is None and not is_named
-            ):  # the tables of a derived job say where it begins
+            # The tables of a derived job say where it begins.
+            if batch.span is None and self._user is None:
                 warn_of_new_query(self.table, self._run, self._columns or self.table.schema.names)
             if self._register is not None:
                 self._register(self._job, self._columns, self._run)
             revision = self._revision_of(batch)
-            tick = batch.begin_millis // self._interval * self._interval
+            tick = batch.begin_millis // self.interval_millis * self.interval_millis
             step = BarrierStep(
                 Act.JOIN, self._job, self._run, tick, span=batch.span, revision=revision
             )
