@@ -27,22 +27,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
 
-import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.serializers import CPickleSerializer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from widetable import (
-    CommitMessage,
-    ConflictError,
-    InvalidError,
-    Table,
-    WidetableError,
-)
+from widetable import ConflictError, InvalidError, Table, WidetableError
 from widetable.connector import (
     RENEWAL_MILLIS,
     JobBatch,
@@ -53,16 +44,14 @@ from widetable.connector import (
     refused,
     warn,
 )
-from widetable_spark.frames.exact_names import plainly_named
 from widetable_spark.frames.source_options import PATH, ROW_COLUMNS, parse_options
 from widetable_spark.jobs.etl_job import EtlJob
 from widetable_spark.jobs.query_offsets import QueryOffsets
 from widetable_spark.queries.query_end import QueryEnd
 from widetable_spark.queries.query_state import has_state
+from widetable_spark.writing.task_results import TaskResults, collected
 from widetable_spark.writing.task_writer import QUERY_ID_PROPERTY, TaskWriter, plan_writer
 
-# The serializer that Spark uses for the messages of its writers' tasks.
-_PICKLER: Final[Any] = CPickleSerializer()
 _log = logging.getLogger("widetable.spark")
 
 
@@ -113,9 +102,10 @@ class EtlSink:
     ) -> None:
         for part, writer, is_missing in zip(self._tables, run.writers, missing, strict=True):
             rows = df if part.rows is None else part.rows(df)
-            files = _write_files(part, rows, self._storage) if is_missing else []
-            # Also where the table has the batch: nothing is committed then, but a missing changelog is made.
-            writer.commit(files, batch)
+            results = _written(part, rows, self._storage) if is_missing else TaskResults([])
+            with results.discarded_if_refused(part.table):
+                # Also where the table has the batch: nothing is committed then, but a missing changelog is made.
+                writer.commit(results.files, batch)
             if self._job.is_root and batch.lead is None:
                 batch = replace(batch, lead=writer.member)
 
@@ -360,25 +350,13 @@ def _until_tick(interval_seconds: float) -> float:
     return interval_seconds - now_millis() / 1000 % interval_seconds + 0.001
 
 
-def _write_files(
-    part: SinkTable, rows: DataFrame, storage: Mapping[str, str]
-) -> list[CommitMessage]:
-    """Write the files of a batch by tasks, and return them.
-
-    They are in no snapshot yet; where the job of Spark fails, they are left to orphan cleaning.
-    """
+def _written(part: SinkTable, rows: DataFrame, storage: Mapping[str, str]) -> TaskResults:
+    """Write the files of a batch by tasks. They are in no snapshot yet."""
     naming = {} if part.row_columns is None else {ROW_COLUMNS: part.row_columns}
     options = parse_options({**storage, **naming, PATH: part.table.path})
-    tasks, names = plan_writer(options, rows.schema, is_named=True), rows.columns
+    tasks = plan_writer(options, rows.schema, is_named=True)
     _check_columns(part, tasks)
-
-    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        renamed = (batch.rename_columns(names) for batch in batches)
-        message = _PICKLER.dumps(tasks.write(renamed).files)
-        yield pa.RecordBatch.from_pydict({"files": [message]}, pa.schema({"files": pa.binary()}))
-
-    rows_of_files = plainly_named(rows).mapInArrow(write, "files binary").collect()
-    return [file for row in rows_of_files for file in _PICKLER.loads(row["files"])]
+    return collected(rows, tasks.write)
 
 
 def _check_columns(part: SinkTable, tasks: TaskWriter) -> None:

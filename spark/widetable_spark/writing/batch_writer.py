@@ -19,13 +19,8 @@ from pyspark.sql.types import StructType
 
 from widetable_spark.frames.source_options import SourceOptions
 from widetable_spark.writing.inserted_nulls import check_left_out
-from widetable_spark.writing.task_writer import (
-    check_nulls,
-    discard_failed,
-    files_of,
-    plan_writer,
-    watermark_of,
-)
+from widetable_spark.writing.task_results import TaskResults
+from widetable_spark.writing.task_writer import plan_writer
 
 
 class BatchWriter(DataSourceArrowWriter):
@@ -49,15 +44,16 @@ class BatchWriter(DataSourceArrowWriter):
         return self._tasks.write(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        table = self._options.table()
-        check_nulls(table, messages)
+        table, results = self._options.table(), TaskResults(messages)
+        with results.discarded_if_refused(table):
+            results.check_nulls(table.schema)
         commit = table.commit_overwrite if self._overwrite else table.commit_append
         commit(
-            files_of(messages),
+            results.files,
             commit_user=self._options.commit_user,
             commit_identifier=self._options.commit_identifier,
-            watermark=watermark_of(messages, self._options),
+            watermark=results.watermark(self._options.watermark),
         )
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        discard_failed(self._options, messages)
+        TaskResults(messages).discard_uncommitted(self._options.table)

@@ -28,28 +28,19 @@ import pyarrow as pa
 from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from widetable import CommitMessage, InvalidError, Table
+from widetable import InvalidError, Table
 from widetable.connector import (
-    LOOKUP_WAIT,
+    BatchCommits,
     JobBatch,
-    JobWriter,
-    WriterClaim,
-    counted,
+    batch_commits,
     now_millis,
-    table_name,
-    wait_for_changelogs,
-    warn_of_new_query,
+    root_commits,
 )
 from widetable_spark.frames.source_options import SourceOptions
 from widetable_spark.queries.batch_digest import batch_digest
 from widetable_spark.startup.spark_version import StreamArrowWriter
-from widetable_spark.writing.task_writer import (
-    discard_failed,
-    files_of,
-    plan_writer,
-    tasks_of,
-    watermark_of,
-)
+from widetable_spark.writing.task_results import TaskResults
+from widetable_spark.writing.task_writer import plan_writer
 
 
 class StreamSink(StreamArrowWriter):
@@ -70,13 +61,16 @@ class StreamSink(StreamArrowWriter):
         return self._tasks.write(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        table = self._options.table()
+        table, results = self._options.table(), TaskResults(messages)
         try:
             # If the table has the batch already, or another job conflicts, the files are left to `remove_orphan_files`:
             # Spark may commit the very same files again, whose first commit succeeded.
-            self._commit_batch(table, messages, batchId)
+            with results.discarded_if_refused(table):
+                digest = batch_digest(self._options.checkpoint, batchId, results.query_ids)
+                watermark = results.watermark(self._options.watermark)
+                batch = JobBatch(batchId, self._begin_millis, digest, watermark=watermark)
+                self._commits(table, results).commit(results.files, batch)
         except InvalidError as error:
-            table.discard(files_of(messages))
             raise InvalidError(
                 f"batch {batchId} of checkpoint {self._options.checkpoint!r}: {error.subject}",
                 found=error.found,
@@ -85,57 +79,22 @@ class StreamSink(StreamArrowWriter):
                 code=error.code,
             ) from error
 
-    def _commit_batch(
-        self, table: Table, messages: list[WriterCommitMessage | None], number: int
-    ) -> None:
-        files = files_of(messages)
-        query_ids = {task.query_id for task in tasks_of(messages) if task.query_id}
-        user = self._options.commit_user or _only_query_id(query_ids)
-        digest = batch_digest(self._options.checkpoint, number, query_ids)
-        watermark = watermark_of(messages, self._options)
-        if self._options.barrier_writer is not None:
-            batch = JobBatch(number, self._begin_millis, digest, None, watermark)
-            self._commit_of_barrier(table, files, _only_query_id(query_ids), batch)
-        elif self._overwrite:
-            table.commit_overwrite(
-                files, user, number, whole_table=True, watermark=watermark, digest=digest
-            )
-        else:
-            if number == 0 and self._options.commit_user is None:
-                warn_of_new_query(table, user, self._tasks.columns)
-            table.commit_append(files, user, number, watermark=watermark, digest=digest)
+    def _commits(self, table: Table, results: TaskResults) -> BatchCommits:
+        """Return the commits of the query: of a root with one table where option `barrier.writer` names it.
 
-    def _commit_of_barrier(
-        self, table: Table, files: list[CommitMessage], query_id: str, batch: JobBatch
-    ) -> None:
-        """Commit the batch as a root job with one table.
-
-        The run of the job is the query's id, which the query keeps when it is started again, while the commit user may
-        be an option. Batches renew the registration; nothing does between them: Spark ends this process when it has
-        been idle for a minute, and may otherwise use it for other queries when this one has ended. So a query without a
-        batch for a minute is not seen as alive; its table holds its columns as long as it waits for it.
+        The run is the query's id, which the query keeps when it is started again, while the commit user may be an
+        option. Spark ends this process when it has been idle for a minute, and may otherwise use it for other queries
+        when this one has ended, so each batch makes its own.
         """
-        name = self._options.barrier_writer or ""
+        name, user = self._options.barrier_writer, self._options.commit_user
+        if name is None:
+            run = user or results.only_query_id()
+            return batch_commits(
+                table, run, self._tasks.columns, user=user, overwrite=self._overwrite
+            )
         keys = {*table.schema.primary_keys, self._tasks.row_kind}
         columns = [column for column in self._tasks.columns if column not in keys]
-        name_parts = table_name(table.path)
-        claim = WriterClaim(table, name_parts[1] if name_parts else table.path)
-        claim.renew(name, tuple(columns), query_id)
-        user = self._options.commit_user
-        JobWriter(table, name, query_id, columns, claim.register, user).commit(files, batch)
-        if table.schema.typed_options.get(LOOKUP_WAIT):
-            wait_for_changelogs(table.path)  # Spark may kill this process at any time
+        return root_commits(table, name, results.only_query_id(), columns, user=user)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        discard_failed(self._options, messages)
-
-
-def _only_query_id(query_ids: set[str]) -> str:
-    if len(query_ids) != 1:
-        raise InvalidError(
-            "streaming query",
-            found=f"{counted(len(query_ids), 'query id')} in the tasks' messages",
-            expected="one query id",
-            action="Set .option('commit-user', ...) to a name that only this query uses.",
-        )
-    return next(iter(query_ids))
+        TaskResults(messages).discard_uncommitted(self._options.table)

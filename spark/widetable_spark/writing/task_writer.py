@@ -1,5 +1,5 @@
 """What batch and streaming writes share: the rows of one task become level-0 files, whose commit messages travel to the
-driver.
+driver (`task_results`).
 
 Lifecycle (spark.md sections 2 and 3): the planner process makes `TaskWriter`, checks columns and takes the base of the
 sequence numbers once for all tasks; the writer is pickled to the tasks; commit and abort run in a third process.
@@ -11,15 +11,14 @@ before, and its first files are in no message. Raises InvalidError in both, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from widetable import CommitMessage, InvalidError, Table
+from widetable import InvalidError, Table
 from widetable.connector import (
     NamedColumns,
     TableSchema,
@@ -32,24 +31,10 @@ from widetable_spark.frames.event_time import check_event_time, largest_event_ti
 from widetable_spark.frames.source_options import COLUMNS, SourceOptions, WatermarkOptions
 from widetable_spark.frames.spark_types import arrow_schema, check_collations, checked_arrow_schema
 from widetable_spark.startup.worker_heap import settle
-from widetable_spark.writing.inserted_nulls import check_inserted
+from widetable_spark.writing.task_results import TaskMessage
 
 # A local property that Spark sets for all jobs of a streaming query (spark.md section 3).
 QUERY_ID_PROPERTY = "sql.streaming.queryId"
-
-
-@dataclass(frozen=True)
-class TaskMessage(WriterCommitMessage):
-    """Files of one task. query_id: the streaming query's id, None in batch writes. rows: input rows of the task.
-    event_millis: the largest event time, None without one. null_columns: those that are null in all rows, where that
-    may not be meant (`inserted_nulls`), else None.
-    """
-
-    files: tuple[CommitMessage, ...]
-    query_id: str | None
-    rows: int
-    event_millis: int | None
-    null_columns: frozenset[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -178,55 +163,3 @@ def _check_row_columns(table: Table, schema: StructType, column: str) -> None:
 
 def _null_in(batch: pa.RecordBatch, columns: frozenset[str]) -> frozenset[str]:
     return frozenset(name for name in columns if batch.column(name).null_count == batch.num_rows)
-
-
-def check_nulls(table: Table, messages: Sequence[WriterCommitMessage | None]) -> None:
-    """Raise InvalidError for nulls that an INSERT may not have meant, after deleting the tasks' files.
-
-    A column counts that is null in all rows of all tasks; tasks without rows are ignored. Columns [a, b] null in one
-    task and [b] in another: b.
-    """
-    tasks = [task for task in tasks_of(messages) if task.rows]
-    null_columns = [task.null_columns for task in tasks if task.null_columns is not None]
-    if not null_columns:
-        return
-    try:
-        check_inserted(table.schema, frozenset.intersection(*null_columns))
-    except InvalidError:
-        table.discard(files_of(messages))  # certainly in no snapshot
-        raise
-
-
-def tasks_of(messages: Sequence[WriterCommitMessage | None]) -> list[TaskMessage]:
-    """Return the messages of tasks that have ended, in their order."""
-    return [message for message in messages if isinstance(message, TaskMessage)]
-
-
-def files_of(messages: Sequence[WriterCommitMessage | None]) -> list[CommitMessage]:
-    """Return the files that the tasks wrote, in task order."""
-    return [file for task in tasks_of(messages) for file in task.files]
-
-
-def watermark_of(
-    messages: Sequence[WriterCommitMessage | None], options: SourceOptions
-) -> int | None:
-    """Return the epoch milliseconds before which these tasks expect no more rows; None if they do not know.
-
-    The watermark of a snapshot never decreases: where it would, the committer keeps the previous one.
-    """
-    event_times = (task.event_millis for task in tasks_of(messages))
-    times = [millis for millis in event_times if millis is not None]
-    if options.watermark is None or not times:
-        return None
-    return max(times) - options.watermark.delay_millis
-
-
-def discard_failed(options: SourceOptions, messages: Sequence[WriterCommitMessage | None]) -> None:
-    """Delete the tasks' files when Spark calls abort, but only when commit cannot have been called: then a task's
-    message is missing.
-
-    After a commit that raised, Spark calls abort with all messages, and the commit may have succeeded (spark.md section
-    2); those files are left to orphan cleaning.
-    """
-    if any(message is None for message in messages):
-        options.table().discard(files_of(messages))

@@ -19,7 +19,7 @@ import widetable as wt
 from widetable_spark.frames.source_options import parse_options
 from widetable_spark.frames.spark_types import spark_schema
 from widetable_spark.writing.stream_sink import StreamSink
-from widetable_spark.writing.task_writer import TaskMessage
+from widetable_spark.writing.task_results import TaskMessage
 
 ROWS = 300_000
 

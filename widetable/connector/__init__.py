@@ -52,6 +52,7 @@ from widetable.commit.holds.lookup_pin import PinnedBatch, check_join, hold_for_
 from widetable.commit.holds.pin_file import LookupPin
 from widetable.commit.holds.read_lease import ReadLease
 from widetable.commit.transaction.committer import Committer
+from widetable.connector.batch_commits import BatchCommits, batch_commits, root_commits
 from widetable.derive.lookups.join_plan import JoinArguments
 from widetable.derive.lookups.joined_tables import LookupJoin, new_lookup_join
 from widetable.derive.lookups.late_rows import LateJoin
@@ -68,7 +69,6 @@ from widetable.operations.barriers.job_writer import JobBatch, JobWriter
 from widetable.operations.barriers.session import check_published, held_leases
 from widetable.operations.compaction.compaction import Compacted, compact_all
 from widetable.operations.compaction.compaction_job import BucketWork, Outcome, perform
-from widetable.operations.handle.compaction_threads import wait_for_changelogs
 from widetable.operations.handle.lookup_caches import caches_of
 from widetable.operations.health.barrier_advice import is_lost
 from widetable.operations.health.doctor_report import command_line
@@ -112,7 +112,7 @@ from widetable.runtime.machine_clock import now_millis
 from widetable.runtime.moment import epoch_millis
 from widetable.runtime.worker_thread import Task, WorkerThread
 from widetable.schema.option import Option, parse_value
-from widetable.schema.options import LOOKUP_WAIT, MERGE_ENGINE
+from widetable.schema.options import MERGE_ENGINE
 from widetable.schema.table_schema import ROW_KIND_COLUMN, TableSchema
 from widetable.storage.job_names import job_name
 from widetable.storage.locate import local_path, locate
@@ -124,7 +124,6 @@ from widetable.storage.remote.storage_options import (
 )
 from widetable.storage.temporary_directory import temporary_directory
 from widetable.topology.barrier_standings import barrier_standings
-from widetable.topology.job_claim import WriterClaim
 from widetable.topology.service_lease import ServiceLease
 from widetable.write.named_columns import NamedColumns, check_names_column
 from widetable.write.table_state import TableState
@@ -137,11 +136,11 @@ __all__ = [
     "LARGEST",
     "LONGEST_MILLIS",
     "LOOKS_BACK",
-    "LOOKUP_WAIT",
     "MERGE_ENGINE",
     "RENEWAL_MILLIS",
     "ROW_KIND_COLUMN",
     "AlignedSource",
+    "BatchCommits",
     "BucketWork",
     "Committer",
     "Compacted",
@@ -177,9 +176,9 @@ __all__ = [
     "Upkeep",
     "WarningCode",
     "WorkerThread",
-    "WriterClaim",
     "advance",
     "barrier_standings",
+    "batch_commits",
     "branch_root",
     "caches_of",
     "called",
@@ -229,6 +228,7 @@ __all__ = [
     "pieces_between",
     "refused",
     "revised",
+    "root_commits",
     "schema_of_form",
     "split_storage_options",
     "start_of",
@@ -237,7 +237,6 @@ __all__ = [
     "temporary_directory",
     "text",
     "time_text",
-    "wait_for_changelogs",
     "warm_lookups",
     "warn",
     "warn_of_new_query",
