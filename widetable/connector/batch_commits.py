@@ -38,7 +38,7 @@ class BatchCommits(Protocol):
 
     @property
     def table(self) -> OpenTable:
-        """The table."""
+        """Return the table that the batches go into."""
 
     def commit(self, messages: list[CommitMessage], batch: JobBatch, /) -> CommitResult:
         """Commit a batch, unless the table has it.
