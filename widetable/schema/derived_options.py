@@ -18,7 +18,7 @@ sequence groups, in whatever order the writes arrive.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from widetable.errors import InvalidError
@@ -128,20 +128,6 @@ def derived_columns(schema: TableSchema) -> set[str]:
     """Return the columns that only wideners write: those of the dimensions, and the sequences."""
     own = ((*widen.columns, widen.sequence) for widen in widen_options(schema.options))
     return {name for names in own for name in names}
-
-
-def check_not_derived(schema: TableSchema, columns: Iterable[str]) -> None:
-    """Raise InvalidError for columns that only a widener writes."""
-    names = set(columns)
-    for widen in widen_options(schema.options):
-        derived = names.intersection((*widen.columns, widen.sequence))
-        if derived:
-            raise InvalidError(
-                f"column {min(derived)!r}",
-                found=f"a value for a column that is widened by option {widen.key!r}",
-                expected="columns that only this writer writes",
-                action="Leave it out: it follows the foreign key.",
-            )
 
 
 def _check_widen(schema: TableSchema, widen: WidenOption) -> None:

@@ -19,7 +19,7 @@ Data files that were never committed are orphans; the cleaning of orphans remove
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, Final
 
@@ -31,19 +31,20 @@ from widetable.format.data_file_meta import FILE_SOURCE_APPEND, DataFileMeta
 from widetable.format.hash_index import write_hash_index
 from widetable.format.row_budget import MIN_BYTES, pieces
 from widetable.schema import options as opt
-from widetable.schema.table_schema import ROW_KIND_COLUMN, TableSchema
+from widetable.schema.table_schema import TableSchema
 from widetable.storage.memory_pool import prefer_system_pool
 from widetable.write.bucket_split import split_by_bucket
 from widetable.write.commit_message import CommitMessage
 from widetable.write.discard import discard_files
 from widetable.write.input_changelog import InputChangelog
+from widetable.write.owned_columns import WriteColumns
 from widetable.write.places import Places
 from widetable.write.rolling_writer import RollingWriter
 from widetable.write.row_columns import check_row_columns
-from widetable.write.row_source import row_source
+from widetable.write.row_source import RowSource, row_source
 from widetable.write.sequence import SequenceAllocator
 from widetable.write.table_state import TableState
-from widetable.write.write_batch import BatchNormalizer, write_columns
+from widetable.write.write_batch import BatchNormalizer
 from widetable.write.write_buffer import WriteBuffer
 
 # A user's batch is processed in slices of this fraction of the budget, up to a maximum size; smaller slices would spill
@@ -58,8 +59,8 @@ class TableWriter:
     """Writes rows of one set of columns. Call `write` any number of times, then `finish` once; call `abort` instead, or
     after an error. As a context manager it aborts when the block raises. Not thread-safe.
 
-    columns: names of the data's columns, with `row_kind` if the data has row kinds. places: chooses the buckets of
-    rows if the number of buckets does not determine them.
+    chosen: the columns of the rows, as `owned_columns` has checked them. places: chooses the buckets of rows if the
+    number of buckets does not determine them.
 
     After `finish` the messages own the files. But `abort`, or a `with` block that raises after
     `finish`, deletes them: commit outside of the block.
@@ -68,16 +69,14 @@ class TableWriter:
     def __init__(
         self,
         state: TableState,
-        columns: Sequence[str],
+        chosen: WriteColumns,
         allocator: SequenceAllocator,
-        row_kind: str | None = ROW_KIND_COLUMN,
         places: Places | None = None,
     ) -> None:
         prefer_system_pool()
         self._state = state
         self._places = places
         schema = state.schema
-        chosen = write_columns(schema, columns, row_kind)
         self._normalizer = BatchNormalizer(schema, chosen, allocator)
         budget_bytes = state.options.get(opt.WRITE_BUFFER_SIZE)
         target_bytes = min(_MAX_SLICE_BYTES, budget_bytes // _SLICES_PER_BUDGET)
@@ -110,15 +109,18 @@ class TableWriter:
         """
         self._check_open()
         try:
-            source = row_source(data, self._state.schema)
-            check_row_columns(self._state.schema, source)
-            for batch in source.batches:
-                self._normalizer.check_batch(batch)
-                for piece in pieces(batch, self._slice_bytes, batch.num_rows):
-                    self._add(self._normalizer.records(piece))
+            self.write_rows(row_source(data, self._state.schema))
         except BaseException:
             self.abort()
             raise
+
+    def write_rows(self, source: RowSource) -> None:
+        """Add the rows of a source, as `write` does. The caller aborts the writer after an error."""
+        check_row_columns(self._state.schema, source)
+        for batch in source.batches:
+            self._normalizer.check_batch(batch)
+            for piece in pieces(batch, self._slice_bytes, batch.num_rows):
+                self._add(self._normalizer.records(piece))
 
     def finish(self) -> list[CommitMessage]:
         """Write the files of all rows, close the writer, and return one message per bucket with rows.

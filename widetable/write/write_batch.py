@@ -1,9 +1,8 @@
 """Converts a user's data into row batches: checked, cast to the table's types, with row kinds and sequence numbers.
 
-In: record batches (`row_source`), one set of columns per writer (`WriteColumns`); out: row batches in the merge
+In: record batches (`row_source`), one set of columns per writer (`owned_columns`); out: row batches in the merge
 engine's normal form (docs/decisions/0001), rows in arrival order. Raises InvalidError for data that the schema does not
-allow, naming the column, what was found and what is expected; UnsupportedError for columns with a default value, which
-is not honoured.
+allow, naming the column, what was found and what is expected.
 
 All steps are column-wise: columns -> casts -> nulls -> row kinds -> kind filters (`ignore-delete`,
 `ignore-update-before`) -> sequence numbers -> normal form. Dropped rows get no sequence number.
@@ -12,7 +11,6 @@ All steps are column-wise: columns -> casts -> nulls -> row kinds -> kind filter
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,103 +18,17 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from widetable.errors import InvalidError, UnsupportedError
-from widetable.format.row_batch import in_schema_order, row_batch_schema
+from widetable.errors import InvalidError
+from widetable.format.row_batch import row_batch_schema
 from widetable.merge.engine import engine_of
 from widetable.messages.counted import counted
-from widetable.runtime.derived_value import once_per_object
 from widetable.schema import options as opt
 from widetable.schema.row_kind import INSERT, TEXTS, UPDATE_BEFORE, is_retraction, parse_texts
-from widetable.schema.table_schema import ROW_KIND_COLUMN, TableSchema
+from widetable.schema.table_schema import TableSchema
 from widetable.schema.types import DataField
+from widetable.write.owned_columns import WriteColumns
 from widetable.write.safe_cast import check_values, is_text, key_cast, safe_cast
 from widetable.write.sequence import SequenceAllocator
-
-
-@dataclass(frozen=True)
-class WriteColumns:
-    """The columns of one writer. names: table columns in schema order; kind_column: the data's column of row kinds, or
-    None if all are +I.
-    """
-
-    names: tuple[str, ...]
-    kind_column: str | None
-
-
-def write_columns(
-    schema: TableSchema, data_columns: Sequence[str], row_kind: str | None = ROW_KIND_COLUMN
-) -> WriteColumns:
-    """Check the columns of a user's data before any row is read.
-
-    data_columns: all column names of the data. row_kind: the name of a column of row kinds (texts or 0 to 3); it counts
-    if the data has it and the table has not.
-    Raises InvalidError for unknown, repeated or missing columns and for sets of columns that the merge engine does not
-    accept (MergeEngine.check_columns); UnsupportedError for columns with a default value.
-    """
-    _check_defaults(schema)
-    has_kinds = row_kind in data_columns and row_kind not in schema.by_name
-    kind_column = row_kind if has_kinds else None
-    _check_names(schema, data_columns, kind_column)
-    _check_required(schema, data_columns)
-    from_field = schema.typed_options.get(opt.ROWKIND_FIELD)
-    if from_field is not None:
-        kind_column = _rowkind_field(from_field, data_columns, kind_column)
-    names = in_schema_order(schema, [name for name in data_columns if name in schema.by_name])
-    engine_of(schema).check_columns(schema, names)
-    return WriteColumns(names, kind_column)
-
-
-@once_per_object
-def _check_defaults(schema: TableSchema) -> None:
-    for field in schema.fields:
-        if field.default is not None:
-            raise UnsupportedError(
-                f"column {field.name!r}",
-                found=f"the default value {field.default!r}",
-                expected="a column without a default value",
-                action="Write the table with another client, or remove the default.",
-            )
-
-
-def _check_names(schema: TableSchema, data_columns: Sequence[str], kind_column: str | None) -> None:
-    seen: set[str] = set()
-    for name in data_columns:
-        if name in seen:
-            raise _invalid(name, "the name twice", "each column once", "Drop one of them.")
-        seen.add(name)
-        if name not in schema.by_name and name != kind_column:
-            shown = ", ".join(schema.names[:20]) + (", ..." if len(schema.names) > 20 else "")
-            raise _invalid(name, "no such column", f"columns of the table: {shown}", "Correct it.")
-
-
-def _check_required(schema: TableSchema, data_columns: Sequence[str]) -> None:
-    for name in schema.required_names:
-        if name not in data_columns:
-            what = "key" if name in schema.primary_keys else "NOT NULL"
-            raise _invalid(
-                name,
-                "data without this column",
-                f"every {what} column in the data",
-                "Add the column.",
-            )
-
-
-def _rowkind_field(name: str, data_columns: Sequence[str], kind_column: str | None) -> str:
-    if kind_column is not None:
-        raise _invalid(
-            kind_column,
-            "a column of row kinds",
-            f"row kinds in {name!r} (option 'rowkind.field')",
-            "Drop the column.",
-        )
-    if name not in data_columns:
-        raise _invalid(
-            name,
-            "data without this column",
-            "the column of option 'rowkind.field'",
-            "Add the column.",
-        )
-    return name
 
 
 def _invalid(column: str, problem: str, expected: str, action: str) -> InvalidError:
@@ -175,8 +87,7 @@ class BatchNormalizer:
         return self._engine.normal_form(self._schema, records) if records.num_rows else records
 
     def records(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Convert a user's batch into numbered records that passed the filters, with the user's values."""
-        self._check_columns(batch.schema.names)
+        """Convert a checked batch into numbered records that passed the filters, with the user's values."""
         arrays = [self._column(batch, field, at) for at, field in enumerate(self._fields)]
         kinds = self._kinds(batch)
         keep = self._kept(kinds)

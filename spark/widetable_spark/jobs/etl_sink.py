@@ -50,7 +50,7 @@ from widetable_spark.jobs.query_offsets import QueryOffsets
 from widetable_spark.queries.query_end import QueryEnd
 from widetable_spark.queries.query_state import has_state
 from widetable_spark.writing.task_results import TaskResults, collected
-from widetable_spark.writing.task_writer import QUERY_ID_PROPERTY, TaskWriter, plan_writer
+from widetable_spark.writing.task_writer import QUERY_ID_PROPERTY, plan_writer
 
 _log = logging.getLogger("widetable.spark")
 
@@ -354,20 +354,5 @@ def _written(part: SinkTable, rows: DataFrame, storage: Mapping[str, str]) -> Ta
     """Write the files of a batch by tasks. They are in no snapshot yet."""
     naming = {} if part.row_columns is None else {ROW_COLUMNS: part.row_columns}
     options = parse_options({**storage, **naming, PATH: part.table.path})
-    tasks = plan_writer(options, rows.schema, is_named=True)
-    _check_columns(part, tasks)
+    tasks = plan_writer(options, rows.schema, is_named=True, owned=part.columns)
     return collected(rows, tasks.write)
-
-
-def _check_columns(part: SinkTable, tasks: TaskWriter) -> None:
-    if part.columns is None:
-        return
-    owned = {*part.columns, *part.table.schema.primary_keys, tasks.row_kind}
-    other = [column for column in tasks.columns if column not in owned]
-    if other:
-        raise InvalidError(
-            f"column {other[0]!r}",
-            found=f"a column of {part.table.path} that the job has not said it writes",
-            expected=f"some of {', '.join(sorted(owned))}",
-            action="Leave the column out of the rows, or name it in etl.sink(.., columns=..).",
-        )

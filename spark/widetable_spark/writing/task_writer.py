@@ -11,7 +11,7 @@ before, and its first files are in no message. Raises InvalidError in both, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -103,24 +103,20 @@ class TaskWriter:
 
 
 def plan_writer(
-    options: SourceOptions, schema: StructType, *, is_named: bool = False
+    options: SourceOptions,
+    schema: StructType,
+    *,
+    is_named: bool = False,
+    owned: Sequence[str] | None = None,
 ) -> TaskWriter:
     """Check in the planner, before any row is read, that a DataFrame of `schema` may be written.
 
     schema: of the DataFrame, of which option `columns` may take a part. is_named: the commit will name its writer, as
-    commits of tables under barriers must.
+    commits of tables under barriers must. owned: the columns besides the key that the writer writes, None for all.
     Raises InvalidError for unknown, missing or duplicate columns and for column sets that break a sequence group,
     UnsupportedError for text with a collation, and for types that no Arrow type holds.
     """
     columns = options.columns or tuple(n for n in schema.names if n != options.row_columns)
-    if len(set(columns)) != len(columns):
-        twice = sorted({name for name in columns if columns.count(name) > 1})
-        raise InvalidError(
-            f"column {twice[0]!r}",
-            found="the column twice",
-            expected="each column once",
-            action="Drop or rename one of them.",
-        )
     table = options.table()
     if options.row_columns is not None:
         _check_row_columns(table, schema, options.row_columns)
@@ -136,7 +132,7 @@ def plan_writer(
     # Spark sends all columns, also those that are not written.
     sent = checked_arrow_schema(schema, "Cast or drop the column before the write.")
     written = sent if selected.names == schema.names else arrow_schema(selected)
-    check_write_columns(table, written, options.row_kind, named=is_named)
+    check_write_columns(table, written, options.row_kind, named=is_named, columns=owned)
     if options.watermark is not None:
         check_event_time(sent, options.watermark.column)
     return TaskWriter(

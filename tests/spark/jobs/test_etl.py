@@ -380,7 +380,7 @@ def test_what_is_no_job_is_refused_by_name(jobs: SparkSession, tmp_path: Path) -
     root.write({"user": [1], "item": [1], "amount": [1]}, barrier=10, complete=True)
     declared = etl.sink(AMOUNT, columns=[])
     error = run(changes.drop("_row_kind"), declared, tmp_path / "c", "append")
-    assert "has not said it writes" in str(error)
+    assert "a column of another writer" in str(error)
     wrong = (
         jobs.readStream.format("rate")
         .load()

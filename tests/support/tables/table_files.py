@@ -31,6 +31,7 @@ from widetable.storage.file_io import FileIO
 from widetable.storage.local import LocalFileIO
 from widetable.storage.paths import TablePaths
 from widetable.write.commit_message import CommitMessage
+from widetable.write.owned_columns import owned_columns
 from widetable.write.sequence import SequenceAllocator
 from widetable.write.table_state import TableState
 from widetable.write.table_writer import TableWriter
@@ -72,7 +73,9 @@ class TableFiles:
         allocator = SequenceAllocator(self.next_number)
         self.next_number += 1 << 20
         self.written.update(columns)
-        return TableWriter(self.state, [*columns, ROW_KIND_COLUMN], allocator)
+        return TableWriter(
+            self.state, owned_columns(self.schema, [*columns, ROW_KIND_COLUMN]), allocator
+        )
 
     def write(
         self, columns: Sequence[str], records: Sequence[Record], batch_rows: int = 1000

@@ -15,9 +15,10 @@ from widetable.errors import InvalidError, UnsupportedError, WidetableError
 from widetable.schema.new_schema import new_schema
 from widetable.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from widetable.schema.types import DataField, arrow_type, parse_type
+from widetable.write.owned_columns import owned_columns
 from widetable.write.safe_cast import safe_cast
 from widetable.write.sequence import SequenceAllocator
-from widetable.write.write_batch import BatchNormalizer, write_columns
+from widetable.write.write_batch import BatchNormalizer
 
 ARROW = pa.schema(
     [
@@ -37,7 +38,7 @@ def row_batch(
     schema: TableSchema, data: dict[str, Any], row_kind: str | None = "_row_kind"
 ) -> pa.RecordBatch:
     batch = pa.RecordBatch.from_pydict(data)
-    columns = write_columns(schema, batch.schema.names, row_kind)
+    columns = owned_columns(schema, batch.schema.names, row_kind)
     return BatchNormalizer(schema, columns, SequenceAllocator(100)).row_batch(batch)
 
 
@@ -79,7 +80,7 @@ def test_unknown_and_repeated_columns_are_refused() -> None:
     with pytest.raises(InvalidError, match="'x'"):
         row_batch(table(), data(x=pa.array([1, 2])))
     with pytest.raises(InvalidError, match=r"'v'.*twice"):
-        write_columns(table(), ["k", "v", "n", "v"])
+        owned_columns(table(), ["k", "v", "n", "v"])
 
 
 @pytest.mark.parametrize(
@@ -159,7 +160,7 @@ def test_records_are_brought_into_normal_form() -> None:
 def test_a_set_of_columns_that_the_engine_cannot_take_is_refused() -> None:
     options = {"merge-engine": "partial-update", "fields.v.sequence-group": "s"}
     with pytest.raises(InvalidError, match="'v'"):
-        write_columns(table(options), ["k", "n", "s"])
+        owned_columns(table(options), ["k", "n", "s"])
 
 
 def test_default_values_are_refused_by_name() -> None:
@@ -169,7 +170,7 @@ def test_default_values_are_refused_by_name() -> None:
     )
     schema = TableSchema(0, fields, 3, (), ("k",), {})
     with pytest.raises(UnsupportedError, match="'v'"):
-        write_columns(schema, ["k", "n"])
+        owned_columns(schema, ["k", "n"])
 
 
 def no_rows(names: Sequence[str]) -> pa.RecordBatch:
@@ -177,7 +178,7 @@ def no_rows(names: Sequence[str]) -> pa.RecordBatch:
 
 
 def test_every_batch_has_the_same_columns() -> None:
-    columns = write_columns(table(), ["k", "n", "v"])
+    columns = owned_columns(table(), ["k", "n", "v"])
     normalizer = BatchNormalizer(table(), columns, SequenceAllocator(0))
     for names in (["k", "n"], ["k", "n", "v", "s"], ["k", "n", "v", "v"]):
         with pytest.raises(InvalidError):

@@ -35,8 +35,8 @@ from widetable.schema.table_schema import ROW_KIND_COLUMN, TableSchema
 from widetable.schema.types import MAX_LENGTH, DataType, arrow_type
 from widetable.storage.locate import local_path
 from widetable.storage.temporary_directory import temporary_directory
+from widetable.write.owned_columns import callers_columns, owned_columns
 from widetable.write.row_columns import RowColumns
-from widetable.write.write_batch import write_columns
 
 _ENDINGS: Final = {
     "json": "json",
@@ -73,7 +73,7 @@ def row_batches(
             )
         # Called for its errors. Without any name there is no row, and nothing is written.
         if names:
-            write_columns(schema, list(names), kind_name)
+            owned_columns(schema, list(names), kind_name, callers_columns(schema))
         types = {
             name: schema.field(name).type if name in schema.by_name else _TEXT for name in names
         }

@@ -50,10 +50,10 @@ from widetable.operations.writes.table_commit import append_messages
 from widetable.operations.writes.table_write import write_by
 from widetable.runtime.machine_clock import now_millis
 from widetable.runtime.not_pickled import not_pickled
-from widetable.schema.derived_options import check_not_derived
 from widetable.schema.table_schema import ROW_KIND_COLUMN, TableSchema
 from widetable.storage.job_names import job_name
 from widetable.write.commit_message import CommitMessage
+from widetable.write.owned_columns import callers_columns, check_owned
 
 # The barriers after the latest one must fit the format's numbers, too, so that the table can continue.
 _LATEST: Final = LARGEST >> 1
@@ -108,7 +108,7 @@ class BarrierWriter:
         self._table = table
         self._name = job_name(name, "writer")
         self._named = None if columns is None else schema.chosen(names(columns, "columns"))
-        check_not_derived(schema, self._named or ())
+        check_owned(schema, self._named or (), callers_columns(schema))
         self._field_ids = value_ids(schema, self._named)
         self._run = str(uuid.uuid4())
         self._revision = newest_revision(table)
@@ -214,8 +214,7 @@ class BarrierWriter:
         that were added since, too.
         """
         ids = self._field_ids
-        owned = (field.name for field in schema.fields if ids is None or field.id in ids)
-        return frozenset((*schema.primary_keys, *owned))
+        return frozenset(f.name for f in schema.fields if ids is None or f.id in ids)
 
     def complete(self, barrier: int | None = None) -> CommitResult:
         """Declare that the table has all records of a barrier.

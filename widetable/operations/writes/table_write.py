@@ -12,13 +12,13 @@ written, ConflictError, DamagedError and StorageError of the commit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
 
-from widetable.arguments import flag, instance, items, text, whole_number
+from widetable.arguments import flag, instance, items, names, text, whole_number
 from widetable.commit.barriers.barrier_table import check_needs_no_writer, check_rows_stay
 from widetable.commit.transaction.commit_identity import Identity
 from widetable.commit.transaction.commit_result import CommitResult
@@ -35,14 +35,13 @@ from widetable.operations.writes.table_commit import (
     overwrite_by,
 )
 from widetable.schema import options as opt
-from widetable.schema.derived_options import check_not_derived
 from widetable.schema.table_schema import ROW_KIND_COLUMN, TableSchema
 from widetable.write.commit_message import CommitMessage
-from widetable.write.row_columns import check_row_columns
+from widetable.write.owned_columns import callers_columns, owned_columns
 from widetable.write.row_source import RowSource, row_source
 from widetable.write.sequence import SequenceAllocator
 from widetable.write.table_writer import TableWriter
-from widetable.write.write_batch import BatchNormalizer, write_columns
+from widetable.write.write_batch import BatchNormalizer
 
 # The largest number of tasks of one commit.
 MAX_TASKS: Final = 2**31 - 1
@@ -176,9 +175,9 @@ def write_by(
 ) -> CommitResult:
     """Write the files of one commit, and commit them. Files that are certainly not committed are deleted.
 
-    commit: commits the messages under `by`. columns: returns the columns that a writer of a table under barriers may
-    write, by its schema; None for other writers. The checks, the search for a replay and the sequence numbers share one
-    read of the newest snapshot and schema. Rows get the types of that schema, even if the schema changes meanwhile.
+    commit: commits the messages under `by`. columns: returns the columns of a writer of a table under barriers, by its
+    schema; None for other writers, which own all. The checks, the search for a replay and the sequence numbers share
+    one read of the newest snapshot and schema. Rows get the types of that schema, even if the schema changes meanwhile.
     """
     row_kind = text(row_kind, "row_kind")
     head = table._committer.refresh()
@@ -191,13 +190,8 @@ def write_by(
     if replayed is not None:
         finish_replayed(table, head.schema)
         return CommitResult(committed=False, snapshot_id=replayed.snapshot_id, kind=kind)
-    source = row_source(data, head.schema)
-    if columns is not None:
-        # Names that the table does not have are refused later, as in any table.
-        names = [name for name in source.columns or () if name in head.schema.by_name]
-        check_not_derived(head.schema, names)
-        _check_columns(names, columns(head.schema) | {row_kind})
-    messages = _written(table, source, row_kind, head)
+    owned = callers_columns(head.schema, columns and columns(head.schema))
+    messages = _written(table, row_source(data, head.schema), row_kind, head, owned)
     try:
         result = commit(messages)
     # After these errors the commit certainly did not happen; other errors leave it open.
@@ -210,31 +204,15 @@ def write_by(
     return result
 
 
-def _check_columns(names: Iterable[str], owned: frozenset[str]) -> None:
-    """Raise InvalidError for a column of another writer. Otherwise the rows of a barrier would depend on which of the
-    two writers came first (rule R3).
-    """
-    other = [name for name in names if name not in owned]
-    if other:
-        raise InvalidError(
-            f"column {other[0]!r}",
-            found="a column of another writer",
-            expected=f"some of {', '.join(sorted(owned))}",
-            action="Leave the column out, or add it to the columns of this writer.",
-        )
-
-
 def _written(
-    table: OpenTable, source: RowSource, row_kind: str, head: HeadState
+    table: OpenTable, source: RowSource, row_kind: str, head: HeadState, owned: frozenset[str]
 ) -> list[CommitMessage]:
     """Write the files of the rows; none without rows. If the writer fails, it removes its files itself."""
     if source.columns is None:
         return []
     columns = items(source.columns, str, "columns")
-    check_not_derived(head.schema, columns)
-    check_row_columns(head.schema, source)
-    with any_writer(table, columns, row_kind, head=head) as writer:
-        writer.write(source.batches)
+    with any_writer(table, columns, row_kind, head=head, owned=owned) as writer:
+        writer.write_rows(source)
         return writer.finish()
 
 
@@ -293,8 +271,10 @@ def new_writer(
     check_given_rows(schema)
     if not flag(named, "named"):
         check_needs_no_writer(schema, table.path)
-    check_not_derived(schema, columns)
-    return any_writer(table, columns, row_kind, task, tasks, sequence_base, schema=schema)
+    owned = callers_columns(schema)
+    return any_writer(
+        table, columns, row_kind, task, tasks, sequence_base, schema=schema, owned=owned
+    )
 
 
 def _schema_of(table: OpenTable, schema_id: int) -> TableSchema:
@@ -310,10 +290,11 @@ def any_writer(
     sequence_base: int | None = None,
     head: HeadState | None = None,
     schema: TableSchema | None = None,
+    owned: frozenset[str] | None = None,
 ) -> TableWriter:
     """Make a writer as `new_writer` does, also for columns and tables that this package maintains.
 
-    head: the snapshot and schema that this operation has read; its schema is used.
+    head: the snapshot and schema that this operation has read; its schema is used. owned: as of `owned_columns`.
     """
     schema = head.schema if head else schema or table.schema
     check_writable(schema)
@@ -325,6 +306,7 @@ def any_writer(
     base = table._committer.sequence_base(head) if sequence_base is None else sequence_base
     base = whole_number(base, "sequence_base", least=0)
     _check_alone(schema, tasks)
+    chosen = owned_columns(schema, columns, row_kind, owned)
     numbers = SequenceAllocator(base, task, tasks)
     state, committer = table._state(schema), table._committer
     places = places_of(
@@ -334,7 +316,7 @@ def any_writer(
         committer.snapshots.latest,
         committer.schemas.is_rescaled,
     )
-    return TableWriter(state, columns, numbers, row_kind, places)
+    return TableWriter(state, chosen, numbers, places)
 
 
 def _check_alone(schema: TableSchema, tasks: int | None) -> None:
@@ -354,6 +336,7 @@ def check_write_columns(
     row_kind: str = ROW_KIND_COLUMN,
     *,
     named: bool = False,
+    columns: Sequence[str] | None = None,
 ) -> None:
     """Raise what `write` would raise for data of a schema, before there is any data.
 
@@ -365,12 +348,14 @@ def check_write_columns(
         The name of the column of row kinds, as in `write`.
     named : bool, default False
         The data goes to a commit that names its writer, as in `new_writer`.
+    columns : list of str, default None
+        The columns besides the key that the writer writes. None: all.
 
     Raises
     ------
     InvalidError
-        A column is not in the table or has another type, or a key column is missing. The table is under
-        barriers, and `named` is not given.
+        A column is not in the table or not the writer's, or has another type, or a key column is missing. The table is
+        under barriers, and `named` is not given.
     UnsupportedError
         The table has an option that this version does not honour.
     """
@@ -380,8 +365,9 @@ def check_write_columns(
         check_needs_no_writer(schema, table.path)
     check_writable(schema)
     check_takes_rows(schema)
-    check_not_derived(schema, instance(arrow_schema, pa.Schema, "arrow_schema").names)
-    chosen = write_columns(schema, arrow_schema.names, text(row_kind, "row_kind"))
+    given = instance(arrow_schema, pa.Schema, "arrow_schema").names
+    owned = callers_columns(schema, columns if columns is None else names(columns, "columns"))
+    chosen = owned_columns(schema, given, text(row_kind, "row_kind"), owned)
     empty = pa.RecordBatch.from_arrays(
         [pa.nulls(0, field.type) for field in arrow_schema], schema=arrow_schema
     )
