@@ -21,7 +21,8 @@ from tests.object_stores.conftest import ROOT
 from tests.object_stores.faulty_proxy import Fault, FaultyProxy
 from tests.object_stores.s3_server import environment
 from widetable.cli.app import main
-from widetable.connector import JoinArguments, new_lookup_join
+from widetable.connector import JoinArguments
+from widetable.derive.lookups.joined_tables import new_lookup_join
 from widetable.storage.local import LocalFileIO
 from widetable.storage.remote.storage_options import (
     FILE_VARIABLE,

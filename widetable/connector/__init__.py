@@ -46,46 +46,109 @@ from widetable.arguments import (
     text,
     whole_number,
 )
-from widetable.commit.barriers.barrier_table import interval_of
-from widetable.commit.barriers.writer_registration import RENEWAL_MILLIS
-from widetable.commit.holds.lookup_pin import PinnedBatch, check_join, hold_for_job
-from widetable.commit.holds.pin_file import LookupPin
-from widetable.commit.holds.read_lease import ReadLease
-from widetable.commit.transaction.committer import Committer
-from widetable.connector.batch_commits import BatchCommits, batch_commits, root_commits
-from widetable.derive.lookups.join_plan import JoinArguments
-from widetable.derive.lookups.joined_tables import LookupJoin, new_lookup_join
-from widetable.derive.lookups.late_rows import LateJoin
-from widetable.derive.lookups.pinned_join import KeptJoin, PinnedJoin, keep_join
-from widetable.format.human_units import duration_text, last_seen_text, time_text
-from widetable.format.row_budget import BATCH_BYTES, pieces
-from widetable.lsm.bucket_plan import Scope
-from widetable.messages.counted import counted
-from widetable.messages.error_code import ErrorCode
-from widetable.messages.near_word import did_you_mean
-from widetable.messages.warning_code import WarningCode, warn
-from widetable.operations.barriers.aligned_source import AlignedSource, revised
-from widetable.operations.barriers.job_writer import JobBatch, JobWriter
-from widetable.operations.barriers.session import check_published, held_leases
-from widetable.operations.compaction.compaction import Compacted, compact_all
-from widetable.operations.compaction.compaction_job import BucketWork, Outcome, perform
-from widetable.operations.handle.lookup_caches import caches_of
-from widetable.operations.health.barrier_advice import is_lost
-from widetable.operations.health.doctor_report import command_line
-from widetable.operations.history.branches import branch_root
+from widetable.commit.barriers.barrier_table import (
+    interval_of,
+)
+from widetable.commit.barriers.writer_registration import (
+    RENEWAL_MILLIS,
+)
+from widetable.commit.holds.lookup_pin import (
+    PinnedBatch,
+    check_join,
+)
+from widetable.commit.holds.pin_file import (
+    LookupPin,
+)
+from widetable.connector.batch_commits import (
+    BatchCommits,
+    batch_commits,
+    root_commits,
+)
+from widetable.connector.compaction_tasks import (
+    CompactionTask,
+    compaction_by,
+)
+from widetable.connector.lookup_tasks import (
+    LookupTasks,
+    plan_lookup_join,
+)
+from widetable.connector.task_write import (
+    TaskWrite,
+    WritePlan,
+    plan_write,
+)
+from widetable.derive.lookups.join_plan import (
+    JoinArguments,
+)
+from widetable.format.human_units import (
+    duration_text,
+    last_seen_text,
+    time_text,
+)
+from widetable.format.row_budget import (
+    BATCH_BYTES,
+    pieces,
+)
+from widetable.messages.counted import (
+    counted,
+)
+from widetable.messages.error_code import (
+    ErrorCode,
+)
+from widetable.messages.near_word import (
+    did_you_mean,
+)
+from widetable.messages.warning_code import (
+    WarningCode,
+    warn,
+)
+from widetable.operations.barriers.aligned_source import (
+    AlignedSource,
+    revised,
+)
+from widetable.operations.barriers.job_writer import (
+    JobBatch,
+    JobWriter,
+)
+from widetable.operations.barriers.session import (
+    check_published,
+    held_leases,
+)
+from widetable.operations.health.barrier_advice import (
+    is_lost,
+)
+from widetable.operations.health.doctor_report import (
+    command_line,
+)
+from widetable.operations.history.branches import (
+    branch_root,
+)
 from widetable.operations.inspection.table_measures import (
     LOOKS_BACK,
     MeasuredTable,
     measured,
     named_bytes,
 )
-from widetable.operations.maintenance.maintenance import Maintainer, Upkeep
-from widetable.operations.queries.double_count import warn_of_new_query
-from widetable.operations.queries.follow import start_stream
-from widetable.operations.queries.stream_progress import StreamProgress
-from widetable.operations.queries.warm_lookups import warm_lookups
-from widetable.operations.writes.table_write import check_write_columns, new_writer
-from widetable.read.change_read import StreamRead, change_schema
+from widetable.operations.maintenance.maintenance import (
+    Maintainer,
+    Upkeep,
+)
+from widetable.operations.queries.double_count import (
+    warn_of_new_query,
+)
+from widetable.operations.queries.follow import (
+    start_stream,
+)
+from widetable.operations.queries.stream_progress import (
+    StreamProgress,
+)
+from widetable.operations.queries.warm_lookups import (
+    warm_lookups,
+)
+from widetable.read.change_read import (
+    StreamRead,
+    change_schema,
+)
 from widetable.read.commit_columns import (
     FORMS,
     KIND,
@@ -94,8 +157,13 @@ from widetable.read.commit_columns import (
     names_of_form,
     schema_of_form,
 )
-from widetable.read.held_columns import held_columns, hold_partition_columns
-from widetable.read.split import SplitRead
+from widetable.read.held_columns import (
+    held_columns,
+    hold_partition_columns,
+)
+from widetable.read.split import (
+    SplitRead,
+)
 from widetable.read.stream_plan import (
     DEFAULT,
     Limits,
@@ -106,27 +174,57 @@ from widetable.read.stream_plan import (
     pieces_between,
     start_of,
 )
-from widetable.runtime.derived_value import derived_value
-from widetable.runtime.forked_child import SharedByThreads
-from widetable.runtime.machine_clock import now_millis
-from widetable.runtime.moment import epoch_millis
-from widetable.runtime.worker_thread import Task, WorkerThread
-from widetable.schema.option import Option, parse_value
-from widetable.schema.options import MERGE_ENGINE
-from widetable.schema.table_schema import ROW_KIND_COLUMN, TableSchema
-from widetable.storage.job_names import job_name
-from widetable.storage.locate import local_path, locate
-from widetable.storage.paths import table_name
+from widetable.runtime.derived_value import (
+    derived_value,
+)
+from widetable.runtime.forked_child import (
+    SharedByThreads,
+)
+from widetable.runtime.machine_clock import (
+    now_millis,
+)
+from widetable.runtime.moment import (
+    epoch_millis,
+)
+from widetable.runtime.worker_thread import (
+    Task,
+    WorkerThread,
+)
+from widetable.schema.option import (
+    Option,
+    parse_value,
+)
+from widetable.schema.options import (
+    MERGE_ENGINE,
+)
+from widetable.schema.table_schema import (
+    ROW_KIND_COLUMN,
+    TableSchema,
+)
+from widetable.storage.job_names import (
+    job_name,
+)
+from widetable.storage.locate import (
+    local_path,
+    locate,
+)
+from widetable.storage.paths import (
+    table_name,
+)
 from widetable.storage.remote.storage_options import (
     StorageOptions,
     checked_storage_options,
     split_storage_options,
 )
-from widetable.storage.temporary_directory import temporary_directory
-from widetable.topology.barrier_standings import barrier_standings
-from widetable.topology.service_lease import ServiceLease
-from widetable.write.named_columns import NamedColumns, check_names_column
-from widetable.write.table_state import TableState
+from widetable.storage.temporary_directory import (
+    temporary_directory,
+)
+from widetable.topology.barrier_standings import (
+    barrier_standings,
+)
+from widetable.topology.service_lease import (
+    ServiceLease,
+)
 
 __all__ = [
     "BATCH_BYTES",
@@ -141,28 +239,19 @@ __all__ = [
     "ROW_KIND_COLUMN",
     "AlignedSource",
     "BatchCommits",
-    "BucketWork",
-    "Committer",
-    "Compacted",
+    "CompactionTask",
     "ErrorCode",
     "JobBatch",
     "JobWriter",
     "JoinArguments",
-    "KeptJoin",
-    "LateJoin",
     "Limits",
-    "LookupJoin",
     "LookupPin",
+    "LookupTasks",
     "Maintainer",
     "MeasuredTable",
-    "NamedColumns",
     "Offset",
     "Option",
-    "Outcome",
     "PinnedBatch",
-    "PinnedJoin",
-    "ReadLease",
-    "Scope",
     "ServiceLease",
     "SharedByThreads",
     "SplitRead",
@@ -171,26 +260,24 @@ __all__ = [
     "StreamProgress",
     "StreamRead",
     "TableSchema",
-    "TableState",
     "Task",
+    "TaskWrite",
     "Upkeep",
     "WarningCode",
     "WorkerThread",
+    "WritePlan",
     "advance",
     "barrier_standings",
     "batch_commits",
     "branch_root",
-    "caches_of",
     "called",
     "change_schema",
     "check_join",
-    "check_names_column",
     "check_published",
-    "check_write_columns",
     "checked_storage_options",
     "command_line",
     "commit_times",
-    "compact_all",
+    "compaction_by",
     "counted",
     "derived_value",
     "did_you_mean",
@@ -199,14 +286,12 @@ __all__ = [
     "flag",
     "held_columns",
     "held_leases",
-    "hold_for_job",
     "hold_partition_columns",
     "in_form",
     "instance",
     "interval_of",
     "is_lost",
     "job_name",
-    "keep_join",
     "label",
     "last_seen_text",
     "local_path",
@@ -216,16 +301,15 @@ __all__ = [
     "named_bytes",
     "names",
     "names_of_form",
-    "new_lookup_join",
-    "new_writer",
     "now_millis",
     "offset_from_json",
     "one_of",
     "parse_value",
     "path",
-    "perform",
     "pieces",
     "pieces_between",
+    "plan_lookup_join",
+    "plan_write",
     "refused",
     "revised",
     "root_commits",

@@ -32,7 +32,6 @@ import shutil
 import tempfile
 import threading
 import time
-import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
@@ -45,20 +44,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 from widetable import StorageError, Table, UnsupportedError, WidetableError
 from widetable.connector import (
     LONGEST_MILLIS,
-    BucketWork,
-    Compacted,
+    CompactionTask,
     Maintainer,
-    Outcome,
-    Scope,
-    TableState,
     Upkeep,
-    WarningCode,
-    caches_of,
-    compact_all,
-    perform,
+    compaction_by,
     temporary_directory,
     text,
-    warn,
     whole_number,
 )
 from widetable.connector import path as checked_path
@@ -67,8 +58,6 @@ from widetable_spark.startup.worker_heap import settle
 
 if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
-
-    from widetable.connector import Committer
 
 # Partitions of the persisted RDD, however many buckets the table has: slots without work are not run, and buckets share
 # slots.
@@ -149,9 +138,9 @@ def _maintained(
     checkpoint = None if checkpoint is None else checked_path(checkpoint, "checkpoint")
     name = None if name is None else text(name, "name")
     table = Table.open(path, storage_options=storage_options)
-    executors = _Executors(_context(spark))
+    executors = _Executors(_context(spark), table.path)
     temporary = None if checkpoint else _temporary_checkpoint()
-    maintainer = table.maintainer(upkeep, executors.compact)
+    maintainer = table.maintainer(upkeep, compaction_by(executors.run))
     try:
         folder = checkpoint or temporary or ""
         query = _start(spark, folder, upkeep.interval_millis, name, _round(maintainer))
@@ -248,15 +237,12 @@ def _end(maintainer: Maintainer, executors: _Executors, temporary: str | None) -
 
 
 class _Executors:
-    """Compacts tables by tasks that stay on their hosts, however the buckets change. Close it."""
+    """Runs compactions of a table by tasks that stay on their hosts, however the buckets change. Close it."""
 
-    def __init__(self, context: SparkContext) -> None:
+    def __init__(self, context: SparkContext, path: str) -> None:
         self._context = context
+        self._path = path
         self._pinned: RDD[int] = context.parallelize(range(_SLOTS), _SLOTS).persist()
-
-    def compact(self, state: TableState, committer: Committer, scope: Scope) -> Compacted:
-        """Compact as one process does, with the buckets' work done in tasks."""
-        return compact_all(state, committer, scope, run=lambda works: self._run(state, works))
 
     def close(self) -> None:
         try:
@@ -264,58 +250,34 @@ class _Executors:
         except (PySparkException, Py4JError, OSError):  # the session is gone
             _log.debug("nothing to unpersist", exc_info=True)
 
-    def _run(
-        self, state: TableState, works: Iterable[BucketWork]
-    ) -> Iterable[tuple[BucketWork, Outcome]]:
-        """Run the works as one job of Spark, and return their outcomes.
+    def run(self, tasks: Iterable[CompactionTask]) -> Iterable[tuple[CompactionTask, object]]:
+        """Run the compactions as one job of Spark, and return their outcomes.
 
-        All works are planned before the first is sent: a job of Spark has its partitions from the start. The outcomes
-        come back together, in the order of slots and works within a slot, hence `strict`. If an executor is lost, Spark
+        All are planned before the first is sent: a job of Spark has its partitions from the start. The outcomes come
+        back together, in the order of slots and tasks within a slot, hence `strict`. If an executor is lost, Spark
         runs its slots again elsewhere; a job that fails all the same is a StorageError, as it may be retried.
         """
-        of_slot: dict[int, list[BucketWork]] = defaultdict(list)
-        for work in works:
-            of_slot[(zlib.crc32(work.bucket.partition) + work.bucket.number) % _SLOTS].append(work)
+        of_slot: dict[int, list[CompactionTask]] = defaultdict(list)
+        for task in tasks:
+            of_slot[task.place % _SLOTS].append(task)
         if not of_slot:
             return []
-        sent = self._context.broadcast((state, dict(of_slot)))
+        sent = self._context.broadcast(dict(of_slot))
 
-        def compact_slots(slots: Iterable[int]) -> Iterator[Outcome]:
+        def compact_slots(slots: Iterable[int]) -> Iterator[object]:
             settle()
-            table, works = sent.value
-            for slot in slots:
-                for work in works[slot]:
-                    yield _outcome(table, work)
+            return (task.run() for slot in slots for task in sent.value[slot])
 
         try:
             slots = sorted(of_slot)
             outcomes = self._context.runJob(self._pinned, compact_slots, slots)
-            return list(zip((w for slot in slots for w in of_slot[slot]), outcomes, strict=True))
+            return list(zip((t for slot in slots for t in of_slot[slot]), outcomes, strict=True))
         except (PySparkException, Py4JError) as error:
             raise StorageError(
-                f"Spark job that compacts {state.paths.root}",
+                f"Spark job that compacts {self._path}",
                 found=str(error).partition("\n")[0],
                 expected="tasks that end",
                 action="See the logs of the executors; the compaction is retried.",
             ) from error
         finally:
             sent.destroy()
-
-
-def _outcome(state: TableState, work: BucketWork) -> Outcome:
-    """Compact one bucket in a task, and return an error instead of raising it.
-
-    An error that failed the task would lose its kind, and the outcomes of other buckets.
-    """
-    outcome = perform(state, work, caches_of(state))
-    if isinstance(outcome, Exception) and not isinstance(outcome, WidetableError):
-        warn(
-            _log,
-            WarningCode.TASK_NOT_COMPACTED,
-            "bucket %d of %s was not compacted",
-            work.bucket.number,
-            state.paths.root,
-            exc_info=outcome,
-            level=logging.ERROR,
-        )
-    return outcome

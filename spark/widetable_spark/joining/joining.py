@@ -11,7 +11,7 @@ Where the tasks run decides which snapshot that is:
 A task knows its batch by local properties that Spark gives to all jobs of a micro-batch, also to those that are started
 in foreachBatch (spark.md section 3).
 
-    driver    lookup_join     checks, a plan, and what is sent to tasks: `LookupJoin`, pickled with the function
+    driver    lookup_join     checks, a plan, and what is sent to tasks: `LookupTasks`, pickled with the function
     task      pin or chosen   a small file read per task of a stream; the first task of a batch publishes it
               kept            files that the last join in this worker had open; a new pin takes over what is the same
               joined          batch by batch, in the order of the partition; a task holds what `PinnedJoin` gathers
@@ -49,7 +49,6 @@ from __future__ import annotations
 import os
 import uuid
 import zlib
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -62,18 +61,11 @@ from pyspark.sql.types import StructType
 from widetable import InvalidError, NotFoundError, Table
 from widetable.connector import (
     JoinArguments,
-    KeptJoin,
-    LateJoin,
-    LookupJoin,
     LookupPin,
+    LookupTasks,
     PinnedBatch,
-    PinnedJoin,
-    ReadLease,
     check_join,
-    hold_for_job,
-    keep_join,
-    new_lookup_join,
-    now_millis,
+    plan_lookup_join,
     refused,
 )
 from widetable_spark.frames.exact_names import plainly_named
@@ -85,17 +77,12 @@ from widetable_spark.frames.spark_types import (
     spark_schema,
     with_nullable_voids,
 )
-from widetable_spark.joining.late_parts import check_waiting, numbered, take_part
+from widetable_spark.joining.late_parts import Part, check_waiting, numbered, take_part
 from widetable_spark.startup.spark_session import session_of
 from widetable_spark.startup.worker_heap import settle
 from widetable_spark.writing.task_writer import QUERY_ID_PROPERTY
 
 BATCH_ID_PROPERTY: Final = "streaming.sql.batchId"
-# Leases of joins of DataFrames that are no streams: each protects its snapshot for an hour.
-_leases: list[ReadLease] = []
-# Joins whose files a worker keeps open from batch to batch, the least recently used table first.
-_cached_joins: OrderedDict[tuple[object, ...], KeptJoin] = OrderedDict()
-_MAX_CACHED: Final = 8
 
 
 def lookup_join(
@@ -177,35 +164,34 @@ def _joined(
     function = f"widetable_lookup_join_{zlib.crc32(table.path.encode()):08x}"
     series = _default_name(df, function, partitions) if name is None else check_join(name)
     has_batches = df.isStreaming or _in_micro_batch(session)
-    return _mapped(df, join, series, function, None if has_batches else _leased_pin(join))
+    return _mapped(df, join, series, function, None if has_batches else join.newest_pin())
 
 
 def _checked_join(
     df: DataFrame, session: SparkSession, table: Table, arguments: JoinArguments
-) -> LookupJoin:
+) -> LookupTasks:
     ignores_case = session.conf.get("spark.sql.caseSensitive") != "true"
     left = checked_arrow_schema(df.schema, "Cast or drop the column before the join.")
-    join = new_lookup_join(left, table, arguments, str.casefold if ignores_case else str)
-    keys = {key for key, _ in join.plan.keys}
-    check_collations(field for field in df.schema if field.name in keys)
+    join = plan_lookup_join(left, table, arguments, str.casefold if ignores_case else str)
+    check_collations(field for field in df.schema if field.name in join.key_columns)
     return join
 
 
 def _mapped(
-    df: DataFrame, join: LookupJoin, series: str, function: str, chosen: LookupPin | None
+    df: DataFrame, join: LookupTasks, series: str, function: str, chosen: LookupPin | None
 ) -> DataFrame:
     """Put the join into the plan of the DataFrame.
 
     The function in the plan has a name that is the same for all joins with one table: `_default_name` counts them by
     it.
     """
-    added = spark_schema(pa.schema(join.plan.added))
+    added = spark_schema(join.added)
     # The metadata of df's columns are kept: they say which column has the watermark.
     target: StructType = with_nullable_voids(StructType([*df.schema.fields, *added.fields]))
     tasks = _tasks(join, series, chosen, target, df.columns)
     tasks.__name__ = function
     plain = plainly_named(df)
-    left = plain if join.late is None else numbered(plain)
+    left = numbered(plain) if join.has_waiting_rows else plain
     return left.mapInArrow(tasks, target)
 
 
@@ -244,21 +230,8 @@ def _in_micro_batch(session: SparkSession) -> bool:
     return context.getLocalProperty(BATCH_ID_PROPERTY) is not None
 
 
-def _leased_pin(join: LookupJoin) -> LookupPin:
-    """Pin the newest snapshot, which is kept from expiry for an hour, or until this process ends.
-
-    The module keeps the leases, as one that is collected as garbage is released; the next call removes those that have
-    expired.
-    """
-    now = now_millis()
-    _leases[:] = [lease for lease in _leases if lease.expires_millis > now]
-    moment = join.newest(take=hold_for_job)
-    _leases.extend(moment.leases)
-    return moment.pin
-
-
 def _tasks(
-    join: LookupJoin,
+    join: LookupTasks,
     series: str,
     chosen: LookupPin | None,
     target: StructType,
@@ -285,14 +258,11 @@ def _tasks(
                 expected="a task of the stream, or of the foreachBatch in which lookup_join was called",
                 action="Start the query with a trigger of micro-batches, and use the joined rows within foreachBatch.",
             )
-        if batch is None or join.late is None:
-            left = (each.rename_columns(names) for each in batches)
-            joined = PinnedJoin(join, pin, _cached_join(join)).joined(left)
-        else:
+        part = Part(batches, is_elected=False)
+        if batch is not None and join.has_waiting_rows:
             part = take_part(batches, join, batch, pin, run)
-            left = (each.rename_columns(names) for each in part.rows)
-            late = LateJoin(join, batch, pin, _cached_join(join))
-            joined = late.joined(left, is_elected=part.is_elected)
+        left = (each.rename_columns(names) for each in part.rows)
+        joined = join.joined(left, pin, batch, is_elected=part.is_elected)
         try:
             for rows in joined:
                 yield cast_batch(rows, expected)
@@ -310,22 +280,6 @@ def _batch(series: str) -> PinnedBatch | None:
     query_id = context.getLocalProperty(QUERY_ID_PROPERTY)
     batch_id = context.getLocalProperty(BATCH_ID_PROPERTY)
     return PinnedBatch(query_id, series, int(batch_id)) if query_id and batch_id else None
-
-
-def _cached_join(join: LookupJoin) -> KeptJoin:
-    """Return the open files of the last join in this process that has read the same columns of the same table.
-
-    It becomes the most recently used one; beyond eight the least recently used one is closed. A worker has one task at
-    a time, and each join of a plan has workers of its own, so none is closed while it is read.
-    """
-    columns = tuple(field.name for field in join.plan.columns)
-    plan = join.plan
-    of = join.table.path, join.identity, columns, plan.is_prefix, plan.index, join.index_identity
-    kept = _cached_joins.pop(of, None) or keep_join(join)
-    _cached_joins[of] = kept
-    while len(_cached_joins) > _MAX_CACHED:
-        _cached_joins.popitem(last=False)[1].close()
-    return kept
 
 
 def _expired(error: NotFoundError, batch: PinnedBatch | None, pin: LookupPin) -> NotFoundError:

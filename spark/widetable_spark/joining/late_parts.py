@@ -7,7 +7,7 @@ after the join. So the partition's number comes with its rows:
     union(other, joined)   task 5 evaluates partition 0        another number than the task's: refused
     joined.coalesce(1)     task 0 evaluates partitions 0, 1    likewise; for an empty partition a second claim: refused
 
-A claim is a file that counts for one attempt of one task (`LookupJoin.claim`). After a shuffle all is allowed, since
+A claim is a file that counts for one attempt of one task (`LookupTasks.claim`). After a shuffle all is allowed, since
 the stage of the join ends there. Raises InvalidError.
 
     partitions    0: rows    1: rows    2: none        a join of 3 partitions, one task each
@@ -33,7 +33,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from widetable import InvalidError
-from widetable.connector import LookupJoin, LookupPin, PinnedBatch
+from widetable.connector import LookupPin, LookupTasks, PinnedBatch
 
 _PARTITION: Final = "_widetable_partition"
 
@@ -81,7 +81,7 @@ def numbered(df: DataFrame) -> DataFrame:
 
 def take_part(
     batches: Iterator[pa.RecordBatch],
-    join: LookupJoin,
+    join: LookupTasks,
     batch: PinnedBatch,
     pin: LookupPin,
     run: str,

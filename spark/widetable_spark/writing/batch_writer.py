@@ -38,7 +38,7 @@ class BatchWriter(DataSourceArrowWriter):
         self._overwrite = overwrite
         self._tasks = plan_writer(options, schema)
         if self._tasks.may_be_insert:
-            check_left_out(self._tasks.table.schema, self._tasks.columns)
+            check_left_out(self._tasks.plan.table.schema, self._tasks.plan.columns)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         return self._tasks.write(iterator)

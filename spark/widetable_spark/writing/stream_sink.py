@@ -90,10 +90,10 @@ class StreamSink(StreamArrowWriter):
         if name is None:
             run = user or results.only_query_id()
             return batch_commits(
-                table, run, self._tasks.columns, user=user, overwrite=self._overwrite
+                table, run, self._tasks.plan.columns, user=user, overwrite=self._overwrite
             )
-        keys = {*table.schema.primary_keys, self._tasks.row_kind}
-        columns = [column for column in self._tasks.columns if column not in keys]
+        keys = {*table.schema.primary_keys, self._tasks.plan.row_kind}
+        columns = [column for column in self._tasks.plan.columns if column not in keys]
         return root_commits(table, name, results.only_query_id(), columns, user=user)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:

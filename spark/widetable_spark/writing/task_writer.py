@@ -11,25 +11,19 @@ before, and its first files are in no message. Raises InvalidError in both, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.types import StructType
 
-from widetable import InvalidError, Table
-from widetable.connector import (
-    NamedColumns,
-    TableSchema,
-    check_names_column,
-    check_write_columns,
-    new_writer,
-)
+from widetable import InvalidError
+from widetable.connector import WritePlan, plan_write
 from widetable_spark.frames.column_path import names_path
 from widetable_spark.frames.event_time import check_event_time, largest_event_time
 from widetable_spark.frames.source_options import COLUMNS, SourceOptions, WatermarkOptions
-from widetable_spark.frames.spark_types import arrow_schema, check_collations, checked_arrow_schema
+from widetable_spark.frames.spark_types import check_collations, checked_arrow_schema
 from widetable_spark.startup.worker_heap import settle
 from widetable_spark.writing.task_results import TaskMessage
 
@@ -41,21 +35,12 @@ QUERY_ID_PROPERTY = "sql.streaming.queryId"
 class TaskWriter:
     """Writes the batches of one task; picklable. `plan_writer` makes it.
 
-    columns: those that are written, row_kind among them where the DataFrame has it. row_kind: the name of that column,
-    whether or not the DataFrame has it. row_columns: the column that names the columns of each row, if any.
-    may_be_insert: whether nulls are checked. is_named: as of `plan_writer`. schema_id: of the schema in which the
-    planner looked up the names, so that a name means one column in all tasks.
+    plan: what all tasks share, and what they write. may_be_insert: whether nulls are checked.
     """
 
-    table: Table
-    columns: tuple[str, ...]
-    row_kind: str
-    sequence_base: int
-    schema_id: int
+    plan: WritePlan
     watermark: WatermarkOptions | None
     may_be_insert: bool
-    is_named: bool = False
-    row_columns: str | None = None
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
         """Write all rows of the task.
@@ -65,26 +50,16 @@ class TaskWriter:
         """
         settle()
         context = TaskContext.get()
-        task = context.partitionId() if context else 0
         query_id = context.getLocalProperty(QUERY_ID_PROPERTY) if context else None
-        writer = new_writer(
-            self.table,
-            self.columns,
-            row_kind=self.row_kind,
-            task=task,
-            tasks=None,  # Spark does not tell a task how many there are
-            sequence_base=self.sequence_base,
-            named=self.is_named,
-            schema_id=self.schema_id,
-        )
-        written = self._selector(writer.schema)
+        # Spark does not tell a task how many there are.
+        writer = self.plan.task(context.partitionId() if context else 0)
         rows = 0
         event_times: list[int] = []
-        null_columns = frozenset(self.columns) if self.may_be_insert else None
+        null_columns = frozenset(self.plan.columns) if self.may_be_insert else None
         try:
             for batch in iterator:
                 rows += batch.num_rows
-                writer.write(written(batch))
+                writer.write(batch)
                 if null_columns is not None:
                     null_columns = _null_in(batch, null_columns)
                 if self.watermark is not None:
@@ -94,12 +69,6 @@ class TaskWriter:
         except BaseException:
             writer.abort()
             raise
-
-    def _selector(self, schema: TableSchema) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
-        """Return the function that gives the part of a batch that is written. schema: of the writer."""
-        if self.row_columns is None:
-            return lambda batch: batch.select(self.columns)
-        return NamedColumns(schema, self.columns, self.row_columns).written
 
 
 def plan_writer(
@@ -117,9 +86,6 @@ def plan_writer(
     UnsupportedError for text with a collation, and for types that no Arrow type holds.
     """
     columns = options.columns or tuple(n for n in schema.names if n != options.row_columns)
-    table = options.table()
-    if options.row_columns is not None:
-        _check_row_columns(table, schema, options.row_columns)
     selected = StructType([schema[name] for name in columns if name in schema.names])
     if len(selected) < len(columns):
         raise InvalidError(
@@ -131,30 +97,19 @@ def plan_writer(
     check_collations(selected)
     # Spark sends all columns, also those that are not written.
     sent = checked_arrow_schema(schema, "Cast or drop the column before the write.")
-    written = sent if selected.names == schema.names else arrow_schema(selected)
-    check_write_columns(table, written, options.row_kind, named=is_named, columns=owned)
-    if options.watermark is not None:
-        check_event_time(sent, options.watermark.column)
-    return TaskWriter(
-        table,
+    plan = plan_write(
+        options.table(),
+        sent,
         columns,
         options.row_kind,
-        table.sequence_base(),
-        table.schema.id,
-        options.watermark,
-        options.columns is None
-        and options.row_columns is None
-        and names_path(schema, options.path),
-        is_named,
-        options.row_columns,
+        named=is_named,
+        row_columns=options.row_columns,
+        owned=owned,
     )
-
-
-def _check_row_columns(table: Table, schema: StructType, column: str) -> None:
-    """Check the column that names the columns of each row. schema: of the DataFrame."""
-    fields = [schema[column]] if column in schema.names else []
-    kinds = arrow_schema(StructType(fields)).types
-    check_names_column(table.schema, column, kinds[0] if kinds else None)
+    if options.watermark is not None:
+        check_event_time(sent, options.watermark.column)
+    is_whole = options.columns is None and options.row_columns is None
+    return TaskWriter(plan, options.watermark, is_whole and names_path(schema, options.path))
 
 
 def _null_in(batch: pa.RecordBatch, columns: frozenset[str]) -> frozenset[str]:

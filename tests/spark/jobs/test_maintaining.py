@@ -21,7 +21,7 @@ import widetable_spark
 from tests.spark.conftest import GROUPS, WIDE
 from tests.support.faults import patience
 from tests.support.faults.patience import PATIENCE_SECONDS
-from widetable.connector import Upkeep
+from widetable.connector import Upkeep, compaction_by
 from widetable_spark.jobs.maintaining import _Executors
 
 OPTIONS = {
@@ -203,8 +203,8 @@ def test_buckets_of_all_partitions_are_compacted_at_once(
     buckets = {read.split.bucket for read in table.scan().split_reads()}
     assert len(buckets) >= 3
     context: Any = OneByOne()
-    executors = _Executors(context)
-    maintainer = table.maintainer(Upkeep(1000, None, False, None), executors.compact)
+    executors = _Executors(context, table.path)
+    maintainer = table.maintainer(Upkeep(1000, None, False, None), compaction_by(executors.run))
     assert maintainer.round().failures == 0
     maintainer.close()
     assert waiting_files(table) == 0

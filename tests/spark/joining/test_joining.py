@@ -21,10 +21,10 @@ from tests.spark.joining.joined_query import Query, Rows, drop, fail_once, pins,
 from tests.support.models.hostile_values import hostile_values
 from widetable.arguments import shown
 from widetable.commit.holds.read_lease import held_snapshots
+from widetable.connector import lookup_tasks
 from widetable.storage.local import LocalFileIO
 from widetable.storage.paths import TablePaths
 from widetable_spark import lookup_join
-from widetable_spark.joining import joining
 
 
 def test_columns_may_have_any_name(spark: SparkSession, dim: wt.Table, tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_a_data_frame_keeps_the_snapshot_of_the_call(spark: SparkSession, dim: w
     assert chosen not in dim.expire_snapshots(1, 1, 0).ids
     assert tuples(joined) == [(10, 1, "Ann", "Oslo")]
     assert tuples(lookup_join(left, dim, ["k"])) == [(10, 1, "Ann", "Narvik")]
-    joining._leases.clear()
+    lookup_tasks._leases.clear()
     assert chosen in dim.expire_snapshots(1, 1, 0).ids
     with pytest.raises(Exception, match=r"snapshot.*joined by a DataFrame.*Call lookup_join again"):
         joined.collect()

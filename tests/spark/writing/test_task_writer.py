@@ -11,6 +11,7 @@ import pytest
 from pyspark import TaskContext
 
 import widetable as wt
+from widetable.connector import WritePlan
 from widetable_spark.frames.source_options import parse_options
 from widetable_spark.frames.spark_types import spark_schema
 from widetable_spark.writing.task_writer import TaskWriter, plan_writer
@@ -33,7 +34,8 @@ def test_a_partition_may_have_any_number(
             partitionId=lambda task=task: task, getLocalProperty=lambda _: None
         )
         monkeypatch.setattr(TaskContext, "get", lambda context=context: context)
-        writer = TaskWriter(table, ("k", "v"), "_row_kind", base, table.schema.id, None, False)
+        plan = WritePlan(table, ("k", "v"), "_row_kind", False, None, base, table.schema.id)
+        writer = TaskWriter(plan, None, False)
         batch = pa.record_batch({"k": [1, 2], "v": [task, task]}, SCHEMA)
         messages += writer.write(iter([batch])).files
     table.commit_append(messages)
