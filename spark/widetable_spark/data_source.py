@@ -25,7 +25,6 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from widetable import NotFoundError, Table
-from widetable.connector import change_schema, schema_of_form
 from widetable_spark.frames.column_path import check_unaltered, path_of, with_path
 from widetable_spark.frames.created_table import created_path, is_created
 from widetable_spark.frames.source_options import (
@@ -122,7 +121,7 @@ class WidetableDataSource(DataSource):
             names = schema.chosen(options.columns)
             columns = schema.arrow_schema(names)
             if options.read_changelog:
-                columns = schema_of_form(change_schema(schema, names), options.change_form)
+                columns = options.change_form.schema(schema, names)
         return with_path(spark_schema(columns), options.path, ids)
 
     def reader(self, schema: StructType) -> DataSourceReader:

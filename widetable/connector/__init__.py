@@ -59,7 +59,20 @@ from widetable.commit.holds.lookup_pin import (
 from widetable.commit.holds.pin_file import (
     LookupPin,
 )
-from widetable.connector.batch_commits import (
+from widetable.connector.barrier_streams import (
+    BARRIER_OFFSET_VERSION,
+    Rounds,
+    barrier_stream,
+)
+from widetable.connector.change_form import (
+    CHANGE_FORMS,
+    ChangeForm,
+)
+from widetable.connector.change_streams import (
+    ChangeStream,
+    change_stream,
+)
+from widetable.connector.commits import (
     BatchCommits,
     batch_commits,
     root_commits,
@@ -102,10 +115,6 @@ from widetable.messages.warning_code import (
     WarningCode,
     warn,
 )
-from widetable.operations.barriers.aligned_source import (
-    AlignedSource,
-    revised,
-)
 from widetable.operations.barriers.job_writer import (
     JobBatch,
     JobWriter,
@@ -136,26 +145,11 @@ from widetable.operations.maintenance.maintenance import (
 from widetable.operations.queries.double_count import (
     warn_of_new_query,
 )
-from widetable.operations.queries.follow import (
-    start_stream,
-)
-from widetable.operations.queries.stream_progress import (
-    StreamProgress,
-)
 from widetable.operations.queries.warm_lookups import (
     warm_lookups,
 )
 from widetable.read.change_read import (
     StreamRead,
-    change_schema,
-)
-from widetable.read.commit_columns import (
-    FORMS,
-    KIND,
-    commit_times,
-    in_form,
-    names_of_form,
-    schema_of_form,
 )
 from widetable.read.held_columns import (
     held_columns,
@@ -165,13 +159,8 @@ from widetable.read.split import (
     SplitRead,
 )
 from widetable.read.stream_plan import (
-    DEFAULT,
     Limits,
-    Offset,
     Start,
-    advance,
-    offset_from_json,
-    pieces_between,
     start_of,
 )
 from widetable.runtime.derived_value import (
@@ -208,9 +197,6 @@ from widetable.storage.locate import (
     local_path,
     locate,
 )
-from widetable.storage.paths import (
-    table_name,
-)
 from widetable.storage.remote.storage_options import (
     StorageOptions,
     checked_storage_options,
@@ -227,18 +213,18 @@ from widetable.topology.service_lease import (
 )
 
 __all__ = [
+    "BARRIER_OFFSET_VERSION",
     "BATCH_BYTES",
-    "DEFAULT",
-    "FORMS",
-    "KIND",
+    "CHANGE_FORMS",
     "LARGEST",
     "LONGEST_MILLIS",
     "LOOKS_BACK",
     "MERGE_ENGINE",
     "RENEWAL_MILLIS",
     "ROW_KIND_COLUMN",
-    "AlignedSource",
     "BatchCommits",
+    "ChangeForm",
+    "ChangeStream",
     "CompactionTask",
     "ErrorCode",
     "JobBatch",
@@ -249,15 +235,14 @@ __all__ = [
     "LookupTasks",
     "Maintainer",
     "MeasuredTable",
-    "Offset",
     "Option",
     "PinnedBatch",
+    "Rounds",
     "ServiceLease",
     "SharedByThreads",
     "SplitRead",
     "Start",
     "StorageOptions",
-    "StreamProgress",
     "StreamRead",
     "TableSchema",
     "Task",
@@ -266,17 +251,16 @@ __all__ = [
     "WarningCode",
     "WorkerThread",
     "WritePlan",
-    "advance",
     "barrier_standings",
+    "barrier_stream",
     "batch_commits",
     "branch_root",
     "called",
-    "change_schema",
+    "change_stream",
     "check_join",
     "check_published",
     "checked_storage_options",
     "command_line",
-    "commit_times",
     "compaction_by",
     "counted",
     "derived_value",
@@ -287,7 +271,6 @@ __all__ = [
     "held_columns",
     "held_leases",
     "hold_partition_columns",
-    "in_form",
     "instance",
     "interval_of",
     "is_lost",
@@ -300,24 +283,17 @@ __all__ = [
     "measured",
     "named_bytes",
     "names",
-    "names_of_form",
     "now_millis",
-    "offset_from_json",
     "one_of",
     "parse_value",
     "path",
     "pieces",
-    "pieces_between",
     "plan_lookup_join",
     "plan_write",
     "refused",
-    "revised",
     "root_commits",
-    "schema_of_form",
     "split_storage_options",
     "start_of",
-    "start_stream",
-    "table_name",
     "temporary_directory",
     "text",
     "time_text",

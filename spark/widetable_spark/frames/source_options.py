@@ -11,10 +11,9 @@ from typing import Final, TypeVar
 
 from widetable import InvalidError, Table
 from widetable.connector import (
-    DEFAULT,
-    FORMS,
-    KIND,
+    CHANGE_FORMS,
     LARGEST,
+    ChangeForm,
     Limits,
     Option,
     Start,
@@ -268,9 +267,10 @@ class SourceOptions:
         return None if self.storage is None else self.storage.to_dict()
 
     @property
-    def change_form(self) -> str:
+    def change_form(self) -> ChangeForm:
         """Return which columns changes carry. Raises InvalidError for an unknown form."""
-        return one_of(self.change_columns.strip().lower(), FORMS, f"option {CHANGE_COLUMNS!r}")
+        name = self.change_columns.strip().lower()
+        return CHANGE_FORMS[one_of(name, tuple(CHANGE_FORMS), f"option {CHANGE_COLUMNS!r}")]
 
     def check_appends(self, *, batch: bool, overwrite: bool) -> None:
         """Refuse a writer's name where the rows would not be those of a stream's micro-batch."""
@@ -363,7 +363,7 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
         row_columns=_value(texts, ROW_COLUMNS, str),
         columns=None if columns is None else tuple(name.strip() for name in columns.split(",")),
         read_changelog=_value(texts, READ_CHANGELOG, bool) or False,
-        change_columns=_value(texts, CHANGE_COLUMNS, str) or KIND,
+        change_columns=_value(texts, CHANGE_COLUMNS, str) or "kind",
         watermark=_watermark(texts),
         stream=_stream(texts),
         given=tuple(key for key in texts if key in _BY_KEY),
@@ -388,7 +388,7 @@ def _writer(texts: Mapping[str, str]) -> str | None:
 
 def _stream(texts: Mapping[str, str]) -> StreamOptions:
     start = start_of(
-        (_value(texts, SCAN_MODE, str) or DEFAULT).strip().lower(),
+        (_value(texts, SCAN_MODE, str) or "default").strip().lower(),
         _value(texts, SCAN_SNAPSHOT_ID, int),
         _value(texts, SCAN_TIMESTAMP, int),
     )

@@ -13,7 +13,7 @@ barrier that the clock is in. Rules R4 to R10 of docs/consistency.md; `aligned_s
     etl(..)          the name; no table is looked at
     .changes(..)     each source, before the sink: a job that has none when the sink is made is a root
     .sink(..)        registers the job, for ten minutes
-    .start()         Spark asks the sources for offsets (`barrier_position`), which need the registration
+    .start()         Spark asks the sources for offsets (`barrier_streams`), which need the registration
     first batch      the job runs from here on (`etl_sink`): its tables wait for it, its process renews it
 
 Two sources that Spark shows as one DataFrame (a union, a join) are asked one by one and end at the same barrier. The
@@ -41,10 +41,9 @@ from pyspark.sql import functions as sf
 
 from widetable import Catalog, InvalidError, UnsupportedError
 from widetable.connector import (
-    KIND,
+    CHANGE_FORMS,
     ROW_KIND_COLUMN,
     called,
-    change_schema,
     flag,
     instance,
     interval_of,
@@ -52,7 +51,6 @@ from widetable.connector import (
     mapping,
     names,
     refused,
-    schema_of_form,
     text,
 )
 from widetable_spark.frames.source_options import BARRIER_JOB, PATH, READ_CHANGELOG
@@ -212,7 +210,7 @@ class Etl:
         schema = opened.schema
         interval_of(schema, opened.path)
         chosen = schema.chosen(None if columns is None else names(columns, "columns"))
-        shape = spark_schema(schema_of_form(change_schema(schema, chosen), KIND))
+        shape = spark_schema(CHANGE_FORMS["kind"].schema(schema, chosen))
         reader = self._spark.readStream.format("widetable")
         if self._spark.conf.get(_SOURCE_EVOLUTION, "false") == "true":
             # Spark then requires a name of each source, which only the code that loads it can give.

@@ -23,7 +23,7 @@ from typing import Any
 from pyspark.sql.streaming.query import StreamingQuery
 
 from widetable import ConflictError, InvalidError
-from widetable_spark.reading.barrier_position import OFFSET_VERSION
+from widetable.connector import BARRIER_OFFSET_VERSION
 
 
 class QueryOffsets:
@@ -63,7 +63,7 @@ class QueryOffsets:
 
     def check_outside(self, batch: int) -> None:
         """Refuse changes of another job as the rows of a root."""
-        if any(_body(text).get("version") == OFFSET_VERSION for text in self._texts(batch)):
+        if any(_body(text).get("version") == BARRIER_OFFSET_VERSION for text in self._texts(batch)):
             raise InvalidError(
                 "sources of the query",
                 found="a source that is read from barrier to barrier, and a sink whose job has no such source",
@@ -96,7 +96,7 @@ def _source_offsets(noted: Any) -> list[Any]:
 
 def _value(text: str, field: str) -> int:
     body = _body(text)
-    if body.get("version") != OFFSET_VERSION:
+    if body.get("version") != BARRIER_OFFSET_VERSION:
         raise InvalidError(
             "sources of the query",
             found=f"a source with the offset {text[:80]}",

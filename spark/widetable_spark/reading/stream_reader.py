@@ -30,18 +30,17 @@ from pyspark.sql.types import StructType
 from widetable import UnsupportedError
 from widetable.connector import (
     ROW_KIND_COLUMN,
+    ChangeStream,
     Limits,
     StreamRead,
-    commit_times,
+    barrier_stream,
+    change_stream,
     derived_value,
-    in_form,
-    names_of_form,
 )
 from widetable_spark.frames.column_path import check_columns
 from widetable_spark.frames.source_options import SourceOptions, check_read_columns
 from widetable_spark.frames.spark_types import arrow_schema, spark_batches
-from widetable_spark.reading.barrier_position import BarrierPosition
-from widetable_spark.reading.stream_position import StreamPosition
+from widetable_spark.startup.source_order import RoundCount
 from widetable_spark.startup.spark_version import (
     HAS_LIMITS,
     VERSION,
@@ -87,16 +86,24 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @property
     def _columns(self) -> list[str]:
         """Return the columns of the table, without those that changes carry beside them."""
-        added = names_of_form(self._options.change_form) if self._options.read_changelog else ()
+        added = self._options.change_form.columns if self._options.read_changelog else ()
         return [name for name in self._schema.names if name not in added]
 
     @derived_value
-    def _position(self) -> StreamPosition | BarrierPosition:
-        table = self._options.table()
+    def _position(self) -> ChangeStream:
+        table, stream = self._options.table(), self._options.stream
         check_columns(self._schema, self._options.path, table.schema.column_ids)
-        if self._options.barrier_job is not None:
-            return BarrierPosition.of(self._options, self._columns)
-        return StreamPosition(table, self._options.stream, self._columns)
+        job = self._options.barrier_job
+        if job is None:
+            return change_stream(table, self._columns, stream.start, stream.consumer_id)
+        if not HAS_LIMITS:  # plans are stored by where a batch begins
+            raise UnsupportedError(
+                "sources of a job",
+                found=f"Spark {VERSION}, which does not say where a batch begins",
+                expected="Spark 4.2 or newer",
+                action="Install a newer pyspark.",
+            )
+        return barrier_stream(table, job, self._columns, RoundCount, self._options.storage_dict)
 
     def initialOffset(self) -> dict[str, Any]:
         return self._position.initial()
@@ -143,12 +150,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         settle()
         target, form = arrow_schema(self._schema), self._options.change_form
         for read in partition.value.reads:
-            times = commit_times(read.table)
-            for batch in read.to_batches():
-                if self._options.read_changelog:
-                    batch = in_form(batch, form, read.snapshot_id, times)
-                else:
-                    batch = _new_values(batch)
+            is_whole = self._options.read_changelog
+            batches = form.batches(read) if is_whole else map(_new_values, read.to_batches())
+            for batch in batches:
                 yield from spark_batches(batch, target)
 
     def commit(self, end: dict[str, Any]) -> None:

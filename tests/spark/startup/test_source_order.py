@@ -10,11 +10,11 @@ from typing import Any, cast
 import pytest
 
 from widetable.commit.barriers.barrier_plan import BarrierPlans
-from widetable.connector import AlignedSource, Limits
+from widetable.connector import Limits, barrier_streams
+from widetable.connector.barrier_streams import BarrierPosition
+from widetable.operations.barriers.aligned_source import AlignedSource
 from widetable.storage.local import LocalFileIO
 from widetable.storage.paths import TablePaths
-from widetable_spark.reading import barrier_position
-from widetable_spark.reading.barrier_position import BarrierPosition
 from widetable_spark.startup.source_order import RoundCount
 
 STARTS = int(os.environ.get("WIDETABLE_STARTS", "1000"))
@@ -43,7 +43,7 @@ class Barriers:
 def test_case_6_two_barriers_are_never_in_one_batch(
     tmp_path: Path, rng: random.Random, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(barrier_position, "POLL_SECONDS", 0)
+    monkeypatch.setattr(barrier_streams, "POLL_SECONDS", 0)
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
     barriers = Barriers(tmp_path / "table")
@@ -66,7 +66,7 @@ def test_case_6_two_barriers_are_never_in_one_batch(
             if rng.random() < 0.5:
                 source.close()
             else:  # its process ends by force
-                os.close(source._order._descriptor)
+                os.close(cast("RoundCount", source._order)._descriptor)
     assert batches > STARTS // 10
 
 

@@ -15,10 +15,9 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
+from widetable.connector import change_streams as module
+from widetable.connector.change_streams import ChangeStream, change_stream
 from widetable.read.stream_plan import DEFAULT, Limits, start_of
-from widetable_spark.frames.source_options import StreamOptions
-from widetable_spark.reading import stream_position
-from widetable_spark.reading.stream_position import StreamPosition
 
 Offset = dict[str, Any]
 
@@ -41,15 +40,15 @@ def put(table: wt.Table, keys: Sequence[int] | range, a: int) -> None:
     table.write(pa.table({"k": pa.array(list(keys), pa.int64()), "a": [a] * len(keys)}))
 
 
-def position(table: wt.Table, consumer: str | None = None, **start: Any) -> StreamPosition:
+def position(table: wt.Table, consumer: str | None = None, **start: Any) -> ChangeStream:
     chosen = start_of(
         start.get("mode", DEFAULT), start.get("snapshot_id"), start.get("timestamp_millis")
     )
     opened = wt.Table.open(table.path)  # as a query does that starts
-    return StreamPosition(opened, StreamOptions(chosen, consumer, Limits()), ["k", "a"])
+    return change_stream(opened, ["k", "a"], chosen, consumer)
 
 
-def rows_of(stream: StreamPosition, start: Offset, end: Offset) -> list[list[tuple[int, int]]]:
+def rows_of(stream: ChangeStream, start: Offset, end: Offset) -> list[list[tuple[int, int]]]:
     """(key, a) of each task of a batch."""
     tasks = pickle.loads(pickle.dumps(stream.tasks(start, end)))
     return [
@@ -71,7 +70,7 @@ def checkpointed(offset: Offset) -> Offset:
 @pytest.fixture
 def looking(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look at the table on every call."""
-    monkeypatch.setattr(stream_position, "POLL_SECONDS", 0)
+    monkeypatch.setattr(module, "POLL_SECONDS", 0)
 
 
 @pytest.mark.usefixtures("looking")
@@ -128,7 +127,7 @@ def test_small_splits_share_a_task_and_large_ones_do_not(
     start = stream.initial()
     end = stream.next_end(start, Limits())
     assert len(stream.tasks(start, end)) == 1
-    monkeypatch.setattr(stream_position, "_TASK_BYTES", 1)
+    monkeypatch.setattr(module, "_TASK_BYTES", 1)
     assert len(stream.tasks(start, end)) == 3
     assert stream.tasks(end, end) == []
 
@@ -153,7 +152,7 @@ def test_snapshots_without_rows_make_no_batch_until_there_are_many(tmp_path: Pat
 def test_the_table_is_not_looked_at_on_every_call(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream_position, "POLL_SECONDS", 3600)
+    monkeypatch.setattr(module, "POLL_SECONDS", 3600)
     table = create(tmp_path)
     put(table, [1], a=1)
     stream = position(table, mode="latest")
@@ -163,7 +162,7 @@ def test_the_table_is_not_looked_at_on_every_call(
     put(table, [2], a=2)
     assert stream.next_end(offset, Limits()) == offset
     assert stream.newest() == newest
-    monkeypatch.setattr(stream_position, "POLL_SECONDS", 0)
+    monkeypatch.setattr(module, "POLL_SECONDS", 0)
     assert stream.next_end(offset, Limits()) != offset
 
 

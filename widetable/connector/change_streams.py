@@ -1,18 +1,18 @@
-"""Where a streaming read is, and what its next batch holds: the driver's side, without Spark.
+"""Streams the changes of a table to an engine in batches: the driver's side. Tasks read what it gives them.
 
-In: offsets as Spark keeps them (JSON dicts). Out: offsets, and what each task reads. All splits of one bucket go to one
-task, in order, unless they cannot share a key; small ones share a task. Raises NotFoundError when a snapshot that is
-still to be read has expired, InvalidError for a checkpoint of another table or one past the newest snapshot, and what
-widetable.read.change_source raises.
+In: offsets as the engine keeps them (JSON dicts). Out: offsets, and what each task reads. All splits of one bucket go
+to one task, in order, unless they cannot share a key; small ones share a task. Raises NotFoundError when a snapshot
+that is still to be read has expired, InvalidError for a checkpoint of another table or one past the newest snapshot,
+and what widetable.read.change_source raises.
 
-In the life of a query Spark asks (spark.md section 4):
+In the life of a query the engine asks (Spark: spark.md section 4):
 
     first run        initial(), initial(), next_end(initial), tasks(initial, end), next_end(end), ..
     a later run      next_end(offset of the checkpoint), ..; tasks(start, end) first where a batch was not finished
     each batch       record(end of the one before), when the next one is planned
 
-A batch follows from its two offsets alone, whatever is committed in between. Before Spark 4.2 next_end is asked as
-`unguided_end`, which does not say where the batch begins: it begins where the last call of `tasks` has ended.
+A batch follows from its two offsets alone, whatever is committed in between. An engine that does not say where a batch
+begins (Spark before 4.2) asks `unguided_end` in place of next_end: it begins where the last call of `tasks` has ended.
 """
 
 from __future__ import annotations
@@ -20,20 +20,21 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
-from widetable import Table
-from widetable.connector import (
+from widetable.operations.handle.open_table import OpenTable
+from widetable.operations.queries.changes import change_source
+from widetable.operations.queries.follow import start_stream
+from widetable.operations.queries.stream_progress import StreamProgress
+from widetable.read.change_read import StreamRead
+from widetable.read.stream_plan import (
     Limits,
     Offset,
-    StreamProgress,
-    StreamRead,
+    Start,
     advance,
     offset_from_json,
     pieces_between,
-    start_stream,
 )
-from widetable_spark.frames.source_options import StreamOptions
 
 # Spark asks some 95 times a second; the newest snapshot is looked up at most once in this time.
 POLL_SECONDS: Final = 0.1
@@ -42,6 +43,106 @@ _EMPTY_SNAPSHOTS: Final = 32
 # A task costs Spark some 30 ms: it gets this many bytes of files; opening a file counts as much as reading 4 MiB.
 _TASK_BYTES: Final = 32 << 20
 _OPENING_BYTES: Final = 4 << 20
+
+
+class ChangeStream(Protocol):
+    """A stream of changes, in the driver of an engine. One thread uses it; close it.
+
+    Offsets are JSON objects, which the engine keeps in its checkpoint. A later version reads those of an earlier one.
+    """
+
+    def initial(self) -> dict[str, Any]:
+        """Return where a stream without a checkpoint starts; the answer stays.
+
+        Returns
+        -------
+        dict of str to object
+            The offset.
+
+        Raises
+        ------
+        NotFoundError
+            The chosen start has expired.
+        """
+
+    def stop_at_newest(self) -> None:
+        """End the stream with what the table has now."""
+
+    def next_end(self, start: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
+        """Return where the batch ends that begins at an offset.
+
+        Parameters
+        ----------
+        start : dict of str to object
+            The offset at which the batch begins.
+        limits : Limits
+            What the batch may hold.
+
+        Returns
+        -------
+        dict of str to object
+            The offset; `start` when there is nothing to be read.
+
+        Raises
+        ------
+        InvalidError
+            The offset is none of this table.
+        NotFoundError
+            The next snapshot has expired.
+        """
+
+    def unguided_end(self) -> dict[str, Any]:
+        """Return where the next batch ends, for an engine that does not say where it begins.
+
+        Returns
+        -------
+        dict of str to object
+            The offset.
+        """
+
+    def newest(self) -> dict[str, Any] | None:
+        """Return the end of what the table has, for a display of progress.
+
+        Returns
+        -------
+        dict of str to object or None
+            The offset; None where nothing is to be shown.
+        """
+
+    def tasks(
+        self, start: Mapping[str, Any], end: Mapping[str, Any]
+    ) -> list[tuple[StreamRead, ...]]:
+        """Return what the tasks of a batch read, the same for each replay.
+
+        Parameters
+        ----------
+        start, end : dict of str to object
+            The offsets of the batch.
+
+        Returns
+        -------
+        list of tuple of StreamRead
+            The picklable reads of each task, which it reads in this order.
+
+        Raises
+        ------
+        InvalidError
+            An offset is none of this table.
+        NotFoundError
+            A snapshot has expired.
+        """
+
+    def record(self, end: Mapping[str, Any]) -> None:
+        """Record that all before an offset is done, so that it may expire.
+
+        Parameters
+        ----------
+        end : dict of str to object
+            The offset.
+        """
+
+    def close(self) -> None:
+        """Release what the stream keeps from expiry; the progress of a consumer stays."""
 
 
 class StreamPosition:
@@ -55,10 +156,12 @@ class StreamPosition:
     snapshot; _planned: the last answer of `next_end`, with its inputs. Both are asked for again and again.
     """
 
-    def __init__(self, table: Table, options: StreamOptions, columns: Sequence[str]) -> None:
-        self._options = options
-        self._source = table.change_source(columns)
-        self._progress = StreamProgress(self._source.table, options.consumer_id)
+    def __init__(
+        self, table: OpenTable, columns: Sequence[str], start: Start, consumer_id: str | None
+    ) -> None:
+        self._start = start
+        self._source = change_source(table, columns)
+        self._progress = StreamProgress(self._source.table, consumer_id)
         self._initial: Offset | None = None
         self._target: int | None = None
         self._bound: int | None = None
@@ -72,7 +175,7 @@ class StreamPosition:
         """Return where a query without a checkpoint starts. Spark asks twice; the answer stays."""
         if self._initial is None:
             bound = self._bound if self._target is None else self._target
-            self._initial = start_stream(self._source, self._progress, self._options.start, bound)
+            self._initial = start_stream(self._source, self._progress, self._start, bound)
         self._reached = self._reached or self._initial.to_json()
         return self._initial.to_json()
 
@@ -171,6 +274,37 @@ class StreamPosition:
             self._last, self._polled_at = self._source.latest_id(), now
             self._source.check_alive()
         return self._last
+
+
+def change_stream(
+    table: OpenTable, columns: Sequence[str], start: Start, consumer_id: str | None = None
+) -> ChangeStream:
+    """Open a stream of the changes of a table.
+
+    Parameters
+    ----------
+    table : OpenTable
+        The table.
+    columns : list of str
+        The columns, in the order wanted.
+    start : Start
+        Where a stream without a checkpoint starts, as `start_of` returns it.
+    consumer_id : str, default None
+        The name under which the table keeps the progress. None: only the checkpoint has it.
+
+    Returns
+    -------
+    ChangeStream
+        The stream; close it.
+
+    Raises
+    ------
+    NotFoundError
+        There is no such column.
+    InvalidError
+        The name is not valid for a consumer.
+    """
+    return StreamPosition(table, columns, start, consumer_id)
 
 
 def packed(groups: Sequence[Sequence[StreamRead]]) -> list[tuple[StreamRead, ...]]:

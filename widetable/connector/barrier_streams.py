@@ -1,15 +1,15 @@
-"""Where a source of a derived job is, and what its next batch holds: the driver's side, without Spark.
+"""Where a source of a derived job is, and what its next batch holds: the driver's side of an engine.
 
     offset = {"version": 3, "barrier": all up to it is read, "revision": the last one of the job's
               tables, "table": the identity of the table}
 
-In: offsets as Spark keeps them (JSON dicts). Out: offsets, and what each task reads; rules and errors of
+In: offsets as the engine keeps them (JSON dicts). Out: offsets, and what each task reads; rules and errors of
 `aligned_source`. The state of a stream is its offset; one source decides for all sources of the job which barriers come
-next (`source_order`). Raises InvalidError for the offset of another table, and for a job that is not registered,
+next (`Rounds`). Raises InvalidError for the offset of another table, and for a job that is not registered,
 ConflictError for an offset from before a revision.
 
-It has the methods of `stream_position.StreamPosition`, and `stream_reader` does not distinguish the two. What Spark
-asks in a round, of a job with the sources a and b at barrier 10:
+It is a `ChangeStream`, so an engine need not distinguish the two. What Spark asks in a round, of a job with the sources
+a and b at barrier 10:
 
     a: next_end(10)   no plan exists; a is asked first: the sources have 20 in common, the plan is 10 -> 20
     b: next_end(10)   finds the plan: 20
@@ -22,17 +22,43 @@ that is killed in between leaves a plan that the next run finds, so the batch en
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Protocol
 
-from widetable import Catalog, InvalidError, Table, UnsupportedError
-from widetable.connector import AlignedSource, Limits, StreamRead, revised, table_name
-from widetable_spark.frames.source_options import SourceOptions
-from widetable_spark.reading.stream_position import POLL_SECONDS, packed
-from widetable_spark.startup.source_order import RoundCount
-from widetable_spark.startup.spark_version import HAS_LIMITS, VERSION
+from widetable.catalog import Catalog
+from widetable.connector.change_streams import POLL_SECONDS, ChangeStream, packed
+from widetable.errors import InvalidError
+from widetable.operations.barriers.aligned_source import AlignedSource, revised
+from widetable.operations.handle.open_table import OpenTable
+from widetable.read.change_read import StreamRead
+from widetable.read.stream_plan import Limits
+from widetable.storage.paths import table_name
 
-OFFSET_VERSION: Final = 3
+# Stored in checkpoints of other programs: never change the meaning of a version.
+BARRIER_OFFSET_VERSION: Final = 3
+
+
+class Rounds(Protocol):
+    """Tells one source of a job whether it is the first that the engine asks in a round.
+
+    The engine makes it, as it knows where the sources of one query are planned. Where one process plans them in a fixed
+    order, the first of them always is.
+    """
+
+    def asked(self) -> None:
+        """Count a question to this source. It is called once per question, before `is_first`."""
+
+    def is_first(self) -> bool:
+        """Whether no other source was asked in this round.
+
+        Returns
+        -------
+        bool
+            Whether this source decides where the batch ends; exactly one may.
+        """
+
+    def close(self) -> None:
+        """End: this source is asked no more."""
 
 
 class BarrierPosition:
@@ -43,39 +69,11 @@ class BarrierPosition:
     (`AlignedSource.reads`).
     """
 
-    def __init__(self, source: AlignedSource, order: RoundCount) -> None:
+    def __init__(self, source: AlignedSource, order: Rounds) -> None:
         self._source = source
         self._order = order
         self._polled_at = float("-inf")
         self._bound: int | None = None
-
-    @staticmethod
-    def of(options: SourceOptions, columns: Sequence[str]) -> BarrierPosition:
-        """Return the position of the job and table that options name. It reads the registrations of the whole
-        warehouse.
-
-        Raises UnsupportedError before Spark 4.2: plans are stored by where a batch begins, which older versions do not
-        pass.
-        """
-        if not HAS_LIMITS:
-            raise UnsupportedError(
-                "sources of a job",
-                found=f"Spark {VERSION}, which does not say where a batch begins",
-                expected="Spark 4.2 or newer",
-                action="Install a newer pyspark.",
-            )
-        table, job = options.table(), options.barrier_job or ""
-        place = table_name(table.path)
-        if place is None:
-            raise InvalidError(
-                f"job {job!r}",
-                found=f"the source {table.path}, which is in no warehouse",
-                expected="a table of a warehouse, where its jobs are registered",
-                action="Read a table that a catalog has created.",
-            )
-        catalog = Catalog(place[0], storage_options=options.storage_dict)
-        source = _source(table, job, catalog, columns)
-        return BarrierPosition(source, RoundCount(f"{place[0]} {job}"))
 
     def initial(self) -> dict[str, Any]:
         """Return where a query without a checkpoint starts: always 0. The plan that comes after it says what 0 stands
@@ -109,8 +107,8 @@ class BarrierPosition:
         return dict(start) if end is None else self._offset(end)
 
     def unguided_end(self) -> dict[str, Any]:
-        """Fail: Spark 4.1 and older do not say where a batch begins, and `of` has refused them."""
-        raise AssertionError("refused when this was made")
+        """Fail: plans are stored by where a batch begins."""
+        raise AssertionError("the engine says where a batch begins")
 
     def newest(self) -> dict[str, Any] | None:
         """Return None in place of the offset at the newest complete barrier, which Spark would show in its progress.
@@ -138,7 +136,7 @@ class BarrierPosition:
 
     def _offset(self, barrier: int) -> dict[str, Any]:
         return {
-            "version": OFFSET_VERSION,
+            "version": BARRIER_OFFSET_VERSION,
             "barrier": barrier,
             "revision": self._source.revision,
             "table": self._source.identity,
@@ -150,12 +148,12 @@ class BarrierPosition:
         Another revision is a ConflictError: the tables were taken back since (0046), and the query has to begin anew.
         """
         barrier = offset.get("barrier")
-        is_ours = offset.get("version") == OFFSET_VERSION and type(barrier) is int
+        is_ours = offset.get("version") == BARRIER_OFFSET_VERSION and type(barrier) is int
         if not is_ours or offset.get("table") != self._source.identity:
             raise InvalidError(
                 "stream offset",
                 found=str(dict(offset)),
-                expected=f"an offset of version {OFFSET_VERSION} of the table {self._source.identity}",
+                expected=f"an offset of version {BARRIER_OFFSET_VERSION} of the table {self._source.identity}",
                 action="Start with a new checkpoint: the table was created again, or was read without the job.",
             )
         assert isinstance(barrier, int)
@@ -164,7 +162,53 @@ class BarrierPosition:
         return barrier
 
 
-def _source(table: Table, name: str, catalog: Catalog, columns: Sequence[str]) -> AlignedSource:
+def barrier_stream(
+    table: OpenTable,
+    job: str,
+    columns: Sequence[str],
+    rounds: Callable[[str], Rounds],
+    storage_options: Mapping[str, str] | None = None,
+) -> ChangeStream:
+    """Open one source of a job: a table under barriers that is read in step with the job's other sources.
+
+    It reads the registrations of the whole warehouse.
+
+    Parameters
+    ----------
+    table : OpenTable
+        The table.
+    job : str
+        The name of the registered job.
+    columns : list of str
+        The columns, in the order wanted.
+    rounds : callable
+        Makes the Rounds of a source from a text that all sources of the job share.
+    storage_options : dict of str to str, default None
+        Options of an object store, as in `Catalog`. None: the environment provides them.
+
+    Returns
+    -------
+    ChangeStream
+        The source; close it.
+
+    Raises
+    ------
+    InvalidError
+        The table is in no warehouse, or the job is not registered with it as a source.
+    """
+    place = table_name(table.path)
+    if place is None:
+        raise InvalidError(
+            f"job {job!r}",
+            found=f"the source {table.path}, which is in no warehouse",
+            expected="a table of a warehouse, where its jobs are registered",
+            action="Read a table that a catalog has created.",
+        )
+    source = _source(table, job, Catalog(place[0], storage_options=storage_options), columns)
+    return BarrierPosition(source, rounds(f"{place[0]} {job}"))
+
+
+def _source(table: OpenTable, name: str, catalog: Catalog, columns: Sequence[str]) -> AlignedSource:
     job = next((job for job in catalog.topology().jobs() if job.name == name), None)
     if job is None or not job.sources:
         raise InvalidError(
