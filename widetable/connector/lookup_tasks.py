@@ -6,7 +6,7 @@
 
 Rows that wait for a match (`retry_batches`) are given out by one task of a batch, which the engine elects and which
 makes a `claim`. A process keeps files open from one call of `joined` to the next of the same columns, for eight joins
-at most; it runs one task of a join at a time. Raises what `joined_tables` and `pinned_join` raise.
+at most; threads that join at once have files of their own. Raises what `joined_tables` and `pinned_join` raise.
 """
 
 from __future__ import annotations
@@ -167,25 +167,36 @@ class _PlannedJoin:
         *,
         is_elected: bool = False,
     ) -> Iterator[pa.RecordBatch]:
-        kept = _kept(self.join)
+        of = _cache_key(self.join)
+        # Taken out of the cache while it is in use: threads of one process must not share it.
+        kept = _cached_joins.pop(of, None) or keep_join(self.join)
         if batch is None or self.join.late is None:
-            return PinnedJoin(self.join, pin, kept).joined(rows)
-        return LateJoin(self.join, batch, pin, kept).joined(rows, is_elected=is_elected)
+            joined = PinnedJoin(self.join, pin, kept).joined(rows)
+        else:
+            late = LateJoin(self.join, batch, pin, kept)
+            joined = late.joined(rows, is_elected=is_elected)
+        return _then_kept(joined, of, kept)
 
 
-def _kept(join: LookupJoin) -> KeptJoin:
-    """Return the open files of the last join in this process that has read the same columns of the same table.
+def _cache_key(join: LookupJoin) -> tuple[object, ...]:
+    """Return what joins must share to read the same columns of the same table with the same open files."""
+    plan, columns = join.plan, tuple(field.name for field in join.plan.columns)
+    return join.table.path, join.identity, columns, plan.is_prefix, plan.index, join.index_identity
 
-    It becomes the most recently used one; beyond eight the least recently used one is closed.
-    """
-    columns = tuple(field.name for field in join.plan.columns)
-    plan = join.plan
-    of = join.table.path, join.identity, columns, plan.is_prefix, plan.index, join.index_identity
-    kept = _cached_joins.pop(of, None) or keep_join(join)
-    _cached_joins[of] = kept
-    while len(_cached_joins) > _MOST_CACHED:
-        _cached_joins.popitem(last=False)[1].close()
-    return kept
+
+def _then_kept(
+    joined: Iterator[pa.RecordBatch], of: tuple[object, ...], kept: KeptJoin
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows, then keep the open files for the next join, as the most recently used ones."""
+    try:
+        yield from joined
+    finally:
+        displaced = _cached_joins.pop(of, None)
+        _cached_joins[of] = kept
+        if displaced is not None:
+            displaced.close()
+        while len(_cached_joins) > _MOST_CACHED:
+            _cached_joins.popitem(last=False)[1].close()
 
 
 def plan_lookup_join(
