@@ -28,13 +28,8 @@ $(STAMP): pyproject.toml .ci/setup .ci/interop.txt
 demo: $(STAMP) ## Spark streams fill, widen, enrich and count tables of flights, checked cell by cell; build/demo/report.html
 	@$(VENV) -m examples.flights $(ARGS)
 
-# Their files lie by themselves and go when all have passed: pytest keeps those of three runs in /tmp, and takes up
-# to a minute at the end of each to delete the oldest, some 300,000.
 test: $(STAMP) ## All tests, on two processes (ARGS="-k name" for some)
-	@files=$${TMPDIR:-/tmp}/widetable-tests-$$$$; mkdir -p $$files; \
-	  $(VENV) -m pytest --numprocesses 2 --dist worksteal --basetemp $$files/run $(ARGS) \
-	  || { status=$$?; echo "files of this run: $$files"; exit $$status; }; \
-	  rm -rf $$files >/dev/null 2>&1 &
+	@$(VENV) -m pytest --numprocesses 2 --dist worksteal $(ARGS)
 
 quick: $(STAMP) ## The tests for every edit: pure layers and what a change touches, two minutes on two cores
 	@$(VENV) -m tests.support.programs.quick $(ARGS)
