@@ -21,26 +21,24 @@ from contextlib import closing
 
 import pyarrow as pa
 
-from widetable.commit.snapshots.live_files import LiveFiles
 from widetable.derive.changes.equal_keys import rows_without
 from widetable.derive.changes.row_difference import row_difference
 from widetable.derive.joins.join_side import present
 from widetable.operations.handle.chosen_state import ChosenState
 from widetable.operations.queries.lookup_view import LookupView
-from widetable.read.scan import TableScan
 from widetable.read.split import Split, SplitRead
 
 
 def snapshot_difference(
-    live_files: LiveFiles, old: ChosenState, new: ChosenState, columns: Sequence[str]
+    old: ChosenState, new: ChosenState, columns: Sequence[str]
 ) -> Iterator[pa.Table]:
     """Yield the changes, with `_row_kind` as the last column. columns: they include the primary key."""
     key = old.state.schema.primary_keys
-    before, after = _splits(live_files, old, columns), _splits(live_files, new, columns)
+    before, after = _splits(old, columns), _splits(new, columns)
     same = {bucket for bucket, split in before.items() if _equal(split, after.get(bucket))}
     with (
-        closing(LookupView(old, live_files, columns)) as old_rows,
-        closing(LookupView(new, live_files, columns)) as new_rows,
+        closing(LookupView(old, columns)) as old_rows,
+        closing(LookupView(new, columns)) as new_rows,
     ):
         for bucket in [*after, *(bucket for bucket in before if bucket not in after)]:
             if bucket in same:
@@ -53,11 +51,9 @@ def snapshot_difference(
                 yield row_difference(rows_without(rows, key, existing), rows.slice(0, 0), key)
 
 
-def _splits(
-    live_files: LiveFiles, at: ChosenState, columns: Sequence[str]
-) -> dict[tuple[bytes, int], Split]:
-    scan = TableScan(at.state, live_files, at.snapshot, columns, None, rescaled=at.is_rescaled)
-    return {(split.bucket.partition, split.bucket.number): split for split in scan.splits()}
+def _splits(at: ChosenState, columns: Sequence[str]) -> dict[tuple[bytes, int], Split]:
+    splits = at.scan(columns).splits()
+    return {(split.bucket.partition, split.bucket.number): split for split in splits}
 
 
 def _equal(one: Split, other: Split | None) -> bool:

@@ -41,7 +41,8 @@ from widetable.errors import DamagedError, InvalidError, NotFoundError, Unsuppor
 from widetable.format.printed_value import printed_rows
 from widetable.kernels.arrow_buffers import one_array
 from widetable.messages.counted import counted
-from widetable.operations.handle.barrier_scan import barrier_views, scan_of_view
+from widetable.operations.handle.barrier_scan import barrier_views
+from widetable.operations.handle.chosen_state import state_of_view
 from widetable.operations.handle.neighbour import name_of, neighbour
 from widetable.operations.handle.newest_snapshot import held
 from widetable.operations.handle.open_table import OpenTable
@@ -220,7 +221,7 @@ def _audit_widened_at_barrier(
             held(dim._state(), of_dim.first_id),
             closing(lookup_as_of(dim, of_dim, list(option.columns.values()))) as view,
         ):
-            for batch in scan_of_view(fact, of_fact, names, None, fact.schema).to_batches():
+            for batch in state_of_view(fact, of_fact, fact.schema).scan(names).to_batches():
                 rows, _ = not_deleted(fact, pa.Table.from_batches([batch]), own.at)
                 _add_differing(findings, fact, option, rows, view, wrong)
 

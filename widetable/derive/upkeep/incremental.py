@@ -282,5 +282,5 @@ def _difference(
     with ExitStack() as stack:
         for id in held_ids:
             stack.enter_context(held(table._state(), id))
-        for rows in snapshot_difference(table._committer.live_files, old, new, columns):
+        for rows in snapshot_difference(old, new, columns):
             yield from rows.select(schema.names).cast(schema).to_batches()

@@ -39,7 +39,8 @@ from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ADD
 from widetable.kernels.arrow_buffers import one_array
-from widetable.operations.handle.barrier_scan import barrier_changes, scan_of_view, state_of_view
+from widetable.operations.handle.barrier_scan import barrier_changes
+from widetable.operations.handle.chosen_state import state_of_view
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.queries.lookup_view import LookupView
 from widetable.operations.queries.table_at import view_at
@@ -109,14 +110,13 @@ def candidate_facts(of: BarrierRound, columns: Sequence[str]) -> Iterator[pa.Tab
     """
     (table, _, view), names = of.fact, list(dict.fromkeys(columns))
     keys = None if of.before is None else _keys(of, of.before)
-    scan = partial(scan_of_view, table, view, names, None, table.schema)
-    return rows_of_keys(keys, scan, partial(lookup_as_of, table, view, names))
+    at = state_of_view(table, view, table.schema)
+    return rows_of_keys(keys, partial(at.scan, names), partial(LookupView, at, names))
 
 
 def lookup_as_of(table: OpenTable, view: BarrierView, columns: Sequence[str]) -> LookupView:
     """Return a lookup by key as of a barrier, with the current columns. The caller closes it."""
-    at = state_of_view(table, view, table.schema)
-    return LookupView(at, table._committer.live_files, columns)
+    return LookupView(state_of_view(table, view, table.schema), columns)
 
 
 def not_deleted(table: OpenTable, rows: pa.Table, barrier: int) -> tuple[pa.Table, int | None]:
@@ -165,7 +165,7 @@ def _keys(of: BarrierRound, done: DoneBarrier) -> pa.Table | None:
         last_id = ids[-1] if ids else fact.views.ids[-1]
         return _followed(fact, of.numbered.widening.option, changed, last_id)
 
-    splits = scan_of_view(table, fact.view, [], None, table.schema).splits()
+    splits = state_of_view(table, fact.view, table.schema).scan([]).splits()
     return few_keys(table, _files(table, ids), follow, sum(split.rows for split in splits))
 
 
@@ -184,7 +184,7 @@ def _followed(fact: ReadBarrier, option: WidenOption, changed: pa.Table, last_id
     field = table.schema.arrow_schema([option.column]).field(0)
     leads_there = pc.field(option.column).isin(one_array(changed.column(0)).cast(field.type))
     keys = list(table.schema.primary_keys)
-    rows = scan_of_view(table, fact.view, keys, leads_there, table.schema).to_arrow()
+    rows = state_of_view(table, fact.view, table.schema).scan(keys, leads_there).to_arrow()
     return rows.cast(nullable_keys(table))
 
 

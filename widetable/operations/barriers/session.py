@@ -40,11 +40,9 @@ from widetable.operations.handle.barrier_scan import (
     active_revision,
     barrier_views,
     behind_expiry,
-    unchecked_state_of_view,
 )
-from widetable.operations.handle.chosen_state import ChosenState, scan_of, unchecked_state
+from widetable.operations.handle.chosen_state import ChosenState, chosen_state, state_of_view
 from widetable.operations.handle.open_table import OpenTable
-from widetable.operations.handle.supported import check_readable
 from widetable.operations.queries.lookup_view import LookupView
 from widetable.read.barrier_view import BarrierViews, waiting_for
 from widetable.read.scan import TableScan
@@ -116,8 +114,8 @@ class SessionTable:
         UnsupportedError
             The table has an option that changes its rows and that this version does not honour.
         """
-        self._check_readable()
-        return scan_of(self._table, self._at, columns, filter)
+        self._check_open()
+        return self._at.scan(columns, filter)
 
     def lookup(self, keys: Any, columns: Sequence[str] | None = None) -> pa.Table:
         """Look up the rows of keys; each call opens the files again.
@@ -145,15 +143,11 @@ class SessionTable:
             The table has no primary key, or one that does not determine the partition, or has an option that changes
             its rows and that this version does not honour.
         """
-        self._check_readable()
-        live_files = self._table._committer.live_files
-        with contextlib.closing(LookupView(self._at, live_files, columns)) as view:
+        self._check_open()
+        with contextlib.closing(LookupView(self._at, columns)) as view:
             return view.lookup(keys)
 
-    def _check_readable(self) -> None:
-        """Refuse a closed session, and a table that cannot be read: only when its rows are requested, because a session
-        has many tables.
-        """
+    def _check_open(self) -> None:
         if self._is_closed:
             raise InvalidError(
                 f"session of {self._table.path}",
@@ -161,7 +155,6 @@ class SessionTable:
                 expected="an open session",
                 action="Open a new one with Catalog.session, and read before it is closed.",
             )
-        check_readable(self._at.state.schema)
 
 
 class Session:
@@ -330,7 +323,7 @@ class Session:
         """
         if consistency == READ_UNCOMMITTED:
             return {
-                name: unchecked_state(table, table._committer.snapshots.latest_id())
+                name: chosen_state(table, table._committer.snapshots.latest_id())
                 for name, table in tables.items()
             }
         staged = _staged(tables) if consistency == READ_COMMITTED else {}
@@ -342,8 +335,7 @@ class Session:
         }
         self._barrier = barrier = _newest_common(views) if as_of is None else as_of
         return {
-            name: unchecked_state_of_view(table, views[name].view(barrier))
-            for name, table in tables.items()
+            name: state_of_view(table, views[name].view(barrier)) for name, table in tables.items()
         }
 
     def _pin(self, table: OpenTable, at: ChosenState) -> ReadLease | None:

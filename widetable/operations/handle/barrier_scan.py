@@ -27,12 +27,12 @@ from widetable.commit.barriers.barrier_table import interval_of
 from widetable.commit.notes.revision_notes import notes_of
 from widetable.commit.transaction.committer import Committer
 from widetable.errors import NotFoundError
-from widetable.operations.handle.chosen_state import ChosenState, scan_of
+from widetable.operations.handle.chosen_state import state_of_view
 from widetable.operations.handle.compaction_threads import wait_for_changelogs
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.handle.supported import check_readable
 from widetable.read.barrier_changes import BarrierChanges
-from widetable.read.barrier_view import BarrierView, BarrierViews
+from widetable.read.barrier_view import BarrierViews
 from widetable.read.scan import TableScan
 from widetable.schema.barrier_options import BARRIER_INTERVAL, BARRIERS_KEPT
 from widetable.schema.table_schema import TableSchema
@@ -176,33 +176,4 @@ def barrier_scan(
     schema: the schema of their columns; None: the one that the table had when the barrier was complete.
     """
     view = behind_expiry([table], lambda: barrier_views(table, revision).view(barrier))
-    return scan_of_view(table, view, columns, filter, schema)
-
-
-def scan_of_view(
-    table: OpenTable,
-    view: BarrierView,
-    columns: Sequence[str] | None,
-    filter: str | pc.Expression | None,
-    schema: TableSchema | None = None,
-) -> TableScan:
-    """Return a scan of the rows as of a barrier whose view is at hand."""
-    return scan_of(table, state_of_view(table, view, schema), columns, filter)
-
-
-def state_of_view(
-    table: OpenTable, view: BarrierView, schema: TableSchema | None = None
-) -> ChosenState:
-    """Return the state of a table as of a barrier, for scans and for lookups (`LookupView`)."""
-    state = unchecked_state_of_view(table, view, schema)
-    check_readable(state.state.schema)
-    return state
-
-
-def unchecked_state_of_view(
-    table: OpenTable, view: BarrierView, schema: TableSchema | None = None
-) -> ChosenState:
-    """Return the same state without `check_readable`, for callers that may never read its rows."""
-    schemas = table._committer.schemas
-    schema = schema or schemas.load(view.end.schema_id)
-    return ChosenState(view.base, table._state(schema), schemas.is_rescaled(), view)
+    return state_of_view(table, view, schema).scan(columns, filter)

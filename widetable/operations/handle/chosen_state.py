@@ -1,7 +1,12 @@
-"""The snapshot that a reader asks for, with the columns that it is read with.
+"""The state of a table that a reader asks for: a snapshot, or a barrier, with the columns that it is read with.
 
-Raises NotFoundError for a missing snapshot, and UnsupportedError for a table with options that this version does not
-honour.
+    chosen_state     of a snapshot: the newest, or one by id, time, tag or watermark
+    state_of_view    of a barrier
+
+Choosing refuses no table, because a session chooses many and may read few. Whatever reads rows refuses a table with
+options that this version does not honour: `ChosenState.scan` and `LookupView` call `check_readable`.
+
+Raises NotFoundError for a missing snapshot; a scan raises UnsupportedError.
 """
 
 from __future__ import annotations
@@ -20,8 +25,10 @@ from widetable.operations.handle.snapshot_choice import choose_snapshot
 from widetable.operations.handle.supported import check_readable
 from widetable.read.barrier_view import BarrierView
 from widetable.read.filters import parse
+from widetable.read.predicate import Predicate
 from widetable.read.scan import TableScan
 from widetable.runtime.moment import Moment
+from widetable.schema.table_schema import TableSchema
 from widetable.write.places import Places
 from widetable.write.table_state import TableState
 
@@ -38,34 +45,35 @@ class ChosenState(NamedTuple):
 
     snapshot: Snapshot | None
     state: TableState
+    live_files: LiveFiles
     is_rescaled: bool
     view: BarrierView | None = None
 
-    def places(self, live_files: LiveFiles) -> Places | None:
+    def places(self) -> Places | None:
         """Return how the buckets of keys are found; None if the schema's number of buckets suffices."""
         indexes = HashIndexes(self.state.file_io, self.state.paths)
         return places_of(
-            self.state, live_files, indexes, lambda: self.snapshot, lambda: self.is_rescaled
+            self.state, self.live_files, indexes, lambda: self.snapshot, lambda: self.is_rescaled
         )
 
-
-def scan_of(
-    table: OpenTable,
-    at: ChosenState,
-    columns: Sequence[str] | None,
-    filter: str | pc.Expression | None,
-) -> TableScan:
-    """Return a scan of the rows of a chosen state. columns, filter: as in `Table.scan`."""
-    condition = None if filter is None else parse(filter, at.state.schema)
-    return TableScan(
-        at.state,
-        table._committer.live_files,
-        at.snapshot,
-        columns,
-        condition,
-        rescaled=at.is_rescaled,
-        barrier=at.view,
-    )
+    def scan(
+        self,
+        columns: Sequence[str] | None,
+        filter: str | pc.Expression | Predicate | None = None,
+    ) -> TableScan:
+        """Return a scan of the rows. columns, filter: as in `Table.scan`."""
+        check_readable(self.state.schema)
+        if filter is not None and not isinstance(filter, Predicate):
+            filter = parse(filter, self.state.schema)
+        return TableScan(
+            self.state,
+            self.live_files,
+            self.snapshot,
+            columns,
+            filter,
+            rescaled=self.is_rescaled,
+            barrier=self.view,
+        )
 
 
 def chosen_state(
@@ -80,19 +88,6 @@ def chosen_state(
     At most one of the four may be given, else InvalidError is raised (`snapshot_choice`). The newest snapshot takes
     one look at the storage, in which schema and snapshot belong together (0040).
     """
-    chosen = unchecked_state(table, snapshot_id, timestamp, tag, watermark)
-    check_readable(chosen.state.schema)
-    return chosen
-
-
-def unchecked_state(
-    table: OpenTable,
-    snapshot_id: int | None = None,
-    timestamp: Moment | None = None,
-    tag: str | None = None,
-    watermark: Moment | None = None,
-) -> ChosenState:
-    """Return the chosen state without `check_readable`, for callers that may never read its rows."""
     committer = table._committer
     choice = snapshot_id, timestamp, tag, watermark
     if all(each is None for each in choice):
@@ -104,4 +99,18 @@ def unchecked_state(
         schema = committer.schemas.latest()
         if snapshot is not None:
             schema = committer.schemas.load(snapshot.schema_id)
-    return ChosenState(snapshot, table._state(schema), committer.schemas.is_rescaled())
+    is_rescaled = committer.schemas.is_rescaled()
+    return ChosenState(snapshot, table._state(schema), committer.live_files, is_rescaled)
+
+
+def state_of_view(
+    table: OpenTable, view: BarrierView, schema: TableSchema | None = None
+) -> ChosenState:
+    """Return the state of a table as of a barrier.
+
+    schema: the schema of its columns; None: the one that the table had when the barrier was complete.
+    """
+    committer = table._committer
+    state = table._state(schema or committer.schemas.load(view.end.schema_id))
+    is_rescaled = committer.schemas.is_rescaled()
+    return ChosenState(view.base, state, committer.live_files, is_rescaled, view)

@@ -63,6 +63,7 @@ from widetable.operations.handle.chosen_state import chosen_state
 from widetable.operations.handle.held_lease import held_lease
 from widetable.operations.handle.newest_snapshot import held, held_newest
 from widetable.operations.handle.open_table import OpenTable
+from widetable.operations.handle.supported import check_readable
 from widetable.operations.health.restored_files import restoring, vector_of
 from widetable.operations.history.branches import check_stands_alone
 from widetable.operations.history.named_files import file_names
@@ -111,6 +112,7 @@ def copy_table(
         # The lease comes first, so that it keeps the snapshot that is chosen as the newest.
         stack.enter_context(held_newest(source._state(), source._committer))
         snapshot, state, *_ = chosen_state(source, snapshot_id, timestamp, tag)
+        check_readable(state.schema)
         check_stands_alone(state.schema, source.path)
         check_rows_stay(state.schema, source.path)
         fsync = state.options.get(opt.FSYNC)

@@ -44,7 +44,7 @@ from widetable.messages.counted import counted
 from widetable.operations.handle.chosen_state import ChosenState, chosen_state
 from widetable.operations.handle.file_origins import Origin, WritingCommit, origins
 from widetable.operations.handle.open_table import OpenTable
-from widetable.operations.handle.supported import check_key_has_partition
+from widetable.operations.handle.supported import check_key_has_partition, check_readable
 from widetable.operations.queries.bucket_rows import BucketRows
 from widetable.operations.queries.explanation import (
     ColumnEvent,
@@ -111,7 +111,7 @@ def explain(
     """
     chosen = chosen_state(table, **_choice(as_of))
     schema, snapshot = chosen.state.schema, chosen.snapshot
-    check_key_has_partition(schema)
+    check_readable(schema)
     key_row = _one_key(key, schema)
     stored, steps = _merged(table, chosen, key_row)
     numbers = {step.row: number for number, step in enumerate(steps, 1)}
@@ -210,6 +210,7 @@ def _choice(as_of: int | str | datetime | None) -> dict[str, Any]:
 
 
 def _one_key(key: Any, schema: TableSchema) -> pa.RecordBatch:
+    check_key_has_partition(schema)
     names = schema.primary_keys
     columns: Any = key
     if isinstance(key, Mapping):
@@ -245,7 +246,7 @@ def _merged(
     if snapshot is None:
         return [], []
     live_files = table._committer.live_files
-    requested = request_keys(key_row, schema, chosen.places(live_files))
+    requested = request_keys(key_row, schema, chosen.places())
     if not requested.buckets:
         return [], []
     (bucket,) = requested.buckets

@@ -56,7 +56,7 @@ class KeptLookups(SharedByThreads):
         request = snapshot, tuple(columns)
         if self._view is None or self._request != request:
             chosen = chosen_state(self._table, snapshot.id)
-            view = LookupView(chosen, self._table._committer.live_files, columns)
+            view = LookupView(chosen, columns)
             # The new view is set before it takes over files: a failure closes both, and the next call makes a new view.
             old, self._view, self._request = self._view, view, request
             try:

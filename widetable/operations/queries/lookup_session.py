@@ -236,7 +236,7 @@ class LookupSession(SharedByThreads, AbstractContextManager["LookupSession"]):
         committer = self._table._committer
         while True:
             chosen = chosen_state(self._table, snapshot_id)
-            view = LookupView(chosen, committer.live_files, self._columns)
+            view = LookupView(chosen, self._columns)
             if chosen.snapshot is None:
                 return view, None
             try:

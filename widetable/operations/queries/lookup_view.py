@@ -29,7 +29,6 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from widetable.commit.snapshots.live_files import LiveFiles
 from widetable.errors import InvalidError
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
@@ -43,6 +42,7 @@ from widetable.merge.numbered_merge import NumberedRows, merge_numbered
 from widetable.messages.counted import counted
 from widetable.operations.handle.chosen_state import ChosenState
 from widetable.operations.handle.lookup_caches import caches_of
+from widetable.operations.handle.supported import check_readable
 from widetable.operations.queries.bucket_rows import BucketRows
 from widetable.operations.queries.lookup_keys import key_rows, prefix_rows
 from widetable.operations.queries.requested_keys import Numbers, RequestedKeys, request_keys
@@ -104,12 +104,11 @@ class LookupView:
     must keep its snapshot from expiry. Nothing of the table is read until the first call.
     """
 
-    def __init__(
-        self, chosen: ChosenState, live_files: LiveFiles, columns: Sequence[str] | None
-    ) -> None:
+    def __init__(self, chosen: ChosenState, columns: Sequence[str] | None) -> None:
+        check_readable(chosen.state.schema)
         self.chosen: Final = chosen
         self.schema: Final[TableSchema] = chosen.state.schema
-        self._places = chosen.places(live_files)
+        self._places = chosen.places()
         self._columns = self.schema.chosen(columns)
         # The merge has columns in the order of the table, the result has them in the requested order.
         self._merged = in_schema_order(self.schema, self._columns)
@@ -118,7 +117,6 @@ class LookupView:
         self._hides_nulls = any(has_required_parts(field.type) for field in fields)
         self._has_texts = not all(is_plain_fixed_width(field.type) for field in fields)
         self._required = [number for number, field in enumerate(fields) if not field.nullable]
-        self._live_files = live_files
         self._caches = caches_of(chosen.state)
         # None: the bucket has no files. The least recently used bucket comes first.
         self._buckets: OrderedDict[BucketId, BucketRows | None] = OrderedDict()
@@ -197,7 +195,7 @@ class LookupView:
 
     def with_nothing_open(self) -> LookupView:
         """Return the same view for a forked child, which must not touch the open files of its parent."""
-        return LookupView(self.chosen, self._live_files, self._columns)
+        return LookupView(self.chosen, self._columns)
 
     def close(self) -> None:
         """Close all files. It may be called more than once."""
@@ -327,7 +325,7 @@ class LookupView:
         numbers = frozenset(bucket.number for bucket in buckets)
         chosen = self.chosen
         with checked_identity(chosen.state):
-            entries = self._live_files.live_entries(chosen.snapshot, partitions, numbers)
+            entries = chosen.live_files.live_entries(chosen.snapshot, partitions, numbers)
         if chosen.view is not None:
             entries = chosen.view.files(entries)
         return {

@@ -35,7 +35,7 @@ def why_null(
     """Return the reason. row: the key of the fact. column: null in the fact. is_newest: whether the newest state is
     read.
     """
-    with closing(LookupView(chosen, fact._committer.live_files, [widen.column])) as view:
+    with closing(LookupView(chosen, [widen.column])) as view:
         foreign = view.rows_of(row).column(widen.column)
     if foreign.null_count:
         return f"{widen.column} is null, so no row of {widen.table} belongs to it"
@@ -56,7 +56,7 @@ def _of_dim(
     place = ": it has no snapshot"
     if chosen.snapshot is not None:
         place = f" at snapshot {chosen.snapshot.id}"
-    with closing(LookupView(chosen, dim._committer.live_files, [key, column])) as view:
+    with closing(LookupView(chosen, [key, column])) as view:
         row = view.lookup(pa.table({key: foreign}))
     if row.column(key).null_count:
         return f"{widen.table} has no row {value!r}{place}"

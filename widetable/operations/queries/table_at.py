@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from widetable.operations.handle.chosen_state import ChosenState, chosen_state
 from widetable.operations.handle.open_table import OpenTable
+from widetable.operations.handle.supported import check_readable
 from widetable.operations.queries.lookup_view import LookupView
 from widetable.read.predicate import Predicate
 from widetable.read.scan import TableScan
@@ -22,12 +23,13 @@ def state_at(table: OpenTable, snapshot_id: int, tag: str | None = None) -> Chos
     if not snapshot_id:
         return chosen_state(table)._replace(snapshot=None)
     chosen = chosen_state(table, tag=tag) if tag else chosen_state(table, snapshot_id)
+    check_readable(chosen.state.schema)
     return chosen._replace(state=table._state())
 
 
 def view_at(table: OpenTable, snapshot_id: int, columns: Sequence[str] | None) -> LookupView:
     """Return a view of rows by key, with these columns in their order (None: all). A missing key gives nulls."""
-    return LookupView(state_at(table, snapshot_id), table._committer.live_files, columns)
+    return LookupView(state_at(table, snapshot_id), columns)
 
 
 def scan_at(
@@ -37,6 +39,4 @@ def scan_at(
     predicate: Predicate | None = None,
 ) -> TableScan:
     """Scan all rows, in the order of partition, bucket and key."""
-    at = state_at(table, snapshot_id)
-    live_files = table._committer.live_files
-    return TableScan(at.state, live_files, at.snapshot, columns, predicate, rescaled=at.is_rescaled)
+    return state_at(table, snapshot_id).scan(columns, predicate)

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from widetable.arguments import whole_number
 from widetable.operations.handle.barrier_scan import barrier_scan
-from widetable.operations.handle.chosen_state import chosen_state, scan_of
+from widetable.operations.handle.chosen_state import chosen_state
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.handle.snapshot_choice import check_one_choice
 from widetable.operations.queries.lookup_view import LookupView
@@ -84,8 +84,7 @@ def scan(
         choices = {"snapshot_id": snapshot_id, "timestamp": timestamp, "tag": tag}
         check_one_choice(**choices, watermark=watermark, barrier=barrier)
         return barrier_scan(table, whole_number(barrier, "barrier"), columns, filter)
-    at = chosen_state(table, snapshot_id, timestamp, tag, watermark)
-    return scan_of(table, at, columns, filter)
+    return chosen_state(table, snapshot_id, timestamp, tag, watermark).scan(columns, filter)
 
 
 def lookup(
@@ -129,8 +128,7 @@ def lookup(
     >>> users.lookup([2, 77]).to_pylist()
     [{'id': 2, 'city': 'Bergen'}, {'id': None, 'city': None}]
     """
-    at, live_files = chosen_state(table, snapshot_id), table._committer.live_files
-    with contextlib.closing(LookupView(at, live_files, columns)) as view:
+    with contextlib.closing(LookupView(chosen_state(table, snapshot_id), columns)) as view:
         return view.lookup(keys)
 
 
@@ -176,6 +174,5 @@ def lookup_prefix(
         this version does not honour.
     """
     limit = None if limit_per_key is None else whole_number(limit_per_key, "limit_per_key", least=1)
-    at, live_files = chosen_state(table, snapshot_id), table._committer.live_files
-    with contextlib.closing(LookupView(at, live_files, columns)) as view:
+    with contextlib.closing(LookupView(chosen_state(table, snapshot_id), columns)) as view:
         return view.lookup_prefix(keys, limit)

@@ -31,7 +31,8 @@ from tests.support.tables.barrier_tables import (
 from widetable.errors import ConflictError, InvalidError, NotFoundError
 from widetable.lsm.bucket_plan import Scope
 from widetable.operations.compaction.compaction import compact_all
-from widetable.operations.handle.barrier_scan import barrier_changes, barrier_views, scan_of_view
+from widetable.operations.handle.barrier_scan import barrier_changes, barrier_views
+from widetable.operations.handle.chosen_state import state_of_view
 
 Rows = list[tuple[int | None, ...]]
 _KEYS = 6
@@ -194,7 +195,7 @@ class History:
             forms.append(views.by_snapshot(barrier))
         for view in forms:
             if view is not None:
-                rows = rows_of(scan_of_view(self.table, view, None, None))
+                rows = rows_of(state_of_view(self.table, view).scan(None))
                 assert rows == self.oracle.rows(barrier), f"at barrier {barrier}, by {view}"
                 self.hidden += len(view.hidden)
 

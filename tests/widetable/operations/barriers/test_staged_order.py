@@ -15,7 +15,8 @@ from tests.support.tables.barrier_tables import NAME, new_table, rows_of
 from widetable.errors import StorageError
 from widetable.operations.barriers.barrier_writer import BarrierWriter
 from widetable.operations.barriers.job_writer import JobBatch, JobWriter
-from widetable.operations.handle.barrier_scan import barrier_views, scan_of_view
+from widetable.operations.handle.barrier_scan import barrier_views
+from widetable.operations.handle.chosen_state import state_of_view
 from widetable.storage.local import LocalFileIO
 from widetable.write.commit_message import CommitMessage
 
@@ -117,7 +118,7 @@ def test_a_barrier_ahead_of_the_table_has_the_order_of_commits(tmp_path: Path) -
     assert table.compact(full=True).committed
     job(table, "late").commit(late, JobBatch(0, 30))
     ahead = barrier_views(table).ahead(30, ())
-    assert rows_of(scan_of_view(table, ahead, None, None)) == [(1, 1, None, None)]
+    assert rows_of(state_of_view(table, ahead).scan(None)) == [(1, 1, None, None)]
     for writer in (one, other):
         writer.complete(30)
     assert rows_of(table.scan(barrier=30)) == [(1, 1, None, None)]
