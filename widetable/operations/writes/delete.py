@@ -34,6 +34,7 @@ from widetable.commit.barriers.barrier_table import check_needs_no_writer, check
 from widetable.commit.transaction.commit_identity import Identity
 from widetable.commit.transaction.commit_result import CommitResult
 from widetable.errors import ConflictError, InvalidError, NotFoundError, UnsupportedError
+from widetable.format.row_batch import in_schema_order
 from widetable.format.snapshot import COMMIT_KIND_APPEND, COMMIT_KIND_OVERWRITE
 from widetable.merge.normal_form import has_sequence
 from widetable.merge.partial_update_plan import removing_groups
@@ -49,10 +50,10 @@ from widetable.operations.writes.table_commit import append_messages, discard
 from widetable.operations.writes.table_write import new_writer
 from widetable.read.filters import parse
 from widetable.schema import options as opt
-from widetable.schema.derived_options import derived_columns
 from widetable.schema.option import Option
 from widetable.schema.row_kind import DELETE, TEXTS
 from widetable.schema.table_schema import ROW_KIND_COLUMN, TableSchema
+from widetable.write.owned_columns import callers_columns
 
 _MAX_TRIES: Final = 10
 # The number of keys of one lookup, whose rows are in memory at once.
@@ -117,7 +118,7 @@ def delete(
     def rows_at(table: OpenTable, snapshot_id: int) -> Iterator[pa.RecordBatch]:
         schema = table.schema
         condition = parse(filter, schema)
-        names = list(schema.primary_keys) if rewrite else _written_columns(schema)
+        names = schema.primary_keys if rewrite else in_schema_order(schema, callers_columns(schema))
         yield from scan_at(table, snapshot_id, names, condition).to_batches()
 
     by = Identity.of(commit_user, commit_identifier)
@@ -179,7 +180,7 @@ def delete_keys(
 
     def rows_at(table: OpenTable, snapshot_id: int) -> Iterator[pa.RecordBatch]:
         schema = table.schema
-        names = list(schema.primary_keys) if rewrite else _written_columns(schema)
+        names = schema.primary_keys if rewrite else in_schema_order(schema, callers_columns(schema))
         first = schema.primary_keys[0]
         all_keys = pa.Table.from_batches([key_batch])
         unique = all_keys.group_by(key_batch.schema.names).aggregate([])
@@ -277,7 +278,7 @@ def _attempt(
     table: OpenTable, batches: Iterable[pa.RecordBatch], by: Identity, snapshot_id: int
 ) -> CommitResult:
     schema = table.schema
-    names = _written_columns(schema)
+    names = in_schema_order(schema, callers_columns(schema))
     kind = schema.typed_options.get(opt.ROWKIND_FIELD)
     with new_writer(table, names if kind else [*names, ROW_KIND_COLUMN]) as writer:
         for batch in batches:
@@ -296,12 +297,6 @@ def _as_deletes(batch: pa.RecordBatch, kind: str | None) -> pa.RecordBatch:
     if kind is None:
         return batch.append_column(ROW_KIND_COLUMN, kinds)
     return batch.set_column(batch.schema.get_field_index(kind), kind, kinds)
-
-
-def _written_columns(schema: TableSchema) -> list[str]:
-    """Return all columns that a writer may write."""
-    derived = derived_columns(schema)
-    return [name for name in schema.names if name not in derived]
 
 
 def _removable(schema: TableSchema, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -18,6 +18,7 @@ from tests.support.models.plain_rows import plain, python_rows, row_texts
 from tests.support.models.random_table import data_of, make, stamped_commits, table_specs
 from widetable.operations.writes import delete
 from widetable.schema.table_schema import TableSchema
+from widetable.write.owned_columns import callers_columns
 from widetable.write.table_writer import TableWriter
 
 COLUMNS = {"p": "INT", "k": "BIGINT", "v": "BIGINT", "g": "BIGINT", "s": "STRING", "t": "BIGINT"}
@@ -289,16 +290,15 @@ def test_a_look_at_what_would_go_looks_again_when_its_snapshot_expired_meanwhile
         options={"bucket": "1", "snapshot.num-retained.min": "1", "widetable.fsync": "false"},
     )
     table.write({"k": [1, 2], "v": [1, 2]})
-    written_columns = delete._written_columns
 
-    def slow(schema: TableSchema) -> list[str]:
+    def slow(schema: TableSchema) -> frozenset[str]:
         monkeypatch.undo()
         table.write({"k": [10], "v": [0]})
         table.compact(full=True)
         table.expire_snapshots(num_retained_max=1)
-        return written_columns(schema)
+        return callers_columns(schema)
 
-    monkeypatch.setattr(delete, "_written_columns", slow)
+    monkeypatch.setattr(delete, "callers_columns", slow)
     assert table.delete("k > 1", dry_run=True).rows == 2
 
 
