@@ -99,9 +99,10 @@ MAKE: Final = (
             f"widetable write {EXAMPLE} - --format json",
         ),
         "Values in JSON and CSV have the form that widetable read prints: dates and times as text, a TIMESTAMP_LTZ\n"
-        "with its time zone, bytes as hex digits, a map as a list of [key, value]. In CSV an empty field without\n"
-        "quotes is null. If any row has a column, rows without it get null, which in a partial-update table keeps\n"
-        "the existing value. A row that lacks columns of a sequence group is refused if other rows have them.",
+        "with its time zone, or else in UTC, bytes as hex digits, a map as a list of [key, value]. In CSV an empty\n"
+        "field without quotes is null. If any row has a column, rows without it get null, which in a partial-update\n"
+        "table keeps the existing value. A row that lacks columns of a sequence group is refused if other rows have\n"
+        "them.",
     ),
     Command(
         "delete",
