@@ -19,7 +19,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from widetable import InvalidError, NotFoundError, WidetableError
-from widetable.connector import refused
+from widetable.connector import arguments
 from widetable_meta.error_form import error_body, fault_of_ours, headers_of, status_of
 
 
@@ -53,7 +53,7 @@ async def _of_a_request(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     place = ".".join(str(part) for part in first["loc"])
-    return error_answer(refused(first.get("input"), place, str(first["msg"])))
+    return error_answer(arguments.refused(first.get("input"), place, str(first["msg"])))
 
 
 async def _of_no_route(request: Request, error: Exception) -> Response:

@@ -23,7 +23,7 @@ from widetable import (
     TableBarrier,
     TableProgress,
 )
-from widetable.connector import names, text, whole_number
+from widetable.connector import arguments
 from widetable_meta.answer_form import NESTED as NESTED
 from widetable_meta.answer_form import LineageAnswer, TopologyAnswer
 from widetable_meta.answer_value import value_of
@@ -143,8 +143,8 @@ class MetaClient:
         1
         """
         body = {
-            "tables": None if tables is None else list(names(tables, "tables")),
-            "consistency": text(consistency, "consistency"),
+            "tables": None if tables is None else list(arguments.names(tables, "tables")),
+            "consistency": arguments.text(consistency, "consistency"),
             "as_of": optional_number(as_of, "as_of"),
             "at_least": optional_number(at_least, "at_least"),
         }
@@ -359,7 +359,7 @@ def client_of(uris: Sequence[str], what: str) -> MetaClient:
 def _limit(given: int | None) -> dict[str, int]:
     if given is None:
         return {"limit": MAX_BARRIERS}
-    return {"limit": whole_number(given, "limit", least=0, most=MAX_BARRIERS)}
+    return {"limit": arguments.whole_number(given, "limit", least=0, most=MAX_BARRIERS)}
 
 
 def _check_all(limit: int | None, barriers: int) -> None:

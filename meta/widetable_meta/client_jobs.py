@@ -13,7 +13,7 @@ from urllib.parse import quote
 from pydantic import TypeAdapter
 
 from widetable import Job, RevisionResult
-from widetable.connector import flag, mapping, names, text, whole_number
+from widetable.connector import arguments
 from widetable_meta.answer_value import value_of
 from widetable_meta.service_calls import ServiceCalls
 
@@ -56,12 +56,12 @@ def register(
         Another job is in the way.
     """
     columns = {
-        table: None if given is None else list(names(given, "sinks"))
-        for table, given in mapping(sinks, "sinks").items()
+        table: None if given is None else list(arguments.names(given, "sinks"))
+        for table, given in arguments.mapping(sinks, "sinks").items()
     }
     body = {
-        "job": text(job, "job"),
-        "sources": list(names(sources, "sources")),
+        "job": arguments.text(job, "job"),
+        "sources": list(arguments.names(sources, "sources")),
         "sinks": columns,
     }
     return value_of(_JOB, client._calls.call("POST", "jobs", body).body)
@@ -162,10 +162,10 @@ def leave(
         The writer still runs, or its tables are not equally far.
     """
     body = {
-        "table": text(table, "table"),
-        "writer": text(writer, "writer"),
-        "force": flag(force, "force"),
-        "dry_run": flag(dry_run, "dry_run"),
+        "table": arguments.text(table, "table"),
+        "writer": arguments.text(writer, "writer"),
+        "force": arguments.flag(force, "force"),
+        "dry_run": arguments.flag(dry_run, "dry_run"),
     }
     client._calls.call("POST", "writers/leave", body, is_repeatable=False)
 
@@ -197,10 +197,10 @@ def revise(
         Another revision has not ended.
     """
     body = {
-        "table": text(table, "table"),
+        "table": arguments.text(table, "table"),
         "to": optional_number(to, "to"),
         "full": to is None,
-        "dry_run": flag(dry_run, "dry_run"),
+        "dry_run": arguments.flag(dry_run, "dry_run"),
     }
     answer = client._calls.call("POST", "revisions", body, is_repeatable=False, seconds=None)
     return value_of(_REVISED, answer.body)
@@ -208,14 +208,14 @@ def revise(
 
 def path_part(name: str, what: str) -> str:
     """Return a name as one part of the path of a URL."""
-    return quote(text(name, what), safe="")
+    return quote(arguments.text(name, what), safe="")
 
 
 def optional_number(value: int | None, name: str) -> int | None:
     """Return the whole number, or None where none was given."""
-    return None if value is None else whole_number(value, name)
+    return None if value is None else arguments.whole_number(value, name)
 
 
 def flag_texts(**flags: bool) -> dict[str, str]:
     """Return the flags in the form of a query: `true` or `false`, by name."""
-    return {name: str(flag(value, name)).lower() for name, value in flags.items()}
+    return {name: str(arguments.flag(value, name)).lower() for name, value in flags.items()}

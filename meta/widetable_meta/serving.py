@@ -21,7 +21,7 @@ from typing import Final
 import uvicorn
 
 from widetable import InvalidError, StorageError
-from widetable.connector import text, whole_number
+from widetable.connector import arguments
 from widetable_meta.application import Instance
 from widetable_meta.service_url import service_url
 
@@ -38,7 +38,7 @@ def serve(
     """Serve until a signal. port: 0 for a free one. url: the URL that other instances use; None: that of host and port.
     said: receives the URL as soon as clients may connect.
     """
-    whole_number(port, "--port", least=0, most=_LARGEST_PORT)
+    arguments.whole_number(port, "--port", least=0, most=_LARGEST_PORT)
     with _listening(host, port) as listener:
         own_url = (
             _own_url(host, listener.getsockname()[1]) if url is None else service_url(url, "--url")
@@ -73,7 +73,7 @@ def _end_by_signals(server: uvicorn.Server) -> None:
 
 
 def _listening(host: str, port: int) -> socket.socket:
-    name = text(host, "--host")
+    name = arguments.text(host, "--host")
     try:
         family, *_, address = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)[0]
     except (socket.gaierror, UnicodeError, ValueError) as refusal:

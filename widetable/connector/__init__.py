@@ -1,50 +1,35 @@
 """The interface for engines that run tables elsewhere, in tasks on other machines or in their own queries. Spark
-(`widetable_spark`) and the service (`widetable_meta`) use only this module and the public names of the package. It is
+(`widetable_spark`) and the service (`widetable_meta`) use only this package and the public names of `widetable`. It is
 as stable as those names.
 
-    rows in     Table.new_writer in each task ─► CommitMessage ─► Table.commit_append
-    rows out    Table.scan().splits() ─► SplitRead in each task ─► batches, cut to BATCH_BYTES by `pieces`
-    changes     Table.change_source() ─► start_stream, advance: Offset ─► pieces_between ─► StreamRead in each task;
-                StreamProgress keeps unread snapshots from expiry
-    joins       new_lookup_join ─► LookupJoin in each task: .pin(PinnedBatch) ─► PinnedJoin(join, pin).joined(batches)
-    barriers    AlignedSource for each source of a job; JobWriter commits what new_writer(.., named=True) has written
-    upkeep      Table.maintainer(upkeep, compact), where `compact` calls compact_all with its own `run`, which sends
-                each BucketWork to a task that calls `perform` and returns its Outcome
+    rows in     plan_write ─► WritePlan.task in each task: TaskWrite ─► messages ─► BatchCommits.commit, by batch
+    commits     batch_commits; under barriers root_commits and JobWriter
+    rows out    Table.scan().split_reads() ─► SplitRead in each task ─► batches, cut to BATCH_BYTES by `pieces`
+    changes     change_stream, barrier_stream: ChangeStream ─► StreamRead in each task, in one of CHANGE_FORMS
+    joins       plan_lookup_join: LookupTasks ─► pin(PinnedBatch), joined(rows, pin) in each task
+    upkeep      Table.maintainer(Upkeep(), compaction_by(run)), where `run` sends each CompactionTask to some process
     services    ServiceLease decides which of them leads; measured(table) and named_bytes(table) are for its monitoring
     threads     SharedByThreads, and WorkerThread, which the process waits for before it ends
     warnings    warn, by a WarningCode
-    common      checks of arguments, declared options, storage by path
+    common      `arguments`, a module that checks them; declared options; storage by path
 
-Raises nothing itself; each name documents its errors.
+Raises nothing itself; each name documents its errors. Importing it imports the whole engine, with Arrow and numpy.
+docs/decisions/0071 says why these are protocols; tests/widetable/connector/test_engine.py is a small engine.
 
 What an engine that uses them must do:
 
-    tasks         tables, splits, works and messages travel pickled; objects with leases or threads refuse to be pickled
-                  (`not_pickled`). A task that runs twice writes other files; commit one message of the two
+    tasks         tables, plans, reads, tasks and messages travel pickled; objects with leases or threads refuse to be
+                  pickled (`not_pickled`). A task that runs twice writes other files; commit one message of the two
     commits       one driver commits, with its own commit user and identifiers that grow: they identify a repeated
                   commit, which is not made twice
     files         files that a task wrote and nobody commits are orphans: `Table.discard` its message, or leave them to
                   `remove_orphan_files`
-
-Importing it imports the whole engine, with Arrow and numpy.
 """
 
 from __future__ import annotations
 
-from widetable.arguments import (
-    LARGEST,
-    LONGEST_MILLIS,
-    called,
-    flag,
-    instance,
-    label,
-    mapping,
-    names,
-    one_of,
-    path,
-    refused,
-    text,
-    whole_number,
+from widetable import (
+    arguments,
 )
 from widetable.commit.barriers.barrier_table import (
     interval_of,
@@ -216,8 +201,6 @@ __all__ = [
     "BARRIER_OFFSET_VERSION",
     "BATCH_BYTES",
     "CHANGE_FORMS",
-    "LARGEST",
-    "LONGEST_MILLIS",
     "LOOKS_BACK",
     "MERGE_ENGINE",
     "RENEWAL_MILLIS",
@@ -251,11 +234,11 @@ __all__ = [
     "WarningCode",
     "WorkerThread",
     "WritePlan",
+    "arguments",
     "barrier_standings",
     "barrier_stream",
     "batch_commits",
     "branch_root",
-    "called",
     "change_stream",
     "check_join",
     "check_published",
@@ -267,38 +250,28 @@ __all__ = [
     "did_you_mean",
     "duration_text",
     "epoch_millis",
-    "flag",
     "held_columns",
     "held_leases",
     "hold_partition_columns",
-    "instance",
     "interval_of",
     "is_lost",
     "job_name",
-    "label",
     "last_seen_text",
     "local_path",
     "locate",
-    "mapping",
     "measured",
     "named_bytes",
-    "names",
     "now_millis",
-    "one_of",
     "parse_value",
-    "path",
     "pieces",
     "plan_lookup_join",
     "plan_write",
-    "refused",
     "root_commits",
     "split_storage_options",
     "start_of",
     "temporary_directory",
-    "text",
     "time_text",
     "warm_lookups",
     "warn",
     "warn_of_new_query",
-    "whole_number",
 ]

@@ -12,12 +12,12 @@ from typing import Final, TypeVar
 from widetable import InvalidError, Table
 from widetable.connector import (
     CHANGE_FORMS,
-    LARGEST,
     ChangeForm,
     Limits,
     Option,
     Start,
     StorageOptions,
+    arguments,
     branch_root,
     checked_storage_options,
     counted,
@@ -25,7 +25,6 @@ from widetable.connector import (
     epoch_millis,
     job_name,
     locate,
-    one_of,
     parse_value,
     split_storage_options,
     start_of,
@@ -270,7 +269,9 @@ class SourceOptions:
     def change_form(self) -> ChangeForm:
         """Return which columns changes carry. Raises InvalidError for an unknown form."""
         name = self.change_columns.strip().lower()
-        return CHANGE_FORMS[one_of(name, tuple(CHANGE_FORMS), f"option {CHANGE_COLUMNS!r}")]
+        return CHANGE_FORMS[
+            arguments.one_of(name, tuple(CHANGE_FORMS), f"option {CHANGE_COLUMNS!r}")
+        ]
 
     def check_appends(self, *, batch: bool, overwrite: bool) -> None:
         """Refuse a writer's name where the rows would not be those of a stream's micro-batch."""
@@ -439,7 +440,7 @@ def _value(texts: Mapping[str, str], key: str, kind: type[T]) -> T | None:
         value = epoch_millis(text, f"option {key!r}")
     else:
         # Whole numbers are ids and counts: 64 bits, unlike those of table options.
-        most = LARGEST if declared.kind == "integer" else None
+        most = arguments.LARGEST if declared.kind == "integer" else None
         option = Option(key, declared.kind, None, "", declared.sentence, most=most)
         value = parse_value(option, text)
     assert isinstance(value, kind)

@@ -40,19 +40,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from widetable import Catalog, InvalidError, UnsupportedError
-from widetable.connector import (
-    CHANGE_FORMS,
-    ROW_KIND_COLUMN,
-    called,
-    flag,
-    instance,
-    interval_of,
-    job_name,
-    mapping,
-    names,
-    refused,
-    text,
-)
+from widetable.connector import CHANGE_FORMS, ROW_KIND_COLUMN, arguments, interval_of, job_name
 from widetable_spark.frames.source_options import BARRIER_JOB, PATH, READ_CHANGELOG
 from widetable_spark.frames.spark_types import spark_schema
 from widetable_spark.jobs.etl_job import EtlJob
@@ -106,7 +94,7 @@ def etl(
     >>> import widetable_spark
     >>> job = widetable_spark.etl(spark, "warehouse", "amounts")
     """
-    flag(drop_when_stopped, "drop_when_stopped")
+    arguments.flag(drop_when_stopped, "drop_when_stopped")
     _check_driver(spark)
     return Etl(
         spark, warehouse, job_name(job, "job"), storage_options, drop_when_stopped=drop_when_stopped
@@ -209,7 +197,7 @@ class Etl:
         opened = self._catalog.table(table)
         schema = opened.schema
         interval_of(schema, opened.path)
-        chosen = schema.chosen(None if columns is None else names(columns, "columns"))
+        chosen = schema.chosen(None if columns is None else arguments.names(columns, "columns"))
         shape = spark_schema(CHANGE_FORMS["kind"].schema(schema, chosen))
         reader = self._spark.readStream.format("widetable")
         if self._spark.conf.get(_SOURCE_EVOLUTION, "false") == "true":
@@ -270,10 +258,10 @@ class Etl:
         >>> "amounts" in {job.name for job in catalog.topology().jobs()}
         True
         """
-        made = {tables: None} if isinstance(tables, str) else mapping(tables, "tables")
+        made = {tables: None} if isinstance(tables, str) else arguments.mapping(tables, "tables")
         for rows in made.values():
             if rows is not None:
-                called(rows, "tables")
+                arguments.called(rows, "tables")
         return self._registered(made, _owned(made, columns), _naming_columns(made, row_columns))
 
     def _registered(
@@ -315,7 +303,7 @@ def _owned(
     """
     by_table = _by_table(made, columns, "columns")
     return {
-        name: None if by_table.get(name) is None else names(by_table[name], "columns")
+        name: None if by_table.get(name) is None else arguments.names(by_table[name], "columns")
         for name in made
     }
 
@@ -326,7 +314,7 @@ def _naming_columns(
     """Return the column of each table's rows that names what a row carries; None: each row carries all."""
     by_table = _by_table(made, row_columns, "row_columns")
     return {
-        name: None if by_table.get(name) is None else text(by_table[name], "row_columns")
+        name: None if by_table.get(name) is None else arguments.text(by_table[name], "row_columns")
         for name in made
     }
 
@@ -336,7 +324,7 @@ def _by_table(made: Mapping[str, object], given: Any, argument: str) -> Mapping[
     by_table = given if isinstance(given, Mapping) else dict.fromkeys(made, given)
     for name in by_table:
         if name not in made:
-            raise refused(name, argument, f"some of the sink's tables: {', '.join(made)}")
+            raise arguments.refused(name, argument, f"some of the sink's tables: {', '.join(made)}")
     return by_table
 
 
@@ -372,7 +360,9 @@ def signed_sum(column: Column | str) -> Column:
     >>> changes.agg(widetable_spark.signed_sum("amount").alias("amount")).first().amount
     2
     """
-    value = sf.col(column) if isinstance(column, str) else instance(column, Column, "column")
+    value = (
+        sf.col(column) if isinstance(column, str) else arguments.instance(column, Column, "column")
+    )
     # The smallest value is its own negative, as 0 is; without spark.sql.ansi.enabled Spark would use it.
     has_negative = (value != -value) | (value == 0) | sf.isnan(value)
     overflow = sf.raise_error(

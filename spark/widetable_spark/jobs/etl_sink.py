@@ -39,9 +39,8 @@ from widetable.connector import (
     JobBatch,
     JobWriter,
     WarningCode,
-    instance,
+    arguments,
     now_millis,
-    refused,
     warn,
 )
 from widetable_spark.frames.source_options import PATH, ROW_COLUMNS, parse_options
@@ -118,9 +117,9 @@ class EtlSink:
         Call it immediately after `start()`, with the query that it returned; a second call does nothing. Raises
         InvalidError for a value that is no query, and for a query that has ended.
         """
-        query_id = str(instance(query, StreamingQuery, "query").id)
+        query_id = str(arguments.instance(query, StreamingQuery, "query").id)
         if not (query.isActive or self._job.drop_when_stopped):
-            raise refused(query, "query", "one that is active")
+            raise arguments.refused(query, "query", "one that is active")
         if self._run is None or self._run.query.runId != query.runId:
             self._run_of(query_id, query)
 

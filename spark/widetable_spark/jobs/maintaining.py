@@ -43,16 +43,13 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from widetable import StorageError, Table, UnsupportedError, WidetableError
 from widetable.connector import (
-    LONGEST_MILLIS,
     CompactionTask,
     Maintainer,
     Upkeep,
+    arguments,
     compaction_by,
     temporary_directory,
-    text,
-    whole_number,
 )
-from widetable.connector import path as checked_path
 from widetable_spark.startup.spark_session import session_of
 from widetable_spark.startup.worker_heap import settle
 
@@ -118,7 +115,9 @@ def maintain(
     >>> query = widetable_spark.maintain(spark, users.path)
     >>> query.stop()
     """
-    trigger_millis = whole_number(trigger_millis, "trigger_millis", least=0, most=LONGEST_MILLIS)
+    trigger_millis = arguments.whole_number(
+        trigger_millis, "trigger_millis", least=0, most=arguments.LONGEST_MILLIS
+    )
     upkeep = Upkeep(
         trigger_millis, full_compaction_interval_millis, expire, orphans_older_than_millis
     )
@@ -135,8 +134,8 @@ def _maintained(
 ) -> StreamingQuery:
     """Start the query, and a thread that cleans up when it has ended."""
     session_of(spark)
-    checkpoint = None if checkpoint is None else checked_path(checkpoint, "checkpoint")
-    name = None if name is None else text(name, "name")
+    checkpoint = None if checkpoint is None else arguments.path(checkpoint, "checkpoint")
+    name = None if name is None else arguments.text(name, "name")
     table = Table.open(path, storage_options=storage_options)
     executors = _Executors(_context(spark), table.path)
     temporary = None if checkpoint else _temporary_checkpoint()

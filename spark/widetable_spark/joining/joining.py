@@ -64,9 +64,9 @@ from widetable.connector import (
     LookupPin,
     LookupTasks,
     PinnedBatch,
+    arguments,
     check_join,
     plan_lookup_join,
-    refused,
 )
 from widetable_spark.frames.exact_names import plainly_named
 from widetable_spark.frames.spark_types import (
@@ -142,25 +142,25 @@ def lookup_join(
     [Row(id=1, city=None)]
     """
     waits = retry_batches, pending, pending_key
-    arguments = JoinArguments(on, columns, how, prefix, partitions, retractions, *waits)
-    return _joined(df, dim, name, arguments)
+    given = JoinArguments(on, columns, how, prefix, partitions, retractions, *waits)
+    return _joined(df, dim, name, given)
 
 
 def _joined(
     df: DataFrame,
     dim: Table | str | os.PathLike[str],
     name: str | None,
-    arguments: JoinArguments,
+    given: JoinArguments,
 ) -> DataFrame:
     """Check the arguments in the driver, and return the joined DataFrame."""
     if not isinstance(df, DataFrame):
-        raise refused(df, "df", "a DataFrame")
+        raise arguments.refused(df, "df", "a DataFrame")
     session = session_of(df.sparkSession)
     table = dim if isinstance(dim, Table) else Table.open(dim)
-    if arguments.pending is not None or arguments.pending_key is not None:
+    if given.pending is not None or given.pending_key is not None:
         check_waiting(df, name)
-    join = _checked_join(df, session, table, arguments)
-    partitions = arguments.partitions
+    join = _checked_join(df, session, table, given)
+    partitions = given.partitions
     function = f"widetable_lookup_join_{zlib.crc32(table.path.encode()):08x}"
     series = _default_name(df, function, partitions) if name is None else check_join(name)
     has_batches = df.isStreaming or _in_micro_batch(session)
@@ -168,11 +168,11 @@ def _joined(
 
 
 def _checked_join(
-    df: DataFrame, session: SparkSession, table: Table, arguments: JoinArguments
+    df: DataFrame, session: SparkSession, table: Table, given: JoinArguments
 ) -> LookupTasks:
     ignores_case = session.conf.get("spark.sql.caseSensitive") != "true"
     left = checked_arrow_schema(df.schema, "Cast or drop the column before the join.")
-    join = plan_lookup_join(left, table, arguments, str.casefold if ignores_case else str)
+    join = plan_lookup_join(left, table, given, str.casefold if ignores_case else str)
     check_collations(field for field in df.schema if field.name in join.key_columns)
     return join
 

@@ -25,8 +25,7 @@ from pyspark.sql.streaming.listener import (
 )
 
 from widetable import Table
-from widetable.connector import called, checked_storage_options, text
-from widetable.connector import path as checked_path
+from widetable.connector import arguments, checked_storage_options
 
 _log = logging.getLogger("widetable.spark")
 
@@ -116,9 +115,11 @@ class CommitProgressListener(StreamingQueryListener):
         *,
         storage_options: Mapping[str, str] | None = None,
     ) -> None:
-        self._path = checked_path(path, "path")
-        self._commit_user = None if commit_user is None else text(commit_user, "commit_user")
-        self._on_commit = None if on_commit is None else called(on_commit, "on_commit")
+        self._path = arguments.path(path, "path")
+        self._commit_user = (
+            None if commit_user is None else arguments.text(commit_user, "commit_user")
+        )
+        self._on_commit = None if on_commit is None else arguments.called(on_commit, "on_commit")
         storage = checked_storage_options(storage_options)
         self._storage = None if storage is None else storage.to_dict()
         self.commits: deque[CommitProgress] = deque(maxlen=_KEPT_COMMITS)

@@ -19,7 +19,7 @@ from pyspark.sql.types import Row, StructType
 from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult, UserDefinedTableFunction
 
 from widetable import InvalidError, Table
-from widetable.connector import checked_storage_options, text
+from widetable.connector import arguments, checked_storage_options
 from widetable_spark.frames.spark_types import arrow_schema, spark_batches, spark_schema
 from widetable_spark.startup.spark_session import session_of
 
@@ -68,7 +68,7 @@ def register_changes(
     storage = checked_storage_options(storage_options)
     function = _changes_function(None if storage is None else storage.to_dict())
     session_of(spark).udtf.register(
-        text(name, "name"), cast("UserDefinedTableFunction", udtf(function))
+        arguments.text(name, "name"), cast("UserDefinedTableFunction", udtf(function))
     )
 
 

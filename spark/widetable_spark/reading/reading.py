@@ -36,7 +36,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from widetable import InvalidError, Table, TableScan
-from widetable.connector import held_columns, hold_partition_columns, names, refused, text
+from widetable.connector import arguments, held_columns, hold_partition_columns
 from widetable_spark.frames.exact_names import column_of
 from widetable_spark.frames.null_columns import can_be_widened, with_null_columns
 from widetable_spark.frames.spark_types import arrow_schema, spark_batches, spark_schema
@@ -117,8 +117,8 @@ def read(
     """
     session_of(spark)
     table = Table.open(path, storage_options=storage_options)
-    columns = None if columns is None else names(columns, "columns")
-    where = None if where is None else text(where, "where")
+    columns = None if columns is None else arguments.names(columns, "columns")
+    where = None if where is None else arguments.text(where, "where")
     scan = table.scan(columns=columns, filter=where, **_snapshot(as_of))
     return _planned(spark, table, scan, where)
 
@@ -236,7 +236,7 @@ def _snapshot(as_of: Any) -> dict[str, Any]:
         return {"snapshot_id": as_of}
     if isinstance(as_of, str | datetime):
         return {"tag" if isinstance(as_of, str) else "timestamp": as_of}
-    raise refused(as_of, "as_of", "a snapshot id, a tag or a datetime")
+    raise arguments.refused(as_of, "as_of", "a snapshot id, a tag or a datetime")
 
 
 def _parquet_scan(spark: SparkSession, splits: list[SplitRead], target: StructType) -> DataFrame:

@@ -22,7 +22,7 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 
 from widetable import Catalog, InvalidError, Session
-from widetable.connector import check_published, label, names, refused, text
+from widetable.connector import arguments, check_published
 from widetable_spark.frames.source_options import BARRIER, PATH, SNAPSHOT_ID
 from widetable_spark.startup.spark_session import session_of
 
@@ -168,7 +168,7 @@ class SessionViews:
                 expected="an open session",
                 action="Open another session.",
             )
-        pinned_table = self._session.table(text(name, "name"))
+        pinned_table = self._session.table(arguments.text(name, "name"))
         reader = self._spark.read.format("widetable").options(**self._storage)
         reader = reader.option(PATH, self._catalog.table(name).path)
         if pinned_table.snapshot_id is not None:
@@ -209,7 +209,7 @@ class SessionViews:
         >>> session.close()
         """
         if not isinstance(tables, Mapping):
-            listed = names(tables, "tables")
+            listed = arguments.names(tables, "tables")
             tables = {name.rpartition(".")[2]: name for name in listed}
             if len(tables) < len(listed):
                 raise InvalidError(
@@ -244,7 +244,7 @@ class SessionViews:
 
 
 def _view_name(view: object) -> str:
-    name = label(view, "view", _LONGEST_NAME_BYTES)
+    name = arguments.label(view, "view", _LONGEST_NAME_BYTES)
     if "`" in name:
-        raise refused(view, "view", "a name without backticks")
+        raise arguments.refused(view, "view", "a name without backticks")
     return name

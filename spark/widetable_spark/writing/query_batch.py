@@ -14,15 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from widetable import InvalidError
-from widetable.connector import (
-    instance,
-    mapping,
-    path,
-    refused,
-    text,
-    warn_of_new_query,
-    whole_number,
-)
+from widetable.connector import arguments, warn_of_new_query
 from widetable_spark.frames.source_options import (
     COMMIT_IDENTIFIER,
     COMMIT_USER,
@@ -74,14 +66,20 @@ def write_batch(
     >>> users.find_commit("users", 7).id
     1
     """
-    number = whole_number(batch_id, "batch_id", least=0)
-    user = _query_id(df) if commit_user is None else text(commit_user, "commit_user")
-    writer = instance(df, DataFrame, "df").write.format("widetable").mode("append")
-    write_options = mapping(options, "options")
-    identity = {PATH: path(table, "table"), COMMIT_USER: user, COMMIT_IDENTIFIER: str(number)}
+    number = arguments.whole_number(batch_id, "batch_id", least=0)
+    user = _query_id(df) if commit_user is None else arguments.text(commit_user, "commit_user")
+    writer = arguments.instance(df, DataFrame, "df").write.format("widetable").mode("append")
+    write_options = arguments.mapping(options, "options")
+    identity = {
+        PATH: arguments.path(table, "table"),
+        COMMIT_USER: user,
+        COMMIT_IDENTIFIER: str(number),
+    }
     for key in write_options:
         if key.lower() in identity:
-            raise refused(key, "options", f"none of {', '.join(identity)}, which the call says")
+            raise arguments.refused(
+                key, "options", f"none of {', '.join(identity)}, which the call says"
+            )
     if number == 0 and commit_user is None:
         given = parse_options({**write_options, **identity})
         warn_of_new_query(given.table(), user, df.columns)
