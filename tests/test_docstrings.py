@@ -31,6 +31,13 @@ OF_THE_CONNECTOR = [
     for name in connector.__all__
     if inspect.isfunction(function := getattr(connector, name)) and name not in BRIEF
 ]
+# Enumerations, a decorator, and what schemas are made of: their own modules and pages describe them.
+BRIEF_CLASSES = {"ErrorCode", "Option", "TableSchema", "WarningCode", "derived_value"}
+CLASSES_OF_THE_CONNECTOR = [
+    each
+    for name in connector.__all__
+    if inspect.isclass(each := getattr(connector, name)) and name not in BRIEF_CLASSES
+]
 # These raise nothing: what goes wrong is in the log, or nothing is asked of the storage. So do methods of results.
 NEVER_FAIL = {
     "Catalog.topology",
@@ -200,6 +207,31 @@ def test_a_function_of_the_connector_is_described(function: Owner) -> None:
     has_result = inspect.signature(function).return_annotation != "None"
     assert len({"Returns", "Yields"} & set(call.sections)) == has_result
     assert set(entries(call, "Raises")) <= KINDS
+
+
+@pytest.mark.parametrize("owner", CLASSES_OF_THE_CONNECTOR, ids=name_of)
+def test_a_class_of_the_connector_is_described(owner: type) -> None:
+    docstring = inspect.getdoc(owner) or ""
+    check_sections(owner.__name__, docstring)
+    if dataclasses.is_dataclass(owner):
+        described = entries_of(sections_of(docstring).get("Attributes", ""))
+        names = [field.name for field in dataclasses.fields(owner) if field.name[0] != "_"]
+        assert sorted(n for entry, _ in described for n in entry.split(", ")) == sorted(names)
+    for name, member in vars(owner).items():
+        function = getattr(member, "__func__", member)
+        if inspect.isfunction(function) and name[0] != "_":
+            check_method(Call(owner, name, function, inspect.getdoc(function) or ""))
+
+
+def check_method(call: Call) -> None:
+    """Check that the parameters and the result of a method are described."""
+    check_sections(call.label, call.docstring)
+    described = [name for names, _ in parameters(call) for name in names]
+    wanted = [parameter.name for parameter in call.parameters]
+    assert described == wanted, call.label
+    has_result = inspect.signature(call.function).return_annotation not in ("None", None)
+    assert len({"Returns", "Yields"} & set(call.sections)) == has_result, call.label
+    assert set(entries(call, "Raises")) <= KINDS, call.label
 
 
 @each_class

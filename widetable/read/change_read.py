@@ -56,7 +56,17 @@ def change_schema(schema: TableSchema, columns: Sequence[str]) -> pa.Schema:
 
 @dataclass(frozen=True)
 class StreamRead:
-    """Reads one split of changes, or of a snapshot's rows as inserts. Nothing is opened before `to_batches`."""
+    """Reads one split of changes, or of a snapshot's rows as inserts. Nothing is opened before `to_batches`.
+
+    Attributes
+    ----------
+    table : TableState
+        The table.
+    split : ChangeSplit or Split
+        The files.
+    columns : tuple of str
+        The columns, in the order wanted.
+    """
 
     table: TableState
     split: ChangeSplit | Split
@@ -68,7 +78,18 @@ class StreamRead:
         return self.split.snapshot_id
 
     def to_batches(self, *, use_threads: bool = False) -> Iterator[pa.RecordBatch]:
-        """Yield the changes. use_threads: decode on several cores."""
+        """Yield the changes.
+
+        Parameters
+        ----------
+        use_threads : bool, default False
+            Decode on several cores; for a reader that does not share them.
+
+        Yields
+        ------
+        pyarrow.RecordBatch
+            The columns in their order, then `_row_kind`.
+        """
         projection, split = _projection(self.table.schema, self.columns), self.split
         with files_of(self.table, split.snapshot_id, is_followed=True):
             if isinstance(split, ChangeSplit):

@@ -88,6 +88,17 @@ class SplitRead:
 
     Picklable: a task elsewhere reads it with its own connection to the storage. It keeps no
     snapshot from expiry; a reader that plans and reads later holds a lease.
+
+    Attributes
+    ----------
+    table : TableState
+        The table.
+    split : Split
+        The files.
+    columns : tuple of str
+        The columns, in the order wanted.
+    predicate : Predicate or None
+        The filter.
     """
 
     table: TableState
@@ -109,9 +120,17 @@ class SplitRead:
         )
 
     def to_batches(self, *, use_threads: bool = False) -> Iterator[pa.RecordBatch]:
-        """Yield batches in key order, with the requested columns in their order, in bounded memory.
+        """Yield batches in key order, in bounded memory.
 
-        use_threads: decode on several cores; for a reader that does not share them.
+        Parameters
+        ----------
+        use_threads : bool, default False
+            Decode on several cores; for a reader that does not share them.
+
+        Yields
+        ------
+        pyarrow.RecordBatch
+            Rows with the requested columns in their order.
         """
         split = self.split
         with files_of(self.table, split.snapshot_id):

@@ -46,19 +46,15 @@ LATEST: Final = "latest"
 FROM_SNAPSHOT: Final = "from-snapshot"
 FROM_SNAPSHOT_FULL: Final = "from-snapshot-full"
 FROM_TIMESTAMP: Final = "from-timestamp"
-SCAN_MODES: Final = (
-    DEFAULT,
-    LATEST_FULL,
-    LATEST,
-    FROM_SNAPSHOT,
-    FROM_SNAPSHOT_FULL,
-    FROM_TIMESTAMP,
-)
-_NEEDS: Final[Mapping[str, str]] = {
+_NEEDS: Final[Mapping[str, str | None]] = {
+    DEFAULT: None,
+    LATEST_FULL: None,
+    LATEST: None,
     FROM_SNAPSHOT: "snapshot id",
     FROM_SNAPSHOT_FULL: "snapshot id",
     FROM_TIMESTAMP: "timestamp",
 }
+SCAN_MODES: Final = tuple(_NEEDS)
 
 # Stored in checkpoints of other programs: never change the meaning of a version. Version 1 has no `table` and no
 # `awaited`; version 2 has no marks.
@@ -85,7 +81,15 @@ _NAMES: Final[Mapping[int, Set[str]]] = {
 
 @dataclass(frozen=True)
 class Start:
-    """The start of a new stream. mode: any but `default`. Created by `start_of`."""
+    """The start of a new stream. `start_of` makes it.
+
+    Attributes
+    ----------
+    mode : str
+        A scan mode, but not `default`.
+    snapshot_id, timestamp_millis : int or None
+        What the mode needs.
+    """
 
     mode: str
     snapshot_id: int | None = None
@@ -122,8 +126,7 @@ def start_of(mode: str, snapshot_id: int | None, timestamp_millis: int | None) -
         mode = FROM_SNAPSHOT
     elif mode == DEFAULT:
         mode = LATEST_FULL if timestamp_millis is None else FROM_TIMESTAMP
-    arguments = {"snapshot id": snapshot_id, "timestamp": timestamp_millis}
-    for name, value in arguments.items():
+    for name, value in (("snapshot id", snapshot_id), ("timestamp", timestamp_millis)):
         if (value is not None) != (_NEEDS.get(mode) == name):
             problem = f"no {name}" if value is None else f"the {name} {value}"
             expected = f"a {name}" if value is None else f"no {name}"
@@ -311,8 +314,12 @@ class Step:
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of one batch: snapshots with splits, rows and bytes of files, files. None: unlimited. The first split
-    of a batch is taken whatever its size.
+    """The limits of one batch, of which the first split is taken whatever its size.
+
+    Attributes
+    ----------
+    snapshots, rows, bytes, files : int or None
+        The most snapshots with splits, rows and bytes of their files, and files. None: unlimited.
     """
 
     snapshots: int | None = None

@@ -45,12 +45,27 @@ class Task(Generic[R]):
         return self._done.is_set()
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait until the task is done, with or without an error, or the time is over. Return whether it is done."""
+        """Wait until the task is done, with or without an error, or the time is over.
+
+        Parameters
+        ----------
+        seconds : float, default None
+            The longest time. None: for ever.
+
+        Returns
+        -------
+        bool
+            Whether it is done.
+        """
         return self._done.wait(seconds)
 
     def result(self) -> R:
-        """Wait for the task and return its result. Raises its error, the same object each time. A task that no thread
-        runs blocks for ever.
+        """Wait for the task. It raises the task's error, the same object each time, and blocks while no thread runs it.
+
+        Returns
+        -------
+        object
+            The result.
         """
         self._done.wait()
         if self._error is not None:
@@ -86,8 +101,15 @@ class WorkerThread:
         self._is_running = False
 
     def submit(self, task: Task[Any]) -> None:
-        """Queue a task behind those that were submitted before. Returns at once, unless no thread can be started: then
-        the caller does this task, and those that others submit meanwhile.
+        """Queue a task behind those that were submitted before.
+
+        It returns at once, unless no thread can be started: then the caller does this task, and those that others
+        submit meanwhile.
+
+        Parameters
+        ----------
+        task : Task
+            The task.
         """
         with self._lock:
             self._tasks.append(task)

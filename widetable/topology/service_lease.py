@@ -31,8 +31,9 @@ LEASE_MILLIS: Final = 10_000
 
 
 class ServiceLease:
-    """The lease of one process of a service; several threads may use it. url: under which other instances reach it.
-    clock: None for the system's.
+    """The lease of one process of a service; several threads may use it.
+
+    The URL is the one under which other instances reach the process.
     """
 
     def __init__(
@@ -47,10 +48,15 @@ class ServiceLease:
         self._lease: Lease | None = None
 
     def look(self) -> tuple[str | None, bool]:
-        """Take the lease if it is free, and return (URL of the leader, None without one; whether it is this process).
+        """Take the lease if it is free.
 
         If somebody leads, this reads one small file. The owner that is read back decides who leads, not the success of
         taking it: on a disk, two that take it at once may both believe to have it (`lease`).
+
+        Returns
+        -------
+        tuple of str and bool
+            The URL of the leader, None without one, and whether it is this process.
         """
         with self._lock:
             owner = self._holder()

@@ -71,7 +71,15 @@ _PINS: Final = (
 
 @dataclass(frozen=True)
 class PinnedBatch:
-    """A micro-batch of one join. join: the name of the join within the query."""
+    """A micro-batch of one join.
+
+    Attributes
+    ----------
+    query_id, join : str
+        The query, and the name of the join within it.
+    batch_id : int
+        The number of the batch.
+    """
 
     query_id: str
     join: str

@@ -79,8 +79,16 @@ class OtherSnapshot(NamedTuple):
 
 @dataclass(frozen=True)
 class LookupPin:
-    """The snapshot that a batch joins. snapshot_id: 0 if the table had none. partitions: BinaryRows, newest first;
-    None: all.
+    """The snapshots that a batch joins.
+
+    Attributes
+    ----------
+    snapshot_id, schema_id, time_millis : int
+        The snapshot of the joined table, its schema and its time; 0 if the table had none.
+    partitions : tuple of bytes or None
+        The partitions as BinaryRows, newest first. None: all.
+    others : tuple of OtherSnapshot
+        The snapshots of an index and of waiting rows.
     """
 
     snapshot_id: int
@@ -90,12 +98,34 @@ class LookupPin:
     others: tuple[OtherSnapshot, ...] = ()
 
     def other(self, role: str) -> OtherSnapshot:
-        """Return the snapshot of the table with this role."""
+        """Return the snapshot of another table.
+
+        Parameters
+        ----------
+        role : str
+            The role of the table.
+
+        Returns
+        -------
+        OtherSnapshot
+            Its snapshot, with id 0 for none.
+        """
         nothing = OtherSnapshot(role, 0, 0)
         return next((other for other in self.others if other.role == role), nothing)
 
     def other_id(self, role: str) -> int:
-        """Return the id of the snapshot of the table with this role; 0 for none."""
+        """Return the id of the snapshot of another table.
+
+        Parameters
+        ----------
+        role : str
+            The role of the table.
+
+        Returns
+        -------
+        int
+            The id; 0 for none.
+        """
         return self.other(role).snapshot_id
 
 

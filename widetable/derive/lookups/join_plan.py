@@ -44,7 +44,27 @@ SameName = Callable[[str], str]
 
 @dataclass(frozen=True)
 class JoinArguments:
-    """Unchecked arguments, see `lookup_join`. retractions: how left rows with the kinds -U and -D are treated."""
+    """Unchecked arguments of a join, as `widetable.lookup_join` describes them.
+
+    Attributes
+    ----------
+    on : list of str, or dict of str to str
+        The left columns, and the columns that they are compared with.
+    columns : list of str or None
+        The columns of the joined table.
+    how : str
+        "left" or "inner".
+    prefix : str
+        The prefix of the added columns.
+    partitions : str or None
+        The partitions that are joined.
+    retractions : str
+        How left rows with the kinds -U and -D are treated: "refuse" or "key-only".
+    retry_batches : int
+        In how many later batches rows without a match are retried.
+    pending, pending_key : str or None
+        The table in which they wait, and the column that tells them apart.
+    """
 
     on: Any
     columns: Any = None

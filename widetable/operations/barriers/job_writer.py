@@ -41,13 +41,26 @@ from widetable.write.commit_message import CommitMessage
 
 @dataclass(frozen=True)
 class JobBatch:
-    """Describes one batch of a query.
+    """Describes one batch of a query. Only the number and the digest matter to a table under no barriers.
 
-    number: by the query, from 0. begin_millis: when it was planned, epoch milliseconds. digest: identifies its content,
-    equal when it is replayed. span: for a derived job, the barriers (P, T] of its sources. watermark: as in
-    `commit_append`. revision: for a derived job, the revision in which its sources are read. is_first: whether it is
-    the first of its query that belongs to a barrier, whatever its number. lead: for a follower, the root's progress in
-    its first table, after this batch.
+    Attributes
+    ----------
+    number : int
+        Its number in the query, from 0.
+    begin_millis : int
+        When it was planned, epoch milliseconds.
+    digest : str or None
+        A text that identifies its content, equal when it is replayed.
+    span : tuple of int or None
+        For a derived job: the barriers (P, T] of its sources.
+    watermark : int or None
+        As in `Table.commit_append`.
+    revision : int or None
+        For a derived job: the revision in which its sources are read.
+    is_first : bool
+        Whether it is the first of its query that belongs to a barrier, whatever its number.
+    lead : Member or None
+        For a follower: the root's progress in its first table, after this batch.
     """
 
     number: int
@@ -100,8 +113,22 @@ class JobWriter:
     def commit(self, messages: list[CommitMessage], batch: JobBatch) -> CommitResult:
         """Commit a batch once, however often it is replayed.
 
-        messages: of writers with `named`; none for a batch without rows, which is committed too, because it shows the
-        progress of the job.
+        Parameters
+        ----------
+        messages : list of CommitMessage
+            Messages of writers with `named`; none for a batch without rows, which shows the progress of the job.
+        batch : JobBatch
+            The batch.
+
+        Returns
+        -------
+        CommitResult
+            What was committed.
+
+        Raises
+        ------
+        ConflictError
+            Another query has the job, the batch is not the next one, or a revision has begun.
         """
         self._take_over(batch)
         act, barrier = Act.WRITE_ALL, None
@@ -132,17 +159,50 @@ class JobWriter:
         return last_identifier(self.table, self._run)
 
     def has(self, batch: JobBatch) -> bool:
-        """Whether the table has the batch already."""
+        """Tell whether the table has a batch already.
+
+        Parameters
+        ----------
+        batch : JobBatch
+            The batch.
+
+        Returns
+        -------
+        bool
+            Whether its number and digest are committed.
+        """
         committer = self.table._committer
         by = Identity.of(self._run, batch.number, batch.digest)
         return committer.replay_of(by, committer.refresh()) is not None
 
     def plans(self, revision: int | None) -> BarrierPlans:
-        """Return the plans of the job, whose first table this is, for a revision of its tables."""
+        """Return the plans of the job, whose first table this is.
+
+        Parameters
+        ----------
+        revision : int or None
+            The revision of its tables. None: there was none.
+
+        Returns
+        -------
+        BarrierPlans
+            Which barriers its batches join.
+        """
         return BarrierPlans(self.table._file_io, self.table._paths, self._job, revision or 0)
 
     def complete(self, barrier: int | None = None) -> CommitResult:
-        """Declare that the table has all records of a root up to a barrier; None: up to the barrier of the clock."""
+        """Declare that the table has all records of a root up to a barrier.
+
+        Parameters
+        ----------
+        barrier : int, default None
+            The barrier. None: that of the clock.
+
+        Returns
+        -------
+        CommitResult
+            What was committed.
+        """
         tick = now_millis() // self.interval_millis * self.interval_millis
         step = BarrierStep(
             Act.COMPLETE,

@@ -85,8 +85,16 @@ def compact_here(state: TableState, committer: Committer, scope: Scope) -> Compa
 class Upkeep:
     """Says what a maintainer does, and how often.
 
-    full_compaction_interval_millis: None: never, but every minute for the producer `full-compaction`.
-    orphans_older_than_millis: once a day, files that nothing names are removed if they are so old; None: never.
+    Attributes
+    ----------
+    interval_millis : int
+        Milliseconds between two rounds.
+    full_compaction_interval_millis : int or None
+        How often all is compacted. None: never, but every minute for the producer `full-compaction`.
+    expire : bool
+        Whether snapshots expire.
+    orphans_older_than_millis : int or None
+        Once a day, files that nothing names are removed if they are so old. None: never.
     """
 
     interval_millis: int = INTERVAL_MILLIS
@@ -176,6 +184,11 @@ class Maintainer:
         """Do what is due. An error that a retry may resolve is logged and counted; others are raised.
 
         An idle round reads the newest snapshot id and lists notes once, besides what `derive` reads.
+
+        Returns
+        -------
+        MaintenanceResult
+            What was done.
         """
         try:
             done, error = self._round()
@@ -190,7 +203,12 @@ class Maintainer:
     def run_once(self) -> MaintenanceResult:
         """Do everything now, whoever has the lease, until nothing is due, including derived tables and their changelog.
 
-        Raises every error, except one that cleaning has resolved.
+        Every error is raised, except one that cleaning has resolved.
+
+        Returns
+        -------
+        MaintenanceResult
+            What was done.
         """
         state = self._state_of()
         progress = Progress(self._committer.snapshots.latest_id(), None, None, None)

@@ -80,7 +80,13 @@ class StorageOptions:
         return hash(tuple(self._given.items()))
 
     def to_dict(self) -> dict[str, str]:
-        """Return the options as the user wrote them."""
+        """Return the options as the user wrote them.
+
+        Returns
+        -------
+        dict of str to str
+            Keys and values, with secrets.
+        """
         return dict(self._given)
 
     @property
@@ -89,12 +95,23 @@ class StorageOptions:
         return tuple(v for key, v in self._given.items() if _parsed(key)[1] not in _NO_SECRETS)
 
     def of_store(self, store: str, account: str = "") -> dict[str, str]:
-        """Return the options of S3, GCS or AZURE by their names in messages. account: the account on Azure; options
-        that name it take precedence over those that name no account.
+        """Return the options of one kind of store. Options that name the account precede those that name none.
 
             azure.account.key.acc.blob.core.windows.net = 1     fs.azure.account.key = 2
             account acc                                         account.key 1
             another                                             account.key 2
+
+        Parameters
+        ----------
+        store : str
+            S3, GCS or AZURE.
+        account : str, default ""
+            The account on Azure.
+
+        Returns
+        -------
+        dict of str to str
+            Values by their names in messages.
         """
         parsed = [(*_parsed(key), value) for key, value in self._given.items()]
         return {
