@@ -79,7 +79,7 @@ class Table(OpenTable):
     A `Catalog` or `Table.open` makes it. It is picklable, keeps nothing open, and threads may share it. Operations do
     not call each other through this class: overriding one changes only that one.
 
-    Each operation reads the state of the table anew. So it sees what others have committed, altered or compacted
+    Each operation reads the current state of the table. So it sees what others have committed, altered or compacted
     meanwhile. A table that was dropped and made again is another one: operations raise InvalidError; open it again.
 
     Besides the errors that it names, an operation raises NotFoundError when the table was dropped,
@@ -176,7 +176,7 @@ class Table(OpenTable):
     def inspect(self) -> Inspector:
         """`table.inspect()` returns the state of the table; `table.inspect.files()` and others what it has, as Arrow.
 
-        Reading the attribute does no I/O; each call reads the table anew.
+        Reading the attribute does no I/O; each call reads the current state of the table.
         """
         return Inspector(self)
 

@@ -73,7 +73,7 @@ class Leadership:
         self._leader = leader
 
     def start(self) -> None:
-        """Look for the first time, then again and again."""
+        """Check the lease once, then repeatedly in a thread."""
         self.look()
         for name, run in (("leader", self._look_on), ("upkeep", self._keep_up)):
             thread = threading.Thread(target=run, name=f"widetable-meta-{name}", daemon=True)

@@ -9,7 +9,7 @@
 Raises what listing the tables raises. A table whose barriers cannot be read has `widetable_table_barriers_readable` 0;
 the gauges of other tables are not affected, but the common barrier of all tables is then unknown.
 
-Requests are counted in memory, for each instance; each scrape reads the tables anew, in all instances alike. The route
+Requests are counted in memory, for each instance; each scrape reads the tables again, in all instances alike. The route
 is that of the program (`/v1/jobs/{job}`), not the requested path, so no caller makes new series; a request without a
 route is `none`, an unknown method `other`.
 """

@@ -126,7 +126,7 @@ class OpenSessions:
         threading.Thread(target=self._run, name="widetable-meta-sessions", daemon=True).start()
 
     def end(self) -> None:
-        """Close all sessions, and open no more."""
+        """Close all sessions, and refuse new ones."""
         self._ended.set()
         with self._lock:
             sessions = list(self._open.values())

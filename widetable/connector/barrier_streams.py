@@ -58,7 +58,7 @@ class Rounds(Protocol):
         """
 
     def close(self) -> None:
-        """End: this source is asked no more."""
+        """End: Spark no longer asks this source."""
 
 
 class BarrierPosition:
@@ -113,7 +113,7 @@ class BarrierPosition:
     def newest(self) -> dict[str, Any] | None:
         """Return None in place of the offset at the newest complete barrier, which Spark would show in its progress.
 
-        It would take a look at the table each time that Spark asks.
+        Otherwise each question of Spark would read the table.
         """
         return None
 
@@ -145,7 +145,7 @@ class BarrierPosition:
     def _barrier(self, offset: Mapping[str, Any]) -> int:
         """Return the barrier of an offset that was made by this version, for this table, in the same revision.
 
-        Another revision is a ConflictError: the tables were taken back since (0046), and the query has to begin anew.
+        Another revision is a ConflictError: the tables were taken back since (0046), and the query has to start again.
         """
         barrier = offset.get("barrier")
         is_ours = offset.get("version") == BARRIER_OFFSET_VERSION and type(barrier) is int

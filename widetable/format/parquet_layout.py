@@ -67,7 +67,7 @@ _MAX_STATISTICS_COLUMNS: Final = 200
 def file_schema(schema: TableSchema, names: Iterable[str], *, key_columns: bool) -> pa.Schema:
     """Return the Arrow schema of a file, with field ids. names: the table columns in it, in the table's order.
 
-    System columns come behind the keys, as in Paimon; the caller chooses the table columns, which
+    System columns come after the keys, as in Paimon; the caller chooses the table columns, which
     include the key. A `_KEY_` column repeats a key column with an id of its own.
     """
     keys = [schema.field(name) for name in schema.trimmed_primary_key] if key_columns else []

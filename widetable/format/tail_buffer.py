@@ -1,4 +1,4 @@
-"""An output that passes bytes on until it is told to hold the rest back: the footer of a Parquet file.
+"""An output that passes bytes on until `hold` is called, and then buffers the rest: the footer of a Parquet file.
 
 In: a file to write to. Out: the bytes that were held back. Raises the errors of the file.
 

@@ -136,7 +136,8 @@ def encode_binary_rows(
 
 class _Field(NamedTuple):
     """A column ready to be written. write: the kernel that writes slot and variable part of all rows, and moves the
-    cursors past the latter; values: its first arguments. words: of each row's variable part, where all are equal.
+    cursors past the variable part; values: its first arguments. words: of each row's variable part, where all are
+    equal.
 
     Fields are written in order, each over all rows: `cursors` holds the position in each row where
     the variable part continues.

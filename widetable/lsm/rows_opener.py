@@ -149,8 +149,8 @@ class RowsOpener:
         return None
 
     def _build(self, caches: Caches, path: str, file: DataFileMeta) -> None:
-        """Copy all columns of the file into a cache. An error is logged: here one of the file cannot be told from one
-        of the cache. The next reader of the file meets its errors again.
+        """Copy all columns of the file into a cache. An error is logged: an error of the file cannot be distinguished
+        from one of the cache here. The next reader of the file meets its errors again.
         """
         with _LoggedCacheErrors("building", path):
             writer = caches.writer(self._table, path)

@@ -116,7 +116,9 @@ def has_ordered_function(columns: Iterable[AggregateColumn]) -> bool:
 
 
 def _around_last_word(window: Window, retractions: Mask, valid: Mask) -> Mask:
-    """Mark the last record with a value, and the one behind it, where the former is a retraction in a key with adds."""
+    """Mark the last record with a value, and the next one, where the record with the value is a retraction in a key
+    with adds.
+    """
     keys = len(window.starts) - 1
     none = np.full(keys, -1, np.int64)
     last = last_marked(window.starts, none, valid)

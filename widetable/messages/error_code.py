@@ -168,7 +168,7 @@ class ErrorCode(Enum):
     KEYS_CHANGED = Coded(
         "WT-E506",
         "Other commits changed keys that this commit was computed from.",
-        "Read the keys again and compute the commit anew.",
+        "Read the keys again and compute the commit again.",
     )
     STORAGE = Coded(
         "WT-E600",

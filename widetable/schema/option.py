@@ -194,7 +194,7 @@ def declared_in(module: Mapping[str, Any]) -> tuple[Option[Any], ...]:
 
 
 def parse_value(option: Option[T], text: str) -> T:
-    """Parse the text of one option. Each call parses anew.
+    """Parse the text of one option. Each call parses it again.
 
     Parameters
     ----------

@@ -127,7 +127,7 @@ def parse_type(json: str | dict[str, Any]) -> DataType:
     """Parse a type of a schema file. In: SQL text ("INT NOT NULL") or an object for nested types.
 
     Raises InvalidError for text that is not a type, UnsupportedError for an unsupported type, KeyError
-    for an object that lacks a part; `schema_from_json` translates the latter to DamagedError.
+    for an object that lacks a part; `schema_from_json` translates the KeyError to DamagedError.
     """
     return _parse_nested(json) if isinstance(json, dict) else _parse_text(json)
 

@@ -54,7 +54,7 @@ SCOPES: Final = (TABLES, TOPOLOGY)
 class Topology(TopologyState):
     """The jobs of a warehouse, and the tables under barriers that they read and write.
 
-    `Catalog.topology` makes it. It has no state: threads may share it, and each call reads the warehouse anew, so it
+    `Catalog.topology` makes it. It has no state: threads may share it, and each call reads the warehouse again, so it
     opens every table. Besides the errors that it names, a call raises DamagedError when a file is not what it must be,
     and StorageError when the storage refuses.
 

@@ -68,7 +68,7 @@ def topology(catalog: CatalogState) -> Topology:
     Returns
     -------
     Topology
-        Each of its calls reads the storage anew.
+        Each of its calls reads the storage again.
 
     Examples
     --------

@@ -99,7 +99,7 @@ class EtlJob:
         if left:
             _log.info("job %s has ended, and has left %s", self.name, ", ".join(left))
         else:
-            _log.info("job %s is not dropped: it was registered anew, or dropped", self.name)
+            _log.info("job %s is not dropped: it was registered again, or dropped", self.name)
 
     def _register(self) -> None:
         self.topology.register(self.name, sources=self.sources, sinks=self.sinks)

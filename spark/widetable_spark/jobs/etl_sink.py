@@ -7,7 +7,7 @@ not the job's, and what commits raise.
 
 A batch with the tables a, b, and what its next run does when the driver dies after a step:
 
-    1  offsets are noted by Spark    the batch comes again, with the same offsets and digest
+    1  offsets are noted by Spark    the batch is repeated, with the same offsets and digest
     2  tasks write files for a       they are orphans, a is written again
     3  commit in a                   a has it; only b is written
     4  tasks, commit in b            both have it; the rows are evaluated once all the same, for Spark's state

@@ -85,7 +85,7 @@ def maintain(
     checkpoint : str, default None
         The directory of the query's progress. None: a temporary one; nothing is lost with it.
     trigger_millis : int, default 1000
-        Milliseconds between two looks at the table.
+        Milliseconds between two checks of the table.
     full_compaction_interval_millis, expire, orphans_older_than_millis
         As in `Table.maintain`.
     name : str, default None
@@ -253,7 +253,7 @@ class _Executors:
         """Run the compactions as one job of Spark, and return their outcomes.
 
         All are planned before the first is sent: a job of Spark has its partitions from the start. The outcomes come
-        back together, in the order of slots and tasks within a slot, hence `strict`. If an executor is lost, Spark
+        back together, in the order of slots and tasks within a slot, so `strict` holds. If an executor is lost, Spark
         runs its slots again elsewhere; a job that fails all the same is a StorageError, as it may be retried.
         """
         of_slot: dict[int, list[CompactionTask]] = defaultdict(list)

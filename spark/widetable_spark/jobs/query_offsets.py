@@ -33,7 +33,7 @@ class QueryOffsets:
         self._log: Any = query._jsq.streamingQuery().offsetLog()
 
     def digest(self, batch: int) -> str:
-        """Return a digest of the offsets of a batch, which is equal when the batch comes again.
+        """Return a digest of the offsets of a batch, which is equal when the batch is repeated.
 
         It covers the offsets alone, without the time that `batch_digest` has: two batches of different numbers may have
         one digest, so it distinguishes only batches of the same number.

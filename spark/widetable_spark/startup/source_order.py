@@ -1,6 +1,6 @@
 """Which source of a query Spark asks first, in each round in which it asks all of them where a batch ends.
 
-Spark asks them one after the other, always in one order, each in a process of its own; no process is told of the
+Spark asks them one after the other, always in one order, each in a process of its own; no process learns of the
 others, or when a round begins. A barrier that becomes available in between must not be taken by the later ones only. So
 each source counts how often it was asked, where the others of its job can read the count: a source that has been asked
 more often than all others is the first of this round.
@@ -47,8 +47,8 @@ class RoundCount:
     """The count of one process, which is one source of a job; sources with the same key see each other's counts.
 
     key: of the job, one text per warehouse and name. It is not thread-safe. Close it; a process that dies without
-    closing it counts as ended, as the system releases its lock. The sources are processes of one driver, hence of one
-    machine and user.
+    closing it counts as ended, as the system releases its lock. The sources are processes of one driver, so they have
+    one machine and user.
     """
 
     def __init__(self, key: str) -> None:
@@ -82,7 +82,7 @@ class RoundCount:
         return all(self._count_of(name) < self._count for name in others)
 
     def close(self) -> None:
-        """Remove the count; this source is asked no more."""
+        """Remove the count; Spark no longer asks this source."""
         with contextlib.suppress(OSError):
             os.unlink(os.path.join(self._folder, self._name))
         with contextlib.suppress(OSError):

@@ -11,13 +11,13 @@ planned, and complete it (`widetable.operations.barriers.job_writer`).
     offsets/7 is written    planner: StreamSink(..)    tasks: write    commit(messages, 7)    commits/7 is written
                                                                        one snapshot
 
-    killed before commit          batch 7 comes again, its earlier files are orphans
-    killed after the snapshot     batch 7 comes again, its digest is found: nothing is committed, its new files go
+    killed before commit          batch 7 is repeated, its earlier files are orphans
+    killed after the snapshot     batch 7 is repeated, its digest is found: nothing is committed, its new files go
     commit raised                 Spark calls abort with all messages, which deletes none; the query ends
 
 Raises InvalidError for columns, options, or a different batch under the same number, ConflictError of jobs and commits,
 and what else commits raise. Files are deleted only where they are certainly in no snapshot: both errors are raised
-before anything is published, and tasks of a batch that comes again have written other files than those of the commit.
+before anything is published, and tasks of a batch that is repeated have written other files than those of the commit.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from widetable_spark.writing.task_writer import plan_writer
 
 
 class StreamSink(StreamArrowWriter):
-    """The writer of one micro-batch: it is made anew for each, so its sequence numbers sort after everything published
+    """The writer of one micro-batch: each gets a new one, so its sequence numbers sort after everything published
     before.
     """
 

@@ -20,7 +20,7 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 @contextlib.contextmanager
 def stop_on_signals() -> Iterator[threading.Event]:
-    """Return an event that the first signal sets while the block runs; the former handlers are restored after it.
+    """Return an event that the first signal sets while the block runs; the earlier handlers are restored after it.
 
     It works only in the main thread: elsewhere Python raises ValueError.
     """

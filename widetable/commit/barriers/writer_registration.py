@@ -81,7 +81,7 @@ class Job:
     kind : str
         `root`, if its sources lie outside, or `derived`.
     state : str
-        `pending` or `running`, as the job said last.
+        `pending` or `running`, as the job reported it last.
     sources : tuple of str
         The tables that it reads, as `db.name`.
     sinks : tuple of JobSink

@@ -1,9 +1,9 @@
 """Detects a table that has lost its snapshots: traces that only a table with snapshots leaves (docs/decisions/0016).
 
 A new table and one whose snapshots were lost look alike: both have a schema and no snapshot. Writing to the second from
-snapshot 1 on, or cleaning it, would complete the loss. They are told apart by files that exist only after a snapshot:
-hints, tags, consumers, notes of expiry, changelogs of expired snapshots, manifest lists, and a mark of our own (other
-clients ignore it), written once after our first commit:
+snapshot 1 on, or cleaning it, would complete the loss. They are distinguished by files that exist only after a
+snapshot: hints, tags, consumers, notes of expiry, changelogs of expired snapshots, manifest lists, and a mark of our
+own (other clients ignore it), written once after our first commit:
 
     service/widetable-had-snapshots = the table's identity (`table_identity`)
 

@@ -39,8 +39,8 @@ class ChangeReads:
 class ChangeScan(ArrowRows):
     """Changes that are read when you ask for them.
 
-    `Table.scan_changes` makes it. Each call reads anew. Rows have the columns of the table, then `_row_kind`: `+I`,
-    `-U`, `+U` or `-D`. `ArrowRows` has the methods that make frames.
+    `Table.scan_changes` makes it. Each call reads the storage again. Rows have the columns of the table, then
+    `_row_kind`: `+I`, `-U`, `+U` or `-D`. `ArrowRows` has the methods that make frames.
 
     Examples
     --------
@@ -121,7 +121,7 @@ class ChangeScan(ArrowRows):
         Yields
         ------
         pyarrow.RecordBatch
-            The changes, in the order of `Table.changes`. Each call reads anew.
+            The changes, in the order of `Table.changes`. Each call reads the storage again.
 
         Raises
         ------

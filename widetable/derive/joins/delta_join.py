@@ -19,7 +19,7 @@ Why the joined table is read before the sources are pinned:
     slow    reads o = 5 (n = 3)    pins a = 10                                  commits 4: refused, it is taken
     fast                                        reads o = 5, pins a = 12, commits 4
 
-A round that is killed before its commit leaves orphans. After a kill behind the commit, consumers still hold the
+A round that is killed before its commit leaves orphans. After a kill that follows the commit, consumers still hold the
 snapshots of the round before, which is more than necessary; the next round moves them, even if it has nothing else to
 do.
 """

@@ -80,7 +80,7 @@ class Inspector:
     def __call__(self) -> Inspection:
         """Return the state of the table.
 
-        It tells snapshots, files of each level, what waits for compaction, who reads and compacts, which files are
+        It shows snapshots, files of each level, what waits for compaction, readers and compactors, which files are
         damaged as far as a listing shows it, how far indexes, widened columns and joins are, and warnings.
         """
         return inspect(self._table)

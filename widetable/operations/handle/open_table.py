@@ -25,7 +25,7 @@ class OpenTable:
     """A table by its path and storage. Names with an underscore are for operations.
 
     It is picklable, holds nothing open, and threads may share it. Making one does no I/O: the first operation finds
-    out whether the table exists. A pickle has path and storage alone, so another process reads everything anew.
+    out whether the table exists. A pickle has path and storage alone, so another process reads everything itself.
     """
 
     def __init__(self, path: str, file_io: FileIO) -> None:

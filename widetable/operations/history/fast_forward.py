@@ -72,7 +72,7 @@ class FastForwardResult:
     dropped_tags : tuple of str
         Tags that it lost.
     dropped_consumers : tuple of str
-        Consumers that had read dropped snapshots; they start anew.
+        Consumers that had read dropped snapshots; they start from the beginning.
     """
 
     __module__ = "widetable"

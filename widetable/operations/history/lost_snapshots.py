@@ -89,7 +89,7 @@ def _check_nobody_has_them(file_io: FileIO, paths: TablePaths, newest: int) -> N
         (
             f"consumers {', '.join(ahead)}",
             ahead,
-            "Delete the consumers (Table.delete_consumer), and let what they feed start anew.",
+            "Delete the consumers (Table.delete_consumer), and restart what they feed from the beginning.",
         ),
     )
     for who, names, action in cases:

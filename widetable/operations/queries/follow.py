@@ -282,7 +282,7 @@ def start_stream(
     Raises
     ------
     NotFoundError
-        The start has expired. Only `latest-full` chooses anew, because it names no snapshot.
+        The start has expired. Only `latest-full` chooses another start, because it names no snapshot.
     """
     for attempt in range(_TRIES):
         at_time = None
