@@ -38,7 +38,7 @@ _NOTES = _OPERATIONS + "health/test_damaged_metadata.py::test_"
 _FOLLOW = _OPERATIONS + "queries/test_follow.py::test_"
 _ANOTHER = _OPERATIONS + "queries/test_follow_of_lost_tables.py::test_"
 _CHANGES = _READ + "test_changes.py::test_"
-_STREAM = "tests/spark/reading/test_stream_position.py::test_"
+_STREAM = "tests/widetable/connector/test_change_streams.py::test_"
 _ORC = _FORMAT + "test_orc_zones.py::test_"
 
 ANSWERS: Final[dict[str, tuple[str, ...]]] = {
