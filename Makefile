@@ -111,8 +111,9 @@ format: $(STAMP) ## Sort the imports and lay out the sources
 bench: $(STAMP) ## Benchmarks: a table, and JSON beside it
 	@$(VENV) -m benchmarks $(ARGS)
 
-docs: $(STAMP) ## Generate docs/options.md, warnings.md and errors.md, and the site with the API reference: build/site/index.html
+docs: $(STAMP) ## Generate docs/options.md, refusals.md, warnings.md and errors.md, and the site with the API reference: build/site/index.html
 	@$(VENV) -m widetable.schema.options_doc docs/options.md
+	@$(VENV) -m widetable.acceptance.refusals_doc docs/refusals.md
 	@$(VENV) -m widetable.messages.warnings_doc docs/warnings.md
 	@$(VENV) -m widetable.messages.errors_doc docs/errors.md
 	@NO_MKDOCS_2_WARNING=1 $(VENV) -m mkdocs build --strict --quiet

@@ -31,6 +31,7 @@ STAGES = (
     ("kernels",),
     ("format",),
     ("merge",),
+    ("acceptance",),
     ("write",),
     ("lsm",),
     ("commit",),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -11,8 +10,9 @@ from typing import NamedTuple
 import pyarrow as pa
 import pytest
 
+from widetable.acceptance.acceptance import accept
+from widetable.acceptance.use import Use
 from widetable.errors import InvalidError, UnsupportedError
-from widetable.operations.handle.supported import check_readable, check_writable
 from widetable.schema.new_schema import new_schema
 from widetable.schema.option import parse_value
 from widetable.schema.options import BY_KEY, OPTIONS, WRITTEN_OUT
@@ -56,9 +56,9 @@ def schema_with(key: str, value: str) -> TableSchema:
     return replace(schema, options={**schema.options, key: value})
 
 
-def refuses(check: Callable[[TableSchema], None], option: PaimonOption) -> bool:
+def refuses(use: Use, option: PaimonOption) -> bool:
     try:
-        check(schema_with(option.key, option.another_value))
+        accept(schema_with(option.key, option.another_value), use)
     except UnsupportedError as refused:
         return repr(option.key) in refused.subject
     except InvalidError:  # a honoured option whose other value is none of its values
@@ -93,5 +93,5 @@ def test_what_paimon_means_otherwise_is_written_into_new_tables(option: PaimonOp
 
 @every_option
 def test_an_option_that_is_set_is_refused_or_passed_as_the_page_says(option: PaimonOption) -> None:
-    assert refuses(check_readable, option) == (option.here == "not read")
-    assert refuses(check_writable, option) == (option.here in ("not read", "not written"))
+    assert refuses(Use.READ, option) == (option.here == "not read")
+    assert refuses(Use.MAINTAIN, option) == (option.here in ("not read", "not written"))

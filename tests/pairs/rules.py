@@ -48,7 +48,7 @@ REFUSED: Final = (
         _UNDER_BARRIERS,
         _VECTORS,
         "UnsupportedError",
-        "commit/barriers/barrier_table.py: a vector changes rows without a writer",
+        "acceptance/barrier_rules.py: a vector changes rows without a writer",
     ),
     Rule(
         _UNDER_BARRIERS,
@@ -60,7 +60,7 @@ REFUSED: Final = (
         _UNDER_BARRIERS,
         ("bucket", ("dynamic",)),
         "UnsupportedError",
-        "commit/barriers/barrier_table.py: a fixed number of buckets",
+        "acceptance/barrier_rules.py: a fixed number of buckets",
     ),
     Rule(
         _UNDER_BARRIERS,
@@ -84,13 +84,13 @@ REFUSED: Final = (
         _VECTORS,
         ("engine", ("first-row", "partial-update by order")),
         "UnsupportedError",
-        "operations/handle/supported.py: a row above level 0 is not the whole row of its key",
+        "acceptance/supported.py: a row above level 0 is not the whole row of its key",
     ),
     Rule(
         _VECTORS,
         ("producer", ("full-compaction",)),
         "UnsupportedError",
-        "operations/handle/supported.py",
+        "acceptance/supported.py",
     ),
     Rule(
         ("engine", ("partial-update by order",)),

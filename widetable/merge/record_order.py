@@ -11,13 +11,11 @@ from collections.abc import Iterator
 from widetable.merge.aggregate_function import NESTED_SEQUENCE, nested_fields
 from widetable.merge.aggregate_rules import aggregate_columns
 from widetable.merge.key_order import check_order
-from widetable.runtime.derived_value import once_per_object
 from widetable.schema import options as opt
 from widetable.schema.table_schema import TableSchema
 from widetable.schema.types import DataType
 
 
-@once_per_object
 def check_ordered(schema: TableSchema) -> None:
     """Refuse a table that is created, altered or written and would order records by a column of nested type. Raises the
     errors of `check_order`.

@@ -55,7 +55,7 @@ def once_per_object(compute: Callable[[S], T]) -> Callable[[S], T]:
     is not repeated for an object that passed.
 
         @once_per_object
-        def check_readable(schema): ..    called with every operation, done once for each schema
+        def engine_of(schema): ..    called with every operation, computed once for each schema
     """
     # A name that no attribute has: its dots keep it apart from those of the object's own class.
     key = f"{compute.__module__}.{compute.__qualname__}"

@@ -118,6 +118,8 @@ def check_derived(schema: TableSchema) -> None:
         taken.add(index.table)
         for name in index.columns:
             _column(schema, index.key, name)
+            if schema.field(name).type.is_nested:
+                raise _wrong(index.key, f"{name!r} of nested type", "columns that can be keys")
         if len(set(index.columns)) < len(index.columns):
             raise _wrong(index.key, "a column twice", "each column once")
     for widen in widen_options(schema.options):

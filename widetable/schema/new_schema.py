@@ -1,7 +1,7 @@
 """Creates the schema of a new table, from Arrow columns, or from names and types.
 
-In: columns, keys, options. Out: schema 0, checked. Raises InvalidError for columns, keys and options that break a rule,
-UnsupportedError for types that tables cannot have.
+In: columns, keys, options. Out: schema 0, whose rules `acceptance` checks. Raises InvalidError for arguments of another
+form, UnsupportedError for types that tables cannot have.
 
     {"id": "BIGINT", "r": pa.struct(..)}         a user's names and types; a type may be a text
     pa.schema, texts as metadata of fields       `arrow_schema`: one form for all later steps
@@ -27,7 +27,6 @@ from widetable.errors import InvalidError, UnsupportedError
 from widetable.runtime.machine_clock import now_millis
 from widetable.schema import options as opt
 from widetable.schema.option_checks import option_texts
-from widetable.schema.schema_rules import check_schema
 from widetable.schema.table_schema import TableSchema
 from widetable.schema.type_text import type_from_text
 from widetable.schema.types import (
@@ -53,12 +52,10 @@ def new_schema(
 ) -> TableSchema:
     """Create schema 0 of a new table. Key columns become NOT NULL; nested fields are numbered after their parents.
 
-    Raises InvalidError for unknown, repeated or reserved names and for types that cannot be a key.
-
         dt DATE, id BIGINT, r ROW<a INT, b STRING>, v INT    ids 0, 1, 2 (a: 3, b: 4), 5
 
-    The rules of every engine are checked here; the caller (`Catalog.create_table`) checks the rules of one
-    engine, and which options are honoured. The uuid tells this table from a later one with its name.
+    No rule is checked: the caller accepts the schema before it is published. The uuid tells this table from a later one
+    with its name.
     """
     primary_key = names(primary_key, "primary_key")
     next_id, fields = 0, []
@@ -68,7 +65,7 @@ def new_schema(
         parent_id, next_id = next_id, next_id + 1
         numbered, next_id = assign_field_ids(column_type(column, nullable=nullable), next_id)
         fields.append(DataField(parent_id, column.name, numbered))
-    schema = TableSchema(
+    return TableSchema(
         id=0,
         fields=tuple(fields),
         highest_field_id=next_id - 1,
@@ -79,8 +76,6 @@ def new_schema(
         time_millis=now_millis(),
         uuid=str(uuid.uuid4()),
     )
-    check_schema(schema)
-    return schema
 
 
 def arrow_schema(value: Any, name: str) -> pa.Schema:

@@ -3,18 +3,13 @@
 In: options as string to string. Raises UnsupportedError for options that are not honoured, InvalidError for a
 change that is not allowed.
 
-    operation                                check_honoured        check_alter    check_values
-    create a table                           made_here             -              yes
-    alter a table                            of the set options    yes            of all options
-    write to a table of any client           not made_here         -              yes
-
-`operations.handle.supported` has another list for *reading*: an option that this version does not know cannot
-break a reader unless it changes the rows of the table.
+`acceptance` says when. Readers have another list (`acceptance.supported`): an option that this version does not know
+cannot break a reader unless it changes the rows of the table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -139,22 +134,24 @@ def _option_text(value: Any, key: str) -> str:
     return str(whole_number(value, f"option {key!r}"))
 
 
-def check_honoured(options: Mapping[str, str], *, made_here: bool) -> None:
-    """Raise UnsupportedError naming the first option that we would not honour when writing the table.
-
-    Only keys are checked; `check_values` checks the values.
-
-    made_here: a user sets the options (create, alter), so each must be declared in `OPTIONS`, or be a valid option of
-    columns: a mistyped name must not silently have no effect. Otherwise another client created the table, and options
-    that affect only other clients are accepted.
+def check_declared(options: Mapping[str, str]) -> None:
+    """Raise UnsupportedError naming the first option of a user that is neither declared in `OPTIONS` nor a valid option
+    of columns: a mistyped name must not silently have no effect.
     """
+    _check_keys(options, is_known)
+
+
+def check_honoured(options: Mapping[str, str]) -> None:
+    """Raise UnsupportedError naming the first option that we would not honour when writing the table of any client.
+
+    Options that affect only other clients are accepted. Only keys are checked; `check_values` checks the values.
+    """
+    _check_keys(options, _is_honoured)
+
+
+def _check_keys(options: Mapping[str, str], is_accepted: Callable[[str], bool]) -> None:
     for key in options:
-        is_honoured = is_known(key)
-        if not made_here:  # Paimon's Java ignores wrong options of columns
-            is_of_column = FIELD_OPTION.match(key) is not None
-            is_harmless = key in _HARMLESS or key.startswith(_HARMLESS_PREFIXES)
-            is_honoured = is_honoured or is_of_column or is_harmless
-        if not is_honoured:
+        if not is_accepted(key):
             raise UnsupportedError(
                 f"option {key!r}",
                 found=f"the value {options[key]!r}",
@@ -163,9 +160,15 @@ def check_honoured(options: Mapping[str, str], *, made_here: bool) -> None:
             )
 
 
+def _is_honoured(key: str) -> bool:
+    is_of_column = FIELD_OPTION.match(key) is not None  # Paimon's Java ignores wrong ones
+    is_harmless = key in _HARMLESS or key.startswith(_HARMLESS_PREFIXES)
+    return is_of_column or is_harmless or is_known(key)
+
+
 def is_known(key: str) -> bool:
     """Return whether `OPTIONS` declares the key, or an option by an older key of Paimon, or the key has the form of an
-    option of columns; `schema_rules.check_schema` checks that the columns exist.
+    option of columns; `schema_rules.check_field_options` checks that the columns exist.
     """
     if key in BY_KEY or key in OLD_KEYS or key == DEFAULT_FUNCTION_KEY:
         return True
@@ -200,7 +203,7 @@ _OTHER_WAYS: Final = {
 
 
 def check_alter(
-    old: Mapping[str, str], new: Mapping[str, str], *, mends: Mapping[str, str] | None = None
+    old: Mapping[str, str], new: Mapping[str, str], mends: Mapping[str, str] | None = None
 ) -> None:
     """Raise InvalidError if an immutable option changes, or ignore-delete/-update-before changes from true to false.
 

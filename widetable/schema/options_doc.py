@@ -23,8 +23,8 @@ _HEAD: Final = """\
 <!-- Generated from widetable/schema/options.py by `make docs`; do not edit. -->
 
 Pass options to `Catalog.create_table` and `Catalog.alter_table` as text. An option of Paimon that is not listed here
-is not honoured yet: it is refused by name, never ignored. *Immutable* options keep the value with which the table was
-created; the meaning says so if an option may be set later.
+is not honoured yet: it is refused by name, never ignored ([what is refused, and when](refusals.md)). *Immutable*
+options keep the value with which the table was created; the meaning says so if an option may be set later.
 
 Options of columns: `fields.<columns>.<what>`, such as `sequence-group`; `index.<column>[,<column>..]` =
 `<database>.<table>`, a table that finds rows by these columns (`Table.lookup_index`); `widen.<column>` =

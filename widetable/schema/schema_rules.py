@@ -11,8 +11,8 @@ version cannot write.
     options         texts of their kinds; columns that they name exist (`fields.*`, sequence, row kind)
     buckets         fixed, or dynamic; keys that are hashed are part of the trimmed primary key
 
-They are checked when a table is created and when it is altered, but not when a schema is read: tables of other
-clients are read as they are, and `operations.handle.supported` refuses what cannot be honoured.
+`acceptance` says when each is checked. A check relies on those above it there: texts can be shown, names are unique,
+keys are columns, options have values.
 """
 
 from __future__ import annotations
@@ -23,43 +23,19 @@ from typing import Final
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.schema import options as opt
 from widetable.schema.field_options import field_option_columns
-from widetable.schema.option_checks import check_values
 from widetable.schema.partition_time import check_pattern, time_form
 from widetable.schema.retention_options import (
     PARTITION_TIMESTAMP_FORMATTER,
     PARTITION_TIMESTAMP_PATTERN,
 )
 from widetable.schema.table_schema import KEY_PREFIX, RESERVED_NAMES, TableSchema
-from widetable.schema.tag_rule import check_zone
 from widetable.storage.paths import partition_directory
 
 # Spark compares names without their case.
 _RESERVED: Final = frozenset(name.lower() for name in RESERVED_NAMES)
 
 
-def check_schema(schema: TableSchema, before: TableSchema | None = None) -> None:
-    """Check the rules of every table, whatever its merge engine. before: the table's present schema; None for a new
-    one. Raises InvalidError or UnsupportedError.
-    """
-    # Each check relies on the earlier ones: texts can be shown, names are unique, keys are columns,
-    # options have values.
-    _check_texts(schema)
-    _check_names(schema)
-    _check_reserved(schema, before)
-    _check_keys(schema)
-    check_values(schema.options)
-    check_zone(schema.typed_options)
-    for key, column in field_option_columns(schema.options):
-        _check_there(schema, f"option {key!r}", column, "Correct the column's name.")
-    # Called for their errors: otherwise expiry would fail later.
-    time_form(schema.typed_options.get(PARTITION_TIMESTAMP_FORMATTER))
-    check_pattern(schema.typed_options.get(PARTITION_TIMESTAMP_PATTERN), schema.partition_keys)
-    _check_bucket(schema)
-    _check_sequence_fields(schema)
-    _check_rowkind_field(schema)
-
-
-def _check_texts(schema: TableSchema) -> None:
+def check_texts(schema: TableSchema) -> None:
     """Refuse half of a surrogate pair: it is not a character, and cannot be stored in a file."""
     try:
         schema.to_json().encode()
@@ -72,7 +48,7 @@ def _check_texts(schema: TableSchema) -> None:
         ) from cause
 
 
-def _check_names(schema: TableSchema) -> None:
+def check_names(schema: TableSchema) -> None:
     """Check the names of columns. They are case-sensitive: `a` and `A` are two."""
     seen: set[str] = set()
     for name in schema.names:
@@ -87,7 +63,7 @@ def _check_names(schema: TableSchema) -> None:
         seen.add(name)
 
 
-def _check_reserved(schema: TableSchema, before: TableSchema | None) -> None:
+def check_reserved(schema: TableSchema, before: TableSchema | None) -> None:
     """Refuse names, in any case, of system columns of data files, writes, changes and lookups by prefix, because the
     two columns would be indistinguishable. A table that already has such a column can still be altered.
     """
@@ -103,7 +79,7 @@ def _check_reserved(schema: TableSchema, before: TableSchema | None) -> None:
             )
 
 
-def _check_keys(schema: TableSchema) -> None:
+def check_keys(schema: TableSchema) -> None:
     """Check the primary key and the partition columns.
 
     With a partition column outside of the key, one key could have rows in several partitions. Paimon
@@ -151,6 +127,18 @@ def _check_keys(schema: TableSchema) -> None:
         )
 
 
+def check_field_options(schema: TableSchema) -> None:
+    """Check that the columns exist that options of columns name."""
+    for key, column in field_option_columns(schema.options):
+        _check_there(schema, f"option {key!r}", column, "Correct the column's name.")
+
+
+def check_partition_times(schema: TableSchema) -> None:
+    """Check the pattern and the form of the times of partitions: otherwise their expiry would fail later."""
+    time_form(schema.typed_options.get(PARTITION_TIMESTAMP_FORMATTER))
+    check_pattern(schema.typed_options.get(PARTITION_TIMESTAMP_PATTERN), schema.partition_keys)
+
+
 def check_fixed_buckets(schema: TableSchema, count: int | None = None) -> None:
     """Refuse dynamic buckets for operations that need the bucket of a key. Raises UnsupportedError.
 
@@ -169,10 +157,8 @@ def check_fixed_buckets(schema: TableSchema, count: int | None = None) -> None:
         )
 
 
-def _check_bucket(schema: TableSchema) -> None:
-    """Check the options of buckets. All rows of a key must be in one bucket, so the hashed columns belong to the key,
-    but not to the partition, where their values are constant. `mod` takes the remainder of a single number.
-    """
+def check_bucket_number(schema: TableSchema) -> None:
+    """Check that the number of buckets is fixed or dynamic: this version cannot write others."""
     if schema.num_buckets < 1 and schema.num_buckets != -1:
         raise UnsupportedError(
             f"option {opt.BUCKET.key!r}",
@@ -180,6 +166,12 @@ def _check_bucket(schema: TableSchema) -> None:
             expected="a fixed number, 1 or more, or -1 for dynamic buckets",
             action="Set one of these. Alter a table with postponed buckets with the client that created it.",
         )
+
+
+def check_bucket_keys(schema: TableSchema) -> None:
+    """Check the columns that are hashed. All rows of a key must be in one bucket, so these belong to the key,
+    but not to the partition, where their values are constant. `mod` takes the remainder of a single number.
+    """
     if schema.num_buckets == -1 and opt.BUCKET_KEY.key in schema.options:
         raise _invalid(
             f"option {opt.BUCKET_KEY.key!r}",
@@ -206,7 +198,7 @@ def _check_bucket(schema: TableSchema) -> None:
             )
 
 
-def _check_sequence_fields(schema: TableSchema) -> None:
+def check_sequence_fields(schema: TableSchema) -> None:
     """Check the sequence fields. They keep the last value: a function that changed it would change the order."""
     names = schema.sequence_fields
     for name in names:
@@ -221,7 +213,7 @@ def _check_sequence_fields(schema: TableSchema) -> None:
     _check_once("option 'sequence.field'", names)
 
 
-def _check_rowkind_field(schema: TableSchema) -> None:
+def check_rowkind_field(schema: TableSchema) -> None:
     """Check that the row kind column is a text: CHAR or VARCHAR of any length."""
     name = schema.typed_options.get(opt.ROWKIND_FIELD)
     if name is None:

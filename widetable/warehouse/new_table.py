@@ -10,22 +10,16 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
+from widetable.acceptance.acceptance import accept
+from widetable.acceptance.use import Use
 from widetable.arguments import flag
-from widetable.commit.barriers.barrier_table import check_barriers
 from widetable.commit.snapshots.lost_snapshots import remaining_file
 from widetable.commit.snapshots.schema_store import SchemaStore
 from widetable.derive.widening.widen_schema import widened_columns
 from widetable.errors import InvalidError
-from widetable.format.partition_value import check_partition_types
-from widetable.merge.engine import engine_of
-from widetable.merge.record_expiry import check_record_expiry
-from widetable.merge.record_order import check_ordered
-from widetable.merge.widened_rules import check_widened
-from widetable.operations.handle.supported import check_changelog_producer
 from widetable.schema import options as opt
-from widetable.schema.derived_options import check_derived
 from widetable.schema.new_schema import arrow_schema, new_schema
-from widetable.schema.option_checks import check_honoured, check_used, option_texts
+from widetable.schema.option_checks import option_texts
 from widetable.schema.options import TableOptions
 from widetable.schema.table_schema import TableSchema
 from widetable.storage.paths import TablePaths, table_root
@@ -118,16 +112,7 @@ def _checked_schema(
         options=texts | groups,
         comment=comment,
     )
-    engine_of(new)  # first: what breaks a rule is wrong whether it is honoured or not
-    check_honoured(new.options, made_here=True)
-    check_used(new.options, new.options)
-    check_changelog_producer(new)
-    check_ordered(new)
-    check_record_expiry(new)
-    check_barriers(new)
-    check_derived(new)
-    check_widened(new)
-    check_partition_types(new)
+    accept(new, Use.CREATE)
     return new
 
 

@@ -192,7 +192,7 @@ FAULTS_OF_JAVA: Final[dict[str, tuple[str, ...]]] = {
         _BESIDE + "streams_beside_each_other",
     ),
     "renaming a field within a column": (
-        _OPERATIONS + "ddl/test_function_change.py::test_nested_update_goes_on_by_the_renamed_key",
+        "tests/widetable/acceptance/test_function_change.py::test_nested_update_goes_on_by_the_renamed_key",
         _NESTED + "java_gives_options_of_a_column_to_another_one",
     ),
 }

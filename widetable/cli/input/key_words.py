@@ -17,16 +17,17 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from widetable.acceptance.acceptance import accept
+from widetable.acceptance.use import Use
 from widetable.arguments import text
 from widetable.errors import InvalidError
 from widetable.format.parsed_text import parsed_texts
-from widetable.operations.handle.supported import check_has_key
 from widetable.schema.table_schema import TableSchema
 
 
 def key_of_words(words: Sequence[str], schema: TableSchema) -> pa.Table:
     """Return the key; its columns are in the order of the words."""
-    check_has_key(schema)
+    accept(schema, Use.LOOK_UP)
     return _row_of(words, schema, schema.primary_keys, "KEY")
 
 

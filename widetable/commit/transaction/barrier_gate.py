@@ -2,15 +2,17 @@
 
 In: the commit, and the snapshot that it follows. Out: properties of its own snapshot. Raises InvalidError for an append
 without a writer, and for one with a writer to a table without barriers; UnsupportedError for an overwrite that is no
-revision (`barrier_table`); ConflictError for a compaction that is not cut at a barrier; and the errors of
+revision; ConflictError for a compaction that is not cut at a barrier; and the errors of
 `barrier_step`. The schema is the newest one, also for commits that began before the table was put under barriers.
 """
 
 from __future__ import annotations
 
+from widetable.acceptance.acceptance import accept
+from widetable.acceptance.use import Use
 from widetable.commit.barriers.barrier_state import BARRIERS
 from widetable.commit.barriers.barrier_step import Act, properties_after
-from widetable.commit.barriers.barrier_table import check_rows_stay, interval_of, no_writer
+from widetable.commit.barriers.barrier_table import interval_of
 from widetable.commit.barriers.level0_labels import Level0Labels
 from widetable.commit.transaction.commit_request import CommitRequest
 from widetable.commit.transaction.table_head import HeadState
@@ -34,11 +36,12 @@ def barrier_properties(
         return {}
     act = None if request.barrier is None else request.barrier.act
     if request.kind == COMMIT_KIND_OVERWRITE and act is not Act.REVISE:
-        check_rows_stay(schema, path)
+        accept(schema, Use.REPLACE, path=path)
     if request.kind == COMMIT_KIND_COMPACT and latest is not None:
         return {BARRIERS: level0.compacted(latest, interval, request.deletes).to_json()}
     if request.barrier is None:
-        raise no_writer(path)
+        accept(schema, Use.TAKE_UNNAMED_ROWS, path=path)
+    assert request.barrier is not None, "rows without a writer are refused"
     if act is Act.BEGIN:
         begun = level0.begun(latest, interval)
         return None if begun is None else {BARRIERS: begun.to_json()}

@@ -27,6 +27,8 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
+from widetable.acceptance.acceptance import accept
+from widetable.acceptance.use import Use
 from widetable.commit.snapshots.schema_store import SchemaStore
 from widetable.commit.transaction.commit_identity import Identity
 from widetable.commit.transaction.commit_result import CommitResult
@@ -120,6 +122,7 @@ def made_index(base: OpenTable, option: IndexOption) -> OpenTable:
             retention.LOOKUP_PIN_RETENTION.key
         ]
     made = new_schema(schema.arrow_schema(columns), primary_key=columns, options=options)
+    accept(made, Use.CREATE)
     path = path_of(base, option.table)
     while (index := find_index(base, option)) is None:
         SchemaStore(base._file_io, TablePaths(path)).publish(made)

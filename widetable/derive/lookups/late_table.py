@@ -15,6 +15,8 @@ from typing import Final
 
 import pyarrow as pa
 
+from widetable.acceptance.acceptance import accept
+from widetable.acceptance.use import Use
 from widetable.arguments import path, text, whole_number
 from widetable.commit.snapshots.schema_store import SchemaStore
 from widetable.commit.transaction.commit_identity import Identity
@@ -94,7 +96,9 @@ def _schema(left: pa.Schema, key: str, is_synced: bool) -> TableSchema:
     fields = [field.with_nullable(field.name != key) for field in left]
     own = [pa.field(JOIN, pa.string(), False), pa.field(BATCH, pa.int64(), False)]
     options = {opt.BUCKET.key: "1", opt.FSYNC.key: str(is_synced).lower()}
-    return new_schema(pa.schema([*fields, *own]), primary_key=[JOIN, key, BATCH], options=options)
+    made = new_schema(pa.schema([*fields, *own]), primary_key=[JOIN, key, BATCH], options=options)
+    accept(made, Use.CREATE)
+    return made
 
 
 def _check(table: OpenTable, expected: TableSchema) -> None:

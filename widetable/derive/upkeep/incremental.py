@@ -29,6 +29,8 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
+from widetable.acceptance.acceptance import accept
+from widetable.acceptance.use import Use
 from widetable.arguments import one_of, refused, whole_number
 from widetable.derive.changes.change_scan import ChangeReads, ChangeScan
 from widetable.derive.joins.snapshot_difference import snapshot_difference
@@ -37,7 +39,6 @@ from widetable.operations.handle.barrier_scan import barrier_change_ids
 from widetable.operations.handle.chosen_state import ChosenState, chosen_state
 from widetable.operations.handle.newest_snapshot import held
 from widetable.operations.handle.open_table import OpenTable
-from widetable.operations.handle.supported import check_key_has_partition
 from widetable.operations.queries.changes import change_batches as batches_of_snapshots
 from widetable.operations.queries.changes import change_schema, change_splits, snapshot_range
 from widetable.operations.queries.table_at import state_at
@@ -226,7 +227,7 @@ def _difference_reads(
             expected="a mode in which each change belongs to one commit",
             action="Omit commit_columns, or choose another mode.",
         )
-    check_key_has_partition(table.schema)
+    accept(table.schema, Use.LOOK_UP)
     old, new = (state_at(table, end.id, end.tag) for end in (first, last))
     untagged = [end.id for end in (first, last) if end.id and end.tag is None]
     span = f"difference of snapshots {first.id} and {last.id}"

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from widetable.acceptance.acceptance import accept
+from widetable.acceptance.use import Use
 from widetable.commit.barriers.barrier_state import DERIVED
 from widetable.commit.barriers.barrier_step import Act, BarrierStep
 from widetable.commit.transaction.commit_identity import Identity
@@ -22,7 +24,6 @@ from widetable.format.manifest_entry import ManifestEntry
 from widetable.operations.handle.barrier_scan import barrier_changes, barrier_views, newest_revision
 from widetable.operations.handle.compaction_threads import wait_for_compactions
 from widetable.operations.handle.open_table import OpenTable
-from widetable.operations.handle.supported import check_writable
 from widetable.operations.health.restored_files import check_restorable, linked
 from widetable.read.barrier_changes import BY_COMPACTION
 from widetable.read.barrier_view import BarrierViews
@@ -105,7 +106,7 @@ def go_back(table: OpenTable, number: int, barrier: int, revision: int | None) -
     if newest_revision(table) >= number:
         return None
     state = table._state()
-    check_writable(state.schema)
+    accept(state.schema, Use.MAINTAIN)
     wait_for_compactions(table.path)
     files = _files_as_of(table, barrier, revision) if barrier else []
     is_rescaled = table._committer.schemas.is_rescaled()

@@ -24,6 +24,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
 
+from widetable.acceptance.acceptance import accept
+from widetable.acceptance.use import Use
 from widetable.arguments import flag
 from widetable.commit.notes.compaction_requests import CompactionRequests
 from widetable.commit.transaction.commit_result import CommitResult
@@ -50,7 +52,6 @@ from widetable.operations.handle.held_lease import held_lease
 from widetable.operations.handle.lookup_caches import caches_of
 from widetable.operations.handle.newest_snapshot import newest_files
 from widetable.operations.handle.open_table import OpenTable
-from widetable.operations.handle.supported import check_writable
 from widetable.storage.paths import POSTPONED
 from widetable.write.commit_message import CommitMessage
 from widetable.write.table_state import TableState
@@ -102,7 +103,7 @@ def compact(table: OpenTable, full: bool = False) -> CommitResult:
     False
     """
     schema = table.schema
-    check_writable(schema)
+    accept(schema, Use.MAINTAIN)
     scope = Scope.FULL if flag(full, "full") else Scope.DUE
     done = compact_all(table._state(schema), table._committer, scope)
     if done.damage:

@@ -13,36 +13,23 @@ UnsupportedError for a change that the table cannot take, what reading schemas r
 
 from __future__ import annotations
 
-from typing import Final
-
-from widetable.commit.barriers.barrier_table import check_rows_stay
+from widetable.acceptance.acceptance import accept
+from widetable.acceptance.use import Use
 from widetable.commit.snapshots.schema_store import SchemaStore
 from widetable.operations.ddl.bucket_repair import repaired_options
 from widetable.operations.ddl.schema_change import SchemaChange, changed_schema
-from widetable.operations.handle.supported import check_changelog_producer
 from widetable.schema import options as opt
 from widetable.schema.table_schema import TableSchema
 from widetable.storage.file_io import FileIO
 from widetable.storage.paths import TablePaths
 
-# Options that decide together whether a table can have its changelog. Other options may be altered if it cannot.
-_OF_CHANGELOGS: Final = frozenset(
-    (opt.CHANGELOG_PRODUCER.key, opt.SEQUENCE_FIELD.key, opt.ROW_DEDUPLICATE_IGNORE_FIELDS.key)
-)
-
 
 def alter(file_io: FileIO, paths: TablePaths, change: SchemaChange) -> TableSchema:
-    """Publish the changed schema, all changes in one step, and return it: the newest schema at that moment.
-
-    Whether the table can have its changelog is checked only where this change affects it: a table by another client
-    that cannot have one may still be altered in unrelated ways.
-    """
+    """Publish the changed schema, all changes in one step, and return it: the newest schema at that moment."""
     store = SchemaStore(file_io, paths)
     while True:
         old = store.latest()
         new = changed_schema(old, change, repaired_options(file_io, paths, old))
-        if change.drop_columns or _OF_CHANGELOGS.intersection(change.set_options):
-            check_changelog_producer(new)
         if store.publish(new):
             return new
 
@@ -56,7 +43,7 @@ def rescaled(store: SchemaStore, buckets: int, path: str) -> TableSchema:
     """
     while True:
         old, options = store.latest(), {opt.BUCKET.key: str(buckets)}
-        check_rows_stay(old, path)
+        accept(old, Use.REPLACE, path=path)
         if old.num_buckets == buckets:
             return old
         new = changed_schema(old, SchemaChange(set_options=options), options)

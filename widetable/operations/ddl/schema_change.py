@@ -22,23 +22,16 @@ from typing import Final, TypeVar
 
 import pyarrow as pa
 
-from widetable.commit.barriers.barrier_table import check_barriers
-from widetable.errors import InvalidError, WidetableError
-from widetable.merge.engine import engine_of
-from widetable.merge.record_expiry import check_record_expiry
-from widetable.merge.record_order import check_ordered
-from widetable.merge.widened_rules import check_widened
+from widetable.acceptance.acceptance import accept
+from widetable.acceptance.use import Use
+from widetable.errors import InvalidError
 from widetable.operations.ddl.column_change import ColumnChange, changed_columns
 from widetable.operations.ddl.column_path import Path, parsed, path_of, printed
-from widetable.operations.ddl.function_change import check_functions
-from widetable.operations.ddl.value_order import keeps_order
 from widetable.runtime.machine_clock import now_millis
 from widetable.schema import options as opt
-from widetable.schema.derived_options import check_derived, index_options, widen_options
+from widetable.schema.derived_options import index_options, widen_options
 from widetable.schema.field_options import FIELD_OPTION
-from widetable.schema.option_checks import check_alter, check_honoured, check_used
 from widetable.schema.retention_options import RECORD_LEVEL_TIME_FIELD
-from widetable.schema.schema_rules import check_schema
 from widetable.schema.table_schema import TableSchema
 
 T = TypeVar("T")
@@ -70,15 +63,13 @@ class SchemaChange:
 def changed_schema(
     schema: TableSchema, change: SchemaChange, mends: Mapping[str, str] | None = None
 ) -> TableSchema:
-    """Return the next schema of the table. Raises before anything is written. mends: see `check_alter`.
+    """Return the next schema of the table. Raises before anything is written. mends: see `accept`.
 
     Only the first schema has the table's identity (uuid is None in all others).
     """
     columns = _by_path(schema, change)
     _check_named_columns(schema, change, columns)
     _check_options_once(change)
-    check_honoured(change.set_options, made_here=True)
-    check_used(change.set_options, schema.options)
     fields, highest = changed_columns(schema, columns)
     new = replace(
         schema,
@@ -89,17 +80,7 @@ def changed_schema(
         time_millis=now_millis(),
         uuid=None,
     )
-    check_alter(schema.options, new.options, mends=mends)
-    check_schema(new, schema)
-    engine_of(new)
-    check_ordered(new)
-    check_record_expiry(new)
-    check_barriers(new)
-    check_derived(new)
-    check_widened(new)
-    _check_orders(schema, new)
-    _check_groups(schema, new)
-    check_functions(schema, new)
+    accept(new, Use.ALTER, before=schema, given=change.set_options, mends=mends)
     return new
 
 
@@ -177,58 +158,6 @@ def _check_options_once(change: SchemaChange) -> None:
                 expected="one of them",
                 action="Leave one out.",
             )
-
-
-def _check_orders(old: TableSchema, new: TableSchema) -> None:
-    """Check that the records of a key stay in their order, even when files of before and after are merged.
-
-    A column that begins to order records with this step is compared with its own type, as it has no order to keep.
-    """
-    groups = (name for group in new.sequence_groups for name in group.sequence)
-    before = {column.id: column.type for column in old.fields}
-    for name in (*new.sequence_fields, *groups):
-        column = new.field(name)
-        old_type = before.get(column.id, column.type)
-        if not keeps_order(old_type, column.type):
-            raise InvalidError(
-                f"column {name!r}",
-                found=f"a change from {old_type} to {column.type} of a column that orders records",
-                expected="a type with the same order: a wider integer, a decimal, more digits of the second",
-                action="Add a column of the new type instead.",
-            )
-
-
-def _check_groups(old: TableSchema, new: TableSchema) -> None:
-    """Check that a column that may have values stays in its sequence group.
-
-    Otherwise values merged before and after would follow two rules, and values without a sequence would be lost at
-    the next merge (decision 0024). Options of another client without effect may be corrected.
-    """
-    try:
-        has_groups = engine_of(old).mixes_records
-    except WidetableError:
-        return
-    if not has_groups:
-        return
-    before, after = _groups_by_column(old), _groups_by_column(new)
-    remaining = {column.id: column.name for column in new.fields}
-    for column in old.fields:
-        if column.id in remaining and before.get(column.id) != after.get(column.id):
-            raise InvalidError(
-                f"column {remaining[column.id]!r}",
-                found="a change of its sequence group",
-                expected="the group, or none, that it has had since it was added",
-                action="Add new columns for the group, or create a new table and copy the rows.",
-            )
-
-
-def _groups_by_column(schema: TableSchema) -> dict[int, tuple[int, ...]]:
-    """Return, by the id of a column, the ids of the sequence columns of its group."""
-    return {
-        schema.field(name).id: tuple(schema.field(each).id for each in group.sequence)
-        for group in schema.sequence_groups
-        for name in group.columns
-    }
 
 
 def _changed_options(

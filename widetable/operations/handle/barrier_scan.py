@@ -22,6 +22,8 @@ from typing import Final, TypeVar
 
 import pyarrow.compute as pc
 
+from widetable.acceptance.acceptance import accept
+from widetable.acceptance.use import Use
 from widetable.commit.barriers.barrier_state import state_at
 from widetable.commit.barriers.barrier_table import interval_of
 from widetable.commit.notes.revision_notes import notes_of
@@ -30,7 +32,6 @@ from widetable.errors import NotFoundError
 from widetable.operations.handle.chosen_state import state_of_view
 from widetable.operations.handle.compaction_threads import wait_for_changelogs
 from widetable.operations.handle.open_table import OpenTable
-from widetable.operations.handle.supported import check_readable
 from widetable.read.barrier_changes import BarrierChanges
 from widetable.read.barrier_view import BarrierViews
 from widetable.read.scan import TableScan
@@ -134,7 +135,7 @@ def barrier_change_ids(table: OpenTable, start: int, end: int) -> list[int]:
 
     Waits for changelogs that this process makes in the background after its commits.
     """
-    check_readable(table.schema)
+    accept(table.schema, Use.READ)
     wait_for_changelogs(table.path)
     return behind_expiry([table], lambda: barrier_changes(table).snapshot_ids(start, end))
 

@@ -3,8 +3,8 @@
     chosen_state     of a snapshot: the newest, or one by id, time, tag or watermark
     state_of_view    of a barrier
 
-Choosing refuses no table, because a session chooses many and may read few. Whatever reads rows refuses a table with
-options that this version does not honour: `ChosenState.scan` and `LookupView` call `check_readable`.
+Choosing refuses no table, because a session chooses many and may read few. `ChosenState.scan` and `LookupView` refuse a
+table with options that this version does not honour, as whatever reads rows does.
 
 Raises NotFoundError for a missing snapshot; a scan raises UnsupportedError.
 """
@@ -16,13 +16,14 @@ from typing import NamedTuple
 
 import pyarrow.compute as pc
 
+from widetable.acceptance.acceptance import accept
+from widetable.acceptance.use import Use
 from widetable.commit.snapshots.hash_indexes import HashIndexes
 from widetable.commit.snapshots.live_files import LiveFiles
 from widetable.commit.transaction.partition_buckets import places_of
 from widetable.format.snapshot import Snapshot
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.handle.snapshot_choice import choose_snapshot
-from widetable.operations.handle.supported import check_readable
 from widetable.read.barrier_view import BarrierView
 from widetable.read.filters import parse
 from widetable.read.predicate import Predicate
@@ -62,7 +63,7 @@ class ChosenState(NamedTuple):
         filter: str | pc.Expression | Predicate | None = None,
     ) -> TableScan:
         """Return a scan of the rows. columns, filter: as in `Table.scan`."""
-        check_readable(self.state.schema)
+        accept(self.state.schema, Use.READ)
         if filter is not None and not isinstance(filter, Predicate):
             filter = parse(filter, self.state.schema)
         return TableScan(

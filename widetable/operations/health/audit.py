@@ -34,6 +34,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
+from widetable.acceptance.acceptance import accept
+from widetable.acceptance.use import Use
 from widetable.arguments import whole_number
 from widetable.commit.barriers.level0_labels import Level0Labels
 from widetable.commit.holds.retired_snapshots import RetiredSnapshots
@@ -45,7 +47,6 @@ from widetable.format.snapshot import Snapshot
 from widetable.operations.handle.newest_snapshot import held
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.handle.snapshot_choice import load_snapshot
-from widetable.operations.handle.supported import OTHER_DIRECTORY, check_readable
 from widetable.operations.health.audit_report import AuditReport, Findings
 from widetable.operations.health.barrier_audit import BarrierAudit
 from widetable.operations.health.bucket_history import bucket_histories, emits_of_files
@@ -106,7 +107,7 @@ class _Audit:
         self._producer = table.options.get(opt.CHANGELOG_PRODUCER)
 
     def run(self, start: int | str | None) -> AuditReport:
-        _check_auditable(self._table.schema)
+        accept(self._table.schema, Use.AUDIT)
         store, path = self._committer.snapshots, self._table.paths.root
         ids, _ = store.ids(), store.latest_id()  # latest_id raises if snapshots are lost
         if not ids and start in (None, 0):
@@ -180,7 +181,7 @@ class _Audit:
     def _audit_changelog(self, first: Snapshot | None, later: Sequence[Snapshot]) -> None:
         schema = self._table.schema
         try:
-            check_readable(schema)
+            accept(schema, Use.READ)
         except UnsupportedError as error:
             self._findings.skip(f"changelog laws: {error.subject} is {error.found}")
             return
@@ -219,22 +220,3 @@ class _Audit:
             f"changelog laws up to snapshot {later[at].id}, which has another changelog producer"
         )
         return later[at], later[at + 1 :]
-
-
-def _check_auditable(schema: TableSchema) -> None:
-    """Raise UnsupportedError for a table whose laws are unknown, or whose files the audit would not find."""
-    refused = {
-        "primary key": (not schema.primary_keys, "none (an append table)"),
-        f"option {OTHER_DIRECTORY!r}": (
-            OTHER_DIRECTORY in schema.options,
-            repr(schema.options.get(OTHER_DIRECTORY)),
-        ),
-    }
-    for subject, (is_refused, actual) in refused.items():
-        if is_refused:
-            raise UnsupportedError(
-                subject,
-                found=actual,
-                expected="a table with a primary key, its files in its bucket directories",
-                action="Audit the table with another client.",
-            )

@@ -26,6 +26,8 @@ from dataclasses import dataclass, field
 from itertools import chain, pairwise, repeat
 from typing import Final
 
+from widetable.acceptance.acceptance import accept
+from widetable.acceptance.use import Use
 from widetable.arguments import flag
 from widetable.commit.snapshots.committed import MANY_USERS, MAX_USERS, users_of
 from widetable.commit.snapshots.live_files import LiveFiles
@@ -39,7 +41,6 @@ from widetable.format.snapshot import Snapshot
 from widetable.messages.counted import counted
 from widetable.operations.handle.newest_snapshot import held_newest
 from widetable.operations.handle.open_table import OpenTable
-from widetable.operations.handle.supported import check_readable, check_writable
 from widetable.operations.health.damaged_metadata import damaged_notes
 from widetable.operations.health.doctor_report import (
     DoctorFinding,
@@ -161,7 +162,7 @@ class _Doctor:
 
     def _refused_options(self) -> Iterator[DoctorFinding]:
         is_reported = opt.BUCKET.key not in self.table.schema.options  # by `_bucket_option`
-        (check_readable if is_reported else check_writable)(self.table.schema)
+        accept(self.table.schema, Use.READ if is_reported else Use.MAINTAIN)
         yield from ()
 
     def _newest(self) -> Iterator[DoctorFinding]:

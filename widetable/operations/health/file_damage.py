@@ -12,13 +12,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from widetable.acceptance.supported import OTHER_DIRECTORY
 from widetable.errors import DamagedError
 from widetable.format.bucket_id import by_bucket
 from widetable.format.damaged_file import damaged_file, missing_file
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.messages.counted import counted
 from widetable.operations.compaction.quarantined_buckets import QUARANTINED_BUCKETS
-from widetable.operations.handle.supported import OTHER_DIRECTORY
 from widetable.operations.health.audit_report import Findings
 from widetable.operations.health.file_audit import DELETES, FileAudit
 from widetable.operations.health.snapshot_audit import partition_text

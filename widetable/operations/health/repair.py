@@ -19,8 +19,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from widetable.acceptance.acceptance import accept
+from widetable.acceptance.use import Use
 from widetable.arguments import flag
-from widetable.commit.barriers.barrier_table import check_rows_stay
 from widetable.commit.transaction.committer import Committer
 from widetable.errors import ConflictError, InvalidError, UnsupportedError
 from widetable.messages.counted import counted
@@ -29,7 +30,6 @@ from widetable.operations.handle.compaction_threads import wait_for_compactions
 from widetable.operations.handle.file_origins import Origin, origins
 from widetable.operations.handle.newest_snapshot import held_newest
 from widetable.operations.handle.open_table import OpenTable
-from widetable.operations.handle.supported import check_writable
 from widetable.operations.health.file_damage import Damage, DamagedFile, damaged_files
 from widetable.operations.health.salvage import LostRows, Salvaged, salvage
 from widetable.operations.health.whole_snapshot import whole_snapshot
@@ -141,8 +141,7 @@ def repair(table: OpenTable, dry_run: bool = False, *, deep: bool = True) -> Rep
 
 
 def _repair(table: TableState, committer: Committer, *, deep: bool, dry_run: bool) -> RepairResult:
-    check_writable(table.schema)
-    check_rows_stay(table.schema, table.paths.root)
+    accept(table.schema, Use.MAINTAIN, Use.REPLACE, path=table.paths.root)
     wait_for_compactions(table.paths.root)
     for _ in range(_ROUNDS):
         with held_newest(table, committer) as latest:

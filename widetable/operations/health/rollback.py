@@ -17,14 +17,12 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from widetable.acceptance.acceptance import accept
+from widetable.acceptance.use import Use
 from widetable.arguments import flag
-from widetable.commit.barriers.barrier_table import check_rows_stay
 from widetable.commit.transaction.commit_result import CommitResult
 from widetable.commit.transaction.committer import Committer
-from widetable.errors import (
-    ConflictError,
-    NotFoundError,
-)
+from widetable.errors import ConflictError, NotFoundError
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
 from widetable.operations.handle.compaction_threads import wait_for_compactions
@@ -32,7 +30,6 @@ from widetable.operations.handle.file_origins import WritingCommit
 from widetable.operations.handle.newest_snapshot import held, held_newest
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.handle.snapshot_choice import named_snapshot
-from widetable.operations.handle.supported import check_writable
 from widetable.operations.health.restored_files import check_whole, committed_links, has_other_rows
 from widetable.read.expired import files_of
 from widetable.runtime.moment import Moment
@@ -165,8 +162,7 @@ def _rollback(
     A lease keeps the target for the whole call, and the newest snapshot while a plan is made; a file that is missing
     then is damaged, and not expired. After a conflict, a new plan starts from the newest snapshot.
     """
-    check_writable(table.schema)
-    check_rows_stay(table.schema, table.paths.root)
+    accept(table.schema, Use.MAINTAIN, Use.REPLACE, path=table.paths.root)
     wait_for_compactions(table.paths.root)
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(NotFoundError):  # a tag keeps the files of an expired snapshot

@@ -26,19 +26,18 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 
+from widetable.acceptance.acceptance import accept
+from widetable.acceptance.use import Use
 from widetable.arguments import flag, text
 from widetable.commit.snapshots.branch_mark import begin_to_drop, branch_life, claim, finish
 from widetable.commit.snapshots.lost_snapshots import mark_snapshots
 from widetable.commit.snapshots.read_back import parsed_back
 from widetable.commit.snapshots.schema_store import SchemaStore
-from widetable.errors import InvalidError, NotFoundError, StorageError, UnsupportedError
+from widetable.errors import InvalidError, NotFoundError, StorageError
 from widetable.format.snapshot import Snapshot, snapshot_from_json
 from widetable.messages.error_code import ErrorCode
 from widetable.operations.handle.compaction_threads import wait_for_compactions
 from widetable.operations.handle.open_table import OpenTable
-from widetable.schema.field_options import DERIVED_OPTION
-from widetable.schema.join_options import INDEX_OF, LEFT
-from widetable.schema.table_schema import TableSchema
 from widetable.storage.file_io import FileIO
 from widetable.storage.paths import MAIN_BRANCH, TablePaths, branch_name, check_branch
 
@@ -69,7 +68,7 @@ def create_branch(table: OpenTable, name: str, *, tag: str | None = None) -> Non
         The table has `index.*`, `widen.*` or `join.*` options: it follows main alone.
     """
     name = check_branch(name)
-    check_stands_alone(table.schema, table.path)
+    accept(table.schema, Use.BRANCH, path=table.path)
     snapshot = None if tag is None else table._tags.load(text(tag, "tag"))
     paths = table._paths.of_branch(name)
     file_io = table._file_io
@@ -216,18 +215,6 @@ def branch_not_found(file_io: FileIO, paths: TablePaths, name: str) -> NotFoundE
     )
 
 
-def check_stands_alone(schema: TableSchema, path: str) -> None:
-    """Refuse tables with derived tables, and derived tables: they follow main alone."""
-    option = next(filter(_names_another, schema.options), None)
-    if option is not None:
-        raise UnsupportedError(
-            f"option {option!r} of {path}",
-            found="a derived table, or a table from which others are derived",
-            expected="a table without index.*, widen.* and join.* options",
-            action="Copy the table's rows into another table instead.",
-        )
-
-
 def is_whole(file_io: FileIO, paths: TablePaths) -> bool:
     """Whether a branch is complete and is not being dropped.
 
@@ -282,7 +269,3 @@ def first_snapshot(file_io: FileIO, paths: TablePaths, snapshot: Snapshot) -> Sn
         changelog_manifest_list_size=None,
         changelog_record_count=None,
     )
-
-
-def _names_another(option: str) -> bool:
-    return option in (LEFT.key, INDEX_OF.key) or DERIVED_OPTION.match(option) is not None

@@ -24,6 +24,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from widetable.acceptance.acceptance import accept
+from widetable.acceptance.use import Use
 from widetable.arguments import LARGEST, flag
 from widetable.commit.holds.retired_snapshots import RetiredSnapshots
 from widetable.commit.holds.snapshot_holds import forget_holds
@@ -32,10 +34,9 @@ from widetable.commit.notes.clock import Clock, SystemClock
 from widetable.commit.notes.consumer_store import ConsumerStore
 from widetable.commit.snapshots.snapshot_times import Times
 from widetable.commit.transaction.committer import Committer
-from widetable.errors import NotFoundError, StorageError, UnsupportedError
+from widetable.errors import NotFoundError, StorageError
 from widetable.messages.warning_code import WarningCode, warn
 from widetable.operations.handle.open_table import OpenTable
-from widetable.operations.handle.supported import check_writable
 from widetable.operations.history.automatic_tags import create_due_tags
 from widetable.operations.history.expiry_choice import Retention, choose_snapshots, retention_of
 from widetable.operations.history.expiry_sweep import ExpirySweep
@@ -43,18 +44,11 @@ from widetable.operations.history.orphans import stored_files
 from widetable.operations.history.snapshot_holders import Holder, holders
 from widetable.operations.history.table_space import EXPIRY, HeldBytes, Keeping, held_bytes
 from widetable.schema import retention_options as retention
-from widetable.schema.table_schema import TableSchema
 from widetable.schema.tag_options import TAG_TIME_EXPIRE_ENABLED
 from widetable.write.table_state import TableState
 
 # A note of a snapshot that stays is withdrawn at this age, when no expiry can still be about to act on it.
 _WITHDRAW_MILLIS: Final = 600_000
-# Other clients then copy expired snapshots to changelog/, and delete their changelog files later (format.md 12).
-_LONGER_CHANGELOG: Final = (
-    "changelog.num-retained.min",
-    "changelog.num-retained.max",
-    "changelog.time-retained",
-)
 _log = logging.getLogger("widetable")
 
 
@@ -137,7 +131,7 @@ def expire_snapshots(
     """
     dry_run = flag(dry_run, "dry_run")
     state = table._state()
-    check_writable(state.schema)
+    accept(state.schema, Use.MAINTAIN)
     retention = retention_of(
         state.options,
         num_min=num_retained_min,
@@ -160,7 +154,7 @@ def expire(
 
     dry_run: only say what would be removed, and who keeps the rest.
     """
-    check_expirable(state.schema)
+    accept(state.schema, Use.EXPIRE)
     expiry = _Expiry(state, committer, clock or SystemClock())
     return expiry.chosen(retention) if dry_run else expiry.run(retention)
 
@@ -171,18 +165,6 @@ def table_space(table: OpenTable) -> tuple[HeldBytes, ...]:
     listed = stored_files(state)
     keeping = _Expiry(state, committer, SystemClock()).keeping(retention_of(state.options))
     return held_bytes(state, committer, keeping, listed)
-
-
-def check_expirable(schema: TableSchema) -> None:
-    """Refuse a table whose expired changelog would have to be kept."""
-    for key in _LONGER_CHANGELOG:
-        if key in schema.options:
-            raise UnsupportedError(
-                f"option {key!r}",
-                found=repr(schema.options[key]),
-                expected="no such option; this version keeps a changelog as long as its snapshot",
-                action="Remove the option, or let another client expire the snapshots of this table.",
-            )
 
 
 class _Expiry:

@@ -29,8 +29,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from widetable.acceptance.acceptance import accept
+from widetable.acceptance.use import Use
 from widetable.arguments import flag
-from widetable.commit.barriers.barrier_table import check_rows_stay
 from widetable.commit.holds.retired_snapshots import RetiredSnapshots
 from widetable.commit.holds.tag_store import TagStore
 from widetable.commit.notes.consumer_store import ConsumerStore
@@ -45,8 +46,7 @@ from widetable.format.snapshot import Snapshot, snapshot_from_json
 from widetable.operations.handle.compaction_threads import wait_for_compactions
 from widetable.operations.handle.newest_snapshot import held
 from widetable.operations.handle.open_table import OpenTable
-from widetable.operations.handle.supported import check_writable
-from widetable.operations.history.branches import check_stands_alone, check_there, first_snapshot
+from widetable.operations.history.branches import check_there, first_snapshot
 from widetable.storage.file_io import FileIO
 from widetable.storage.paths import TablePaths, check_branch
 
@@ -148,7 +148,7 @@ def fast_forward(
     replace, dry_run = flag(replace, "replace"), flag(dry_run, "dry_run")
     source = _branch_of(table, name)
     other = OpenTable(source.root, table._file_io)
-    check_rows_stay(other.schema, other.path)
+    accept(other.schema, Use.REPLACE, path=other.path)
     for root in (source.root, table._paths.root):
         wait_for_compactions(root)
     way = _FastForward(table._file_io, source, table._paths)
@@ -159,7 +159,7 @@ def fast_forward(
         table._file_io.turn(table._paths.commit_queue),
     ):
         for one in (table, other):  # either may have been put under barriers meanwhile
-            check_rows_stay(one.schema, one.path)
+            accept(one.schema, Use.REPLACE, path=one.path)
         plan = _checked_plan(way, table, name, replace=replace)
         way.perform(plan)
     table._reset()
@@ -177,9 +177,7 @@ def _branch_of(table: OpenTable, name: str) -> TablePaths:
             action="Open the table, or the branch that is to be forwarded.",
         )
     state = table._state()
-    check_writable(state.schema)
-    check_rows_stay(state.schema, table.path)
-    check_stands_alone(table.schema, table.path)
+    accept(state.schema, Use.MAINTAIN, Use.REPLACE, Use.BRANCH, path=table.path)
     check_there(table._file_io, source)
     return source
 

@@ -35,6 +35,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from widetable.acceptance.acceptance import accept
+from widetable.acceptance.use import Use
 from widetable.arguments import LARGEST, flag, whole_number
 from widetable.commit.holds.snapshot_holds import forget_holds
 from widetable.commit.notes.clock import Clock, SystemClock
@@ -43,7 +45,6 @@ from widetable.commit.transaction.committer import Committer
 from widetable.errors import DamagedError, NotFoundError
 from widetable.format.snapshot import Snapshot
 from widetable.operations.handle.open_table import OpenTable
-from widetable.operations.handle.supported import check_writable
 from widetable.operations.history.named_files import NamedFiles, Sizes
 from widetable.storage.file_io import FileStatus
 from widetable.storage.paths import MAIN_BRANCH, is_bucket
@@ -125,7 +126,7 @@ def remove_orphan_files(
     older_than_millis = whole_number(older_than_millis, "older_than_millis", least=0)
     dry_run = flag(dry_run, "dry_run")
     state = table._state()
-    check_writable(state.schema)
+    accept(state.schema, Use.MAINTAIN)
     return remove_orphans(state, table._committer, older_than_millis, dry_run=dry_run)
 
 

@@ -27,6 +27,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, TypeAlias
 
+from widetable.acceptance.acceptance import accept
+from widetable.acceptance.use import Use
 from widetable.arguments import LONGEST_MILLIS, flag, whole_number
 from widetable.commit.notes.clock import Clock, SystemClock
 from widetable.commit.notes.compaction_requests import CompactionRequests
@@ -42,7 +44,6 @@ from widetable.operations.compaction.compaction import Compacted, compact_all
 from widetable.operations.compaction.locked_partition import locked_partition
 from widetable.operations.compaction.quarantined_buckets import BucketError
 from widetable.operations.handle.held_lease import held_lease
-from widetable.operations.handle.supported import check_writable
 from widetable.operations.maintenance.cleaner import Cleaner
 from widetable.operations.maintenance.maintenance_result import MaintenanceResult
 from widetable.operations.maintenance.maintenance_rule import (
@@ -150,7 +151,7 @@ class Maintainer:
             older_than_millis=upkeep.orphans_older_than_millis,
         )
         state = state_of()
-        check_writable(state.schema)
+        accept(state.schema, Use.MAINTAIN)
         self._file_io, self._paths = state.file_io, state.paths
         self._producer = state.options.get(opt.CHANGELOG_PRODUCER)
         self._look_millis = look_interval_millis(state.schema)

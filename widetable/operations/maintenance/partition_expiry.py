@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Final
 
+from widetable.acceptance.acceptance import accept
+from widetable.acceptance.use import Use
 from widetable.arguments import flag
 from widetable.commit.transaction.committer import Committer
 from widetable.errors import ConflictError, UnsupportedError
@@ -30,7 +32,6 @@ from widetable.messages.counted import counted
 from widetable.messages.warning_code import WarningCode, warn
 from widetable.operations.handle.newest_snapshot import newest_files
 from widetable.operations.handle.open_table import OpenTable
-from widetable.operations.handle.supported import check_given_rows, check_writable
 from widetable.operations.health.restored_files import removing
 from widetable.operations.health.snapshot_audit import partition_text
 from widetable.runtime.machine_clock import now_millis
@@ -90,8 +91,7 @@ def expire_partitions(table: OpenTable, dry_run: bool = False) -> PartitionExpir
         Compactions of these partitions were faster several times.
     """
     is_dry = flag(dry_run, "dry_run")
-    check_given_rows(table.schema)
-    check_writable(table.schema)
+    accept(table.schema, Use.TAKE_ROWS, Use.MAINTAIN)
     now = datetime.fromtimestamp(now_millis() / 1000)
     return expire_old(table._state(), table._committer, now, dry_run=is_dry)
 
@@ -107,7 +107,7 @@ def expire_old(
     kept_millis = state.options.get(retention.PARTITION_EXPIRATION_TIME)
     if kept_millis is None or not state.schema.partition_keys:
         return PartitionExpiryResult()
-    check_given_rows(state.schema)
+    accept(state.schema, Use.TAKE_ROWS)
     try:
         before = now - timedelta(milliseconds=kept_millis)
     except OverflowError:  # before the year 1: nothing is so old

@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+from widetable.acceptance.acceptance import accept
+from widetable.acceptance.use import Use
 from widetable.arguments import flag
-from widetable.commit.barriers.barrier_table import check_rows_stay
 from widetable.commit.transaction.commit_result import CommitResult
 from widetable.commit.transaction.committer import Committer
 from widetable.errors import ConflictError, NotFoundError
@@ -31,7 +32,6 @@ from widetable.operations.handle.compaction_threads import wait_for_compactions
 from widetable.operations.handle.newest_snapshot import held, held_newest
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.handle.snapshot_choice import named_snapshot
-from widetable.operations.handle.supported import check_given_rows, check_writable
 from widetable.operations.health.restored_files import (
     check_whole,
     committed_links,
@@ -160,9 +160,8 @@ def restore_partitions(
     is_dry = flag(dry_run, "dry_run")
     scope = request_partitions(table, partitions, "Use rollback.")
     state, committer = table._state(), table._committer
-    check_given_rows(state.schema)
-    check_writable(state.schema)
-    check_rows_stay(state.schema, state.paths.root)
+    uses = Use.TAKE_ROWS, Use.MAINTAIN, Use.REPLACE
+    accept(state.schema, *uses, path=state.paths.root)
     missing = "Say which snapshot has the rows."
     target = named_snapshot(committer.snapshots, table._tags, snapshot_id, timestamp, tag, missing)
     wait_for_compactions(state.paths.root)

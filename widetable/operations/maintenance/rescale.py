@@ -27,8 +27,9 @@ import math
 import time
 from typing import Any, Final
 
+from widetable.acceptance.acceptance import accept
+from widetable.acceptance.use import Use
 from widetable.arguments import whole_number
-from widetable.commit.barriers.barrier_table import check_rows_stay
 from widetable.commit.transaction.commit_result import CommitResult
 from widetable.commit.transaction.committer import Committer
 from widetable.errors import ConflictError, UnsupportedError
@@ -39,11 +40,9 @@ from widetable.operations.ddl.alteration import rescaled
 from widetable.operations.handle.compaction_threads import wait_for_compactions
 from widetable.operations.handle.newest_snapshot import held_newest, newest_files
 from widetable.operations.handle.open_table import OpenTable
-from widetable.operations.handle.supported import check_takes_rows, check_writable
 from widetable.operations.maintenance.partition_move import PartitionMove
 from widetable.operations.queries.requested_partitions import request_partitions
 from widetable.operations.writes.table_commit import finish_replayed
-from widetable.schema.schema_rules import check_fixed_buckets
 
 _MAX_TRIES: Final = 10
 # Rounds after the bulk, each of which moves what was committed during the one before. The commit itself, for which
@@ -87,10 +86,7 @@ def rescale(table: OpenTable, buckets: int, partitions: Any = None) -> list[Comm
     """
     count = whole_number(buckets, "buckets", least=1)
     schema = table.schema
-    check_writable(schema)
-    check_rows_stay(schema, table.path)
-    check_fixed_buckets(schema)
-    check_takes_rows(schema)
+    accept(schema, Use.WRITE, Use.REPLACE, Use.RESCALE, path=table.path)
     only = None if partitions is None else request_partitions(table, partitions, _INSTEAD)
     schemas = table._committer.schemas
     if only is None or not schemas.is_rescaled():

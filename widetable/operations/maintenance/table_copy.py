@@ -40,7 +40,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from widetable.commit.barriers.barrier_table import check_rows_stay
+from widetable.acceptance.acceptance import accept
+from widetable.acceptance.use import Use
 from widetable.commit.notes.copy_place import copies_beside, copy_place, unfinished_copy_mark
 from widetable.commit.snapshots.hash_indexes import read_index
 from widetable.commit.snapshots.live_files import LiveFiles
@@ -63,9 +64,7 @@ from widetable.operations.handle.chosen_state import chosen_state
 from widetable.operations.handle.held_lease import held_lease
 from widetable.operations.handle.newest_snapshot import held, held_newest
 from widetable.operations.handle.open_table import OpenTable
-from widetable.operations.handle.supported import check_readable
 from widetable.operations.health.restored_files import restoring, vector_of
-from widetable.operations.history.branches import check_stands_alone
 from widetable.operations.history.named_files import file_names
 from widetable.read.expired import files_of
 from widetable.runtime.moment import Moment
@@ -112,9 +111,7 @@ def copy_table(
         # The lease comes first, so that it keeps the snapshot that is chosen as the newest.
         stack.enter_context(held_newest(source._state(), source._committer))
         snapshot, state, *_ = chosen_state(source, snapshot_id, timestamp, tag)
-        check_readable(state.schema)
-        check_stands_alone(state.schema, source.path)
-        check_rows_stay(state.schema, source.path)
+        accept(state.schema, Use.READ, Use.BRANCH, Use.REPLACE, path=source.path)
         fsync = state.options.get(opt.FSYNC)
         file_io = file_io or locate_beside(state.file_io, root, fsync=fsync)[0]
         live_files = source._committer.live_files

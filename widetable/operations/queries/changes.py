@@ -15,11 +15,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
+from widetable.acceptance.acceptance import accept
+from widetable.acceptance.use import Use
 from widetable.arguments import flag, one_of, refused, whole_number
 from widetable.errors import NotFoundError
 from widetable.messages.error_code import ErrorCode
 from widetable.operations.handle.open_table import OpenTable
-from widetable.operations.handle.supported import check_readable
 from widetable.read.change_plan import ChangeSplit
 from widetable.read.change_source import MODES, ChangeSource
 from widetable.read.commit_columns import COMMIT, KIND, commit_times, in_form, schema_of_form
@@ -110,7 +111,7 @@ def change_source(
         The table has an option that changes its rows and that this version does not honour.
     """
     schema = table.schema
-    check_readable(schema)
+    accept(schema, Use.READ)
     committer = table._committer
     state, identity = table._state(schema), committer.identity
     return ChangeSource(

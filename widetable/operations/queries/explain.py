@@ -24,6 +24,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from widetable.acceptance.acceptance import accept
+from widetable.acceptance.use import Use
 from widetable.commit.snapshots.committed import EXPIRED_ROWS
 from widetable.errors import DamagedError, InvalidError, NotFoundError
 from widetable.format.data_file_meta import DataFileMeta
@@ -44,7 +46,6 @@ from widetable.messages.counted import counted
 from widetable.operations.handle.chosen_state import ChosenState, chosen_state
 from widetable.operations.handle.file_origins import Origin, WritingCommit, origins
 from widetable.operations.handle.open_table import OpenTable
-from widetable.operations.handle.supported import check_key_has_partition, check_readable
 from widetable.operations.queries.bucket_rows import BucketRows
 from widetable.operations.queries.explanation import (
     ColumnEvent,
@@ -111,7 +112,7 @@ def explain(
     """
     chosen = chosen_state(table, **_choice(as_of))
     schema, snapshot = chosen.state.schema, chosen.snapshot
-    check_readable(schema)
+    accept(schema, Use.READ)
     key_row = _one_key(key, schema)
     stored, steps = _merged(table, chosen, key_row)
     numbers = {step.row: number for number, step in enumerate(steps, 1)}
@@ -210,7 +211,7 @@ def _choice(as_of: int | str | datetime | None) -> dict[str, Any]:
 
 
 def _one_key(key: Any, schema: TableSchema) -> pa.RecordBatch:
-    check_key_has_partition(schema)
+    accept(schema, Use.LOOK_UP)
     names = schema.primary_keys
     columns: Any = key
     if isinstance(key, Mapping):

@@ -22,9 +22,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from widetable.acceptance.acceptance import accept
+from widetable.acceptance.use import Use
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.kernels.arrow_buffers import one_array
-from widetable.operations.handle.supported import check_key_has_partition
 from widetable.schema.table_schema import TableSchema
 from widetable.schema.types import DataField, arrow_type
 from widetable.write.row_source import RowSource, row_source
@@ -36,7 +37,7 @@ def key_rows(keys: Any, schema: TableSchema) -> pa.RecordBatch:
 
     Point reads have a fast path: an Arrow array that needs neither cast nor check is used without a copy.
     """
-    check_key_has_partition(schema)
+    accept(schema, Use.LOOK_UP)
     names = schema.primary_keys
     if isinstance(keys, pa.Array) and len(names) == 1 and _is_as_stored(keys, schema, names[0]):
         return pa.RecordBatch.from_arrays([keys], [*names])
@@ -51,7 +52,7 @@ def _is_as_stored(keys: pa.Array, schema: TableSchema, name: str) -> bool:
 
 def prefix_rows(keys: Any, schema: TableSchema) -> pa.RecordBatch:
     """Return the partition columns and the leading columns of the key within a partition, as many as the keys have."""
-    check_key_has_partition(schema)
+    accept(schema, Use.LOOK_UP)
     least = (*schema.partition_keys, schema.trimmed_primary_key[0])
     return rows_of(keys, schema, least, lambda given: _prefix(given, schema))
 

@@ -29,6 +29,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from widetable.acceptance.acceptance import accept
+from widetable.acceptance.use import Use
 from widetable.errors import InvalidError
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
@@ -42,7 +44,6 @@ from widetable.merge.numbered_merge import NumberedRows, merge_numbered
 from widetable.messages.counted import counted
 from widetable.operations.handle.chosen_state import ChosenState
 from widetable.operations.handle.lookup_caches import caches_of
-from widetable.operations.handle.supported import check_readable
 from widetable.operations.queries.bucket_rows import BucketRows
 from widetable.operations.queries.lookup_keys import key_rows, prefix_rows
 from widetable.operations.queries.requested_keys import Numbers, RequestedKeys, request_keys
@@ -105,7 +106,7 @@ class LookupView:
     """
 
     def __init__(self, chosen: ChosenState, columns: Sequence[str] | None) -> None:
-        check_readable(chosen.state.schema)
+        accept(chosen.state.schema, Use.READ)
         self.chosen: Final = chosen
         self.schema: Final[TableSchema] = chosen.state.schema
         self._places = chosen.places()

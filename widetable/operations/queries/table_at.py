@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from widetable.acceptance.acceptance import accept
+from widetable.acceptance.use import Use
 from widetable.operations.handle.chosen_state import ChosenState, chosen_state
 from widetable.operations.handle.open_table import OpenTable
-from widetable.operations.handle.supported import check_readable
 from widetable.operations.queries.lookup_view import LookupView
 from widetable.read.predicate import Predicate
 from widetable.read.scan import TableScan
@@ -23,7 +24,7 @@ def state_at(table: OpenTable, snapshot_id: int, tag: str | None = None) -> Chos
     if not snapshot_id:
         return chosen_state(table)._replace(snapshot=None)
     chosen = chosen_state(table, tag=tag) if tag else chosen_state(table, snapshot_id)
-    check_readable(chosen.state.schema)
+    accept(chosen.state.schema, Use.READ)
     return chosen._replace(state=table._state())
 
 

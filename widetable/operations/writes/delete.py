@@ -29,8 +29,9 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from widetable.acceptance.acceptance import accept
+from widetable.acceptance.use import Use
 from widetable.arguments import flag
-from widetable.commit.barriers.barrier_table import check_needs_no_writer, check_rows_stay
 from widetable.commit.transaction.commit_identity import Identity
 from widetable.commit.transaction.commit_result import CommitResult
 from widetable.errors import ConflictError, InvalidError, NotFoundError, UnsupportedError
@@ -41,7 +42,6 @@ from widetable.merge.partial_update_plan import removing_groups
 from widetable.merge.printed_key import printed_key_of
 from widetable.operations.handle.compaction_threads import wait_for_compactions
 from widetable.operations.handle.open_table import OpenTable
-from widetable.operations.handle.supported import check_given_rows, check_writable
 from widetable.operations.queries.lookup_keys import key_rows
 from widetable.operations.queries.requested_partitions import request_partitions
 from widetable.operations.queries.row_removal import remove_rows
@@ -227,8 +227,7 @@ def drop_partitions(
     """
     schema = table.schema
     scope = request_partitions(table, partitions, "Use delete.")
-    check_given_rows(schema)
-    check_writable(schema)
+    accept(schema, Use.TAKE_ROWS, Use.MAINTAIN)
     by = Identity.of(commit_user, commit_identifier)
     if not scope:
         return CommitResult(committed=False, snapshot_id=None, kind=COMMIT_KIND_OVERWRITE)
@@ -239,12 +238,9 @@ def _deleted(
     table: OpenTable, rows_at: _RowsAt, by: Identity, *, dry_run: bool, rewrite: bool
 ) -> CommitResult:
     schema = table.schema
-    check_given_rows(schema)
-    check_writable(schema)
-    if rewrite:
-        check_rows_stay(schema, table.path)
-    else:
-        check_needs_no_writer(schema, table.path)
+    how = Use.REPLACE if rewrite else Use.TAKE_UNNAMED_ROWS
+    accept(schema, Use.TAKE_ROWS, Use.MAINTAIN, how, path=table.path)
+    if not rewrite:
         _check_removes(schema)
     kind = COMMIT_KIND_OVERWRITE if rewrite else COMMIT_KIND_APPEND
     dry_run = flag(dry_run, "dry_run")

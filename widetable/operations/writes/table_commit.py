@@ -18,6 +18,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 
+from widetable.acceptance.acceptance import accept
+from widetable.acceptance.use import Use
 from widetable.arguments import flag, items
 from widetable.commit.barriers.barrier_step import BarrierStep
 from widetable.commit.transaction.commit_identity import Identity
@@ -26,7 +28,6 @@ from widetable.operations.compaction.compaction_after_commit import compact_afte
 from widetable.operations.compaction.unattended import warn_unattended
 from widetable.operations.handle import compaction_threads
 from widetable.operations.handle.open_table import OpenTable
-from widetable.operations.handle.supported import check_given_rows, check_writable
 from widetable.operations.writes.rebucketed_commit import commit_with_rebucketing
 from widetable.operations.writes.staging import staging
 from widetable.schema import options as opt
@@ -189,7 +190,7 @@ def commit_overwrite(
         Other commits were faster until `commit.timeout`, or more than `commit.max-retries` times.
     """
     whole_table = flag(whole_table, "whole_table")
-    check_given_rows(table.schema)
+    accept(table.schema, Use.TAKE_ROWS)
     by = Identity.of(
         commit_user, commit_identifier, digest, replay
     )  # raises before any file is deleted
@@ -208,7 +209,7 @@ def overwrite_by(
     """Commit the files of writers in place of the live rows of their partitions, or of the whole table."""
     messages = items(messages, CommitMessage, "messages")
     schema = table.schema
-    check_writable(schema)
+    accept(schema, Use.MAINTAIN)
     messages = _without_changelog(table, schema, messages)
     dynamic = bool(schema.partition_keys) and schema.typed_options.get(
         opt.DYNAMIC_PARTITION_OVERWRITE

@@ -18,8 +18,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from widetable.acceptance.acceptance import accept
+from widetable.acceptance.use import Use
 from widetable.arguments import flag, instance, items, names, text, whole_number
-from widetable.commit.barriers.barrier_table import check_needs_no_writer, check_rows_stay
 from widetable.commit.transaction.commit_identity import Identity
 from widetable.commit.transaction.commit_result import CommitResult
 from widetable.commit.transaction.partition_buckets import places_of
@@ -27,14 +28,12 @@ from widetable.commit.transaction.table_head import HeadState
 from widetable.errors import ConflictError, InvalidError, UnsupportedError
 from widetable.format.snapshot import COMMIT_KIND_APPEND, COMMIT_KIND_OVERWRITE
 from widetable.operations.handle.open_table import OpenTable
-from widetable.operations.handle.supported import check_given_rows, check_takes_rows, check_writable
 from widetable.operations.writes.table_commit import (
     append_messages,
     discard,
     finish_replayed,
     overwrite_by,
 )
-from widetable.schema import options as opt
 from widetable.schema.table_schema import ROW_KIND_COLUMN, TableSchema
 from widetable.write.commit_message import CommitMessage
 from widetable.write.owned_columns import callers_columns, owned_columns
@@ -181,11 +180,11 @@ def write_by(
     """
     row_kind = text(row_kind, "row_kind")
     head = table._committer.refresh()
-    check_given_rows(head.schema)
+    accept(head.schema, Use.TAKE_ROWS)
     if kind == COMMIT_KIND_OVERWRITE:
-        check_rows_stay(head.schema, table.path)
+        accept(head.schema, Use.REPLACE, path=table.path)
     elif columns is None:
-        check_needs_no_writer(head.schema, table.path)
+        accept(head.schema, Use.TAKE_UNNAMED_ROWS, path=table.path)
     replayed = table._committer.replay_of(by, head)
     if replayed is not None:
         finish_replayed(table, head.schema)
@@ -268,9 +267,9 @@ def new_writer(
     """
     columns = items(columns, str, "columns")
     schema = table.schema if schema_id is None else _schema_of(table, schema_id)
-    check_given_rows(schema)
+    accept(schema, Use.TAKE_ROWS)
     if not flag(named, "named"):
-        check_needs_no_writer(schema, table.path)
+        accept(schema, Use.TAKE_UNNAMED_ROWS, path=table.path)
     owned = callers_columns(schema)
     return any_writer(
         table, columns, row_kind, task, tasks, sequence_base, schema=schema, owned=owned
@@ -297,15 +296,15 @@ def any_writer(
     head: the snapshot and schema that this operation has read; its schema is used. owned: as of `owned_columns`.
     """
     schema = head.schema if head else schema or table.schema
-    check_writable(schema)
-    check_takes_rows(schema)
+    accept(schema, Use.WRITE)
     row_kind = text(row_kind, "row_kind")
     if tasks is not None:
         tasks = whole_number(tasks, "tasks", least=1, most=MAX_TASKS)
     task = whole_number(task, "task", least=0, most=(tasks or MAX_TASKS) - 1)
     base = table._committer.sequence_base(head) if sequence_base is None else sequence_base
     base = whole_number(base, "sequence_base", least=0)
-    _check_alone(schema, tasks)
+    if tasks != 1:
+        accept(schema, Use.WRITE_IN_TASKS)
     chosen = owned_columns(schema, columns, row_kind, owned)
     numbers = SequenceAllocator(base, task, tasks)
     state, committer = table._state(schema), table._committer
@@ -317,17 +316,6 @@ def any_writer(
         committer.schemas.is_rescaled,
     )
     return TableWriter(state, chosen, numbers, places)
-
-
-def _check_alone(schema: TableSchema, tasks: int | None) -> None:
-    """Raise UnsupportedError for several writers, which would put one new key into several dynamic buckets."""
-    if schema.num_buckets < 1 and tasks != 1:
-        raise UnsupportedError(
-            f"option {opt.BUCKET.key!r}",
-            found=f"{schema.num_buckets} (dynamic buckets), and a commit of several tasks",
-            expected="one writer at a time",
-            action="Write from Python (Table.write), or make the table with a fixed number of buckets.",
-        )
 
 
 def check_write_columns(
@@ -360,11 +348,10 @@ def check_write_columns(
         The table has an option that this version does not honour.
     """
     schema = table.schema
-    check_given_rows(schema)
+    accept(schema, Use.TAKE_ROWS)
     if not flag(named, "named"):
-        check_needs_no_writer(schema, table.path)
-    check_writable(schema)
-    check_takes_rows(schema)
+        accept(schema, Use.TAKE_UNNAMED_ROWS, path=table.path)
+    accept(schema, Use.WRITE)
     given = instance(arrow_schema, pa.Schema, "arrow_schema").names
     owned = callers_columns(schema, columns if columns is None else names(columns, "columns"))
     chosen = owned_columns(schema, given, text(row_kind, "row_kind"), owned)

@@ -26,11 +26,12 @@ from tests.support.models.kept_rows import (
     write,
 )
 from tests.support.tables.fixture_tables import TABLES, FixtureTable
+from widetable.acceptance.acceptance import accept
+from widetable.acceptance.use import Use
 from widetable.commit.holds.read_lease import hold
 from widetable.commit.holds.retired_snapshots import RetiredSnapshots
 from widetable.commit.notes.clock import SystemClock
 from widetable.commit.snapshots.manifest_cache import MANIFEST_CACHE
-from widetable.operations.handle.supported import check_writable
 from widetable.operations.history.expiry import expire
 from widetable.operations.history.expiry_choice import Retention
 from widetable.storage.local import LocalFileIO
@@ -178,7 +179,7 @@ def test_tables_of_other_clients(tmp_path: Path, fixture: FixtureTable) -> None:
     shutil.copytree(fixture.path, copy)
     table = wt.Table.open(str(copy))
     try:
-        check_writable(table.schema)
+        accept(table.schema, Use.MAINTAIN)
     except wt.UnsupportedError:
         before = files_of(table)
         for call in (table.expire_snapshots, table.remove_orphan_files):

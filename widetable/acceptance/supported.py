@@ -1,12 +1,7 @@
-"""Decides which tables can be read and written. An option that changes rows and is not honoured is refused by name.
+"""Checks what this version supports of tables that any client may have made. An option that changes rows and is not
+honoured is refused by name; options that change only how a client works are accepted. `acceptance` says when.
 
-    check_readable     for all that read: scans, lookups, changes
-    check_writable     for all that commit, compactions and cleaning too: the above, a primary key, and every option
-    check_takes_rows   for all that write rows by key, besides the above
-    check_given_rows   for all that take rows from a user: not the maintainer, which fills joins and indexes itself
-
-In: a schema that any client may have made. Raises UnsupportedError, which names the option or key, and InvalidError
-when a known option has an invalid value. Options that change only how a client works are accepted.
+Raises UnsupportedError, which names the option or key, and InvalidError for ignored fields that are no columns.
 """
 
 from __future__ import annotations
@@ -14,16 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from widetable.commit.barriers.barrier_table import check_barriers
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.merge.engine import PartialMerge, engine_of
-from widetable.merge.record_expiry import check_record_expiry
-from widetable.merge.record_order import check_ordered
-from widetable.runtime.derived_value import once_per_object
-from widetable.schema import join_options
 from widetable.schema import options as opt
 from widetable.schema.option import Option
-from widetable.schema.option_checks import check_honoured, check_values
 from widetable.schema.schema_rules import check_fixed_buckets
 from widetable.schema.table_schema import TableSchema
 from widetable.storage.paths import POSTPONED
@@ -64,6 +53,12 @@ _OTHER_ROWS: Final = (
     "scan.version",
     "scan.watermark",
 )
+# Other clients then copy expired snapshots to changelog/, and delete their changelog files later (format.md 12).
+_LONGER_CHANGELOG: Final = (
+    "changelog.num-retained.min",
+    "changelog.num-retained.max",
+    "changelog.time-retained",
+)
 _OTHER_ROWS_PREFIXES: Final = (
     "incremental-",
     "scan.fallback-",
@@ -72,8 +67,7 @@ _OTHER_ROWS_PREFIXES: Final = (
 )
 
 
-@once_per_object
-def check_readable(schema: TableSchema) -> None:
+def check_rows_are_read(schema: TableSchema) -> None:
     """Refuse a table whose rows this version would read wrongly. Other options change no row that is read."""
     for key, value in schema.options.items():
         harmless = _CHANGES_ROWS.get(key)
@@ -81,29 +75,29 @@ def check_readable(schema: TableSchema) -> None:
             raise _unsupported(f"option {key!r}", repr(value), repr(harmless))
         if key in _OTHER_ROWS or key.startswith(_OTHER_ROWS_PREFIXES):
             raise _unsupported(f"option {key!r}", repr(value), "no such option in the table")
+
+
+def check_buckets_are_read(schema: TableSchema) -> None:
+    """Refuse a number of buckets that has no meaning. Postponed buckets can be read."""
     if schema.num_buckets < POSTPONED or schema.num_buckets == 0:
         check_fixed_buckets(schema)
-    engine_of(schema)
 
 
-@once_per_object
-def check_writable(schema: TableSchema) -> None:
-    """Refuse to write a table with options whose effects on files this version does not produce, and append tables."""
-    check_readable(schema)
-    check_has_key(schema)
-    check_values(schema.options)
-    check_honoured(schema.options, made_here=False)
-    check_changelog_producer(schema)
-    check_record_expiry(schema)
-    check_ordered(schema)
-    check_barriers(schema)
-
-
-def check_takes_rows(schema: TableSchema) -> None:
-    """Refuse rows for a table where this version cannot tell to which partition and bucket they belong."""
-    check_key_has_partition(schema)
+def check_buckets_take_rows(schema: TableSchema) -> None:
+    """Refuse rows for a table where this version cannot tell to which bucket they belong."""
     if schema.num_buckets != _DYNAMIC:
         check_fixed_buckets(schema)
+
+
+def check_one_writer(schema: TableSchema) -> None:
+    """Refuse several writers of dynamic buckets: they would put one new key into several buckets."""
+    if schema.num_buckets < 1:
+        raise UnsupportedError(
+            f"option {opt.BUCKET.key!r}",
+            found=f"{schema.num_buckets} (dynamic buckets), and a commit of several tasks",
+            expected="one writer at a time",
+            action="Write from Python (Table.write), or make the table with a fixed number of buckets.",
+        )
 
 
 def check_has_key(schema: TableSchema) -> None:
@@ -118,8 +112,7 @@ def check_has_key(schema: TableSchema) -> None:
 
 
 def check_key_has_partition(schema: TableSchema) -> None:
-    """Refuse key lookups in tables without a key, or whose key lacks the partition (cross-partition upsert)."""
-    check_has_key(schema)
+    """Refuse key lookups in tables whose key lacks the partition (cross-partition upsert)."""
     missing = [name for name in schema.partition_keys if name not in schema.primary_keys]
     if missing:
         raise UnsupportedError(
@@ -127,30 +120,6 @@ def check_key_has_partition(schema: TableSchema) -> None:
             found=f"a key without the partition column {', '.join(missing)}",
             expected="a key with all partition columns; else a write may have to remove a row from another partition",
             action="Scan the table, and write it with another client.",
-        )
-
-
-def check_given_rows(schema: TableSchema) -> None:
-    """Refuse rows from a user for a table that only a join may write, or that is an index of another one.
-
-    Raises InvalidError, which names the table to write to instead.
-    """
-    options = schema.typed_options
-    left, right = options.get(join_options.LEFT), options.get(join_options.RIGHT)
-    if left is not None:
-        raise InvalidError(
-            f"option {join_options.LEFT.key!r}",
-            found=f"rows for a table that holds the join of {left} and {right}",
-            expected="the join as its only writer",
-            action=f"Write to {left} and {right} instead.",
-        )
-    base = options.get(join_options.INDEX_OF)
-    if base is not None:
-        raise InvalidError(
-            f"option {join_options.INDEX_OF.key!r}",
-            found=f"rows for a table that is an index of {base}",
-            expected=f"the maintainer of {base} as its only writer",
-            action=f"Write to {base} instead.",
         )
 
 
@@ -163,7 +132,6 @@ def check_changelog_producer(schema: TableSchema) -> None:
     """
     options = schema.typed_options
     producer = options.get(opt.CHANGELOG_PRODUCER)
-    _check_deletion_vectors(schema)
     stays_apart = engine_of(schema).partial_merge(schema, has_deletes=False) is PartialMerge.NEVER
     if producer in ("lookup", "full-compaction") and stays_apart:
         engine = options.get(opt.MERGE_ENGINE)
@@ -184,7 +152,7 @@ def check_changelog_producer(schema: TableSchema) -> None:
             )
 
 
-def _check_deletion_vectors(schema: TableSchema) -> None:
+def check_deletion_vectors(schema: TableSchema) -> None:
     """Refuse deletion vectors where a row above level 0 may not be the whole row of its key."""
     options = schema.typed_options
     if not options.get(opt.DELETION_VECTORS_ENABLED):
@@ -202,6 +170,37 @@ def _check_deletion_vectors(schema: TableSchema) -> None:
                 found=f"{schema.options[option.key]!r} with {opt.DELETION_VECTORS_ENABLED.key}=true",
                 expected="another value, or a table without deletion vectors",
                 action="Remove one of the two options.",
+            )
+
+
+def check_changelog_expires(schema: TableSchema) -> None:
+    """Refuse a table whose expired changelog would have to be kept."""
+    for key in _LONGER_CHANGELOG:
+        if key in schema.options:
+            raise UnsupportedError(
+                f"option {key!r}",
+                found=repr(schema.options[key]),
+                expected="no such option; this version keeps a changelog as long as its snapshot",
+                action="Remove the option, or let another client expire the snapshots of this table.",
+            )
+
+
+def check_auditable(schema: TableSchema) -> None:
+    """Refuse a table whose laws are unknown, or whose files the audit would not find."""
+    refused = {
+        "primary key": (not schema.primary_keys, "none (an append table)"),
+        f"option {OTHER_DIRECTORY!r}": (
+            OTHER_DIRECTORY in schema.options,
+            repr(schema.options.get(OTHER_DIRECTORY)),
+        ),
+    }
+    for subject, (is_refused, actual) in refused.items():
+        if is_refused:
+            raise UnsupportedError(
+                subject,
+                found=actual,
+                expected="a table with a primary key, its files in its bucket directories",
+                action="Audit the table with another client.",
             )
 
 

@@ -7,7 +7,7 @@ different rules (docs/decisions/0031).
     add a column with a function                 the producer from or to `lookup`
 
 Columns and fields are compared by id, so a new name is not a change. In: the schema before and after; the new one is
-valid by itself (`check_schema`, `engine_of`). Raises InvalidError, which names the column or option.
+valid by itself. Raises InvalidError, which names the column or option.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from widetable.acceptance.value_order import keeps_apart, keeps_order
 from widetable.errors import InvalidError, WidetableError
 from widetable.merge.aggregate_function import (
     COLUMN_OPTIONS,
@@ -28,7 +29,6 @@ from widetable.merge.aggregate_function import (
 )
 from widetable.merge.aggregate_functions import columns_of_aggregation, columns_of_groups
 from widetable.merge.engine import engine_of
-from widetable.operations.ddl.value_order import keeps_apart, keeps_order
 from widetable.schema import options as opt
 from widetable.schema.table_schema import TableSchema
 
