@@ -77,7 +77,8 @@ class _Links:
 
 
 def _listed(module: Module) -> list[Doc[Any]]:
-    names: Sequence[str] = module.obj.__all__
+    """Without modules: the one that the connector lists is described there in a line."""
+    names = [n for n in module.obj.__all__ if not inspect.ismodule(getattr(module.obj, n))]
     ordered = [name for name in _FIRST if name in names]
     return [_member(module, name) for name in (*ordered, *(n for n in names if n not in _FIRST))]
 
