@@ -10,8 +10,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pytest
 
-from widetable.acceptance.acceptance import accept
-from widetable.acceptance.use import Use
+from widetable.acceptance.acceptance import Use, accept
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.schema.new_schema import new_schema
 from widetable.schema.option import parse_value

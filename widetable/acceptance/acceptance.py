@@ -13,30 +13,18 @@ docs/refusals.md is generated from it. Raises what the checks raise.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-from widetable.acceptance.barrier_rules import (
-    check_barriers,
-    check_needs_no_writer,
-    check_rows_stay,
+from widetable.acceptance import (
+    barrier_rules,
+    derived_rules,
+    function_change,
+    order_change,
+    supported,
 )
-from widetable.acceptance.derived_rules import check_given_rows, check_stands_alone
-from widetable.acceptance.function_change import check_functions
-from widetable.acceptance.order_change import check_groups, check_orders
-from widetable.acceptance.supported import (
-    check_auditable,
-    check_buckets_are_read,
-    check_buckets_take_rows,
-    check_changelog_expires,
-    check_changelog_producer,
-    check_deletion_vectors,
-    check_has_key,
-    check_key_has_partition,
-    check_one_writer,
-    check_rows_are_read,
-)
-from widetable.acceptance.use import Case, Use
 from widetable.errors import WidetableError
 from widetable.format.partition_value import check_partition_types
 from widetable.merge.engine import engine_of
@@ -44,30 +32,55 @@ from widetable.merge.record_expiry import check_record_expiry
 from widetable.merge.record_order import check_ordered
 from widetable.merge.widened_rules import check_widened
 from widetable.runtime.derived_value import once_per_object
+from widetable.schema import option_checks, schema_rules
 from widetable.schema import options as opt
 from widetable.schema.derived_options import check_derived
-from widetable.schema.option_checks import (
-    check_alter,
-    check_declared,
-    check_honoured,
-    check_used,
-    check_values,
-)
-from widetable.schema.schema_rules import (
-    check_bucket_keys,
-    check_bucket_number,
-    check_field_options,
-    check_fixed_buckets,
-    check_keys,
-    check_names,
-    check_partition_times,
-    check_reserved,
-    check_rowkind_field,
-    check_sequence_fields,
-    check_texts,
-)
 from widetable.schema.table_schema import TableSchema
 from widetable.schema.tag_rule import check_zone
+
+
+class Use(Enum):
+    """A use of a table. The values are its word in docs/refusals.md, and what happens."""
+
+    CREATE = "create", "A table is created."
+    ALTER = "alter", "Columns or options are altered."
+    READ = "read", "Rows or changes are read."
+    LOOK_UP = "look up", "Rows are found, or explained, by their key."
+    MAINTAIN = (
+        "maintain",
+        "Files are compacted, expired, cleaned or repaired, or a commit replaces them.",
+    )
+    WRITE = "write", "Rows are written, by a user or by the maintainer of derived tables."
+    WRITE_IN_TASKS = "write in tasks", "Several tasks write rows of one commit, as Spark's do."
+    TAKE_ROWS = "take rows", "A user writes, deletes, restores or expires rows."
+    TAKE_UNNAMED_ROWS = (
+        "take unnamed rows",
+        "A user appends rows without a writer (`Catalog.writer`).",
+    )
+    REPLACE = (
+        "replace",
+        "Rows are overwritten, moved or taken back, as by a rollback or a rescaling.",
+    )
+    RESCALE = "rescale", "The number of buckets is changed."
+    BRANCH = "branch", "A table is branched or copied, or continues as a branch."
+    EXPIRE = "expire", "Snapshots expire."
+    AUDIT = "audit", "A table is audited."
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is accepted or refused. schema: of the table, as it would be. path: of the table, for messages.
+
+    before: the schema that an alteration changes, None for others. given: the options that a user sets with this step.
+    mends: immutable options that the alteration may change, and their new values.
+    """
+
+    schema: TableSchema
+    path: str
+    before: TableSchema | None
+    given: Mapping[str, str]
+    mends: Mapping[str, str]
+
 
 _CREATE: Final = (Use.CREATE,)
 _ALTER: Final = (Use.ALTER,)
@@ -109,34 +122,36 @@ CHECKS: Final = (
     Check(
         "another value of an immutable option, or its removal",
         _ALTER,
-        check_alter,
+        option_checks.check_alter,
         lambda case: (case.before and case.before.options, case.schema.options, case.mends),
     ),
-    Check("a text that is not Unicode", _MADE, check_texts),
-    Check("a column's name that is empty, or there twice", _MADE, check_names),
+    Check("a text that is not Unicode", _MADE, schema_rules.check_texts),
+    Check("a column's name that is empty, or there twice", _MADE, schema_rules.check_names),
     Check(
         "a new column with a reserved name",
         _MADE,
-        check_reserved,
+        schema_rules.check_reserved,
         lambda case: (case.schema, case.before),
     ),
-    Check("keys that do not identify a row and its partition", _MADE, check_keys),
-    Check("an option of Paimon that changes which rows are read", _USED, check_rows_are_read),
+    Check("keys that do not identify a row and its partition", _MADE, schema_rules.check_keys),
+    Check(
+        "an option of Paimon that changes which rows are read", _USED, supported.check_rows_are_read
+    ),
     Check(
         "a number of buckets without a meaning",
         (Use.READ, Use.MAINTAIN),
-        check_buckets_are_read,
+        supported.check_buckets_are_read,
     ),
-    Check("no primary key (an append table)", (Use.LOOK_UP, *_FILES), check_has_key),
+    Check("no primary key (an append table)", (Use.LOOK_UP, *_FILES), supported.check_has_key),
     Check(
         "a primary key without the partition columns",
         (Use.LOOK_UP, Use.WRITE),
-        check_key_has_partition,
+        supported.check_key_has_partition,
     ),
     Check(
         "an option whose value is none of its values, or contradicts another option",
         (*_MADE, *_FILES),
-        check_values,
+        option_checks.check_values,
         _options,
     ),
     Check(
@@ -145,80 +160,102 @@ CHECKS: Final = (
         check_zone,
         lambda case: (case.schema.typed_options,),
     ),
-    Check("an option of a column that does not exist", _MADE, check_field_options),
-    Check("a form of partition times that cannot be read", _MADE, check_partition_times),
-    Check("postponed buckets", _MADE, check_bucket_number),
+    Check("an option of a column that does not exist", _MADE, schema_rules.check_field_options),
+    Check(
+        "a form of partition times that cannot be read", _MADE, schema_rules.check_partition_times
+    ),
+    Check("postponed buckets", _MADE, schema_rules.check_bucket_number),
     Check(
         "a bucket key outside of the primary key",
         (*_MADE, Use.WRITE),
-        check_bucket_keys,
+        schema_rules.check_bucket_keys,
     ),
-    Check("a `sequence.field` that is no column, or has a function", _MADE, check_sequence_fields),
-    Check("a `rowkind.field` that is no text column", _MADE, check_rowkind_field),
-    Check("postponed buckets, where rows are written", (Use.WRITE,), check_buckets_take_rows),
-    Check("dynamic buckets, where one is chosen anew", (Use.RESCALE,), check_fixed_buckets),
-    Check("dynamic buckets with several writers", (Use.WRITE_IN_TASKS,), check_one_writer),
+    Check(
+        "a `sequence.field` that is no column, or has a function",
+        _MADE,
+        schema_rules.check_sequence_fields,
+    ),
+    Check("a `rowkind.field` that is no text column", _MADE, schema_rules.check_rowkind_field),
+    Check(
+        "postponed buckets, where rows are written", (Use.WRITE,), supported.check_buckets_take_rows
+    ),
+    Check(
+        "dynamic buckets, where one is chosen anew",
+        (Use.RESCALE,),
+        schema_rules.check_fixed_buckets,
+    ),
+    Check(
+        "dynamic buckets with several writers", (Use.WRITE_IN_TASKS,), supported.check_one_writer
+    ),
     Check("an unknown merge engine, or a rule of the engine broken", (*_MADE, *_USED), engine_of),
     Check(
         "an option that this version does not honour",
         _MADE,
-        check_declared,
+        option_checks.check_declared,
         lambda case: (case.given,),
     ),
     Check(
         "an option of another client that this version does not honour",
         _FILES,
-        check_honoured,
+        option_checks.check_honoured,
         _options,
     ),
     Check(
         "an option of columns in a table that takes records as a whole",
         _MADE,
-        check_used,
+        option_checks.check_used,
         lambda case: (case.given, case.schema.options),
     ),
     Check(
         "a changelog that cannot be right",
         (*_MADE, *_FILES),
-        check_changelog_producer,
+        supported.check_changelog_producer,
         may_stay_wrong=True,
     ),
     Check(
         "deletion vectors where a row above level 0 is not whole",
         (*_MADE, *_FILES),
-        check_deletion_vectors,
+        supported.check_deletion_vectors,
         may_stay_wrong=True,
     ),
     Check("a column of nested type that orders records", (*_MADE, *_FILES), check_ordered),
     Check("records that expire by no time", (*_MADE, *_FILES), check_record_expiry),
-    Check("an option that barriers exclude", (*_MADE, *_FILES), check_barriers),
+    Check("an option that barriers exclude", (*_MADE, *_FILES), barrier_rules.check_barriers),
     Check("an index or widened columns that do not fit the columns", _MADE, check_derived),
     Check("widened columns that another rule fills", _MADE, check_widened),
     Check("a partition column whose values have no text", _CREATE, check_partition_types),
-    Check("another order of a column that orders records", _ALTER, check_orders, _change),
-    Check("another sequence group of a column", _ALTER, check_groups, _change),
-    Check("another function of a column", _ALTER, check_functions, _change),
-    Check("rows for a table that a join or an index fills", (Use.TAKE_ROWS,), check_given_rows),
+    Check(
+        "another order of a column that orders records", _ALTER, order_change.check_orders, _change
+    ),
+    Check("another sequence group of a column", _ALTER, order_change.check_groups, _change),
+    Check("another function of a column", _ALTER, function_change.check_functions, _change),
+    Check(
+        "rows for a table that a join or an index fills",
+        (Use.TAKE_ROWS,),
+        derived_rules.check_given_rows,
+    ),
     Check(
         "rows without a writer for a table under barriers",
         (Use.TAKE_UNNAMED_ROWS,),
-        check_needs_no_writer,
+        barrier_rules.check_needs_no_writer,
         _at_path,
     ),
     Check(
         "other rows at a complete barrier",
         (Use.REPLACE,),
-        check_rows_stay,
+        barrier_rules.check_rows_stay,
         _at_path,
     ),
     Check(
         "a derived table, or a table with derived tables",
         (Use.BRANCH,),
-        check_stands_alone,
+        derived_rules.check_stands_alone,
         _at_path,
     ),
-    Check("a changelog that outlives its snapshot", (Use.EXPIRE,), check_changelog_expires),
-    Check("a table whose files lie elsewhere", (Use.AUDIT,), check_auditable),
+    Check(
+        "a changelog that outlives its snapshot", (Use.EXPIRE,), supported.check_changelog_expires
+    ),
+    Check("a table whose files lie elsewhere", (Use.AUDIT,), supported.check_auditable),
 )
 
 

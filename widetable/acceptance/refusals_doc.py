@@ -6,8 +6,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from widetable.acceptance.acceptance import CHECKS
-from widetable.acceptance.use import Use
+from widetable.acceptance.acceptance import CHECKS, Use
 
 _HEAD: Final = """# What is refused, and when
 

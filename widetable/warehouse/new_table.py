@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from widetable.acceptance.acceptance import accept
-from widetable.acceptance.use import Use
+from widetable.acceptance.acceptance import Use, accept
 from widetable.arguments import flag
 from widetable.commit.snapshots.lost_snapshots import remaining_file
 from widetable.commit.snapshots.schema_store import SchemaStore

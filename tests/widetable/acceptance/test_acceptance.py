@@ -15,9 +15,8 @@ import widetable as wt
 from tests.support.programs.pages import ROOT
 from tests.support.programs.parsed_source import parsed
 from tests.test_style import PACKAGES, sources
-from widetable.acceptance.acceptance import CHECKS, Check, accept
+from widetable.acceptance.acceptance import CHECKS, Case, Check, Use, accept
 from widetable.acceptance.refusals_doc import render
-from widetable.acceptance.use import Case, Use
 from widetable.merge.engine import engine_of
 from widetable.schema.new_schema import arrow_schema, new_schema
 from widetable.schema.table_schema import TableSchema
@@ -169,7 +168,13 @@ def test_nothing_else_calls_a_check() -> None:
             for node in ast.walk(tree)
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
         }
-        own = {name for name in called & names if (module, name) in homes}
+        of_module = {
+            node.attr
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+            if (node.value.id, node.attr) in {(home.split(".")[-1], name) for home, name in homes}
+        }
+        own = of_module | {name for name in called & names if (module, name) in homes}
         faults += [(path.as_posix(), name) for name in sorted(imported | own)]
     below = {(path, name) for path, name in faults if path.startswith("widetable/acceptance/")}
     assert set(faults) - below - EXEMPT == set()

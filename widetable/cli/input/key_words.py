@@ -17,8 +17,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from widetable.acceptance.acceptance import accept
-from widetable.acceptance.use import Use
+from widetable.acceptance.acceptance import Use, accept
 from widetable.arguments import text
 from widetable.errors import InvalidError
 from widetable.format.parsed_text import parsed_texts

@@ -8,8 +8,7 @@ revision; ConflictError for a compaction that is not cut at a barrier; and the e
 
 from __future__ import annotations
 
-from widetable.acceptance.acceptance import accept
-from widetable.acceptance.use import Use
+from widetable.acceptance.acceptance import Use, accept
 from widetable.commit.barriers.barrier_state import BARRIERS
 from widetable.commit.barriers.barrier_step import Act, properties_after
 from widetable.commit.barriers.barrier_table import interval_of

@@ -27,8 +27,7 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from widetable.acceptance.acceptance import accept
-from widetable.acceptance.use import Use
+from widetable.acceptance.acceptance import Use, accept
 from widetable.commit.snapshots.schema_store import SchemaStore
 from widetable.commit.transaction.commit_identity import Identity
 from widetable.commit.transaction.commit_result import CommitResult

@@ -15,8 +15,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from widetable.acceptance.acceptance import accept
-from widetable.acceptance.use import Use
+from widetable.acceptance.acceptance import Use, accept
 from widetable.arguments import path, text, whole_number
 from widetable.commit.snapshots.schema_store import SchemaStore
 from widetable.commit.transaction.commit_identity import Identity

@@ -29,8 +29,7 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from widetable.acceptance.acceptance import accept
-from widetable.acceptance.use import Use
+from widetable.acceptance.acceptance import Use, accept
 from widetable.arguments import one_of, refused, whole_number
 from widetable.derive.changes.change_scan import ChangeReads, ChangeScan
 from widetable.derive.joins.snapshot_difference import snapshot_difference

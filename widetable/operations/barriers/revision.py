@@ -14,8 +14,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from widetable.acceptance.acceptance import accept
-from widetable.acceptance.use import Use
+from widetable.acceptance.acceptance import Use, accept
 from widetable.commit.barriers.barrier_state import DERIVED
 from widetable.commit.barriers.barrier_step import Act, BarrierStep
 from widetable.commit.transaction.commit_identity import Identity

@@ -24,8 +24,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
 
-from widetable.acceptance.acceptance import accept
-from widetable.acceptance.use import Use
+from widetable.acceptance.acceptance import Use, accept
 from widetable.arguments import flag
 from widetable.commit.notes.compaction_requests import CompactionRequests
 from widetable.commit.transaction.commit_result import CommitResult

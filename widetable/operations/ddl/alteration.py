@@ -13,8 +13,7 @@ UnsupportedError for a change that the table cannot take, what reading schemas r
 
 from __future__ import annotations
 
-from widetable.acceptance.acceptance import accept
-from widetable.acceptance.use import Use
+from widetable.acceptance.acceptance import Use, accept
 from widetable.commit.snapshots.schema_store import SchemaStore
 from widetable.operations.ddl.bucket_repair import repaired_options
 from widetable.operations.ddl.schema_change import SchemaChange, changed_schema

@@ -22,8 +22,7 @@ from typing import Final, TypeVar
 
 import pyarrow as pa
 
-from widetable.acceptance.acceptance import accept
-from widetable.acceptance.use import Use
+from widetable.acceptance.acceptance import Use, accept
 from widetable.errors import InvalidError
 from widetable.operations.ddl.column_change import ColumnChange, changed_columns
 from widetable.operations.ddl.column_path import Path, parsed, path_of, printed

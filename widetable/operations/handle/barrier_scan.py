@@ -22,8 +22,7 @@ from typing import Final, TypeVar
 
 import pyarrow.compute as pc
 
-from widetable.acceptance.acceptance import accept
-from widetable.acceptance.use import Use
+from widetable.acceptance.acceptance import Use, accept
 from widetable.commit.barriers.barrier_state import state_at
 from widetable.commit.barriers.barrier_table import interval_of
 from widetable.commit.notes.revision_notes import notes_of

@@ -16,8 +16,7 @@ from typing import NamedTuple
 
 import pyarrow.compute as pc
 
-from widetable.acceptance.acceptance import accept
-from widetable.acceptance.use import Use
+from widetable.acceptance.acceptance import Use, accept
 from widetable.commit.snapshots.hash_indexes import HashIndexes
 from widetable.commit.snapshots.live_files import LiveFiles
 from widetable.commit.transaction.partition_buckets import places_of

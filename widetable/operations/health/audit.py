@@ -34,8 +34,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from widetable.acceptance.acceptance import accept
-from widetable.acceptance.use import Use
+from widetable.acceptance.acceptance import Use, accept
 from widetable.arguments import whole_number
 from widetable.commit.barriers.level0_labels import Level0Labels
 from widetable.commit.holds.retired_snapshots import RetiredSnapshots

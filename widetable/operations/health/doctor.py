@@ -26,8 +26,7 @@ from dataclasses import dataclass, field
 from itertools import chain, pairwise, repeat
 from typing import Final
 
-from widetable.acceptance.acceptance import accept
-from widetable.acceptance.use import Use
+from widetable.acceptance.acceptance import Use, accept
 from widetable.arguments import flag
 from widetable.commit.snapshots.committed import MANY_USERS, MAX_USERS, users_of
 from widetable.commit.snapshots.live_files import LiveFiles

@@ -19,8 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from widetable.acceptance.acceptance import accept
-from widetable.acceptance.use import Use
+from widetable.acceptance.acceptance import Use, accept
 from widetable.arguments import flag
 from widetable.commit.transaction.committer import Committer
 from widetable.errors import ConflictError, InvalidError, UnsupportedError

@@ -26,8 +26,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 
-from widetable.acceptance.acceptance import accept
-from widetable.acceptance.use import Use
+from widetable.acceptance.acceptance import Use, accept
 from widetable.arguments import flag, text
 from widetable.commit.snapshots.branch_mark import begin_to_drop, branch_life, claim, finish
 from widetable.commit.snapshots.lost_snapshots import mark_snapshots

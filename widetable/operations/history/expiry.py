@@ -24,8 +24,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from widetable.acceptance.acceptance import accept
-from widetable.acceptance.use import Use
+from widetable.acceptance.acceptance import Use, accept
 from widetable.arguments import LARGEST, flag
 from widetable.commit.holds.retired_snapshots import RetiredSnapshots
 from widetable.commit.holds.snapshot_holds import forget_holds

@@ -35,8 +35,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from widetable.acceptance.acceptance import accept
-from widetable.acceptance.use import Use
+from widetable.acceptance.acceptance import Use, accept
 from widetable.arguments import LARGEST, flag, whole_number
 from widetable.commit.holds.snapshot_holds import forget_holds
 from widetable.commit.notes.clock import Clock, SystemClock

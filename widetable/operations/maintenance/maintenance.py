@@ -27,8 +27,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, TypeAlias
 
-from widetable.acceptance.acceptance import accept
-from widetable.acceptance.use import Use
+from widetable.acceptance.acceptance import Use, accept
 from widetable.arguments import LONGEST_MILLIS, flag, whole_number
 from widetable.commit.notes.clock import Clock, SystemClock
 from widetable.commit.notes.compaction_requests import CompactionRequests

@@ -21,8 +21,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Final
 
-from widetable.acceptance.acceptance import accept
-from widetable.acceptance.use import Use
+from widetable.acceptance.acceptance import Use, accept
 from widetable.arguments import flag
 from widetable.commit.transaction.committer import Committer
 from widetable.errors import ConflictError, UnsupportedError

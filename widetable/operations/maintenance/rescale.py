@@ -27,8 +27,7 @@ import math
 import time
 from typing import Any, Final
 
-from widetable.acceptance.acceptance import accept
-from widetable.acceptance.use import Use
+from widetable.acceptance.acceptance import Use, accept
 from widetable.arguments import whole_number
 from widetable.commit.transaction.commit_result import CommitResult
 from widetable.commit.transaction.committer import Committer

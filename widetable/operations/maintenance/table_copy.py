@@ -40,8 +40,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from widetable.acceptance.acceptance import accept
-from widetable.acceptance.use import Use
+from widetable.acceptance.acceptance import Use, accept
 from widetable.commit.notes.copy_place import copies_beside, copy_place, unfinished_copy_mark
 from widetable.commit.snapshots.hash_indexes import read_index
 from widetable.commit.snapshots.live_files import LiveFiles

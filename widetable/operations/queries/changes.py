@@ -15,8 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
-from widetable.acceptance.acceptance import accept
-from widetable.acceptance.use import Use
+from widetable.acceptance.acceptance import Use, accept
 from widetable.arguments import flag, one_of, refused, whole_number
 from widetable.errors import NotFoundError
 from widetable.messages.error_code import ErrorCode

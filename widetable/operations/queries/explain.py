@@ -24,8 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from widetable.acceptance.acceptance import accept
-from widetable.acceptance.use import Use
+from widetable.acceptance.acceptance import Use, accept
 from widetable.commit.snapshots.committed import EXPIRED_ROWS
 from widetable.errors import DamagedError, InvalidError, NotFoundError
 from widetable.format.data_file_meta import DataFileMeta

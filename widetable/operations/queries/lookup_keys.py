@@ -22,8 +22,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from widetable.acceptance.acceptance import accept
-from widetable.acceptance.use import Use
+from widetable.acceptance.acceptance import Use, accept
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.kernels.arrow_buffers import one_array
 from widetable.schema.table_schema import TableSchema

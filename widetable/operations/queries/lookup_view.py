@@ -29,8 +29,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from widetable.acceptance.acceptance import accept
-from widetable.acceptance.use import Use
+from widetable.acceptance.acceptance import Use, accept
 from widetable.errors import InvalidError
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from widetable.acceptance.acceptance import accept
-from widetable.acceptance.use import Use
+from widetable.acceptance.acceptance import Use, accept
 from widetable.operations.handle.chosen_state import ChosenState, chosen_state
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.queries.lookup_view import LookupView

@@ -29,8 +29,7 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from widetable.acceptance.acceptance import accept
-from widetable.acceptance.use import Use
+from widetable.acceptance.acceptance import Use, accept
 from widetable.arguments import flag
 from widetable.commit.transaction.commit_identity import Identity
 from widetable.commit.transaction.commit_result import CommitResult

@@ -18,8 +18,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 
-from widetable.acceptance.acceptance import accept
-from widetable.acceptance.use import Use
+from widetable.acceptance.acceptance import Use, accept
 from widetable.arguments import flag, items
 from widetable.commit.barriers.barrier_step import BarrierStep
 from widetable.commit.transaction.commit_identity import Identity

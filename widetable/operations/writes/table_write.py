@@ -18,8 +18,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from widetable.acceptance.acceptance import accept
-from widetable.acceptance.use import Use
+from widetable.acceptance.acceptance import Use, accept
 from widetable.arguments import flag, instance, items, names, text, whole_number
 from widetable.commit.transaction.commit_identity import Identity
 from widetable.commit.transaction.commit_result import CommitResult

@@ -26,8 +26,7 @@ from tests.support.models.kept_rows import (
     write,
 )
 from tests.support.tables.fixture_tables import TABLES, FixtureTable
-from widetable.acceptance.acceptance import accept
-from widetable.acceptance.use import Use
+from widetable.acceptance.acceptance import Use, accept
 from widetable.commit.holds.read_lease import hold
 from widetable.commit.holds.retired_snapshots import RetiredSnapshots
 from widetable.commit.notes.clock import SystemClock
