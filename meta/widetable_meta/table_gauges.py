@@ -81,7 +81,7 @@ _GAUGES: Final = (
     ),
     _Gauge(
         "widetable_table_maintainer_heartbeat_age_seconds",
-        "Since who has, or had last, the compaction lease said that it works; none where no lease is noted.",
+        "Since the present or last holder of the compaction lease renewed it; none without a lease.",
         lambda table: _seconds(table.measures.silent_millis),
     ),
 )

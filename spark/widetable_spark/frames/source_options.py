@@ -160,8 +160,8 @@ SOURCE_OPTIONS: Final = (
         COMMIT_IDENTIFIER,
         "integer",
         (WRITE,),
-        "Number of this write among those of `commit-user`, growing: one that comes again commits nothing. Of a write "
-        "that is no stream, as in `foreachBatch`.",
+        "Number of this write among those of `commit-user`, growing: a repeated one commits nothing. For writes that "
+        "are not streams, as in `foreachBatch`.",
     ),
     SourceOption(
         ROW_KIND,
