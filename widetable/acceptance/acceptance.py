@@ -62,6 +62,7 @@ class Use(Enum):
         "Rows are overwritten, moved or taken back, as by a rollback or a rescaling.",
     )
     RESCALE = "rescale", "The number of buckets is changed."
+    JOIN = "join", "A table that holds a join is brought up to date."
     BRANCH = "branch", "A table is branched or copied, or continues as a branch."
     EXPIRE = "expire", "Snapshots expire."
     AUDIT = "audit", "A table is audited."
@@ -223,6 +224,11 @@ CHECKS: Final = (
     Check("an option that barriers exclude", (*_MADE, *_FILES), barrier_rules.check_barriers),
     Check("an index or widened columns that do not fit the columns", _MADE, check_derived),
     Check("widened columns that another rule fills", _MADE, check_widened),
+    Check(
+        "options with which a joined table would not follow its sources",
+        (*_MADE, Use.JOIN),
+        derived_rules.check_joined_rows,
+    ),
     Check("a partition column whose values have no text", _CREATE, check_partition_types),
     Check(
         "another order of a column that orders records", _ALTER, order_change.check_orders, _change

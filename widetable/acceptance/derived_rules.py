@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.schema import join_options
+from widetable.schema import options as opt
 from widetable.schema.field_options import DERIVED_OPTION
 from widetable.schema.table_schema import TableSchema
 
@@ -33,6 +34,27 @@ def check_given_rows(schema: TableSchema) -> None:
             expected=f"the maintainer of {base} as its only writer",
             action=f"Write to {base} instead.",
         )
+
+
+def check_joined_rows(schema: TableSchema) -> None:
+    """Refuse options with which a table that holds a join would not have the rows of its sources."""
+    options = schema.typed_options
+    if options.get(join_options.LEFT) is None:
+        return
+    is_plain = {
+        opt.MERGE_ENGINE.key: options.get(opt.MERGE_ENGINE) == "deduplicate",
+        opt.SEQUENCE_FIELD.key: not options.get(opt.SEQUENCE_FIELD),
+        opt.ROWKIND_FIELD.key: options.get(opt.ROWKIND_FIELD) is None,
+        opt.IGNORE_DELETE.key: not options.get(opt.IGNORE_DELETE),
+    }
+    for key, is_right in is_plain.items():
+        if not is_right:
+            raise InvalidError(
+                f"option {key!r}",
+                found=f"{schema.options.get(key)!r} of a table that holds a join",
+                expected="a table in which the last row of a key wins and deletes take effect",
+                action="Remove the option.",
+            )
 
 
 def check_stands_alone(schema: TableSchema, path: str) -> None:

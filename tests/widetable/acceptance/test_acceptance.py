@@ -90,6 +90,9 @@ REFUSED: dict[str, tuple[TableSchema, TableSchema] | TableSchema] = {
         {**PARTIAL, "widen.a": "db.dim(w)", "fields._widen_a.sequence-group": "w"},
         {"w": "INT NOT NULL", "_widen_a": "BIGINT"},
     ),
+    "check_joined_rows": table(
+        {"join.left": "d.l", "join.right": "d.r", "join.on": "a=a", "ignore-delete": "true"}
+    ),
     "check_partition_types": table(columns={"p": "BYTES"}),
     "check_orders": (
         table({"sequence.field": "a"}, {"a": "STRING"}),

@@ -17,9 +17,9 @@ from enum import Enum
 
 import pyarrow as pa
 
+from widetable.acceptance.acceptance import Use, accept
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.schema import join_options
-from widetable.schema import options as opt
 from widetable.schema.derived_options import index_options
 from widetable.schema.table_schema import TableSchema
 
@@ -169,21 +169,7 @@ def key_prefixes(schema: TableSchema) -> list[tuple[str, ...]]:
 
 def check_joined(plan: JoinedPlan, schema: TableSchema) -> None:
     """Raise InvalidError if the table does not fit the join, for example after it or a source was altered."""
-    options = schema.typed_options
-    is_plain = {
-        opt.MERGE_ENGINE.key: options.get(opt.MERGE_ENGINE) == "deduplicate",
-        opt.SEQUENCE_FIELD.key: not options.get(opt.SEQUENCE_FIELD),
-        opt.ROWKIND_FIELD.key: options.get(opt.ROWKIND_FIELD) is None,
-        opt.IGNORE_DELETE.key: not options.get(opt.IGNORE_DELETE),
-    }
-    for key, is_right in is_plain.items():
-        if not is_right:
-            raise _invalid(
-                f"option {key!r}",
-                f"{schema.options.get(key)!r} of a table that holds a join",
-                "a table in which the last row of a key wins and deletes take effect",
-                "Remove the option.",
-            )
+    accept(schema, Use.JOIN)
     for what, actual, expected in (
         ("primary key", schema.primary_keys, plan.key),
         ("partition columns", schema.partition_keys, plan.partition_by),
