@@ -111,6 +111,15 @@ def _scan(path: str) -> None:
     wt.Table.open(path).scan(columns=_PROJECTED).to_arrow()
 
 
+def _audit(path: str, shape: Shape) -> TaskSeconds:
+    """The rows of all commits, their changelogs and what they fold to."""
+
+    def read() -> None:
+        assert wt.Table.open(path).audit().ok
+
+    return TaskSeconds([_seconds(read)])
+
+
 def _filtered_scan(path: str, shape: Shape) -> TaskSeconds:
     """About a tenth of the rows, batch by batch."""
     table = wt.Table.open(path)
@@ -212,6 +221,7 @@ READS: Final[dict[str, tuple[str, Task]]] = {
     ),
     "filtered scan of all columns": ("write-only", _filtered_scan),
     "follow": ("lookup changelog", _follow),
+    "audit": ("lookup changelog", _audit),
     "lookup of 100 keys": ("inline compaction", _lookup),
     "spark read": ("write-only", _spark_read(None)),
     "spark read of one column": ("write-only", _spark_read(["c3"])),

@@ -82,6 +82,11 @@ class _Span:
         newer = {file for file in emitted.files if file.level < oldest_level}
         return sorted(fresh | newer, key=lambda file: (file.level, file.file_name))
 
+    def files(self) -> dict[str, DataFileMeta]:
+        """Return by name the files of all states and changelogs."""
+        steps = [file for one in self.emitted for file in (*one.changelog, *one.files)]
+        return {file.file_name: file for file in (*self.base, *steps)}
+
     def size_bytes(self) -> int:
         """Estimate the decoded size of all that is in memory at once: the base, changelogs and written rows of the
         whole span, and the largest fold.
@@ -130,10 +135,12 @@ class ChangelogAudit:
     def _look_at(self, history: BucketHistory) -> None:
         for start_id, span in self._spans(history):
             folded = self._chosen_folds(span)
+            columns = self._columns_of_files(history.bucket, span)
+            compared = tuple(filter(columns.__contains__, self._compared))
             # Each part is checked on its own, so its findings are reported and its memory is freed before the next.
             parts = 1 + span.size_bytes() // self._budget_bytes
             for part in range(parts):
-                one = _AuditedPart(self._table, history.bucket, self._compared, part, parts)
+                one = _AuditedPart(self._table, history.bucket, columns, compared, part, parts)
                 timeline = one.timeline(start_id, span)
                 self._findings.checked("chain", timeline.count(TimelineSource.CHANGE))
                 self._findings.checked("merged-rows", timeline.count(TimelineSource.WRITTEN))
@@ -142,6 +149,16 @@ class ChangelogAudit:
                 for emitted in folded:
                     self._fold(history, one, timeline, emitted)
             self._findings.checked("fold", len(folded))
+
+    def _columns_of_files(self, bucket: BucketId, span: _Span) -> tuple[str, ...]:
+        """Return the columns that some file of a span has, in the table's order. The others are null in all rows: there
+        may be thousands, and comparing two columns of nulls costs as much as comparing two others.
+        """
+        names = set(self._key)
+        for file in span.files().values():
+            with self._table.opened(bucket, file) as data:
+                names.update(data.columns)
+        return tuple(filter(names.__contains__, self._table.schema.names))
 
     def _spans(self, history: BucketHistory) -> Iterator[tuple[int, _Span]]:
         """Yield the spans, each with the id of the snapshot of its base. The last span may have no step."""
@@ -180,10 +197,10 @@ class ChangelogAudit:
         stored = one.rows(at.files)
         if len(live) == stored.num_rows:
             here = np.arange(len(live), dtype=np.int64)
-            if equal_rows(timeline.rows, live, stored, here, self._compared).all():
+            if equal_rows(timeline.rows, live, stored, here, one.compared).all():
                 return
         folded = timeline.rows.take(pa.array(live)).combine_chunks()
-        left, right = differing_keys(folded, stored, self._key, self._compared)
+        left, right = differing_keys(folded, stored, self._key, one.compared)
         room = self._findings.wanted("fold")
         for row, other in zip(left[:room].tolist(), right[:room].tolist(), strict=True):
             expected = _row(folded, row)
@@ -223,7 +240,7 @@ class ChangelogAudit:
         row = actual or expected or {}
         shown = _differences(expected, actual, self._compared)
         if texts[0] is not None:
-            shown = (texts[0], f"{texts[1]}; {kind}{ {n: row[n] for n in self._compared} }")
+            shown = (texts[0], f"{texts[1]}; {kind}{ {n: row.get(n) for n in self._compared} }")
         elif kind:
             shown = (shown[0], f"{kind}{shown[1]}")
         self._findings.add(
@@ -248,26 +265,27 @@ def _differences(
     if expected is None or actual is None:
         texts = [_ABSENT if row is None else str(row) for row in (expected, actual)]
         return texts[0], texts[1]
-    names = [name for name in compared if str(expected[name]) != str(actual[name])] or compared
-    return str({name: expected[name] for name in names}), str(
-        {name: actual[name] for name in names}
+    names = [n for n in compared if str(expected.get(n)) != str(actual.get(n))] or compared
+    return str({name: expected.get(name) for name in names}), str(
+        {name: actual.get(name) for name in names}
     )
 
 
 @dataclass(frozen=True)
 class _AuditedPart:
-    """Reads the rows of a bucket whose keys fall into one of several parts."""
+    """Reads the rows of a bucket whose keys fall into one of several parts. columns: those that its files have."""
 
     table: TableState
     bucket: BucketId
+    columns: tuple[str, ...]
     compared: tuple[str, ...]
     part: int
     parts: int
 
     def rows(self, files: Sequence[DataFileMeta]) -> pa.Table:
         """Return the rows that readers of the table see in these files, in key order."""
-        schema, merge = self.table.schema.arrow_schema(), needs_merge(files)
-        read = read_bucket(self.table, self.bucket, files, schema.names, None, merge=merge)
+        schema, merge = self.table.schema.arrow_schema(self.columns), needs_merge(files)
+        read = read_bucket(self.table, self.bucket, files, self.columns, None, merge=merge)
         kept = [batch.filter(pa.array(self._is_here(batch))) for batch in read]
         return pa.Table.from_batches(kept, schema).combine_chunks()
 
@@ -277,7 +295,7 @@ class _AuditedPart:
         Facts are added in the order of their time: the base, then for each step its changelog, then the files that it
         wrote, whose rows that changelog has emitted. Positions stand for time, so the order of the calls matters.
         """
-        facts = _Facts(self.table.schema.arrow_schema())
+        facts = _Facts(self.table.schema.arrow_schema(self.columns))
         base = self.rows(span.base)
         facts.add(base, TimelineSource.BASE, start_id, np.full(base.num_rows, INSERT, np.int8))
         # A base of several levels has rows of several files for a key, and the newest must be the whole row. A base of
