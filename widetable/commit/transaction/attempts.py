@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from uuid import uuid4
 
 from widetable.commit.transaction.commit_files import CommitFiles
-from widetable.commit.transaction.commit_request import CommitRequest
+from widetable.commit.transaction.commit_request import CommitRequest, FileChanges
 from widetable.commit.transaction.ordered_append import OrderedAppend
 from widetable.commit.transaction.replay import CommitHistory
 from widetable.commit.transaction.touched_keys import Untouched
@@ -28,13 +28,14 @@ class Attempts:
     """The attempts of one commit. files: None before the first attempt. may_be_published: the outcome of a publish is
     not known, so the commit may be published.
 
-    request: as adapted to the newest snapshot seen so far; for a rescaling and for an append that was overtaken it
-    differs from attempt to attempt. order: keeps the order of the append's sequence numbers. history, untouched: each
-    stores up to which snapshot it has checked. started_millis: monotonic. uuid: of the snapshot in all attempts; it
-    identifies the snapshot if the publish got no answer. retries: lost races. For one thread.
+    changes: the files of the last attempt; for a rewrite and for an append that was overtaken they differ from attempt
+    to attempt. order: keeps the order of an append's sequence numbers. history, untouched: each stores up to which
+    snapshot it has checked. started_millis: monotonic. uuid: of the snapshot in all attempts; it identifies the
+    snapshot if the publish got no answer. retries: lost races. For one thread.
     """
 
     request: CommitRequest
+    changes: FileChanges
     history: CommitHistory
     order: OrderedAppend
     started_millis: float
@@ -42,6 +43,4 @@ class Attempts:
     uuid: str = field(default_factory=lambda: str(uuid4()))
     retries: int = 0
     may_be_published: bool = False
-
-    def __post_init__(self) -> None:
-        self.untouched = Untouched(self.request)
+    untouched: Untouched = field(default_factory=Untouched)

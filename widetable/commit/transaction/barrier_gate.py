@@ -10,17 +10,22 @@ from __future__ import annotations
 
 from widetable.acceptance.acceptance import Use, accept
 from widetable.commit.barriers.barrier_state import BARRIERS
-from widetable.commit.barriers.barrier_step import Act, properties_after
+from widetable.commit.barriers.barrier_step import Act, BarrierStep, properties_after
 from widetable.commit.barriers.barrier_table import interval_of
 from widetable.commit.barriers.level0_labels import Level0Labels
-from widetable.commit.transaction.commit_request import CommitRequest
+from widetable.commit.transaction.commit_request import (
+    Append,
+    CommitRequest,
+    Compact,
+    FileChanges,
+    Restore,
+)
 from widetable.commit.transaction.table_head import HeadState
-from widetable.format.snapshot import COMMIT_KIND_COMPACT, COMMIT_KIND_OVERWRITE
 from widetable.schema.barrier_options import BARRIER_INTERVAL
 
 
 def barrier_properties(
-    request: CommitRequest, head: HeadState, level0: Level0Labels
+    request: CommitRequest, changes: FileChanges, head: HeadState, level0: Level0Labels
 ) -> dict[str, str] | None:
     """Return the barrier properties of a commit after `head`; None for a no-op.
 
@@ -28,23 +33,28 @@ def barrier_properties(
     is the only overwrite that is allowed; a compaction belongs to no writer, and only records the labels that it moved.
     """
     schema, latest, path = head.schema, head.latest, level0.path
-    interval = schema.typed_options.get(BARRIER_INTERVAL)
+    interval, step = schema.typed_options.get(BARRIER_INTERVAL), _step(request)
     if interval is None:
-        if request.barrier is not None:
+        if step is not None:
             interval_of(schema, path)
         return {}
-    act = None if request.barrier is None else request.barrier.act
-    if request.kind == COMMIT_KIND_OVERWRITE and act is not Act.REVISE:
-        accept(schema, Use.REPLACE, path=path)
-    if request.kind == COMMIT_KIND_COMPACT and latest is not None:
-        return {BARRIERS: level0.compacted(latest, interval, request.deletes).to_json()}
-    if request.barrier is None:
-        accept(schema, Use.TAKE_UNNAMED_ROWS, path=path)
-    assert request.barrier is not None, "rows without a writer are refused"
-    if act is Act.BEGIN:
+    if isinstance(request, Compact):
+        if latest is None:
+            return {}
+        return {BARRIERS: level0.compacted(latest, interval, changes.deletes).to_json()}
+    if step is None:
+        use = Use.TAKE_UNNAMED_ROWS if isinstance(request, Append) else Use.REPLACE
+        accept(schema, use, path=path)
+    assert step is not None, "rows without a writer are refused"
+    if step.act is Act.BEGIN:
         begun = level0.begun(latest, interval)
         return None if begun is None else {BARRIERS: begun.to_json()}
-    state = level0.state(latest, interval)
-    return properties_after(
-        state, request.barrier, has_files=any(e.file.level == 0 for e in request.adds)
-    )
+    has_files = any(entry.file.level == 0 for entry in changes.adds)
+    return properties_after(level0.state(latest, interval), step, has_files=has_files)
+
+
+def _step(request: CommitRequest) -> BarrierStep | None:
+    match request:
+        case Append(barrier=step) | Restore(target=BarrierStep() as step):
+            return step
+    return None

@@ -18,29 +18,25 @@ ConflictError for a commit that does not fit the newest snapshot, and the errors
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
 
 from widetable.commit.snapshots.live_files import LiveFiles
 from widetable.commit.snapshots.schema_store import SchemaStore
 from widetable.commit.snapshots.snapshot_store import SnapshotStore
 from widetable.commit.transaction import conflicts
-from widetable.commit.transaction.commit_request import CommitRequest
+from widetable.commit.transaction.commit_request import (
+    Append,
+    CommitRequest,
+    Compact,
+    FileChanges,
+    Overwrite,
+    Restore,
+)
 from widetable.commit.transaction.plan_base import raised_since, unseen_above
 from widetable.errors import ConflictError
 from widetable.format.manifest_entry import DELETE, ManifestEntry
-from widetable.format.snapshot import (
-    COMMIT_KIND_APPEND,
-    COMMIT_KIND_COMPACT,
-    COMMIT_KIND_OVERWRITE,
-    Snapshot,
-)
+from widetable.format.manifest_entry import Identity as FileIdentity
+from widetable.format.snapshot import Snapshot
 from widetable.messages.error_code import ErrorCode
-
-_ACTIONS: Final = {
-    COMMIT_KIND_APPEND: "Open the table again, and repeat the writes that failed: its buckets were rescaled.",
-    COMMIT_KIND_COMPACT: "Plan again on the newest snapshot.",
-    COMMIT_KIND_OVERWRITE: "Plan again on the newest snapshot.",
-}
 
 
 class Deltas:
@@ -55,53 +51,70 @@ class Deltas:
         self.snapshots = snapshots
         self.key_types = [schema.field(name).type for name in schema.trimmed_primary_key]
 
-    def of(self, request: CommitRequest, latest: Snapshot | None) -> tuple[ManifestEntry, ...]:
+    def of(
+        self, request: CommitRequest, changes: FileChanges, latest: Snapshot | None
+    ) -> tuple[ManifestEntry, ...]:
         """Return the entries of the commit's delta after `latest`.
 
         Deletes come first, as a file that changes its level has a DELETE and an ADD under one name.
         """
-        delta, live = self._changed(request, latest)
+        delta, live = self._changed(request, changes, latest)
         conflict = (
             _missing_kept(request, live)
             or conflicts.check(delta, live, self.key_types)
-            or _marked_meanwhile(request, live)
+            or _marked_meanwhile(request, changes, live)
             or self._raised_meanwhile(request, live, latest)
         )
         if conflict is not None:
+            action = "Plan again on the newest snapshot."
+            if isinstance(request, Append):
+                action = "Open the table again, and repeat the writes that failed: its buckets were rescaled."
             names = ", ".join(conflict.files[:5]) + (", .." if len(conflict.files) > 5 else "")
             raise ConflictError(
                 self.live_files.paths.root,
                 found=f"{conflict.detail}: {names}",
                 expected=f"a commit of kind {request.kind} that fits snapshot {latest.id if latest else 0}",
-                action=_ACTIONS[request.kind],
+                action=action,
                 code=ErrorCode.FILES_CHANGED,
             )
         return delta
 
     def _changed(
-        self, request: CommitRequest, latest: Snapshot | None
+        self, request: CommitRequest, changes: FileChanges, latest: Snapshot | None
     ) -> tuple[tuple[ManifestEntry, ...], list[ManifestEntry]]:
         """Return the delta, and the live files that it must fit: none for an append, which fits unless its writer used
         another number of buckets for a partition.
         """
         live_entries = self.live_files.live_entries
-        if request.kind == COMMIT_KIND_APPEND:
-            is_rescaled = self.schemas.is_rescaled()
-            return request.adds, live_entries(latest, request.partitions) if is_rescaled else []
-        if request.kind == COMMIT_KIND_COMPACT:
-            return request.entries, live_entries(latest, request.partitions, request.buckets)
-        live = live_entries(
-            latest, None if request.scope is None else request.scope | request.partitions
+        scope: frozenset[bytes] | None = frozenset()
+        stays: frozenset[FileIdentity] = frozenset()
+        match request:
+            case Append():
+                is_rescaled = self.schemas.is_rescaled()
+                return changes.adds, live_entries(latest, changes.partitions) if is_rescaled else []
+            case Compact():
+                return changes.entries, live_entries(latest, changes.partitions, changes.buckets)
+            case Overwrite():
+                scope = request.scope
+            case Restore():
+                scope, stays = None, request.keeps
+        live = live_entries(latest, None if scope is None else scope | changes.partitions)
+        replaced = (
+            entry
+            for entry in live
+            if (scope is None or entry.partition in scope) and entry.identity not in stays
         )
-        return _overwrite_delta(request, live), live
+        return _overwrite_delta(changes, replaced), live
 
     def _raised_meanwhile(
         self, request: CommitRequest, live: Iterable[ManifestEntry], latest: Snapshot | None
     ) -> conflicts.Conflict | None:
         """Check files that the compaction's plan did not see: snapshots since then may have moved unseen rows up."""
-        planned = request.planned
-        unseen = unseen_above(planned, request.deletes, live) if planned and latest else []
-        if not (unseen and planned and latest):
+        planned = request.planned if isinstance(request, Compact) else None
+        if planned is None or latest is None:
+            return None
+        unseen = unseen_above(planned, request.changes.deletes, live)
+        if not unseen:
             return None
         raised = raised_since(planned, latest.id, self.snapshots, self.live_files)
         names = tuple(e.file.file_name for e in unseen if raised is None or e.bucket_id in raised)
@@ -110,57 +123,50 @@ class Deltas:
 
 
 def _overwrite_delta(
-    request: CommitRequest, live: Iterable[ManifestEntry]
+    changes: FileChanges, replaced: Iterable[ManifestEntry]
 ) -> tuple[ManifestEntry, ...]:
-    """Return the delta of an overwrite: it deletes the live files of its scope and those that it names, and adds its
-    new files.
+    """Return the delta of an overwrite: it deletes the live files that it replaces and those that it names, and adds
+    its new files.
 
-    Deletes are unique by identity, so a file that is in the scope and named is deleted once. A named file that is not
-    live stays in the delta: `conflicts` then reports that it is gone.
+    Deletes are unique by identity, so a file that is replaced and named is deleted once. A named file that is not live
+    stays in the delta: `conflicts` then reports that it is gone.
     """
     deletes = {
         entry.identity: ManifestEntry(
             DELETE, entry.partition, entry.bucket, entry.total_buckets, entry.file
         )
-        for entry in live
-        if (request.scope is None or entry.partition in request.scope)
-        and entry.identity not in request.keeps
+        for entry in replaced
     }
-    deletes |= {entry.identity: entry for entry in request.deletes}
-    return (*deletes.values(), *request.adds)
+    deletes |= {entry.identity: entry for entry in changes.deletes}
+    return (*deletes.values(), *changes.adds)
 
 
 def _missing_kept(
     request: CommitRequest, live: Iterable[ManifestEntry]
 ) -> conflicts.Conflict | None:
     """Return a conflict if files that must stay are not live."""
-    gone = request.keeps - {entry.identity for entry in live} if request.keeps else frozenset()
+    keeps = request.keeps if isinstance(request, Restore) else frozenset()
+    gone = keeps and keeps - {entry.identity for entry in live}
     names = tuple(sorted(identity[3] for identity in gone))
-    return (
-        conflicts.Conflict("gone", names, "files that must stay are no longer live")
-        if gone
-        else None
-    )
+    detail = "files that must stay are no longer live"
+    return conflicts.Conflict("gone", names, detail) if gone else None
 
 
 def _marked_meanwhile(
-    request: CommitRequest, live: Iterable[ManifestEntry]
+    request: CommitRequest, changes: FileChanges, live: Iterable[ManifestEntry]
 ) -> conflicts.Conflict | None:
     """Return a conflict if rows were deleted that the commit did not see.
 
     A commit that deletes files must have read all of their deletion vectors; a compaction also extends the vectors of
     files that stay.
     """
-    if request.kind == COMMIT_KIND_APPEND:
-        return None
-    seen = {entry.file.file_name: entry.file.deleted for entry in request.deletes}
+    messages = changes.messages if isinstance(request, Compact) else ()
+    marked = [file for message in messages for file in message.marked_files]
+    deleted = (entry.file for entry in changes.deletes)
+    seen = {file.file_name: file.deleted for file in (*deleted, *marked)}
     now = {entry.file.file_name: entry.file.deleted for entry in live}
-    gone: set[str] = set()
-    if request.kind == COMMIT_KIND_COMPACT:
-        marked = [file for message in request.messages for file in message.marked_files]
-        seen |= {file.file_name: file.deleted for file in marked}
-        # Also a file without a vector: the rows that it should lose are in the file that replaced it.
-        gone = {file.file_name for file in marked if file.file_name not in now}
+    # Also a file without a vector: the rows that it should lose are in the file that replaced it.
+    gone = {file.file_name for file in marked if file.file_name not in now}
     changed = {name for name, deleted in seen.items() if now.get(name) != deleted}
     names = tuple(sorted(changed | gone))
     detail = "rows of files were deleted, or files that should lose rows were removed meanwhile"

@@ -1,32 +1,30 @@
-"""The request of a commit: its kind, its identity, and the entries that it adds and deletes. Pure.
+"""The requests of commits: what a caller wants to be in the next snapshot. Pure.
 
-In: the messages of writers or of a compaction. Out: a CommitRequest that does not change between attempts. Raises
-InvalidError for messages that do not belong into a commit of that kind, ConflictError for a first commit to a table
-that has a snapshot.
+In: the messages of writers or of a compaction. Out: one of five requests, which never changes. Its files are the same
+in each attempt to commit it, except for those of a rewrite and of an append that was overtaken. Raises InvalidError for
+messages that do not belong into a commit of that kind.
 
-    call                  kind         scope               keeps            deleted besides `deletes`
-    append                APPEND       -                   -                nothing
-    compact               COMPACT      -                   -                nothing
-    overwrite             OVERWRITE    its partitions      -                all live files there
-    overwrite of all      OVERWRITE    None                -                all live files
-    restore, keeps given  OVERWRITE    None                files that stay  all live files but `keeps`
-    restore, keeps None   OVERWRITE    empty               -                nothing
-    rewrite               OVERWRITE    empty               -                nothing
+    request      kind         it deletes                                      it adds
+    Append       APPEND       nothing                                         files of writers, at level 0
+    Compact      COMPACT      the inputs of the compaction                    its outputs
+    Overwrite    OVERWRITE    all live files of its scope, and named ones     files of writers, at level 0
+    Restore      OVERWRITE    all live files but those that stay              files at any level
+    Rewrite      OVERWRITE    named files                                     files at any level
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeAlias
 
 from widetable.arguments import items, mapping, text, whole_number
 from widetable.commit.barriers.barrier_step import BarrierStep
 from widetable.commit.snapshots.committed import OWN_PROPERTIES
 from widetable.commit.transaction.commit_identity import Identity
 from widetable.commit.transaction.plan_base import PlanBase
-from widetable.errors import ConflictError, InvalidError
+from widetable.errors import InvalidError
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ADD, DELETE, ManifestEntry
 from widetable.format.manifest_entry import Identity as FileIdentity
@@ -36,6 +34,7 @@ from widetable.format.snapshot import (
     COMMIT_KIND_OVERWRITE,
     Snapshot,
 )
+from widetable.runtime.derived_value import derived_value
 from widetable.write.commit_message import CommitMessage
 
 # The fields of a message that a commit of that kind may have; the others must be empty. Hashes and
@@ -53,53 +52,66 @@ _CHANGELOG = ("changelog_files",)
 
 
 @dataclass(frozen=True)
-class CommitRequest:
-    """A requested commit.
+class FileChanges:
+    """The files that messages name, as entries of manifests. changelog: of changelog files, which never become live."""
 
-    kind: the commit kind of the snapshot. deletes, adds: entries of the messages. changelog: entries of their changelog
-    files, which never become live. messages: the source of the entries. scope: for an overwrite; all live files of
-    these partitions (None: of the table) are deleted as well. keeps: for an overwrite that restores files, at any
-    level; these files are live and stay, whatever the scope. read_snapshot_id: for an append whose rows were computed
-    from that snapshot: no other commit after it may have written their keys. restores: the snapshot whose rows a
-    rollback restores. planned: the files that a compaction saw. is_first: raise ConflictError if the table has a
-    snapshot. rescaled: the new number of buckets of its partition. follow: returns new messages after each snapshot.
-    barrier: the effect of an append on the barriers of the table.
-    """
+    messages: tuple[CommitMessage, ...] = ()
 
-    kind: str
-    by: Identity
-    deletes: tuple[ManifestEntry, ...]
-    adds: tuple[ManifestEntry, ...]
-    changelog: tuple[ManifestEntry, ...]
-    messages: tuple[CommitMessage, ...]
-    scope: frozenset[bytes] | None = frozenset()
-    watermark: int | None = None
-    properties: Mapping[str, str] = field(default_factory=dict)
-    keeps: frozenset[FileIdentity] = frozenset()
-    read_snapshot_id: int | None = None
-    restores: Snapshot | None = None
-    planned: PlanBase | None = None
-    is_first: bool = False
-    rescaled: int | None = None
-    follow: Follow | None = None
-    barrier: BarrierStep | None = None
+    @staticmethod
+    def of(kind: str, messages: Iterable[CommitMessage]) -> FileChanges:
+        """Return the files of messages. kind: of the commit; it says which files a message may have."""
+        checked = items(messages, CommitMessage, "messages")
+        for message in checked:
+            _check_fields(kind, message)
+        return FileChanges(checked)
 
-    def behind(self, latest: Snapshot | None) -> CommitRequest:
-        """Return the request as it applies after that snapshot.
-
-        With `follow`, new messages replace the last ones; `follow` also cares for the files of both.
+    @staticmethod
+    def new(
+        kind: str, messages: Iterable[CommitMessage], *, any_level: bool = False
+    ) -> FileChanges:
+        """Return the files of messages that add files: each once, so that its rows do not count twice. any_level: they
+        need not be at level 0.
         """
-        if self.is_first and latest is not None:
-            raise ConflictError(
-                "commit",
-                found=f"snapshot {latest.id}, which another process has committed",
-                expected="a table without snapshots",
-                action="Use another table, or drop this one first.",
+        changes = FileChanges.of(kind, messages)
+        counts = Counter(entry.file.file_name for entry in changes.adds)
+        repeated = [name for name, count in counts.items() if count > 1]
+        wrong = [e.file.file_name for e in changes.adds if e.file.level != 0 and not any_level]
+        if repeated or wrong:
+            raise InvalidError(
+                f"data file {(repeated or wrong)[0]!r}",
+                found="the file twice" if repeated else "a level above 0",
+                expected="each written file once, at level 0",
+                action="Commit the messages of each writer once, as it made them.",
             )
-        if self.follow is None:
-            return self
-        made = request(self.kind, self.follow(latest), self.by, keeps=frozenset())
-        return replace(made, rescaled=self.rescaled, follow=self.follow)
+        return changes
+
+    @staticmethod
+    def overwriting(
+        scope: frozenset[bytes] | None, messages: Iterable[CommitMessage]
+    ) -> FileChanges:
+        """Return the files of messages that overwrite these partitions (None: all), in which new files must lie."""
+        changes = FileChanges.new(COMMIT_KIND_OVERWRITE, messages)
+        for message in changes.messages:
+            if scope is not None and message.new_files and message.partition not in scope:
+                raise InvalidError(
+                    f"commit message of bucket {message.bucket}",
+                    found=f"files for the partition {message.partition.hex()} outside the overwritten ones",
+                    expected="only partitions that are overwritten",
+                    action="Add the partition to the scope, or append these files.",
+                )
+        return changes
+
+    @derived_value
+    def deletes(self) -> tuple[ManifestEntry, ...]:
+        return self._entries(DELETE, _DELETING)
+
+    @derived_value
+    def adds(self) -> tuple[ManifestEntry, ...]:
+        return self._entries(ADD, _ADDING)
+
+    @derived_value
+    def changelog(self) -> tuple[ManifestEntry, ...]:
+        return self._entries(ADD, _CHANGELOG)
 
     @property
     def entries(self) -> tuple[ManifestEntry, ...]:
@@ -107,68 +119,112 @@ class CommitRequest:
 
     @property
     def partitions(self) -> frozenset[bytes]:
-        """The partitions of the messages."""
         return frozenset(entry.partition for entry in self.entries)
 
     @property
     def buckets(self) -> frozenset[int]:
         return frozenset(entry.bucket for entry in self.entries)
 
+    def _entries(self, kind: int, fields: Sequence[str]) -> tuple[ManifestEntry, ...]:
+        return tuple(
+            ManifestEntry(kind, message.partition, message.bucket, message.total_buckets, file)
+            for message in self.messages
+            for name in fields
+            for file in _files(message, name)
+        )
 
-def request(
-    kind: str,
-    messages: Iterable[CommitMessage],
-    by: Identity | None = None,
-    *,
-    scope: frozenset[bytes] | None = frozenset(),
-    watermark: int | None = None,
-    properties: Mapping[str, str] | None = None,
-    keeps: frozenset[FileIdentity] | None = None,
-    read_snapshot_id: int | None = None,
-) -> CommitRequest:
-    """Check the messages against the kind and make entries of them. by: None for a fresh user. keeps: if it is None,
-    new files must be at level 0.
+
+@dataclass(frozen=True)
+class Header:
+    """What each snapshot records of its request: who made it, and the watermark and properties that the caller gave."""
+
+    by: Identity
+    watermark: int | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    @staticmethod
+    def of(
+        by: Identity | None,
+        watermark: int | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> Header:
+        """Check the values that a caller gave. by: None for a fresh user."""
+        return Header(
+            by or Identity.unnamed(),
+            None if watermark is None else whole_number(watermark, "watermark"),
+            _own_properties(mapping(properties, "properties")),
+        )
+
+
+@dataclass(frozen=True)
+class Append:
+    """Adds files of writers. read_snapshot_id: the rows were computed from that snapshot, so no other commit after it
+    may have written their keys. barrier: the effect on the barriers of the table.
     """
-    checked = items(messages, CommitMessage, "messages")
-    for message in checked:
-        _check_fields(kind, message)
-        if scope is not None and keeps is None and kind == COMMIT_KIND_OVERWRITE:
-            _check_scope(message, scope)
-    adds = _entries(ADD, checked, _ADDING)
-    if kind != COMMIT_KIND_COMPACT:
-        _check_new(adds, any_level=keeps is not None)
-    return CommitRequest(
-        kind,
-        by or Identity.unnamed(),
-        _entries(DELETE, checked, _DELETING),
-        adds,
-        _entries(ADD, checked, _CHANGELOG),
-        checked,
-        scope,
-        None if watermark is None else whole_number(watermark, "watermark"),
-        _own_properties(mapping(properties, "properties")),
-        keeps or frozenset(),
-        None
-        if read_snapshot_id is None
-        else whole_number(read_snapshot_id, "read_snapshot_id", least=0),
-    )
+
+    kind: ClassVar[str] = COMMIT_KIND_APPEND
+    header: Header
+    changes: FileChanges
+    read_snapshot_id: int | None = None
+    barrier: BarrierStep | None = None
 
 
-def with_messages(original: CommitRequest, messages: Sequence[CommitMessage]) -> CommitRequest:
-    """Return the request with the new files of these messages in place of those of its own messages."""
-    replacing = tuple(messages)
-    return replace(original, messages=replacing, adds=_entries(ADD, replacing, _ADDING))
+@dataclass(frozen=True)
+class Compact:
+    """Replaces the inputs of a compaction by its outputs. planned: the files that it saw; None: not known."""
+
+    kind: ClassVar[str] = COMMIT_KIND_COMPACT
+    header: Header
+    changes: FileChanges
+    planned: PlanBase | None = None
 
 
-def _entries(
-    kind: int, messages: Sequence[CommitMessage], fields: Sequence[str]
-) -> tuple[ManifestEntry, ...]:
-    return tuple(
-        ManifestEntry(kind, message.partition, message.bucket, message.total_buckets, file)
-        for message in messages
-        for name in fields
-        for file in _files(message, name)
-    )
+@dataclass(frozen=True)
+class Overwrite:
+    """Replaces all live files of its scope, which are those of these partitions, or of the table if it is None."""
+
+    kind: ClassVar[str] = COMMIT_KIND_OVERWRITE
+    header: Header
+    changes: FileChanges
+    scope: frozenset[bytes] | None
+
+
+@dataclass(frozen=True)
+class Restore:
+    """Replaces all live files except those that stay. keeps: these; they must be live.
+
+    target: the snapshot whose rows are restored, or the revision that takes the table back to a barrier. is_first: the
+    table must have no snapshot yet.
+    """
+
+    kind: ClassVar[str] = COMMIT_KIND_OVERWRITE
+    header: Header
+    changes: FileChanges
+    keeps: frozenset[FileIdentity]
+    target: Snapshot | BarrierStep
+    is_first: bool = False
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """Replaces the files that its messages name, which `follow` returns after each snapshot, and cares for the files of
+    all of them. rescaled: the new number of buckets of their partition; None: it stays.
+    """
+
+    kind: ClassVar[str] = COMMIT_KIND_OVERWRITE
+    changes: ClassVar[FileChanges] = FileChanges()  # before the first attempt
+    header: Header
+    follow: Follow
+    rescaled: int | None = None
+
+
+CommitRequest: TypeAlias = Append | Compact | Overwrite | Restore | Rewrite
+
+
+def has_effect(request: CommitRequest, delta: Sequence[ManifestEntry]) -> bool:
+    """Return whether a snapshot is made of a request with this delta."""
+    is_step = isinstance(request, Restore) or (isinstance(request, Append) and request.barrier)
+    return bool(delta or request.header.properties or is_step)
 
 
 def _files(message: CommitMessage, name: str) -> tuple[DataFileMeta, ...]:
@@ -185,31 +241,6 @@ def _check_fields(kind: str, message: CommitMessage) -> None:
                 expected=f"only {' and '.join(_ALLOWED_FIELDS[kind])}",
                 action="Commit appends, compactions and overwrites by separate calls.",
             )
-
-
-def _check_scope(message: CommitMessage, scope: frozenset[bytes]) -> None:
-    if message.new_files and message.partition not in scope:
-        raise InvalidError(
-            f"commit message of bucket {message.bucket}",
-            found=f"files for the partition {message.partition.hex()} outside the overwritten ones",
-            expected="only partitions that are overwritten",
-            action="Add the partition to the scope, or append these files.",
-        )
-
-
-def _check_new(adds: Sequence[ManifestEntry], *, any_level: bool) -> None:
-    """Check that no file is added twice, so that its rows do not count twice, and the levels of new files."""
-    repeated = [
-        name for name, count in Counter(e.file.file_name for e in adds).items() if count > 1
-    ]
-    wrong = [e.file.file_name for e in adds if e.file.level != 0 and not any_level]
-    if repeated or wrong:
-        raise InvalidError(
-            f"data file {(repeated or wrong)[0]!r}",
-            found="the file twice" if repeated else "a level above 0",
-            expected="each written file once, at level 0",
-            action="Commit the messages of each writer once, as it made them.",
-        )
 
 
 def _own_properties(properties: Mapping[str, Any]) -> dict[str, str]:

@@ -23,10 +23,10 @@ import contextlib
 import logging
 import random
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from functools import cache, partial
 from typing import Final
 
+from widetable.arguments import whole_number
 from widetable.commit.barriers.barrier_step import BarrierStep
 from widetable.commit.barriers.level0_labels import Level0Labels
 from widetable.commit.notes.clock import Clock, SystemClock
@@ -45,7 +45,18 @@ from widetable.commit.transaction.barrier_gate import barrier_properties
 from widetable.commit.transaction.commit_delta import Deltas
 from widetable.commit.transaction.commit_files import CommitFiles
 from widetable.commit.transaction.commit_identity import Identity
-from widetable.commit.transaction.commit_request import CommitRequest, Follow, request
+from widetable.commit.transaction.commit_request import (
+    Append,
+    CommitRequest,
+    Compact,
+    FileChanges,
+    Follow,
+    Header,
+    Overwrite,
+    Restore,
+    Rewrite,
+    has_effect,
+)
 from widetable.commit.transaction.commit_result import CommitResult
 from widetable.commit.transaction.commit_warnings import warn_of_clock, warn_of_many_users
 from widetable.commit.transaction.index_files import IndexFiles
@@ -132,29 +143,22 @@ class Committer:
         read_snapshot_id: the source of their rows; raises ConflictError if a later commit wrote one of their keys.
         barrier: the effect on the barriers of the table.
         """
-        commit_request = request(
-            COMMIT_KIND_APPEND,
-            messages,
-            by,
-            watermark=watermark,
-            properties=properties,
-            read_snapshot_id=read_snapshot_id,
-        )
-        return self._commit(replace(commit_request, barrier=barrier))
+        if read_snapshot_id is not None:
+            read_snapshot_id = whole_number(read_snapshot_id, "read_snapshot_id", least=0)
+        header = Header.of(by, watermark, properties)
+        changes = FileChanges.new(COMMIT_KIND_APPEND, messages)
+        return self._commit(Append(header, changes, read_snapshot_id, barrier))
 
     def compact(
-        self,
-        messages: Iterable[CommitMessage],
-        by: Identity | None = None,
-        *,
-        planned: PlanBase | None = None,
+        self, messages: Iterable[CommitMessage], *, planned: PlanBase | None = None
     ) -> CommitResult:
         """Replace the input files of a compaction by its output. planned: the files that it saw (`plan_base`).
 
         If it fails and nothing was published, its output files are deleted. A repeated compaction raises ConflictError:
         its input is gone.
         """
-        return self._commit(replace(request(COMMIT_KIND_COMPACT, messages, by), planned=planned))
+        changes = FileChanges.of(COMMIT_KIND_COMPACT, messages)
+        return self._commit(Compact(Header.of(None), changes, planned))
 
     def overwrite(
         self,
@@ -169,40 +173,28 @@ class Committer:
 
         scope: partitions as BinaryRow bytes, None for the whole table; empty: only their `deleted_files` are deleted.
         """
-        return self._commit(
-            request(
-                COMMIT_KIND_OVERWRITE,
-                messages,
-                by,
-                scope=None if scope is None else frozenset(scope),
-                watermark=watermark,
-                properties=properties,
-            )
-        )
+        partitions = None if scope is None else frozenset(scope)
+        header = Header.of(by, watermark, properties)
+        changes = FileChanges.overwriting(partitions, messages)
+        return self._commit(Overwrite(header, changes, partitions))
 
     def restore(
         self,
         messages: Iterable[CommitMessage],
-        keeps: Iterable[FileIdentity] | None,
-        restores: Snapshot | None = None,
+        keeps: Iterable[FileIdentity],
+        target: Snapshot | BarrierStep,
         by: Identity | None = None,
-        barrier: BarrierStep | None = None,
         *,
         is_first: bool = False,
     ) -> CommitResult:
-        """Overwrite with files at the levels that they have, for rollbacks, repairs, revisions and copies.
+        """Overwrite with files at the levels that they have, for rollbacks, revisions and copies.
 
-        keeps: live files that stay, all others are deleted; None: only `deleted_files` are. restores: the snapshot
-        whose rows are restored, with its watermark if it is higher. is_first: ConflictError if there is a snapshot.
+        keeps: live files that stay, all others are deleted. target: the snapshot whose rows are restored, with its
+        watermark if it is higher; or a revision. is_first: ConflictError if there is a snapshot.
         """
-        scope: frozenset[bytes] | None = frozenset() if keeps is None else None
-        stay, watermark = frozenset(keeps or ()), restores.watermark if restores else None
-        commit_request = request(
-            COMMIT_KIND_OVERWRITE, messages, by, scope=scope, watermark=watermark, keeps=stay
-        )
-        return self._commit(
-            replace(commit_request, restores=restores, barrier=barrier, is_first=is_first)
-        )
+        header = Header.of(by, target.watermark if isinstance(target, Snapshot) else None)
+        changes = FileChanges.new(COMMIT_KIND_OVERWRITE, messages, any_level=True)
+        return self._commit(Restore(header, changes, frozenset(keeps), target, is_first))
 
     def rewrite(
         self, follow: Follow, by: Identity | None = None, *, rescaled: int | None = None
@@ -210,8 +202,7 @@ class Committer:
         """Overwrite with messages that `follow` returns. It is called in each attempt, under the commit lock of this
         machine, so it can include the last commits. rescaled: new number of buckets; no row changes.
         """
-        commit_request = request(COMMIT_KIND_OVERWRITE, (), by, keeps=frozenset())
-        return self._commit(replace(commit_request, rescaled=rescaled, follow=follow))
+        return self._commit(Rewrite(Header.of(by), follow, rescaled))
 
     def replay_of(self, by: Identity, head: HeadState | None = None) -> Replay | None:
         """Return the append or overwrite that `by` repeats; None for a new one. Raises InvalidError if that is not
@@ -229,12 +220,11 @@ class Committer:
     def _first_number(self, noted: int) -> int:
         return first_number(self._clock.now_nanos(), noted, self._rng.randrange(START_SPREAD))
 
-    def _commit(self, commit_request: CommitRequest) -> CommitResult:
-        history = CommitHistory(self.last_commits.load, commit_request.by, self._paths.root)
-        order = OrderedAppend(
-            commit_request, partial(PublishedFiles, self.live_files, self.snapshots)
-        )
-        run = Attempts(commit_request, history, order, self._clock.monotonic_millis())
+    def _commit(self, request: CommitRequest) -> CommitResult:
+        history = CommitHistory(self.last_commits.load, request.header.by, self._paths.root)
+        order = OrderedAppend(request, partial(PublishedFiles, self.live_files, self.snapshots))
+        started_millis = self._clock.monotonic_millis()
+        run = Attempts(request, request.changes, history, order, started_millis)
         try:
             while (result := self._attempt_queued(run)) is None:
                 self._wait(run)
@@ -260,19 +250,13 @@ class Committer:
         head = self._head.expected()  # may be outdated: `may_follow` checks it
         latest = head.latest
         try:
-            if run.request.kind != COMMIT_KIND_COMPACT:
-                replay = run.history.replay(latest)
-                if replay is not None:
-                    return self._not_committed(run, latest, replay.snapshot_id)
-            if run.request.read_snapshot_id is not None:
-                run.untouched.check(
-                    self._state(head.schema), self.live_files, latest.id if latest else 0
-                )
-            run.request = self._adapted_request(run, head)
-            delta, ordered = self._deltas.of(run.request, latest), run.request
-            barriers = barrier_properties(ordered, head, self.level0)
-            has_effect = delta or ordered.properties or ordered.restores or ordered.barrier
-            if barriers is None or not has_effect:
+            replay = run.history.replay(latest)
+            if replay is not None:
+                return self._not_committed(run, latest, replay.snapshot_id)
+            run.changes = self._changes(run, head)
+            delta = self._deltas.of(run.request, run.changes, latest)
+            barriers = barrier_properties(run.request, run.changes, head, self.level0)
+            if barriers is None or not has_effect(run.request, delta):
                 return self._not_committed(run, latest, None)
             snapshot = self._next_snapshot(run, head, delta, barriers)
         except (NotFoundError, DamagedError, ConflictError, InvalidError) as error:
@@ -291,14 +275,25 @@ class Committer:
         self._hint(snapshot.id)
         return self._result(run, committed=True, snapshot_id=snapshot.id)
 
-    def _adapted_request(self, run: Attempts, head: HeadState) -> CommitRequest:
-        """Return the request after `head`: a rescaling gets new messages, an overtaken append gets later numbers."""
-        adapted, latest = run.request.behind(head.latest), head.latest
-        if adapted.kind != COMMIT_KIND_APPEND:
-            return adapted
-        highest = self._highest_sequence_number(latest)
-        base = partial(self._first_number, highest)
-        return run.order.behind(adapted, latest, self._state(head.schema), highest, base)
+    def _changes(self, run: Attempts, head: HeadState) -> FileChanges:
+        """Return the files to commit after `head`: a rewrite gets new messages, an overtaken append later numbers."""
+        latest, state = head.latest, self._state(head.schema)
+        match run.request:
+            case Append() as append:
+                run.untouched.check(append, state, self.live_files, latest.id if latest else 0)
+                highest = self._highest_sequence_number(latest)
+                base = partial(self._first_number, highest)
+                return run.order.behind(latest, state, highest, base)
+            case Rewrite(follow=follow):
+                return FileChanges.new(COMMIT_KIND_OVERWRITE, follow(latest), any_level=True)
+            case Restore(is_first=True) if latest is not None:
+                raise ConflictError(
+                    "commit",
+                    found=f"snapshot {latest.id}, which another process has committed",
+                    expected="a table without snapshots",
+                    action="Use another table, or drop this one first.",
+                )
+        return run.changes
 
     def _not_committed(
         self, run: Attempts, latest: Snapshot | None, snapshot_id: int | None
@@ -328,8 +323,10 @@ class Committer:
             delta,
             base_list=files.base(latest, reclaim=any(entry.kind == DELETE for entry in delta)),
             delta_list=files.delta(delta),
-            changelog_list=files.changelog(run.request.changelog),
-            index_manifest=self.indexes.next_manifest(latest, run.request, delta, files.writer),
+            changelog_list=files.changelog(run.changes.changelog),
+            index_manifest=self.indexes.next_manifest(
+                latest, run.request, run.changes, delta, files.writer
+            ),
             now_millis=self._clock.now_nanos() // 1_000_000,
             took_millis=self._took_millis(run),
             users=users,
@@ -422,8 +419,8 @@ class Committer:
     def _clean_up(self, run: Attempts) -> None:
         """Clean up after a failed commit. Data files of writers stay: they may be committed again."""
         self._discard(run)
-        if run.request.kind == COMMIT_KIND_COMPACT:
-            discard(self._state(self.schemas.known()), run.request.messages)
+        if isinstance(run.request, Compact):
+            discard(self._state(self.schemas.known()), run.changes.messages)
 
     def _discard(self, run: Attempts) -> None:
         """Delete the files that the attempts wrote, none of which is committed."""
@@ -435,7 +432,7 @@ class Committer:
         return TableState(self._file_io, self._paths, schema, self.schemas.load, self.identity)
 
     def _result(self, run: Attempts, *, committed: bool, snapshot_id: int | None) -> CommitResult:
-        adds = run.request.adds if committed else ()
+        adds = run.changes.adds if committed else ()
         return CommitResult(
             committed,
             snapshot_id,

@@ -23,7 +23,7 @@ from widetable.commit.snapshots import deletion_vectors
 from widetable.commit.snapshots.hash_indexes import HashIndexes
 from widetable.commit.snapshots.live_files import LiveFiles
 from widetable.commit.snapshots.manifest_writer import ManifestWriter
-from widetable.commit.transaction.commit_request import CommitRequest
+from widetable.commit.transaction.commit_request import CommitRequest, FileChanges, Restore
 from widetable.errors import NotFoundError, UnsupportedError
 from widetable.format.index_manifest import DELETION_VECTORS, HASH, IndexEntry
 from widetable.format.manifest_entry import ADD, DELETE, ManifestEntry
@@ -43,6 +43,7 @@ class IndexFiles:
         self,
         latest: Snapshot | None,
         request: CommitRequest,
+        changes: FileChanges,
         delta: Sequence[ManifestEntry],
         writer: ManifestWriter,
     ) -> str | None:
@@ -53,25 +54,25 @@ class IndexFiles:
         manifest must be written, so other commits to a table with unknown kinds succeed.
         """
         writer.discard([name for name in writer.written if name.startswith("index-")])
-        has_new = any(message.new_hashes for message in request.messages)
-        marked, deleted = deletion_vectors.marked(request.messages), _gone(delta)
-        if not (has_new or marked or deleted or request.restores):
+        has_new = any(message.new_hashes for message in changes.messages)
+        marked, deleted = deletion_vectors.marked(changes.messages), _gone(delta)
+        source, staying = latest, None
+        if isinstance(request, Restore) and isinstance(request.target, Snapshot):
+            source, staying = request.target, {identity[3] for identity in request.keeps}
+        if staying is None and not (has_new or marked or deleted):
             return None if latest is None else latest.index_manifest
-        source = latest if request.restores is None else request.restores
         before = self._live_files.index(source)
         after = list(before)
         if has_new:
-            after = self.hashes.next_entries(after, request.messages, writer)
+            after = self.hashes.next_entries(after, changes.messages, writer)
         vectors = {vector.data_file for entry in after for vector in entry.vectors}
-        gone = vectors & deleted
-        if request.restores is not None:
-            gone = vectors - {identity[3] for identity in request.keeps}
+        gone = vectors & deleted if staying is None else vectors - staying
         if marked or gone:
             after = deletion_vectors.next_entries(after, gone, marked, writer)
         if tuple(after) == before and source is latest:
             return None if latest is None else latest.index_manifest
         self._check_kinds(after)
-        if request.restores is not None:
+        if staying is not None:
             copies = (self._copied(each, writer) if each in before else each for each in after)
             after = [each for each in copies if each is not None]
         return writer.index_manifest(after) if after else None

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from widetable.commit.transaction.attempts import Attempts
+from widetable.commit.transaction.commit_request import Append, Compact
 from widetable.errors import ConflictError
-from widetable.format.snapshot import COMMIT_KIND_OVERWRITE
 from widetable.messages.error_code import ErrorCode
 from widetable.schema import options as opt
 from widetable.schema.options import TableOptions
@@ -23,7 +23,7 @@ def longest_wait_millis(
     """
     timeout_millis = options.get(opt.COMMIT_TIMEOUT)
     too_late = timeout_millis is not None and elapsed_millis >= timeout_millis
-    is_overwrite = run.request.kind == COMMIT_KIND_OVERWRITE
+    is_overwrite = not isinstance(run.request, Append | Compact)
     if too_late or (is_overwrite and run.retries > options.get(opt.COMMIT_MAX_RETRIES)):
         raise ConflictError(
             path,

@@ -35,10 +35,17 @@ from widetable.commit.snapshots.uncompacted import Uncompacted, needs_a_maintain
 from widetable.commit.snapshots.watermarks import larger
 from widetable.commit.transaction.attempts import Attempts
 from widetable.commit.transaction.commit_files import ListFile
-from widetable.commit.transaction.commit_request import CommitRequest
+from widetable.commit.transaction.commit_identity import Identity
+from widetable.commit.transaction.commit_request import (
+    Append,
+    CommitRequest,
+    FileChanges,
+    Restore,
+    Rewrite,
+)
 from widetable.commit.transaction.table_head import HeadState
 from widetable.format.manifest_entry import ADD, ManifestEntry
-from widetable.format.snapshot import COMMIT_KIND_APPEND, COMMIT_KIND_COMPACT, Snapshot
+from widetable.format.snapshot import Snapshot
 from widetable.schema.retention_options import COMMIT_USER_RETENTION
 
 WRITER_VERSION: Final = "widetable"
@@ -65,6 +72,7 @@ def next_snapshot(
     `head`. barriers: see barrier_gate. now_millis: by this machine's clock. took_millis: since the commit began.
     """
     previous, request, schema_id = head.latest, run.request, head.schema.id
+    header, changes = request.header, run.changes
     time_millis = commit_millis(now_millis, previous.time_millis if previous else None)
     delta_rows = sum(e.file.row_count if e.kind == ADD else -e.file.row_count for e in delta)
     return Snapshot(
@@ -74,8 +82,8 @@ def next_snapshot(
         base_manifest_list_size=base_list.size_bytes,
         delta_manifest_list=delta_list.name,
         delta_manifest_list_size=delta_list.size_bytes,
-        commit_user=request.by.user,
-        commit_identifier=request.by.identifier,
+        commit_user=header.by.user,
+        commit_identifier=header.by.identifier,
         commit_kind=request.kind,
         time_millis=time_millis,
         total_record_count=(previous.total_record_count if previous else 0) + delta_rows,
@@ -85,25 +93,25 @@ def next_snapshot(
         writer_version=WRITER_VERSION,
         changelog_manifest_list=changelog_list.name if changelog_list else None,
         changelog_manifest_list_size=changelog_list.size_bytes if changelog_list else None,
-        changelog_record_count=_changelog_rows(request) if changelog_list else None,
-        watermark=larger(watermark, request.watermark),
+        changelog_record_count=_rows(changes.changelog) if changelog_list else None,
+        watermark=larger(watermark, header.watermark),
         statistics=previous.statistics if previous and previous.schema_id == schema_id else None,
         next_row_id=previous.next_row_id if previous else None,
         properties={
             # The caller's properties come first, so that they replace none of the commit's own.
-            **request.properties,
-            **_column_property(head, request),
+            **header.properties,
+            **_column_property(head, request, changes),
             **barriers,
-            **_user_properties(head, request, delta, time_millis, users, highest_sequence_number),
-            **_row_properties(request, run.retries, took_millis),
-            **_backlog_property(head, request, time_millis, waiting),
+            **_user_properties(head, header.by, delta, time_millis, users, highest_sequence_number),
+            **_row_properties(request, changes, run.retries, took_millis),
+            **_backlog_property(head, run, time_millis, waiting),
         },
     )
 
 
 def _user_properties(
     head: HeadState,
-    request: CommitRequest,
+    by: Identity,
     delta: Sequence[ManifestEntry],
     time_millis: int,
     users: Users,
@@ -113,8 +121,8 @@ def _user_properties(
     return next_properties(
         users,
         max([highest_sequence_number, *(e.file.max_sequence_number for e in delta)]),
-        request.by.user,
-        _own_commit(request, _next_id(head.latest), time_millis),
+        by.user,
+        _own_commit(by, _next_id(head.latest), time_millis),
         head.schema.typed_options.get(COMMIT_USER_RETENTION),
     )
 
@@ -124,48 +132,53 @@ def _next_id(previous: Snapshot | None) -> int:
 
 
 def _backlog_property(
-    head: HeadState, request: CommitRequest, time_millis: int, before: Uncompacted | None
+    head: HeadState, run: Attempts, time_millis: int, before: Uncompacted | None
 ) -> dict[str, str]:
     if not needs_a_maintainer(head.schema.typed_options):
         return {}
-    return next_uncompacted(before, request.kind, time_millis, has_rows=bool(request.adds))
+    return next_uncompacted(before, run.request.kind, time_millis, has_rows=bool(run.changes.adds))
 
 
-def _changelog_rows(request: CommitRequest) -> int:
-    return sum(entry.file.row_count for entry in request.changelog)
+def _rows(entries: Sequence[ManifestEntry]) -> int:
+    return sum(entry.file.row_count for entry in entries)
 
 
-def _column_property(head: HeadState, request: CommitRequest) -> dict[str, str]:
+def _column_property(
+    head: HeadState, request: CommitRequest, changes: FileChanges
+) -> dict[str, str]:
     """Return the property of the columns that an append wrote; none if they are not known, or are all columns."""
-    if request.kind != COMMIT_KIND_APPEND or any(
-        e.file.delete_row_count != 0 for e in request.adds
-    ):
+    has_deletes = any(entry.file.delete_row_count != 0 for entry in changes.adds)
+    if has_deletes or not isinstance(request, Append):
         return {}
-    ids = union(message.columns for message in request.messages if message.new_files)
+    ids = union(message.columns for message in changes.messages if message.new_files)
     if ids is None or ids >= value_ids(head.schema):
         return {}
     return {COLUMNS: columns_text(ids)}
 
 
-def _own_commit(request: CommitRequest, id: int, time_millis: int) -> LastCommit | None:
-    """Return this commit as later snapshots record it; None for a compaction and for a commit without an identifier."""
-    if request.kind == COMMIT_KIND_COMPACT or not request.by.counts:
-        return None
-    return LastCommit(request.by.identifier, id, time_millis, request.by.digest)
+def _own_commit(by: Identity, id: int, time_millis: int) -> LastCommit | None:
+    """Return this commit as later snapshots record it; None for a commit without an identifier."""
+    return LastCommit(by.identifier, id, time_millis, by.digest) if by.counts else None
 
 
-def _row_properties(request: CommitRequest, retries: int, took_millis: int) -> dict[str, str]:
+def _row_properties(
+    request: CommitRequest, changes: FileChanges, retries: int, took_millis: int
+) -> dict[str, str]:
     """Return the properties of added rows and cost, of expired rows, and of a rescaling or a rollback."""
-    rows = sum(message.expired_rows for message in request.messages)
+    rows = sum(message.expired_rows for message in changes.messages)
     expired = {EXPIRED_ROWS: str(rows)} if rows else {}
-    rescaled = {} if request.rescaled is None else {RESCALED: str(request.rescaled)}
-    went_back = {} if request.restores is None else {RESTORED_FROM: str(request.restores.id)}
+    match request:
+        case Rewrite(rescaled=int(count)):
+            special = {RESCALED: str(count)}
+        case Restore(target=Snapshot(id=id)):
+            special = {RESTORED_FROM: str(id)}
+        case _:
+            special = {}
     return {
-        ROWS: str(sum(entry.file.row_count for entry in request.adds)),
-        FILES: str(len(request.adds)),
+        ROWS: str(_rows(changes.adds)),
+        FILES: str(len(changes.adds)),
         RETRIES: str(retries),
         COMMIT_MILLIS: str(took_millis),
         **expired,
-        **rescaled,
-        **went_back,
+        **special,
     }

@@ -31,12 +31,11 @@ from widetable.commit.transaction.commit_order import (
     may_be_overtaken,
     overtaken_buckets,
 )
-from widetable.commit.transaction.commit_request import CommitRequest, with_messages
+from widetable.commit.transaction.commit_request import Append, CommitRequest, FileChanges
 from widetable.format.bucket_id import BucketId
-from widetable.format.snapshot import COMMIT_KIND_APPEND, Snapshot
+from widetable.format.snapshot import Snapshot
 from widetable.lsm.sorted_run import key_types
 from widetable.merge.order_dependence import ordered_ids
-from widetable.write.commit_message import CommitMessage
 from widetable.write.discard import discard_files
 from widetable.write.renumbering import renumbered
 from widetable.write.table_state import TableState
@@ -44,80 +43,68 @@ from widetable.write.table_state import TableState
 
 @dataclass
 class OrderedAppend:
-    """The order of one commit, for one thread. given: the request with the files as their writers made them.
+    """The order of one commit, for one thread. request: has the files as their writers made them.
 
     published: returns the published files with at least this sequence number.
     """
 
-    given: CommitRequest
+    request: CommitRequest
     published: Callable[[int], PublishedFiles]
     _published: PublishedFiles | None = field(default=None, init=False)
-    _current: tuple[CommitMessage, ...] = field(default=(), init=False)
+    _current: FileChanges = field(init=False)
     _moved: frozenset[BucketId] = field(default=frozenset(), init=False)
 
     def __post_init__(self) -> None:
-        self._current = self.given.messages
+        self._current = self.request.changes
 
     def behind(
-        self,
-        request: CommitRequest,
-        latest: Snapshot | None,
-        state: TableState,
-        highest: int,
-        base: Callable[[], int],
-    ) -> CommitRequest:
-        """Return the request to publish after `latest`.
+        self, latest: Snapshot | None, state: TableState, highest: int, base: Callable[[], int]
+    ) -> FileChanges:
+        """Return the files to publish after `latest`.
 
         highest: the highest number of the table there. base: returns a number above all published ones.
         """
-        lowest = first_number(self._current)
-        if (
-            request.kind != COMMIT_KIND_APPEND
-            or latest is None
-            or lowest is None
-            or highest < lowest
-        ):
-            return request
+        messages, given = self._current.messages, self.request.changes.messages
+        lowest = first_number(messages)
+        if latest is None or lowest is None or highest < lowest:
+            return self._current
         published, ordered = self._published_files(), ordered_ids(state.schema)
-        if not may_be_overtaken(self._current, published.values(latest), ordered):
-            return request
+        if not may_be_overtaken(messages, published.values(latest), ordered):
+            return self._current
         overtaken = overtaken_buckets(
-            self._current, published.behind(latest), ordered, key_types(state.schema)
+            messages, published.behind(latest), ordered, key_types(state.schema)
         )
-        if not overtaken:
-            return request
-        self.drop_copies(state)
-        moved = self._moved | overtaken
-        messages = [m for m in self.given.messages if m.bucket_id in moved]
-        distance = base() - (first_number(messages) or 0)
-        self._current = tuple(renumbered(state, self.given.messages, moved, distance))
-        self._moved = moved
-        return with_messages(request, self._current)
+        if overtaken:
+            self.drop_copies(state)
+            moved = self._moved | overtaken
+            lowest = first_number(m for m in given if m.bucket_id in moved)
+            distance = base() - (lowest or 0)
+            self._current = FileChanges(tuple(renumbered(state, given, moved, distance)))
+            self._moved = moved
+        return self._current
 
     def drop_copies(self, state: TableState) -> None:
         """Delete the copies: they are certainly not committed."""
-        _delete(state, self._current, self.given.messages)
-        self._current = self.given.messages
+        _delete(state, self._current, self.request.changes)
+        self._current = self.request.changes
 
     def drop_given(self, state: TableState) -> None:
         """Delete the given files that copies replace: the copies are committed.
 
         The files of a staged commit are left to the removal of orphans: a reader may use them.
         """
-        if self.given.barrier is None:
-            _delete(state, self.given.messages, self._current)
+        if isinstance(self.request, Append) and self.request.barrier is None:
+            _delete(state, self.request.changes, self._current)
 
     def _published_files(self) -> PublishedFiles:
         if self._published is None:
-            self._published = self.published(first_number(self.given.messages) or 0)
+            self._published = self.published(first_number(self.request.changes.messages) or 0)
         return self._published
 
 
-def _delete(
-    state: TableState, going: tuple[CommitMessage, ...], staying: tuple[CommitMessage, ...]
-) -> None:
+def _delete(state: TableState, going: FileChanges, staying: FileChanges) -> None:
     """Delete the new files of messages (`going`) that the others (`staying`) do not name."""
-    kept = {file.file_name for message in staying for file in message.new_files}
-    for message in going:
+    kept = {file.file_name for message in staying.messages for file in message.new_files}
+    for message in going.messages:
         files = [file for file in message.new_files if file.file_name not in kept]
         discard_files(state, message.bucket_id, files)

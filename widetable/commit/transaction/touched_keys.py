@@ -27,7 +27,7 @@ from widetable.commit.snapshots.committed import EXPIRED_ROWS, RESCALED, ROWS
 from widetable.commit.snapshots.live_files import LiveFiles
 from widetable.commit.snapshots.schema_store import SchemaStore
 from widetable.commit.snapshots.snapshot_store import SnapshotStore
-from widetable.commit.transaction.commit_request import CommitRequest
+from widetable.commit.transaction.commit_request import Append
 from widetable.errors import ConflictError, InvalidError
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
@@ -160,33 +160,35 @@ class Untouched:
     its rows do not depend on records of later barriers.
     """
 
-    def __init__(self, request: CommitRequest) -> None:
-        self._messages = [message for message in request.messages if message.new_files]
-        self._user = request.by.user
-        self._retracted = request.barrier is not None
-        self._read_id = self._checked_id = request.read_snapshot_id or 0
+    _checked_id = 0
 
-    def check(self, state: TableState, live_files: LiveFiles, latest_id: int) -> None:
+    def check(
+        self, append: Append, state: TableState, live_files: LiveFiles, latest_id: int
+    ) -> None:
         """Raise ConflictError if another commit wrote one of the keys, InvalidError if the snapshot does not exist."""
-        if latest_id < self._read_id:
+        read_id = append.read_snapshot_id
+        if read_id is None:
+            return
+        if latest_id < read_id:
             raise InvalidError(
                 "read_snapshot",
-                found=f"{self._read_id}",
+                found=f"{read_id}",
                 expected=f"an existing snapshot, up to {latest_id}",
                 action="Pass the snapshot that the rows were computed from.",
             )
-        files = touched_files(state, live_files, self._checked_id, latest_id, self._user)
-        count = 0
-        for message in self._messages:
+        after_id = max(read_id, self._checked_id)
+        files = touched_files(state, live_files, after_id, latest_id, append.header.by.user)
+        count, retracted = 0, append.barrier is not None
+        for message in append.changes.messages:
             near = touched_near(state, files, message.bucket_id)
-            if near:
+            if near and message.new_files:
                 ours = distinct_keys(state, {message.bucket_id: message.new_files})
-                count += len(touched_among(state, ours, near, retracted=self._retracted))
+                count += len(touched_among(state, ours, near, retracted=retracted))
         if count:
             raise ConflictError(
                 state.paths.root,
                 found=f"{counted(count, 'key of this commit that was', 'keys of this commit that were')} written after "
-                f"snapshot {self._read_id}",
+                f"snapshot {read_id}",
                 expected="keys that no other commit wrote since",
                 action="Read the rows again at the newest snapshot, and commit the new result.",
                 code=ErrorCode.KEYS_CHANGED,

@@ -122,7 +122,7 @@ def go_back(table: OpenTable, number: int, barrier: int, revision: int | None) -
     messages = linked(state, files)
     by = Identity.of(REVISER, number)
     try:
-        result = table._committer.restore(messages, (), by=by, barrier=step)
+        result = table._committer.restore(messages, (), step, by)
     except (
         ConflictError,
         InvalidError,

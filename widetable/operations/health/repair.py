@@ -206,7 +206,7 @@ def _committed(
     leaves open whether the commit happened.
     """
     try:
-        return committer.restore(messages, None).snapshot_id
+        return committer.rewrite(lambda _: messages).snapshot_id
     except (ConflictError, InvalidError, UnsupportedError) as lost:
         discard(table, messages)
         if not isinstance(lost, ConflictError):

@@ -61,7 +61,7 @@ def restoring(file_io: FileIO, entries: Iterable[ManifestEntry]) -> list[CommitM
 
 
 def removing(entries: Iterable[ManifestEntry]) -> list[CommitMessage]:
-    """Return messages for `Committer.restore` or `rescale` that delete these files, one for each bucket."""
+    """Return messages for `Committer.overwrite` or `rewrite` that delete these files, one for each bucket."""
     return [
         CommitMessage(
             *bucket,

@@ -120,7 +120,7 @@ def expire_old(
         if dry_run or not gone:
             return PartitionExpiryResult(names, rows)
         try:
-            done = committer.restore(removing(gone), None)
+            done = committer.overwrite((), removing(gone))
         except ConflictError:
             if not tries_left:
                 raise

@@ -20,9 +20,9 @@ from tests.widetable.commit.transaction.fake_table import (
 from widetable.commit.snapshots.read_back import parsed_back
 from widetable.commit.snapshots.schema_store import SchemaStore
 from widetable.commit.transaction.commit_identity import Identity
-from widetable.commit.transaction.commit_request import request
+from widetable.commit.transaction.commit_request import Append, FileChanges, Header
 from widetable.errors import InvalidError
-from widetable.format.snapshot import COMMIT_KIND_APPEND, Snapshot, snapshot_from_json
+from widetable.format.snapshot import Snapshot, snapshot_from_json
 from widetable.schema.table_schema import schema_from_json
 from widetable.storage.local import LocalFileIO
 
@@ -63,7 +63,7 @@ def test_a_value_of_a_wrong_type_is_found_in_every_field(name: str) -> None:
 def test_a_commit_that_would_not_come_back_leaves_nothing(tmp_path: Path) -> None:
     paths = make_table(tmp_path)
     table = committer(paths)
-    asked = request(COMMIT_KIND_APPEND, [written()], Identity.of("job", 1))
+    header = Header(Identity.of("job", 1))
     wrongs: list[dict[str, Any]] = [
         {"watermark": 1.5},
         {"watermark": True},
@@ -73,7 +73,7 @@ def test_a_commit_that_would_not_come_back_leaves_nothing(tmp_path: Path) -> Non
     ]
     for wrong in wrongs:
         with pytest.raises(InvalidError, match="snapshot-1"):
-            table._commit(replace(asked, **wrong))
+            table._commit(Append(replace(header, **wrong), FileChanges((written(),))))
     assert table.snapshots.latest() is None
     assert metadata_files(paths) == set()
 

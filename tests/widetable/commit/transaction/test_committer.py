@@ -262,21 +262,10 @@ def test_a_repeated_compaction_conflicts_with_itself(tmp_path: Path) -> None:
     a = data_file("a")
     table.append([written(a)])
     message = compacted([a], [data_file("a2", level=5)])
-    table.compact([message], Identity.of("job", 1))
+    table.compact([message])
     with pytest.raises(ConflictError):
-        table.compact([message], Identity.of("job", 1))
+        table.compact([message])
     assert live_names(table) == ["a2"]
-
-
-def test_an_append_and_its_compaction_share_an_identifier(tmp_path: Path) -> None:
-    table = committer(make_table(tmp_path))
-    a, b = data_file("a"), data_file("b")
-    table.append([written(a)], Identity.of("job", 1))
-    assert table.compact([compacted([a], [upgrade(a, 5)])], Identity.of("job", 1)).committed
-    assert table.append([written(b)], Identity.of("job", 2)).committed
-    assert table.compact([compacted([b], [upgrade(b, 4)])], Identity.of("job", 3)).committed
-    assert table.append([written(data_file("c"))], Identity.of("job", 3)).committed
-    assert live_names(table) == ["a", "b", "c"]
 
 
 def test_overwrite_of_partitions_leaves_the_others(tmp_path: Path) -> None:

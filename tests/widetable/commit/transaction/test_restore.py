@@ -19,6 +19,7 @@ from widetable.commit.transaction.commit_identity import Identity
 from widetable.commit.transaction.committer import Committer
 from widetable.errors import ConflictError, InvalidError
 from widetable.format.manifest_entry import ManifestEntry
+from widetable.format.snapshot import Snapshot
 from widetable.storage.local import LocalFileIO
 from widetable.write.commit_message import CommitMessage
 
@@ -28,11 +29,17 @@ def live(table: Committer) -> dict[str, ManifestEntry]:
     return {entry.file.file_name: entry for entry in entries}
 
 
+def target(table: Committer) -> Snapshot:
+    latest = table.snapshots.latest()
+    assert latest is not None
+    return latest
+
+
 def test_all_go_but_what_is_kept_and_put_back(tmp_path: Path) -> None:
     table = committer(make_table(tmp_path))
     table.append([written(data_file("a"), data_file("b"))], Identity.of("job", 4))
     keeps = [live(table)["a"].identity]
-    done = table.restore([written(data_file("c", level=5))], keeps)
+    done = table.restore([written(data_file("c", level=5))], keeps, target(table))
     assert (done.committed, done.kind) == (True, "OVERWRITE")
     assert set(live(table)) == {"a", "c"}
     # What is remembered of commit users stays.
@@ -46,7 +53,7 @@ def test_without_files_to_keep_only_the_named_ones_go(tmp_path: Path) -> None:
     table.compact([compacted([], [b])])
     repaired = data_file("c", level=3, low=22, high=23)
     entry = live(table)["b"]
-    table.restore([CommitMessage(entry.partition, 0, 4, (repaired,), (b,))], None)
+    table.rewrite(lambda _: [CommitMessage(entry.partition, 0, 4, (repaired,), (b,))])
     assert set(live(table)) == {"a", "c"}
 
 
@@ -69,7 +76,7 @@ def test_files_that_stay_must_be_there_when_it_commits(tmp_path: Path) -> None:
 
     storage.run_before("publish", compact, "snapshot-2")
     with pytest.raises(ConflictError, match="stay"):
-        table.restore([written(data_file("c", level=5, low=20, high=29))], keeps)
+        table.restore([written(data_file("c", level=5, low=20, high=29))], keeps, target(table))
     assert live_names(table) == ["b"]
 
 
@@ -78,4 +85,6 @@ def test_levels_that_would_overlap_are_a_conflict(tmp_path: Path) -> None:
     a = data_file("a", level=5)
     table.compact([compacted([], [a])])
     with pytest.raises(ConflictError, match="overlap"):
-        table.restore([written(data_file("c", level=5))], [live(table)["a"].identity])
+        table.restore(
+            [written(data_file("c", level=5))], [live(table)["a"].identity], target(table)
+        )
