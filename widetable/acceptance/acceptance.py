@@ -27,14 +27,14 @@ from widetable.acceptance import (
 )
 from widetable.errors import WidetableError
 from widetable.format.partition_value import check_partition_types
-from widetable.merge.engine import engine_of
+from widetable.merge.engine import check_used, engine_of
 from widetable.merge.record_expiry import check_record_expiry
 from widetable.merge.record_order import check_ordered
 from widetable.merge.widened_rules import check_widened
 from widetable.runtime.derived_value import once_per_object
 from widetable.schema import option_checks, schema_rules
 from widetable.schema import options as opt
-from widetable.schema.derived_options import check_derived
+from widetable.schema.derived_options import check_indexes
 from widetable.schema.table_schema import TableSchema
 from widetable.schema.tag_rule import check_zone
 
@@ -204,7 +204,7 @@ CHECKS: Final = (
     Check(
         "an option of columns in a table that takes records as a whole",
         _MADE,
-        option_checks.check_used,
+        check_used,
         lambda case: (case.given, case.schema.options),
     ),
     Check(
@@ -222,8 +222,12 @@ CHECKS: Final = (
     Check("a column of nested type that orders records", (*_MADE, *_FILES), check_ordered),
     Check("records that expire by no time", (*_MADE, *_FILES), check_record_expiry),
     Check("an option that barriers exclude", (*_MADE, *_FILES), barrier_rules.check_barriers),
-    Check("an index or widened columns that do not fit the columns", _MADE, check_derived),
-    Check("widened columns that another rule fills", _MADE, check_widened),
+    Check("an index that does not fit the columns", _MADE, check_indexes),
+    Check(
+        "widened columns that do not fit the columns, or that another rule fills",
+        _MADE,
+        check_widened,
+    ),
     Check(
         "options with which a joined table would not follow its sources",
         (*_MADE, Use.JOIN),

@@ -6,6 +6,8 @@ Raises InvalidError, which names the option or the table to write to, and Unsupp
 from __future__ import annotations
 
 from widetable.errors import InvalidError, UnsupportedError
+from widetable.merge.engine import unchecked_engine
+from widetable.merge.merge_engine import RowOrigin
 from widetable.schema import join_options
 from widetable.schema import options as opt
 from widetable.schema.field_options import DERIVED_OPTION
@@ -42,7 +44,7 @@ def check_joined_rows(schema: TableSchema) -> None:
     if options.get(join_options.LEFT) is None:
         return
     is_plain = {
-        opt.MERGE_ENGINE.key: options.get(opt.MERGE_ENGINE) == "deduplicate",
+        opt.MERGE_ENGINE.key: unchecked_engine(options).origin is RowOrigin.LAST,
         opt.SEQUENCE_FIELD.key: not options.get(opt.SEQUENCE_FIELD),
         opt.ROWKIND_FIELD.key: options.get(opt.ROWKIND_FIELD) is None,
         opt.IGNORE_DELETE.key: not options.get(opt.IGNORE_DELETE),

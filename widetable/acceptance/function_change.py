@@ -19,16 +19,14 @@ from widetable.acceptance.value_order import keeps_apart, keeps_order
 from widetable.errors import InvalidError, WidetableError
 from widetable.merge.aggregate_function import (
     COLUMN_OPTIONS,
-    DISTINCT,
     NESTED_KEY,
     NESTED_SEQUENCE,
     TS_FIELD,
     AggregateColumn,
     nested_fields,
-    time_field,
 )
-from widetable.merge.aggregate_functions import columns_of_aggregation, columns_of_groups
-from widetable.merge.engine import engine_of
+from widetable.merge.aggregate_functions import function_of
+from widetable.merge.engine import engine_of, unchecked_engine
 from widetable.schema import options as opt
 from widetable.schema.table_schema import TableSchema
 
@@ -68,8 +66,7 @@ def check_functions(old: TableSchema, new: TableSchema) -> None:
 
 def _columns(schema: TableSchema) -> Mapping[int, AggregateColumn]:
     """Return the columns with a function, by their id."""
-    is_aggregation = schema.typed_options.get(opt.MERGE_ENGINE) == "aggregation"
-    columns = (columns_of_aggregation if is_aggregation else columns_of_groups)(schema)
+    columns = unchecked_engine(schema.typed_options).filled_columns(schema)
     return {column.field.id: column for column in columns.values()}
 
 
@@ -90,8 +87,8 @@ def _check_nested_orders(old: AggregateColumn, new: AggregateColumn) -> None:
 
 def _check_distinct(old: AggregateColumn, new: AggregateColumn) -> None:
     """Check that elements which are kept once remain distinct, whether they were merged before or are merged later."""
-    is_distinct = new.function == "collect" and new.get(DISTINCT)
-    if is_distinct and not keeps_apart(old.field.type, new.field.type):
+    tells_apart = function_of(new).tells_apart(new)
+    if tells_apart and not keeps_apart(old.field.type, new.field.type):
         raise InvalidError(
             f"column {new.name!r}",
             found="a change that makes different elements equal, in a list that has each once",
@@ -105,7 +102,7 @@ def _compared_parts(column: AggregateColumn) -> tuple[object, ...]:
 
     None separates the lists, so that a field which moves from one to the other is noticed.
     """
-    time = time_field(column)
+    time = function_of(column).time_field(column)
     named = (*column.get(NESTED_KEY), None, *column.get(NESTED_SEQUENCE), None, time)
     ids = {name: each.id for name, each in nested_fields(column).items()}
     options = (column.get(each) for each in COLUMN_OPTIONS if each not in _NAMING)

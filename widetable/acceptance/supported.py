@@ -158,7 +158,7 @@ def check_deletion_vectors(schema: TableSchema) -> None:
     if not options.get(opt.DELETION_VECTORS_ENABLED):
         return
     refused: dict[Option[Any], bool] = {
-        opt.MERGE_ENGINE: options.get(opt.MERGE_ENGINE) == "first-row",
+        opt.MERGE_ENGINE: engine_of(schema).stores_keys_once,
         opt.CHANGELOG_PRODUCER: options.get(opt.CHANGELOG_PRODUCER) == "full-compaction",
         opt.SEQUENCE_FIELD: engine_of(schema).partial_merge(schema, has_deletes=False)
         is PartialMerge.NEVER,

@@ -87,6 +87,9 @@ from widetable.format.row_budget import (
     BATCH_BYTES,
     pieces,
 )
+from widetable.merge.engine import (
+    engine_of,
+)
 from widetable.messages.counted import (
     counted,
 )
@@ -168,9 +171,6 @@ from widetable.schema.option import (
     Option,
     parse_value,
 )
-from widetable.schema.options import (
-    MERGE_ENGINE,
-)
 from widetable.schema.table_schema import (
     ROW_KIND_COLUMN,
     TableSchema,
@@ -202,7 +202,6 @@ __all__ = [
     "BATCH_BYTES",
     "CHANGE_FORMS",
     "LOOKS_BACK",
-    "MERGE_ENGINE",
     "RENEWAL_MILLIS",
     "ROW_KIND_COLUMN",
     "BatchCommits",
@@ -249,6 +248,7 @@ __all__ = [
     "derived_value",
     "did_you_mean",
     "duration_text",
+    "engine_of",
     "epoch_millis",
     "held_columns",
     "held_leases",

@@ -54,7 +54,7 @@ from widetable.lsm.key_lookup import find_rows
 from widetable.lsm.marked_rows import marked_files
 from widetable.lsm.rows_opener import RowsOpener
 from widetable.lsm.sorted_run import Section, SortedRun, read_shares, row_width, sections
-from widetable.merge.engine import ENGINES
+from widetable.merge.deduplicate import Deduplicate
 from widetable.merge.record_expiry import record_expiry
 from widetable.merge.sorted_merge import Merged, merge_runs, merge_with_changes
 from widetable.runtime.machine_clock import now_millis
@@ -370,7 +370,7 @@ class _Task:
         merged = merge_runs(
             [self._rows(run, batch_bytes // len(runs), key) for run in runs],
             self._state.schema,
-            ENGINES["deduplicate"],
+            Deduplicate(),
             key,
             keep_deletes=True,
             batch_bytes=batch_bytes,

@@ -27,6 +27,7 @@ from typing import Final
 
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.lsm.sorted_run import SortedRun, level0_age
+from widetable.merge.engine import unchecked_engine
 from widetable.schema import options as opt
 from widetable.schema.options import TableOptions
 
@@ -90,9 +91,9 @@ def levels_of(files: Iterable[DataFileMeta], options: TableOptions) -> Levels:
 
 def compacts_with_lookup(options: TableOptions) -> bool:
     """Return whether moving level 0 up looks up older rows, for the changelog, or so that each key is in one file."""
-    is_first_row = options.get(opt.MERGE_ENGINE) == "first-row"
+    stores_once = unchecked_engine(options).stores_keys_once
     has_vectors = options.get(opt.DELETION_VECTORS_ENABLED)
-    return bool(is_first_row or has_vectors or options.get(opt.CHANGELOG_PRODUCER) == "lookup")
+    return bool(stores_once or has_vectors or options.get(opt.CHANGELOG_PRODUCER) == "lookup")
 
 
 @dataclass(frozen=True)

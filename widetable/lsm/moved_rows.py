@@ -29,7 +29,8 @@ from widetable.format.data_file_meta import (
 from widetable.format.row_batch import SYSTEM_FIELDS, in_schema_order
 from widetable.lsm.compaction import merge_bytes
 from widetable.lsm.rows_opener import RowsOpener
-from widetable.merge.engine import ENGINES, MergeEngine
+from widetable.merge.deduplicate import Deduplicate
+from widetable.merge.engine import MergeEngine
 from widetable.merge.every_record import EveryRecord
 from widetable.merge.sorted_merge import merge_runs
 from widetable.schema import options as opt
@@ -107,7 +108,7 @@ class _RowMove:
     ) -> Iterator[tuple[BucketId, _Files]]:
         """Yield the new files of one level, bucket by bucket, with the columns that any of its files has."""
         # Above level 0 a key has one row: any engine keeps it, and can merge spilled runs.
-        engine: MergeEngine = ENGINES["deduplicate"] if level else EveryRecord()
+        engine: MergeEngine = Deduplicate() if level else EveryRecord()
         names = self._state.schema.names
         buffer = WriteBuffer(self._state.schema, engine, names, self._budget_bytes)
         with contextlib.ExitStack() as stack:
@@ -158,7 +159,7 @@ class _RowMove:
         merged = merge_runs(
             [rows_of(run) for run in runs],
             schema,
-            ENGINES["deduplicate"],
+            Deduplicate(),
             columns,
             keep_deletes=True,
             batch_bytes=batch_bytes,

@@ -26,7 +26,6 @@ Sums are equal either way (FLOAT and DOUBLE are rounded as the commit's own sum)
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -34,32 +33,11 @@ import numpy.typing as npt
 from widetable.kernels.array_types import Mask
 from widetable.kernels.arrow_buffers import valid_of
 from widetable.kernels.partial_update import last_marked
-from widetable.merge.aggregate_function import (
-    COUNT_LIMIT,
-    IGNORE_RETRACT,
-    NESTED_KEY,
-    AggregateColumn,
-    is_limited,
-)
-from widetable.merge.aggregate_functions import LAST_NON_NULL_VALUE, applies_retractions
-from widetable.merge.value_codes import offsets_of
+from widetable.merge.aggregate_columns import applies_retractions
+from widetable.merge.aggregate_function import AggregateColumn, Retraction
+from widetable.merge.aggregate_functions import function_of
 from widetable.merge.window import Window
 from widetable.schema.row_kind import is_retraction
-
-# No add is equivalent to a retraction here: it divides, or removes entries or rows.
-_KEPT_APART: Final = ("product", "merge_map", "nested_update")
-# For functions that are not listed here a late value gives the same result as a value in order.
-_ORDERED: Final = (
-    "first_value",
-    "first_non_null_value",
-    "first_not_null_value",
-    LAST_NON_NULL_VALUE,
-    "listagg",
-    "merge_map",
-    "merge_map_with_keytime",
-    "nested_update",
-    "nested_partial_update",
-)
 
 
 def aggregate_boundaries(window: Window, columns: Iterable[AggregateColumn]) -> Mask:
@@ -71,48 +49,26 @@ def aggregate_boundaries(window: Window, columns: Iterable[AggregateColumn]) -> 
     for column in columns:
         if not window.holders(column.name):
             continue
-        if column.function == "merge_map_with_keytime":
-            boundaries[1:] |= _removes_entries(window, column.name)[:-1]
-        if is_limited(column):
-            apart = retractions | bool(column.get(NESTED_KEY))
-            boundaries |= apart & _is_beyond_limit(window, column)
-        if not retractions.any() or not applies_retractions(column):
+        function = function_of(column)
+        if function.boundaries is not None:
+            boundaries |= function.boundaries(window, column, retractions)
+        effect = function.retraction
+        if not (retractions.any() and applies_retractions(column)) or effect is Retraction.MERGED:
             continue
         valid = valid_of(window.take(column.name, window.order))
-        if column.function == LAST_NON_NULL_VALUE:
+        if effect is Retraction.LAST:
             boundaries |= _around_last_word(window, retractions, valid)
-        elif column.function in (*_KEPT_APART, "collect"):
-            retracted_values = retractions & valid
-            boundaries |= _before_retractions(window, retractions, retracted_values)
-            if column.function != "collect":
-                boundaries |= _behind_retractions(window, retractions, retracted_values)
+            continue
+        retracted_values = retractions & valid
+        boundaries |= _before_retractions(window, retractions, retracted_values)
+        if effect is Retraction.APART:
+            boundaries |= _behind_retractions(window, retractions, retracted_values)
     return boundaries
-
-
-def _removes_entries(window: Window, name: str) -> Mask:
-    """Mark records with an entry that has no value: it removes older entries, so records behind it start a new map."""
-    maps = window.take(name, window.order)
-    offsets, is_gone = offsets_of(maps), ~valid_of(maps.items)
-    gone = np.append(0, np.cumsum(is_gone))
-    removes: Mask = (gone[offsets[1:]] > gone[offsets[:-1]]) & valid_of(maps)
-    return removes
-
-
-def _is_beyond_limit(window: Window, column: AggregateColumn) -> Mask:
-    """Mark the records of keys whose lists together have more rows than the limit of one list."""
-    lists = window.take(column.name, window.order)
-    rows = np.where(valid_of(lists), np.diff(offsets_of(lists)), 0)
-    is_beyond = np.add.reduceat(rows, window.starts[:-1]) > column.get(COUNT_LIMIT)
-    return window.by_row(is_beyond)
 
 
 def has_ordered_function(columns: Iterable[AggregateColumn]) -> bool:
     """Whether a function of a sequence group depends on which records are late."""
-    return any(
-        column.function in _ORDERED
-        or (column.function == "last_value" and column.get(IGNORE_RETRACT))
-        for column in columns
-    )
+    return any(function_of(column).by_order(column) for column in columns)
 
 
 def _around_last_word(window: Window, retractions: Mask, valid: Mask) -> Mask:

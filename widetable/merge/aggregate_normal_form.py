@@ -12,7 +12,6 @@ Other functions leave a record as it is: merging it alone gives its own value.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -22,9 +21,9 @@ from widetable.errors import InvalidError
 from widetable.kernels.aggregate import ADD, RETRACT, SKIP
 from widetable.kernels.array_types import Mask
 from widetable.kernels.arrow_buffers import fixed_values
-from widetable.merge.aggregate_function import DISTINCT, AggregateColumn
-from widetable.merge.aggregate_functions import AGGREGATES, applies_retractions, refuses_retractions
-from widetable.merge.element_functions import ElementFunction
+from widetable.merge.aggregate_columns import applies_retractions, refuses_retractions
+from widetable.merge.aggregate_function import AggregateColumn
+from widetable.merge.aggregate_functions import function_of
 from widetable.merge.fold import Fold, one_or_other
 from widetable.merge.normal_form import clear
 from widetable.merge.plan import Computed, SourceList
@@ -47,18 +46,13 @@ def aggregate_normal_form(
     kinds = fixed_values(row_batch.column(VALUE_KIND), np.int8)
     steps = np.where(is_retraction(kinds), SKIP, ADD).astype(np.int8)
     for column in columns:
-        function = AGGREGATES[column.function]
+        normal_form = function_of(column).normal_form(column)
         at = row_batch.schema.get_field_index(column.name)
-        if at < 0 or not isinstance(function, ElementFunction):
+        if at < 0 or normal_form is None:
             continue
-        # Every element counts, so nothing is dropped; finding that out would be expensive.
-        if column.function == "collect" and not column.get(DISTINCT):
-            continue
-        single = _single_records(schema, row_batch, steps)
-        if column.function == "merge_map_with_keytime":
-            # An entry without a value removes older entries.
-            single = replace(single, composes=True)
-        values = function.values(single, column, row_batch.column(at))
+        values = normal_form(
+            _single_records(schema, row_batch, steps), column, row_batch.column(at)
+        )
         row_batch = row_batch.set_column(
             at, row_batch.schema.field(at), one_or_other(steps == ADD, values, row_batch.column(at))
         )
@@ -86,7 +80,7 @@ def fill(
         row = int(fold.rows[(fold.steps == RETRACT).argmax()])
         raise _irreversible(column, fold.window.kinds[row], fold.window.printed_key(row))
     applied = fold if applies_retractions(column) else without_retractions
-    values = AGGREGATES[column.function].aggregate(applied, column)
+    values = function_of(column).aggregate(applied, column)
     if not isinstance(values, Computed):
         values = fold.indices(values, or_last=not column.field.type.nullable)
     sources.add(column.name, values)
@@ -104,10 +98,12 @@ def _irreversible(column: AggregateColumn, kind: int, key: str) -> InvalidError:
 def _single_records(
     schema: TableSchema, row_batch: pa.RecordBatch, steps: npt.NDArray[np.int8]
 ) -> Fold:
-    """Return a fold in which each record is a key of its own."""
+    """Return a fold in which each record is a key of its own, without older ones: what removes those stays."""
     count = row_batch.num_rows
     places = np.arange(count + 1)
     kinds = fixed_values(row_batch.column(VALUE_KIND), np.int8)
     numbers = fixed_values(row_batch.column(SEQUENCE_NUMBER), np.int64)
     window = Window(schema, (row_batch,), places[:-1], places, kinds, numbers)
-    return Fold(window, places[:-1], places[:-1], places, np.full(count, -1, np.int64), steps)
+    return Fold(
+        window, places[:-1], places[:-1], places, np.full(count, -1, np.int64), steps, composes=True
+    )

@@ -1,102 +1,40 @@
-"""Aggregate functions: their names, and the columns and options that they take.
+"""Rules of aggregate functions: their names, and the columns and options that they take.
 
 Source: Paimon `FieldAggregators` and its factories. Wrong options are reported before an unsupported engine is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, TypeAlias
+from typing import Any, Final
 
 from widetable.errors import InvalidError, UnsupportedError
+from widetable.merge.aggregate_columns import aggregate_columns
 from widetable.merge.aggregate_function import (
     NESTED_KEY,
     NESTED_SEQUENCE,
+    NULL_STRATEGY,
     AggregateColumn,
     nested_fields,
-    time_field,
+    of_roots,
 )
-from widetable.runtime.derived_value import once_per_object
+from widetable.merge.aggregate_functions import AGGREGATES, REFUSED
 from widetable.schema.field_options import DEFAULT_FUNCTION_KEY
+from widetable.schema.option import Option
 from widetable.schema.table_schema import TableSchema
-from widetable.schema.types import MAX_LENGTH, DataType
 
-_Test: TypeAlias = Callable[[DataType], bool]
-
-
-def _is(*roots: str) -> _Test:
-    return lambda kind: kind.root in roots
-
-
-def _is_comparable(kind: DataType) -> bool:
-    return not kind.is_nested
-
-
-def _is_unbounded_string(kind: DataType) -> bool:
-    return kind.root == "VARCHAR" and kind.length == MAX_LENGTH
-
-
-def _is_map_of_rows(kind: DataType) -> bool:
-    return kind.value is not None and kind.value.root == "ROW" and len(kind.value.fields) >= 2
-
-
-def _is_array_of_rows(kind: DataType) -> bool:
-    return kind.element is not None and kind.root == "ARRAY" and kind.element.root == "ROW"
-
-
-_IS_NUMBER: Final = _is("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL")
-# Paimon's functions of binary sketches and bitmaps, which this version does not support.
-REFUSED: Final = ("rbm32", "rbm64", "hll_sketch", "theta_sketch")
-# Function -> the type that its column must have, in words and as a test.
-FUNCTIONS: Final[dict[str, tuple[str, _Test]]] = {
-    "last_value": ("any type", lambda kind: True),
-    "last_non_null_value": ("any type", lambda kind: True),
-    "first_value": ("any type", lambda kind: True),
-    "first_non_null_value": ("any type", lambda kind: True),
-    "first_not_null_value": ("any type", lambda kind: True),
-    **dict.fromkeys(("max", "min"), ("a type that has an order", _is_comparable)),
-    **dict.fromkeys(("sum", "product"), ("a number", _IS_NUMBER)),
-    **dict.fromkeys(("bool_and", "bool_or"), ("BOOLEAN", _is("BOOLEAN"))),
-    "listagg": ("STRING without a length", _is_unbounded_string),
-    "collect": ("ARRAY", _is("ARRAY")),
-    "merge_map": ("MAP", _is("MAP")),
-    "merge_map_with_keytime": ("MAP of ROWs of two fields or more", _is_map_of_rows),
-    "nested_update": ("ARRAY of ROWs", _is_array_of_rows),
-    "nested_partial_update": ("ARRAY of ROWs", _is_array_of_rows),
-    **dict.fromkeys(REFUSED, ("VARBINARY", _is("VARBINARY"))),
-}
-
-
-def aggregate_column(schema: TableSchema, column: str) -> AggregateColumn | None:
-    """Return a column with its own or the default function; None for keys and columns that order records."""
-    return aggregate_columns(schema).get(column)
-
-
-@once_per_object
-def aggregate_columns(schema: TableSchema) -> dict[str, AggregateColumn]:
-    """Return the columns that an option gives a function: few, while merges ask for thousands of columns often."""
-    if not any(key.endswith("aggregate-function") for key in schema.options):
-        return {}
-    ordering = {name for group in schema.sequence_groups for name in group.sequence}
-    without = {*schema.primary_keys, *schema.sequence_fields, *ordering}
-    columns = {}
-    for field in schema.fields:
-        keys = (f"fields.{field.name}.aggregate-function", DEFAULT_FUNCTION_KEY)
-        key = next((key for key in keys if key in schema.options), None)
-        if key is not None and field.name not in without:
-            columns[field.name] = AggregateColumn(schema, field, schema.options[key], key)
-    return columns
+_OF_REFUSED: Final = of_roots("VARBINARY", "VARBINARY")
 
 
 def functions_are_known(schema: TableSchema) -> None:
     """Raise InvalidError for a function that Paimon does not have."""
     for key, function in schema.options.items():
         is_function = key == DEFAULT_FUNCTION_KEY or key.endswith(".aggregate-function")
-        if is_function and function not in FUNCTIONS:
+        names = (*AGGREGATES, *REFUSED)
+        if is_function and function not in names:
             raise InvalidError(
                 f"option {key!r}",
                 found=repr(function),
-                expected=f"one of {', '.join(FUNCTIONS)}",
+                expected=f"one of {', '.join(names)}",
                 action="Correct the function's name.",
             )
 
@@ -105,29 +43,32 @@ def functions_take_their_columns(schema: TableSchema) -> None:
     """Raise InvalidError for a function on a column of the wrong type, or without the options that it needs."""
     # Names were checked before (`functions_are_known`).
     for column in aggregate_columns(schema).values():
-        expected, takes = FUNCTIONS[column.function]
-        if not takes(column.field.type):
+        function = AGGREGATES.get(column.function)
+        column_type = _OF_REFUSED if function is None else function.column_type
+        if not column_type.takes(column.field.type):
             raise InvalidError(
                 f"option {column.option!r}",
                 found=f"{column.function!r} for the column {column.name!r} of type {column.field.type}",
-                expected=expected,
+                expected=column_type.words,
                 action="Use another function or another column.",
             )
-        _check_nested_key(column)
-        _check_options(column)
+        _check_required(column, () if function is None else function.required)
+        _check_options(column, None if function is None else function.time_field(column))
 
 
-def _check_nested_key(column: AggregateColumn) -> None:
-    """Raise InvalidError when nested_partial_update, or an option about nested keys, comes without `nested-key`."""
+def _check_required(column: AggregateColumn, required: tuple[Option[Any], ...]) -> None:
+    """Raise InvalidError for an option that the function requires, and for options about nested keys without
+    `nested-key`.
+    """
     options, prefix = column.schema.options, f"fields.{column.name}"
-    if f"{prefix}.nested-key" in options:
-        return
-    for key in (f"{prefix}.nested-sequence-field", f"{prefix}.nested-key-null-strategy"):
-        if key in options or column.function == "nested_partial_update":
+    of_keys = (f"{prefix}.{option.key}" for option in (NESTED_SEQUENCE, NULL_STRATEGY))
+    needing = next((key for key in of_keys if key in options), None)
+    for option in required if needing is None else (NESTED_KEY, *required):
+        if f"{prefix}.{option.key}" not in options:
             raise InvalidError(
-                f"option {key!r}" if key in options else f"column {column.name!r}",
-                found="no nested-key",
-                expected=f"the option '{prefix}.nested-key'",
+                f"column {column.name!r}" if needing is None else f"option {needing!r}",
+                found=f"no {option.key}",
+                expected=f"the option '{prefix}.{option.key}'",
                 action="Add it.",
             )
 
@@ -144,10 +85,12 @@ def functions_are_honoured(schema: TableSchema) -> None:
             )
 
 
-def _check_options(column: AggregateColumn) -> None:
-    """Raise InvalidError for wrong option values, and for fields that the column's rows do not have."""
+def _check_options(column: AggregateColumn, time: str | None) -> None:
+    """Raise InvalidError for wrong option values, and for fields that the column's rows do not have. time: the name of
+    the field that orders values.
+    """
     column.values()
-    fields, time = nested_fields(column), time_field(column)
+    fields = nested_fields(column)
     names = [*column.get(NESTED_KEY), *column.get(NESTED_SEQUENCE), *([time] if time else [])]
     for name in names:
         if name not in fields:

@@ -17,7 +17,7 @@ Retractions merge differently when older records are missing. `plan` has all rec
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -28,23 +28,23 @@ from widetable.kernels.aggregate import ADD, RETRACT, SKIP
 from widetable.kernels.arrow_buffers import fixed_values
 from widetable.kernels.partial_update import last_marked
 from widetable.merge.aggregate_boundaries import aggregate_boundaries
-from widetable.merge.aggregate_function import IGNORE_RETRACT, Grouping
-from widetable.merge.aggregate_functions import (
-    AGGREGATES,
+from widetable.merge.aggregate_columns import (
     applies_retractions,
     columns_of_aggregation,
     commutes,
 )
+from widetable.merge.aggregate_function import IGNORE_RETRACT, AggregateColumn, Grouping
+from widetable.merge.aggregate_functions import AGGREGATES, function_of
 from widetable.merge.aggregate_normal_form import (
     aggregate_normal_form,
     fill,
     refuse_retractions,
 )
-from widetable.merge.aggregate_rules import functions_are_honoured
 from widetable.merge.collapse_boundaries import between_sequences, first_behind, within_keys
 from widetable.merge.fold import Fold
-from widetable.merge.merge_engine import MergeEngine
+from widetable.merge.merge_engine import MergeEngine, RowOrigin
 from widetable.merge.normal_form import first_empty_delete, ineffective_delete
+from widetable.merge.option_rules import RULES_OF_FUNCTIONS
 from widetable.merge.partial_merge import PartialMerge
 from widetable.merge.plan import MergePlan, SourceList
 from widetable.merge.window import Window
@@ -54,20 +54,33 @@ from widetable.schema import options as opt
 from widetable.schema.row_kind import DELETE, INSERT, is_retraction
 from widetable.schema.table_schema import VALUE_KIND, TableSchema
 
-# Functions that treat null as a value like any other.
-_NULL_COUNTS = ("last_value", "first_value")
-
 
 class Aggregation(MergeEngine):
     """The engine; `MergeEngine` has the contract of each method."""
 
     name = "aggregation"
-    mixes_records = True
+    rules = RULES_OF_FUNCTIONS
+    origin = RowOrigin.FUNCTIONS
     merges_retractions = True
+    stores_keys_once = False
+    has_groups = False
 
-    def validate(self, schema: TableSchema) -> None:
-        super().validate(schema)
-        functions_are_honoured(schema)
+    def deletes_remove(self, schema: TableSchema) -> bool:
+        return _removes(schema)
+
+    def removing_option(self, schema: TableSchema) -> str:
+        return f"{opt.AGGREGATION_REMOVE_RECORD_ON_DELETE.key}=true"
+
+    def filled_columns(self, schema: TableSchema) -> Mapping[str, AggregateColumn]:
+        return columns_of_aggregation(schema)
+
+    def effective_nulls(self, schema: TableSchema, columns: Collection[str]) -> frozenset[str]:
+        """Return columns whose functions count nulls, and those of `sequence.field`: their nulls make the row the
+        oldest one. Other functions skip nulls.
+        """
+        filled = columns_of_aggregation(schema)
+        counting = {name for name, column in filled.items() if function_of(column).nulls_count}
+        return frozenset(columns).intersection({*counting, *schema.sequence_fields})
 
     def check_columns(self, schema: TableSchema, columns: Collection[str]) -> None:
         """Raise when a column whose nulls count is missing: the batch would set it to null."""
@@ -75,10 +88,11 @@ class Aggregation(MergeEngine):
         missing = [
             name
             for name, column in columns_of_aggregation(schema).items()
-            if column.function in _NULL_COUNTS and name not in columns
+            if function_of(column).nulls_count and name not in columns
         ]
         if missing:
-            expected = "all columns of the functions last_value and first_value, whose nulls count"
+            names = " and ".join(name for name, each in AGGREGATES.items() if each.nulls_count)
+            expected = f"all columns of the functions {names}, whose nulls count"
             raise missing_columns(columns, missing, expected)
 
     def ordered_columns(self, schema: TableSchema) -> frozenset[str]:
@@ -146,7 +160,7 @@ def _refuse_empty_deletes(schema: TableSchema, row_batch: pa.RecordBatch) -> Non
         for name, column in columns_of_aggregation(schema).items()
         if applies_retractions(column) and name != kind
     ]
-    if not retracting or any(column.function in _NULL_COUNTS for column in retracting):
+    if not retracting or any(function_of(column).nulls_count for column in retracting):
         return
     names = [column.name for column in retracting]
     key = first_empty_delete(schema, row_batch, names)
@@ -159,7 +173,7 @@ def _refuse_empty_deletes(schema: TableSchema, row_batch: pa.RecordBatch) -> Non
 def _groupings(schema: TableSchema) -> frozenset[Grouping]:
     """Return the groupings of all columns."""
     columns = columns_of_aggregation(schema).values()
-    return frozenset(AGGREGATES[column.function].grouping(column) for column in columns)
+    return frozenset(function_of(column).grouping(column) for column in columns)
 
 
 @once_per_object
@@ -167,11 +181,8 @@ def _needs_base_for_deletes(schema: TableSchema) -> bool:
     """Whether merging retractions of newer runs without the base loses information."""
     exact = (Grouping.ANY, Grouping.LAST)
     return _removes(schema) or any(
-        (column.function in _NULL_COUNTS and column.get(IGNORE_RETRACT))
-        or (
-            applies_retractions(column)
-            and AGGREGATES[column.function].grouping(column) not in exact
-        )
+        (function_of(column).nulls_count and column.get(IGNORE_RETRACT))
+        or (applies_retractions(column) and function_of(column).grouping(column) not in exact)
         for column in columns_of_aggregation(schema).values()
     )
 

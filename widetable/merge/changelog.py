@@ -33,8 +33,9 @@ import pyarrow as pa
 
 from widetable.kernels.array_types import Mask
 from widetable.kernels.gather import take
-from widetable.merge.engine import MergeEngine, plan_of
+from widetable.merge.engine import MergeEngine, plan_of, unchecked_engine
 from widetable.merge.gather import gather
+from widetable.merge.merge_engine import RowOrigin
 from widetable.merge.plan import Computed, MergePlan, Pick, Source, SourceList
 from widetable.merge.row_equality import equal_values
 from widetable.merge.window import Window
@@ -62,7 +63,7 @@ class ChangelogRule:
 def changelog_rule(schema: TableSchema) -> ChangelogRule:
     """Return the rule by the options `changelog-producer.row-deduplicate` and `..-ignore-fields`."""
     options = schema.typed_options
-    if options.get(opt.MERGE_ENGINE) == "first-row":
+    if unchecked_engine(options).origin is RowOrigin.FIRST:
         return ChangelogRule(only_new=True)
     if not options.get(opt.ROW_DEDUPLICATE):
         return ChangelogRule()

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from widetable.kernels.partial_update import last_marked
-from widetable.merge.merge_engine import MergeEngine
+from widetable.merge.merge_engine import MergeEngine, RowOrigin
+from widetable.merge.option_rules import Rule, sequence_field_needs_partition_in_key
 from widetable.merge.partial_merge import PartialMerge
 from widetable.merge.plan import MergePlan, unmerged
 from widetable.merge.window import Window
@@ -25,6 +26,14 @@ class Deduplicate(MergeEngine):
     """The engine; `MergeEngine` has the contract of each method."""
 
     name = "deduplicate"
+    rules: tuple[Rule, ...] = (sequence_field_needs_partition_in_key,)
+    origin = RowOrigin.LAST
+    merges_retractions = False
+    stores_keys_once = False
+    has_groups = False
+
+    def deletes_remove(self, schema: TableSchema) -> bool:
+        return True
 
     def plan(self, window: Window, columns: Sequence[str]) -> MergePlan:
         """Pick one row for all columns: a row wins as a whole, so a column that it lacks is null."""

@@ -8,7 +8,7 @@ of each key are gathered.
     records    [x y]  null  [y z]          elements  0 1 | 2 3        equal by  0 1 | 1 2
     collect    [0 1 2 3]  = x y y z        distinct  [0 1 3]  = x y z
 
-How a column is folded: `rules` (once per fold) computes codes and ranks of the elements;
+How a column is folded: the rules (once per fold) compute codes and ranks of the elements;
 `_folded` (once per key) feeds the records of the key to an `ElementState`; `_gathered`
 (once) takes the elements of all keys. A key whose records are all null, or SKIP,
 is null; a key whose elements were all retracted has an empty list. The cost is a Python step
@@ -21,16 +21,17 @@ Source: Paimon `FieldCollectAgg`, `FieldMergeMapAgg`, `FieldMergeMapWithKeyTimeA
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from widetable.kernels.aggregate import LATE, RETRACT, SKIP
+from widetable.kernels.array_types import Mask
 from widetable.kernels.arrow_buffers import valid_of
 from widetable.kernels.gather import take
 from widetable.merge.aggregate_function import (
@@ -39,10 +40,16 @@ from widetable.merge.aggregate_function import (
     NESTED_KEY,
     NESTED_SEQUENCE,
     NULL_STRATEGY,
+    TS_FIELD,
+    Aggregate,
     AggregateColumn,
+    ColumnType,
     Grouping,
-    is_limited,
-    time_field,
+    Retraction,
+    always,
+    nested_fields,
+    never,
+    of_roots,
     unmergeable,
 )
 from widetable.merge.element_states import (
@@ -61,6 +68,8 @@ from widetable.merge.element_states import (
 from widetable.merge.fold import Fold, spans
 from widetable.merge.plan import Computed
 from widetable.merge.value_codes import offsets_of, ranks, value_codes
+from widetable.merge.window import Window
+from widetable.schema.types import DataType
 
 
 class _Rules(NamedTuple):
@@ -70,43 +79,25 @@ class _Rules(NamedTuple):
     patches: Patches | None = None
 
 
-@dataclass(frozen=True)
-class ElementFunction:
-    """A function of lists or maps. rules: makes the rules of a column for a fold; group: the grouping where no list has
-    a limit.
+# Makes the rules of a column for a fold.
+_RulesOf: TypeAlias = Callable[[Fold, AggregateColumn, pa.Array], _Rules]
+
+
+def _values(rules_of: _RulesOf, fold: Fold, column: AggregateColumn, records: pa.Array) -> pa.Array:
+    """Return the values by key, from the values by record, in the same type.
+
+    Raises InvalidError for a null in a nested key where the column's null strategy is `error`.
     """
+    bounds = zip(pairwise(offsets_of(records).tolist()), valid_of(records).tolist(), strict=True)
+    elements = [range(*ends) if is_valid else None for ends, is_valid in bounds]
+    rules = rules_of(fold, column, records)
+    folded = [_folded(rules, elements, fold.steps, span) for span in spans(fold)]
+    return _gathered(records, rules, folded)
 
-    rules: Callable[[Fold, AggregateColumn, pa.Array], _Rules]
-    retracts: bool
-    group: Grouping
 
-    def counts_again(self, column: AggregateColumn) -> bool:
-        """Whether repeated elements count: those that are unique by a key or by their value do not."""
-        is_list = column.function in ("collect", "nested_update")
-        return is_list and not column.get(DISTINCT) and not column.get(NESTED_KEY)
-
-    def grouping(self, column: AggregateColumn) -> Grouping:
-        """Return NEVER for a limited list: a full list accepts no more rows, so its value depends on all older
-        records.
-        """
-        return Grouping.NEVER if is_limited(column) else self.group
-
-    def aggregate(self, fold: Fold, column: AggregateColumn) -> Computed:
-        values = self.values(fold, column, fold.column(column.name))
-        return fold.computed(column.name, values, or_last=not column.field.type.nullable)
-
-    def values(self, fold: Fold, column: AggregateColumn, records: pa.Array) -> pa.Array:
-        """Return the values by key, from the values by record, in the same type.
-
-        Raises InvalidError for a null in a nested key where the column's null strategy is `error`.
-        """
-        bounds = zip(
-            pairwise(offsets_of(records).tolist()), valid_of(records).tolist(), strict=True
-        )
-        elements = [range(*ends) if is_valid else None for ends, is_valid in bounds]
-        rules = self.rules(fold, column, records)
-        folded = [_folded(rules, elements, fold.steps, span) for span in spans(fold)]
-        return _gathered(records, rules, folded)
+def _aggregate(rules_of: _RulesOf, fold: Fold, column: AggregateColumn) -> Computed:
+    values = _values(rules_of, fold, column, fold.column(column.name))
+    return fold.computed(column.name, values, or_last=not column.field.type.nullable)
 
 
 def _folded(
@@ -177,7 +168,7 @@ def _merge_map(fold: Fold, column: AggregateColumn, records: pa.Array) -> _Rules
 def _merge_map_by_time(fold: Fold, column: AggregateColumn, records: pa.Array) -> _Rules:
     rows = records.items
     # Integers in the order of the texts; None for a missing time, which never wins against a time.
-    times = rows.field(time_field(column))
+    times = rows.field(_time_field(column))
     pairs = zip(ranks([times]).tolist(), valid_of(times).tolist(), strict=True)
     ordered = [time if is_known else None for time, is_known in pairs]
     keys = value_codes(records.keys).tolist()
@@ -193,7 +184,7 @@ def _nested_update(fold: Fold, column: AggregateColumn, records: pa.Array) -> _R
         ranks([rows.field(name) for name in order]).tolist() if order else None,
         value_codes(rows).tolist(),
         counts,
-        # The limit applies within a commit, too: records that matter beyond it are kept apart (`aggregate_boundaries`).
+        # The limit applies within a commit, too: records that matter beyond it are kept apart (`_beyond_limit`).
         column.get(COUNT_LIMIT),
     )
     return _Rules(
@@ -240,9 +231,109 @@ def _refuse_nulls(
             raise unmergeable(fold, column, record, "null in the nested key")
 
 
-COLLECT: Final = ElementFunction(_collect, True, Grouping.IN_ORDER)
-MERGE_MAP: Final = ElementFunction(_merge_map, True, Grouping.IN_ORDER)
-# A null that removes an entry must be merged together with the entry.
-MERGE_MAP_BY_TIME: Final = ElementFunction(_merge_map_by_time, False, Grouping.NEVER)
-NESTED_UPDATE: Final = ElementFunction(_nested_update, True, Grouping.IN_ORDER)
-NESTED_PARTIAL_UPDATE: Final = ElementFunction(_nested_partial_update, False, Grouping.IN_ORDER)
+# Boundaries besides retractions
+
+
+def _behind_removals(window: Window, column: AggregateColumn, retractions: Mask) -> Mask:
+    """Mark records behind an entry that has no value: it removes older entries, so a new map starts behind it."""
+    maps = window.take(column.name, window.order)
+    offsets, is_gone = offsets_of(maps), ~valid_of(maps.items)
+    gone = np.append(0, np.cumsum(is_gone))
+    removes: Mask = (gone[offsets[1:]] > gone[offsets[:-1]]) & valid_of(maps)
+    return np.append(False, removes[:-1])
+
+
+def _beyond_limit(window: Window, column: AggregateColumn, retractions: Mask) -> Mask:
+    """Mark retractions of keys whose lists together have more rows than the limit of one list: it does not apply to
+    what they retract. With a nested key mark all records of these keys: a row beyond the limit still replaces an older
+    one.
+    """
+    if not _is_limited(column):
+        return np.zeros(len(window.order), np.bool_)
+    lists = window.take(column.name, window.order)
+    rows = np.where(valid_of(lists), np.diff(offsets_of(lists)), 0)
+    is_beyond = np.add.reduceat(rows, window.starts[:-1]) > column.get(COUNT_LIMIT)
+    apart = retractions | bool(column.get(NESTED_KEY))
+    return np.asarray(apart & window.by_row(is_beyond))
+
+
+# The functions
+
+
+def _is_limited(column: AggregateColumn) -> bool:
+    return column.get(COUNT_LIMIT) != COUNT_LIMIT.default
+
+
+def _time_field(column: AggregateColumn) -> str | None:
+    """Return the name of the field that orders values; by default it is the last field."""
+    return column.get(TS_FIELD) or next(reversed(nested_fields(column)), None)
+
+
+def _is_map_of_rows(kind: DataType) -> bool:
+    return kind.value is not None and kind.value.root == "ROW" and len(kind.value.fields) >= 2
+
+
+def _is_array_of_rows(kind: DataType) -> bool:
+    return kind.element is not None and kind.root == "ARRAY" and kind.element.root == "ROW"
+
+
+_ROWS: Final = ColumnType("ARRAY of ROWs", _is_array_of_rows)
+
+
+def _function(
+    rules_of: _RulesOf, column_type: ColumnType, grouping: Grouping, retraction: Retraction
+) -> Aggregate:
+    """Return a function of lists or maps in which late elements come first, and repeated ones do not count."""
+    return Aggregate(
+        column_type=column_type,
+        aggregate=partial(_aggregate, rules_of),
+        grouping=lambda column: grouping,
+        retraction=retraction,
+        by_order=always,
+        nulls_count=False,
+        counts_again=never,
+        tells_apart=never,
+        normal_form=lambda column: partial(_values, rules_of),
+        boundaries=None,
+    )
+
+
+def _repeats_count(column: AggregateColumn) -> bool:
+    return not column.get(DISTINCT) and not column.get(NESTED_KEY)
+
+
+COLLECT: Final = replace(
+    # A -U and its +U in one commit are the +U, as in Paimon.
+    _function(_collect, of_roots("ARRAY", "ARRAY"), Grouping.IN_ORDER, Retraction.BEFORE_ADDS),
+    by_order=never,  # late elements are appended, too
+    counts_again=_repeats_count,
+    tells_apart=lambda column: column.get(DISTINCT),
+    # Otherwise every element counts, so nothing is dropped; finding that out would be expensive.
+    normal_form=lambda column: partial(_values, _collect) if column.get(DISTINCT) else None,
+)
+# No add is equivalent to a retraction, which removes entries or rows.
+MERGE_MAP: Final = _function(
+    _merge_map, of_roots("MAP", "MAP"), Grouping.IN_ORDER, Retraction.APART
+)
+MERGE_MAP_BY_TIME: Final = replace(
+    # A null that removes an entry must be merged together with the entry.
+    _function(
+        _merge_map_by_time,
+        ColumnType("MAP of ROWs of two fields or more", _is_map_of_rows),
+        Grouping.NEVER,
+        Retraction.REFUSED,
+    ),
+    boundaries=_behind_removals,
+    time_field=_time_field,
+)
+NESTED_UPDATE: Final = replace(
+    _function(_nested_update, _ROWS, Grouping.IN_ORDER, Retraction.APART),
+    # A full list accepts no more rows, so its value depends on all older records.
+    grouping=lambda column: Grouping.NEVER if _is_limited(column) else Grouping.IN_ORDER,
+    counts_again=_repeats_count,
+    boundaries=_beyond_limit,
+)
+NESTED_PARTIAL_UPDATE: Final = replace(
+    _function(_nested_partial_update, _ROWS, Grouping.IN_ORDER, Retraction.REFUSED),
+    required=(NESTED_KEY,),
+)

@@ -16,7 +16,9 @@ import pyarrow as pa
 from widetable.errors import InvalidError
 from widetable.kernels.aggregate import first_values
 from widetable.merge.deduplicate import Deduplicate
+from widetable.merge.merge_engine import RowOrigin
 from widetable.merge.normal_form import first_retraction
+from widetable.merge.option_rules import changelog_producer_of_first_row, no_sequence_field
 from widetable.merge.plan import MergePlan, unmerged
 from widetable.merge.window import Window
 from widetable.schema import options as opt
@@ -30,7 +32,12 @@ class FirstRow(Deduplicate):
     """
 
     name = "first-row"
+    rules = (no_sequence_field, changelog_producer_of_first_row)
+    origin = RowOrigin.FIRST
     stores_keys_once = True
+
+    def deletes_remove(self, schema: TableSchema) -> bool:
+        return False
 
     def normal_form(self, schema: TableSchema, row_batch: pa.RecordBatch) -> pa.RecordBatch:
         wrong = first_retraction(schema, row_batch)

@@ -1,18 +1,21 @@
 """The contract of a merge engine, which merges records of equal key.
 
-`engine` has the table of engines, says where each method is used, and how the engines differ.
+`engine` has the table of engines, says where each method is used, and how the engines differ. Traits and methods say
+all that other modules need to know of an engine; no other module compares its name (docs/decisions/0067).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from enum import Enum
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from widetable.merge.option_rules import check_rules
+from widetable.merge.aggregate_function import AggregateColumn
+from widetable.merge.option_rules import Rule
 from widetable.merge.partial_merge import PartialMerge
 from widetable.merge.plan import MergePlan
 from widetable.merge.window import Window
@@ -20,25 +23,72 @@ from widetable.merge.written_columns import check_required
 from widetable.schema.table_schema import TableSchema
 
 
+class RowOrigin(Enum):
+    """Which records of a key its row is from. LAST, FIRST: the last or first one, as a whole, nulls included. COLUMNS:
+    each column is from the last record in which it is not null, or as its sequence group says. FUNCTIONS: a function
+    fills each column.
+    """
+
+    LAST = "last"
+    FIRST = "first"
+    COLUMNS = "columns"
+    FUNCTIONS = "functions"
+
+
 class MergeEngine(ABC):
     """Pure functions of a schema and of rows; engines hold no state. A key with one row passes through a merge
     unchanged, so engines need to be right for keys with several rows only. The methods that are not abstract fit
-    engines in which a record wins as a whole.
+    engines in which a record wins as a whole. The traits have no default: an engine must set each of them.
     """
 
+    # The value of the option `merge-engine`.
     name: str
+    # What a table must obey, in the order in which rules may rely on each other.
+    rules: tuple[Rule, ...]
+    # Which records of a key its row is from.
+    origin: RowOrigin
     # Whether a key that has only retractions becomes a row.
-    merges_retractions = False
+    merges_retractions: bool
     # Whether a key is in one file only: compaction looks keys up in lower levels, and leaves out those that exist
     # there.
-    stores_keys_once = False
-    # Whether a merged row may hold values of several records, so that its one sequence number does not describe all
-    # of them (docs/decisions/0007).
-    mixes_records = False
+    stores_keys_once: bool
+    # Whether sequence groups order the values of columns.
+    has_groups: bool
+
+    def __init_subclass__(cls) -> None:
+        missing = [name for name in MergeEngine.__annotations__ if not hasattr(cls, name)]
+        if missing:
+            raise TypeError(f"the merge engine {cls.__name__} does not set {', '.join(missing)}")
+
+    @property
+    def mixes_records(self) -> bool:
+        """Whether a row may hold values of several records, so that its one sequence number does not describe all of
+        them (docs/decisions/0007).
+        """
+        return self.origin in (RowOrigin.COLUMNS, RowOrigin.FUNCTIONS)
 
     def validate(self, schema: TableSchema) -> None:
         """Raise InvalidError for options that break a rule, UnsupportedError for options that are not supported."""
-        check_rules(schema)
+        for rule in self.rules:
+            rule(schema)
+
+    @abstractmethod
+    def deletes_remove(self, schema: TableSchema) -> bool:
+        """Whether a -D removes the row of its key, as far as `ignore-delete` is not set."""
+
+    def removing_option(self, schema: TableSchema) -> str | None:
+        """Return the option, as `key=value`, with which a -D would remove the row; None where no option does that."""
+        return None
+
+    def filled_columns(self, schema: TableSchema) -> Mapping[str, AggregateColumn]:
+        """Return the columns that functions fill."""
+        return {}
+
+    def effective_nulls(self, schema: TableSchema, columns: Collection[str]) -> frozenset[str]:
+        """Return those of a batch's columns whose nulls are visible after a merge. columns: those that have nothing
+        but nulls in the batch.
+        """
+        return frozenset(columns)
 
     def check_columns(self, schema: TableSchema, columns: Collection[str]) -> None:
         """Raise InvalidError when a writer may not write just these columns; the error says which to add."""

@@ -21,7 +21,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from widetable.merge.aggregate_functions import columns_of_aggregation, columns_of_groups
+from widetable.merge.engine import unchecked_engine
+from widetable.merge.merge_engine import MergeEngine, RowOrigin
 from widetable.schema import options as opt
 from widetable.schema.table_schema import SequenceGroup, TableSchema
 
@@ -66,8 +67,8 @@ class MergedColumn:
         return next(text for fits, text in _RULES[self.effect] if fits(self)).format(case=self)
 
     @property
-    def engine(self) -> str:
-        return self.schema.typed_options.get(opt.MERGE_ENGINE)
+    def engine(self) -> MergeEngine:
+        return unchecked_engine(self.schema.typed_options)
 
     @property
     def is_written(self) -> bool:
@@ -117,7 +118,8 @@ def is_source(schema: TableSchema, column: str, values: Mapping[str, Any]) -> bo
     group = group_of(schema, column)
     if group is not None:
         return any(values.get(name) is not None for name in group.sequence)
-    return column in values and schema.typed_options.get(opt.MERGE_ENGINE) != "partial-update"
+    origin = unchecked_engine(schema.typed_options).origin
+    return column in values and origin is not RowOrigin.COLUMNS
 
 
 def group_of(schema: TableSchema, column: str) -> SequenceGroup | None:
@@ -135,8 +137,7 @@ def _short(value: Any) -> str:
 
 def function_of(schema: TableSchema, column: str) -> str | None:
     """Return the function that fills the column, on its own or in its sequence group."""
-    is_aggregation = schema.typed_options.get(opt.MERGE_ENGINE) == "aggregation"
-    columns = (columns_of_aggregation if is_aggregation else columns_of_groups)(schema)
+    columns = unchecked_engine(schema.typed_options).filled_columns(schema)
     return columns[column].function if column in columns else None
 
 
@@ -178,7 +179,10 @@ _LEAVES: Final[tuple[_Rule, ...]] = (
     ),
     (lambda case: not case.is_there, "{case.kind}, and the key has no row{case.kept}"),
     (lambda case: not case.is_written, "written without this column"),
-    (lambda case: case.engine == "first-row", "{case.kind} comes after the first record"),
+    (
+        lambda case: case.engine.origin is RowOrigin.FIRST,
+        "{case.kind} comes after the first record",
+    ),
     (
         lambda case: case.group is not None and not case.has_sequence,
         "{case.sequence}: the group is skipped",
@@ -205,9 +209,12 @@ _TAKES: Final[tuple[_Rule, ...]] = (
         f"null: written without this column, and {opt.ABSENT_GROUP_COLUMNS.key!r} makes it null where "
         "{case.sequence} is not below {case.standing}",
     ),
-    (lambda case: case.engine == "first-row", "{case.kind} wins as a whole, as the first record"),
     (
-        lambda case: case.engine != "partial-update",
+        lambda case: case.engine.origin is RowOrigin.FIRST,
+        "{case.kind} wins as a whole, as the first record",
+    ),
+    (
+        lambda case: case.engine.origin is not RowOrigin.COLUMNS,
         "{case.kind} wins as a whole, as the last record",
     ),
     (

@@ -22,8 +22,8 @@ from widetable.errors import InvalidError
 from widetable.kernels.array_types import Mask
 from widetable.kernels.arrow_buffers import fixed_values, validity
 from widetable.kernels.gather import take
+from widetable.merge.aggregate_columns import columns_of_group
 from widetable.merge.aggregate_function import IGNORE_RETRACT
-from widetable.merge.aggregate_functions import columns_of_group
 from widetable.merge.printed_key import printed_key_of
 from widetable.schema import options as opt
 from widetable.schema.row_kind import DELETE, is_retraction

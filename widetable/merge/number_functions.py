@@ -34,37 +34,38 @@ from widetable.kernels.aggregate import (
     sum_wide,
 )
 from widetable.kernels.arrow_buffers import bitmap, fixed_values, frozen, valid_of
-from widetable.merge.aggregate_function import AggregateColumn, Grouping, unmergeable
+from widetable.merge.aggregate_function import (
+    Aggregate,
+    AggregateColumn,
+    Grouping,
+    Retraction,
+    always,
+    never,
+    none,
+    of_roots,
+    unmergeable,
+)
 from widetable.merge.fold import Fold, spans
 from widetable.merge.plan import Computed
 
 _Loop: TypeAlias = Callable[..., Any]
+_NUMBER: Final = of_roots(
+    "a number", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL"
+)
 # Digits of a decimal that Paimon stores as an int or a long of Parquet files.
 _INT_DIGITS: Final = 9
 _LONG_DIGITS: Final = 18
 
 
 @dataclass(frozen=True)
-class Arithmetic:
-    """A function that computes numbers. integers, floats: the kernels; decimals: computes values by key from values by
+class _Arithmetic:
+    """How numbers are computed. integers, floats: the kernels; decimals: computes values by key from values by
     record.
     """
 
     integers: _Loop
     floats: _Loop
     decimals: Callable[[Fold, AggregateColumn, pa.Array], pa.Array]
-    is_product: bool
-    retracts: bool = True
-
-    def counts_again(self, column: AggregateColumn) -> bool:
-        """Return True: each record changes the number, also when it is applied twice."""
-        return True
-
-    def grouping(self, column: AggregateColumn) -> Grouping:
-        """Return ANY for sums of integers, which are equal in any order unless an intermediate sum exceeds the type."""
-        root, digits = column.field.type.root, column.field.type.precision or 0
-        is_exact = root not in ("FLOAT", "DOUBLE") and digits <= _LONG_DIGITS
-        return Grouping.NEVER if self.is_product or not is_exact else Grouping.ANY
 
     def aggregate(self, fold: Fold, column: AggregateColumn) -> Computed:
         values = fold.column(column.name)
@@ -99,7 +100,7 @@ class Arithmetic:
         return pa.array(results, pa.int64(), ~valid).cast(values.type)
 
 
-def sum_decimals(fold: Fold, column: AggregateColumn, values: pa.Array) -> pa.Array:
+def _sum_decimals(fold: Fold, column: AggregateColumn, values: pa.Array) -> pa.Array:
     """Return sums by key. Raises InvalidError for a sum of up to 18 digits that its file's integer does not hold."""
     digits = values.type.precision
     words = fixed_values(values, np.uint64)
@@ -119,7 +120,7 @@ def sum_decimals(fold: Fold, column: AggregateColumn, values: pa.Array) -> pa.Ar
     return _decimals_from_words(results, valid, values.type)
 
 
-def multiply_decimals(fold: Fold, column: AggregateColumn, values: pa.Array) -> pa.Array:
+def _multiply_decimals(fold: Fold, column: AggregateColumn, values: pa.Array) -> pa.Array:
     """Return products by key. Raises InvalidError for a division that has no result."""
     scale, most = 10**values.type.scale, 10**values.type.precision
     records, valid = _unscaled(values), valid_of(values).tolist()
@@ -177,5 +178,39 @@ def _decimals_from_words(
     return pa.Array.from_buffers(kind, len(valid), [bitmap(valid), pa.py_buffer(words)])
 
 
-SUM: Final = Arithmetic(sum_integers, sum_floats, sum_decimals, is_product=False)
-PRODUCT: Final = Arithmetic(multiply_integers, multiply_floats, multiply_decimals, is_product=True)
+def _grouping_of_sums(column: AggregateColumn) -> Grouping:
+    """Return ANY for integers, whose sums are equal in any order unless an intermediate sum exceeds the type."""
+    root, digits = column.field.type.root, column.field.type.precision or 0
+    is_exact = root not in ("FLOAT", "DOUBLE") and digits <= _LONG_DIGITS
+    return Grouping.ANY if is_exact else Grouping.NEVER
+
+
+def _number(
+    arithmetic: _Arithmetic,
+    retraction: Retraction,
+    grouping: Callable[[AggregateColumn], Grouping],
+) -> Aggregate:
+    """Return a function that computes numbers. Each record changes the number, also when it is applied twice."""
+    return Aggregate(
+        column_type=_NUMBER,
+        aggregate=arithmetic.aggregate,
+        grouping=grouping,
+        retraction=retraction,
+        by_order=never,
+        nulls_count=False,
+        counts_again=always,
+        tells_apart=never,
+        normal_form=none,
+        boundaries=None,
+    )
+
+
+SUM: Final = _number(
+    _Arithmetic(sum_integers, sum_floats, _sum_decimals), Retraction.MERGED, _grouping_of_sums
+)
+# No add is equivalent to a retraction: it divides.
+PRODUCT: Final = _number(
+    _Arithmetic(multiply_integers, multiply_floats, _multiply_decimals),
+    Retraction.APART,
+    lambda column: Grouping.NEVER,
+)

@@ -1,14 +1,13 @@
-"""Rules between options and columns, by merge engine: what Paimon rejects, and what this version does not support.
+"""Rules between options and columns: what Paimon rejects, and what this version does not support.
 
-Source: Paimon `SchemaValidation`, `PartialUpdateMergeFunction.Factory`, `FieldAggregatorFactory`. `check_rules` raises
-InvalidError naming option and column for the first rule that a schema breaks. Rules of single options and of the
-schema itself are in `options` and `schema`.
+Source: Paimon `SchemaValidation`, `PartialUpdateMergeFunction.Factory`, `FieldAggregatorFactory`. Each rule raises
+InvalidError naming option and column. Rules of single options and of the schema itself are in `options` and `schema`.
 
-`RULES` is the table: it lists each rule for every engine that it holds for, in the order in
-which rules may rely on each other (columns exist before their types are checked). `engine_of`
-applies them, so when a table is created or altered, and before it is written or read: a table
-of another client is refused with the same words. Valid but unsupported options are checked last
-(`check_honoured_groups`), so that no user is told to change clients because of a typing error.
+Each engine lists the rules that hold for it, in the order in which rules may rely on each other
+(columns exist before their types are checked). `engine_of` applies them, so when a table is
+created or altered, and before it is written or read: a table of another client is refused with
+the same words. Valid but unsupported options are checked last (`check_honoured_groups`), so that
+no user is told to change clients because of a typing error.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from widetable.errors import InvalidError, UnsupportedError
+from widetable.merge.aggregate_columns import aggregate_columns, columns_of_aggregation
 from widetable.merge.aggregate_function import IGNORE_RETRACT
-from widetable.merge.aggregate_functions import LAST_NON_NULL_VALUE, columns_of_aggregation
+from widetable.merge.aggregate_functions import DEFAULT_FUNCTION
 from widetable.merge.aggregate_rules import (
-    aggregate_columns,
     functions_are_honoured,
     functions_are_known,
     functions_take_their_columns,
@@ -30,12 +29,6 @@ from widetable.schema.option import Option
 from widetable.schema.table_schema import SequenceGroup, TableSchema
 
 Rule = Callable[[TableSchema], None]
-
-
-def check_rules(schema: TableSchema) -> None:
-    """Raise InvalidError for the first rule of its engine that the schema breaks."""
-    for rule in RULES[schema.typed_options.get(opt.MERGE_ENGINE)]:
-        rule(schema)
 
 
 def _invalid(key: str, finding: str, expected: str, action: str) -> InvalidError:
@@ -189,11 +182,11 @@ def functions_need_a_group(schema: TableSchema) -> None:
     """Raise InvalidError for a function outside groups other than last_non_null_value, which is the default."""
     grouped = {name for _, name, _ in grouped_columns(schema)}
     for name, column in aggregate_columns(schema).items():
-        if name not in grouped and column.function != LAST_NON_NULL_VALUE:
+        if name not in grouped and column.function != DEFAULT_FUNCTION:
             raise _invalid(
                 column.option,
                 f"{column.function!r}, which applies to the column {name!r} outside all sequence groups",
-                f"{LAST_NON_NULL_VALUE!r}, or a column protected by a sequence group",
+                f"{DEFAULT_FUNCTION!r}, or a column protected by a sequence group",
                 f"Protect {name!r} by a sequence group, or remove the function.",
             )
 
@@ -234,26 +227,25 @@ def check_honoured_groups(schema: TableSchema) -> None:
     functions_are_honoured(schema)
 
 
-RULES: Final[dict[str, tuple[Rule, ...]]] = {
-    "deduplicate": (sequence_field_needs_partition_in_key,),
-    "first-row": (no_sequence_field, changelog_producer_of_first_row),
-    "aggregation": (
-        sequence_field_needs_partition_in_key,
-        functions_are_known,
-        functions_take_their_columns,
-        removal_retracts_all,
-    ),
-    "partial-update": (
-        sequence_field_needs_partition_in_key,
-        group_columns_exist,
-        group_columns_are_not_keys,
-        columns_are_protected_once,
-        sequence_columns_have_an_order,
-        ignored_deletes_remove_nothing,
-        groups_exclude_removal_on_delete,
-        removing_columns_are_sequences,
-        functions_are_known,
-        functions_need_a_group,
-        functions_take_their_columns,
-    ),
-}
+# What the tables of `aggregation` obey, and those of `partial-update`.
+RULES_OF_FUNCTIONS: Final[tuple[Rule, ...]] = (
+    sequence_field_needs_partition_in_key,
+    functions_are_known,
+    functions_take_their_columns,
+    removal_retracts_all,
+    functions_are_honoured,
+)
+RULES_OF_GROUPS: Final[tuple[Rule, ...]] = (
+    sequence_field_needs_partition_in_key,
+    group_columns_exist,
+    group_columns_are_not_keys,
+    columns_are_protected_once,
+    sequence_columns_have_an_order,
+    ignored_deletes_remove_nothing,
+    groups_exclude_removal_on_delete,
+    removing_columns_are_sequences,
+    functions_are_known,
+    functions_need_a_group,
+    functions_take_their_columns,
+    check_honoured_groups,
+)

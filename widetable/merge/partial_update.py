@@ -11,24 +11,25 @@ Raises InvalidError for options or columns that break a rule, and for a retracti
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from widetable.kernels.arrow_buffers import fixed_values
+from widetable.merge.aggregate_columns import columns_of_groups, commutes
 from widetable.merge.aggregate_function import AggregateColumn, Grouping
-from widetable.merge.aggregate_functions import AGGREGATES, columns_of_groups, commutes
+from widetable.merge.aggregate_functions import function_of
 from widetable.merge.aggregate_normal_form import aggregate_normal_form, refuse_retractions
-from widetable.merge.merge_engine import MergeEngine
+from widetable.merge.merge_engine import MergeEngine, RowOrigin
 from widetable.merge.normal_form import (
     cleared_of_partial_update,
     first_empty_delete,
     first_retraction,
     ineffective_delete,
 )
-from widetable.merge.option_rules import check_honoured_groups
+from widetable.merge.option_rules import RULES_OF_GROUPS
 from widetable.merge.partial_merge import PartialMerge
 from widetable.merge.partial_update_boundaries import partial_update_boundaries
 from widetable.merge.partial_update_plan import (
@@ -48,11 +49,33 @@ class PartialUpdate(MergeEngine):
     """The engine; `MergeEngine` has the contract of each method."""
 
     name = "partial-update"
-    mixes_records = True
+    rules = RULES_OF_GROUPS
+    origin = RowOrigin.COLUMNS
+    merges_retractions = False
+    stores_keys_once = False
+    has_groups = True
 
-    def validate(self, schema: TableSchema) -> None:
-        super().validate(schema)
-        check_honoured_groups(schema)
+    def deletes_remove(self, schema: TableSchema) -> bool:
+        return _removing(schema)
+
+    def removing_option(self, schema: TableSchema) -> str:
+        if not schema.sequence_groups:
+            return f"{opt.REMOVE_RECORD_ON_DELETE.key}=true"
+        sequence = schema.sequence_groups[0].sequence[0]
+        return f"{opt.REMOVE_RECORD_ON_SEQUENCE_GROUP.key}={sequence}"
+
+    def filled_columns(self, schema: TableSchema) -> Mapping[str, AggregateColumn]:
+        return columns_of_groups(schema)
+
+    def effective_nulls(self, schema: TableSchema, columns: Collection[str]) -> frozenset[str]:
+        """Return columns of groups whose sequence has a value, unless a function skips their nulls. Other nulls leave
+        the value as it is.
+        """
+        written = (one for one in schema.sequence_groups if not set(one.sequence) <= set(columns))
+        filled = columns_of_groups(schema)
+        skipping = {n for n, column in filled.items() if not function_of(column).nulls_count}
+        effective = {name for group in written for name in group.columns} - skipping
+        return frozenset(effective.intersection(columns))
 
     def check_columns(self, schema: TableSchema, columns: Collection[str]) -> None:
         """Raise when columns of a group are missing. Without the group's sequence a batch would change nothing. Without
@@ -160,7 +183,7 @@ def _refuse_empty_deletes(schema: TableSchema, row_batch: pa.RecordBatch) -> Non
 def _merges_freely(column: AggregateColumn) -> bool:
     """Whether adds may be merged in any grouping, late ones among them."""
     free = (Grouping.ANY, Grouping.ADDS, Grouping.LAST)
-    return AGGREGATES[column.function].grouping(column) in free
+    return function_of(column).grouping(column) in free
 
 
 def _removing(schema: TableSchema) -> bool:

@@ -21,12 +21,13 @@ import numpy.typing as npt
 
 from widetable.kernels.arrow_buffers import valid_of
 from widetable.merge.aggregate_boundaries import aggregate_boundaries, has_ordered_function
-from widetable.merge.aggregate_function import AggregateColumn
-from widetable.merge.aggregate_functions import (
+from widetable.merge.aggregate_columns import (
     applies_retractions,
     columns_of_group,
     columns_of_groups,
 )
+from widetable.merge.aggregate_function import AggregateColumn, Retraction
+from widetable.merge.aggregate_functions import function_of
 from widetable.merge.collapse_boundaries import behind_last_delete, between_sequences, within_keys
 from widetable.merge.partial_update_plan import removing_groups, sequences_of
 from widetable.merge.window import Window
@@ -79,7 +80,7 @@ def _between_ordered(window: Window) -> npt.NDArray[np.bool_]:
     for group in window.schema.groups_of(window.names):
         columns = columns_of_group(window.schema, group).values()
         by_order = has_ordered_function(columns)
-        if not by_order and all(column.function != "last_value" for column in columns):
+        if not by_order and not any(function_of(column).nulls_count for column in columns):
             continue
         has_sequence = sequences_of(window, window.order, group).has_sequence
         apart = has_sequence & retractions
@@ -108,7 +109,8 @@ def _behind_first_retractions(
     retracting = [
         name
         for name, column in _filled_columns(window).items()
-        if applies_retractions(column) and column.function != "collect"
+        if applies_retractions(column)
+        and function_of(column).retraction is not Retraction.BEFORE_ADDS
     ]
     if not retracting:
         return boundaries

@@ -31,8 +31,8 @@ from widetable.kernels.partial_update import (
     sequence_winners,
 )
 from widetable.kernels.patched_take import has_values
+from widetable.merge.aggregate_columns import columns_of_group
 from widetable.merge.aggregate_function import AggregateColumn
-from widetable.merge.aggregate_functions import columns_of_group
 from widetable.merge.aggregate_normal_form import fill
 from widetable.merge.fold import Fold, Rows
 from widetable.merge.key_order import check_order

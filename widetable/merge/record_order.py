@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from widetable.merge.aggregate_columns import aggregate_columns
 from widetable.merge.aggregate_function import NESTED_SEQUENCE, nested_fields
-from widetable.merge.aggregate_rules import aggregate_columns
 from widetable.merge.key_order import check_order
 from widetable.schema import options as opt
 from widetable.schema.table_schema import TableSchema

@@ -19,9 +19,21 @@ from typing import Final
 import pyarrow as pa
 
 from widetable.kernels.aggregate import LATE, SKIP
-from widetable.merge.aggregate_function import DELIMITER, DISTINCT, AggregateColumn, Grouping
+from widetable.merge.aggregate_function import (
+    DELIMITER,
+    DISTINCT,
+    Aggregate,
+    AggregateColumn,
+    ColumnType,
+    Grouping,
+    Retraction,
+    always,
+    never,
+    none,
+)
 from widetable.merge.fold import Fold, spans
 from widetable.merge.plan import Computed
+from widetable.schema.types import MAX_LENGTH, DataType
 
 # Java's `Character.isWhitespace`, which excludes some of Unicode's blanks.
 _BLANKS: Final = (
@@ -30,30 +42,22 @@ _BLANKS: Final = (
 )
 
 
-class ListAgg:
-    """The function listagg; the module text has its rules."""
+def _is_unbounded_string(kind: DataType) -> bool:
+    return kind.root == "VARCHAR" and kind.length == MAX_LENGTH
 
-    retracts = False
 
-    def counts_again(self, column: AggregateColumn) -> bool:
-        """Whether repeated texts are listed again: not with `distinct`."""
-        return not column.get(DISTINCT)
-
-    def grouping(self, column: AggregateColumn) -> Grouping:
-        return Grouping.IN_ORDER
-
-    def aggregate(self, fold: Fold, column: AggregateColumn) -> Computed:
-        values, steps = fold.column(column.name).to_pylist(), fold.steps.tolist()
-        delimiter, is_distinct = column.get(DELIMITER), column.get(DISTINCT)
-        results: list[str | None] = []
-        for first, end in spans(fold):
-            listed = _Listed(delimiter, is_distinct)
-            for record in range(first, end):
-                if steps[record] != SKIP and values[record] is not None:
-                    (listed.late if steps[record] == LATE else listed.add)(values[record])
-            results.append(listed.text())
-        texts = pa.array(results, pa.large_string())
-        return fold.computed(column.name, texts, or_last=not column.field.type.nullable)
+def _listagg(fold: Fold, column: AggregateColumn) -> Computed:
+    values, steps = fold.column(column.name).to_pylist(), fold.steps.tolist()
+    delimiter, is_distinct = column.get(DELIMITER), column.get(DISTINCT)
+    results: list[str | None] = []
+    for first, end in spans(fold):
+        listed = _Listed(delimiter, is_distinct)
+        for record in range(first, end):
+            if steps[record] != SKIP and values[record] is not None:
+                (listed.late if steps[record] == LATE else listed.add)(values[record])
+        results.append(listed.text())
+    texts = pa.array(results, pa.large_string())
+    return fold.computed(column.name, texts, or_last=not column.field.type.nullable)
 
 
 class _Listed:
@@ -116,3 +120,18 @@ class _Listed:
 
 def _is_blank(text: str) -> bool:
     return not text.strip(_BLANKS)
+
+
+LISTAGG: Final = Aggregate(
+    column_type=ColumnType("STRING without a length", _is_unbounded_string),
+    aggregate=_listagg,
+    grouping=lambda column: Grouping.IN_ORDER,
+    retraction=Retraction.REFUSED,
+    by_order=always,
+    nulls_count=False,
+    # Repeated texts are listed again, but not with `distinct`.
+    counts_again=lambda column: not column.get(DISTINCT),
+    tells_apart=never,
+    normal_form=none,
+    boundaries=None,
+)

@@ -17,19 +17,36 @@ Raises InvalidError that names the option.
 from __future__ import annotations
 
 from itertools import chain
+from typing import Final
 
 from widetable.errors import InvalidError
-from widetable.merge.aggregate_rules import aggregate_column
+from widetable.merge.aggregate_columns import aggregate_column
+from widetable.merge.aggregate_function import Aggregate, AggregateColumn, Grouping
+from widetable.merge.aggregate_functions import AGGREGATES, function_of
+from widetable.merge.engine import ENGINES, unchecked_engine
+from widetable.schema import options as opt
 from widetable.schema.barrier_options import BARRIER_INTERVAL
-from widetable.schema.derived_options import WidenOption, widen_options
+from widetable.schema.derived_options import (
+    WidenOption,
+    check_column,
+    widen_options,
+    wrong_option,
+)
 from widetable.schema.table_schema import TableSchema
+from widetable.storage.paths import check_name
 
-_REPLACES = "last_value"
+# The length of the other parts of a file name that contains a foreign key's name.
+_AROUND_NAME_BYTES: Final = 64
 
 
 def check_widened(schema: TableSchema) -> None:
-    """Check all widen options of a table."""
+    """Check all widen options of a table, as far as the other tables are not needed.
+
+    `derive.widen_schema`, which can read the dimension, checks that it has these columns and a key that fits.
+    """
     options = widen_options(schema.options)
+    for widen in options:
+        _check_group(schema, widen)
     for widen in options:
         _check_columns(schema, widen)
         _check_carried(schema, widen)
@@ -44,17 +61,51 @@ def carried_columns(schema: TableSchema, option: WidenOption) -> list[str]:
     return [name for name in dict.fromkeys(names) if name not in option.columns]
 
 
+def _check_group(schema: TableSchema, widen: WidenOption) -> None:
+    """Check that the columns exist and form a separate sequence group, under the engine that has such groups."""
+    check_column(schema, widen.key, widen.column)
+    # Names of leases contain it.
+    check_name(widen.column, "widened foreign key", _AROUND_NAME_BYTES)
+    if not unchecked_engine(schema.typed_options).has_groups:
+        key = opt.MERGE_ENGINE.key
+        engines = " or ".join(repr(n) for n, each in ENGINES.items() if each.has_groups)
+        expected = f"{engines}, which {widen.key!r} requires"
+        raise wrong_option(key, repr(schema.options.get(key)), expected)
+    # The group must have exactly these columns: any other would be written without its sequence.
+    own = (widen.sequence, *widen.columns)
+    for name in own:
+        check_column(schema, widen.key, name)
+    groups = {group.sequence: set(group.protected) for group in schema.sequence_groups}
+    if groups.get((widen.sequence,)) != set(widen.columns):
+        listed = ",".join(widen.columns)
+        raise wrong_option(
+            widen.key,
+            "columns that do not form a separate sequence group",
+            f"fields.{widen.sequence}.sequence-group = {listed}",
+        )
+    if widen.column in widen.columns:
+        raise wrong_option(
+            widen.key, f"{widen.column!r} among the columns", "columns besides the foreign key"
+        )
+
+
 def _check_columns(schema: TableSchema, widen: WidenOption) -> None:
     for name in (*widen.columns, widen.sequence):
         if not schema.field(name).type.nullable:
             raise _wrong(widen, f"the column {name!r} NOT NULL, which it widens", "a nullable one")
-        function = aggregate_column(schema, name)
-        if function is not None and function.function != _REPLACES:
+        column = aggregate_column(schema, name)
+        if column is not None and not _replaces(column, function_of(column)):
+            replacing = [repr(n) for n, each in AGGREGATES.items() if _replaces(column, each)]
             raise _wrong(
                 widen,
-                f"the function {function.function!r} of the column {name!r}, which it widens",
-                f"none, or {_REPLACES!r}",
+                f"the function {column.function!r} of the column {name!r}, which it widens",
+                f"none, or {' or '.join(replacing)}",
             )
+
+
+def _replaces(column: AggregateColumn, function: Aggregate) -> bool:
+    """Whether the last record replaces the value of the column."""
+    return function.grouping(column) is Grouping.LAST
 
 
 def _check_carried(schema: TableSchema, widen: WidenOption) -> None:

@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 from widetable.errors import InvalidError
 from widetable.schema.field_options import DERIVED_OPTION
 from widetable.schema.table_schema import TableSchema
-from widetable.storage.paths import check_name, table_root
+from widetable.storage.paths import table_root
 
 # The prefix of the sequence column, before the foreign key's name. On disk: never change.
 WIDEN_SEQUENCE: Final = "_widen_"
@@ -32,8 +32,6 @@ WIDEN_SEQUENCE: Final = "_widen_"
 WIDENER_RUN: Final = "widener"
 # The prefix of the names of wideners as writers.
 WIDENER_OF: Final = "widen-"
-# The length of the other parts of a file name that contains a foreign key's name.
-_AROUND_NAME_BYTES: Final = 64
 _TABLE: Final = re.compile(r"^\s*[^\s().,/]+\.[^\s().,/]+\s*$")
 _AS: Final = re.compile(r"\s+as\s+", re.IGNORECASE)
 _WIDEN: Final = re.compile(r"^(?P<table>[^()]+)\((?P<columns>[^()]+)\)\s*$")
@@ -93,72 +91,42 @@ def widen_options(options: Mapping[str, str]) -> list[WidenOption]:
     for key, column, value in _options(options, "widen"):
         match = _WIDEN.match(value)
         if match is None:
-            raise _wrong(key, repr(value), "db.table(column[ as column], ..)")
+            raise wrong_option(key, repr(value), "db.table(column[ as column], ..)")
         columns: dict[str, str] = {}
         for part in _names(match["columns"], key):
             # A column of the dimension may have only one name: two would be two copies to update.
             theirs, own = _renamed(part)
             if own in columns or theirs in columns.values():
-                raise _wrong(key, f"{part!r}, and the column before it", "each column once")
+                raise wrong_option(key, f"{part!r}, and the column before it", "each column once")
             columns[own] = theirs
         widened.append(WidenOption(column, _table(match["table"], key), columns))
     return widened
 
 
-def check_derived(schema: TableSchema) -> None:
-    """Check the options as far as the other tables are not needed. Raises InvalidError.
+def check_indexes(schema: TableSchema) -> None:
+    """Check the options of indexes as far as the other tables are not needed. Raises InvalidError.
 
-    `derive.widen_schema`, which can read the dimension, checks that it has these columns and a key that
-    fits; `merge.widened_rules` checks that the merge keeps them.
+    `merge.widened_rules` checks the options of widened columns.
     """
     taken: set[str] = set()
     for index in index_options(schema.options):
         if index.table in taken:
-            raise _wrong(index.key, f"{index.table}, another index", "a table of its own")
+            raise wrong_option(index.key, f"{index.table}, another index", "a table of its own")
         taken.add(index.table)
         for name in index.columns:
-            _column(schema, index.key, name)
+            check_column(schema, index.key, name)
             if schema.field(name).type.is_nested:
-                raise _wrong(index.key, f"{name!r} of nested type", "columns that can be keys")
+                raise wrong_option(
+                    index.key, f"{name!r} of nested type", "columns that can be keys"
+                )
         if len(set(index.columns)) < len(index.columns):
-            raise _wrong(index.key, "a column twice", "each column once")
-    for widen in widen_options(schema.options):
-        _check_widen(schema, widen)
+            raise wrong_option(index.key, "a column twice", "each column once")
 
 
 def derived_columns(schema: TableSchema) -> set[str]:
     """Return the columns that only wideners write: those of the dimensions, and the sequences."""
     own = ((*widen.columns, widen.sequence) for widen in widen_options(schema.options))
     return {name for names in own for name in names}
-
-
-def _check_widen(schema: TableSchema, widen: WidenOption) -> None:
-    """Check that the columns exist and form a separate sequence group, under the engine that has such groups."""
-    _column(schema, widen.key, widen.column)
-    check_name(
-        widen.column, "widened foreign key", _AROUND_NAME_BYTES
-    )  # names of leases contain it
-    engine = schema.options.get("merge-engine")
-    if engine != "partial-update":
-        raise _wrong(
-            "merge-engine", repr(engine), f"'partial-update', which {widen.key!r} requires"
-        )
-    # The group must have exactly these columns: any other would be written without its sequence.
-    own = (widen.sequence, *widen.columns)
-    for name in own:
-        _column(schema, widen.key, name)
-    groups = {group.sequence: set(group.protected) for group in schema.sequence_groups}
-    if groups.get((widen.sequence,)) != set(widen.columns):
-        listed = ",".join(widen.columns)
-        raise _wrong(
-            widen.key,
-            "columns that do not form a separate sequence group",
-            f"fields.{widen.sequence}.sequence-group = {listed}",
-        )
-    if widen.column in widen.columns:
-        raise _wrong(
-            widen.key, f"{widen.column!r} among the columns", "columns besides the foreign key"
-        )
 
 
 def _options(options: Mapping[str, str], what: str) -> list[tuple[str, str, str]]:
@@ -171,7 +139,7 @@ def _options(options: Mapping[str, str], what: str) -> list[tuple[str, str, str]
 def _names(text: str, key: str) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(","))
     if not all(names):
-        raise _wrong(key, repr(text), "names of columns, with commas between them")
+        raise wrong_option(key, repr(text), "names of columns, with commas between them")
     return names
 
 
@@ -186,22 +154,24 @@ def _renamed(part: str) -> tuple[str, str]:
 def _table(text: str, key: str) -> str:
     """Return the name without surrounding blanks. `table_root` is called only to check both parts."""
     if not _TABLE.match(text):
-        raise _wrong(key, repr(text), "db.table, in the same warehouse")
+        raise wrong_option(key, repr(text), "db.table, in the same warehouse")
     name = text.strip()
     table_root("", name, f"option {key!r}")
     return name
 
 
-def _column(schema: TableSchema, key: str, name: str) -> None:
+def check_column(schema: TableSchema, key: str, name: str) -> None:
+    """Raise InvalidError for a column, named in the option `key`, that the table does not have."""
     if name not in schema.by_name:
-        raise _wrong(
+        raise wrong_option(
             key,
             f"{name!r}, which is not a column",
             f"columns of the table ({', '.join(schema.names)})",
         )
 
 
-def _wrong(key: str, problem: str, expected: str) -> InvalidError:
+def wrong_option(key: str, problem: str, expected: str) -> InvalidError:
+    """Return the error for an option of a form or with columns that do not fit."""
     return InvalidError(
         f"option {key!r}", found=problem, expected=expected, action="Correct the option."
     )

@@ -11,7 +11,7 @@ from typing import Final
 
 # columns is greedy: in `fields.a.b.aggregate-function` it is `a.b`, and `what` has no dot.
 FIELD_OPTION: Final = re.compile(r"^fields\.(?P<columns>.+)\.(?P<what>[^.]+)$")
-# The valid last parts of `fields.<columns>.<what>`; `merge/aggregate_functions.py` reads most of them.
+# The valid last parts of `fields.<columns>.<what>`; `merge/aggregate_function.py` reads most of them.
 FIELD_WORDS: Final = frozenset(
     [
         "sequence-group",

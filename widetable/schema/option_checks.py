@@ -9,7 +9,7 @@ cannot break a reader unless it changes the rows of the table.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -31,7 +31,6 @@ from widetable.schema.options import (
     BY_KEY,
     IGNORE_DELETE,
     IGNORE_UPDATE_BEFORE,
-    MERGE_ENGINE,
     OLD_KEYS,
     OPTIONS,
     TableOptions,
@@ -176,22 +175,6 @@ def is_known(key: str) -> bool:
     return DERIVED_OPTION.match(key) is not None or (
         of_column is not None and of_column["what"] in FIELD_WORDS
     )
-
-
-def check_used(keys: Iterable[str], options: Mapping[str, str]) -> None:
-    """Raise InvalidError for an option of columns if the table's engine takes records as a whole: the user probably
-    forgot the merge engine. options: those of the table.
-    """
-    engine = TableOptions(options).get(MERGE_ENGINE)
-    unused = (key for key in keys if FIELD_OPTION.match(key) or key == DEFAULT_FUNCTION_KEY)
-    key = next(unused, None)
-    if key is not None and engine in ("deduplicate", "first-row"):
-        raise InvalidError(
-            f"option {key!r}",
-            found=f"the merge engine {engine!r}, which takes records as a whole",
-            expected=f"{MERGE_ENGINE.key} = partial-update or aggregation, which have options of columns",
-            action="Remove the option, or create the table with such an engine.",
-        )
 
 
 # Alternatives to changing an immutable option, other than a new table.

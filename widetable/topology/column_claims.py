@@ -22,15 +22,12 @@ The check compares names, not rows: two jobs that never write the same key are r
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
 
 from widetable.commit.barriers.writer_registration import Job
 from widetable.errors import ConflictError
+from widetable.merge.engine import unchecked_engine
 from widetable.messages.error_code import ErrorCode
-from widetable.schema import options as opt
 from widetable.schema.table_schema import TableSchema
-
-_ROW_ENGINES: Final = ("deduplicate", "first-row")
 
 
 def check_columns(job: Job, others: Iterable[Job], table: str, schema: TableSchema) -> None:
@@ -54,8 +51,8 @@ def _claims(job: Job, table: str, schema: TableSchema) -> set[str]:
     if table not in named:
         return set()
     columns = named[table]
-    is_by_row = schema.typed_options.get(opt.MERGE_ENGINE) in _ROW_ENGINES
-    chosen = schema.names if columns is None or is_by_row else columns
+    by_column = unchecked_engine(schema.typed_options).mixes_records
+    chosen = columns if columns is not None and by_column else schema.names
     return {name for name in chosen if name in schema.by_name} - set(schema.primary_keys)
 
 

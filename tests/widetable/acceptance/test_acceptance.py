@@ -85,7 +85,7 @@ REFUSED: dict[str, tuple[TableSchema, TableSchema] | TableSchema] = {
     "check_ordered": table({"sequence.field": "l"}),
     "check_record_expiry": table({"record-level.expire-time": "1 d"}),
     "check_barriers": table({"widetable.barrier-stage": "true"}),
-    "check_derived": table({"index.l": "db.i"}),
+    "check_indexes": table({"index.l": "db.i"}),
     "check_widened": table(
         {**PARTIAL, "widen.a": "db.dim(w)", "fields._widen_a.sequence-group": "w"},
         {"w": "INT NOT NULL", "_widen_a": "BIGINT"},

@@ -38,6 +38,8 @@ from widetable.format.row_batch import column_or_nulls
 from widetable.kernels.arrow_buffers import fixed_values
 from widetable.kernels.bucket_hash import murmur_hash
 from widetable.lsm.sorted_run import key_types
+from widetable.merge.engine import unchecked_engine
+from widetable.merge.merge_engine import RowOrigin
 from widetable.operations.health.audit_report import Finding, Findings
 from widetable.operations.health.bucket_history import BucketHistory, HistoryStep
 from widetable.operations.health.changelog_timeline import (
@@ -310,10 +312,10 @@ class _AuditedPart:
         for step in span.emitted:
             self._add_files(facts, TimelineSource.CHANGE, step.snapshot_id, step.changelog)
             self._add_files(facts, TimelineSource.WRITTEN, step.snapshot_id, span.written(step))
-        keeps_kinds = self.table.options.get(opt.MERGE_ENGINE) == "first-row"
+        origin = unchecked_engine(self.table.options).origin
         return replace(
             facts.timeline(self.table.schema.trimmed_primary_key, self.compared),
-            keeps_kinds=keeps_kinds,
+            keeps_kinds=origin is RowOrigin.FIRST,
         )
 
     def _add_files(

@@ -21,9 +21,11 @@ from typing import Final
 from widetable.commit.notes.skipped_files import or_none
 from widetable.commit.snapshots.committed import last_of, users_of
 from widetable.commit.snapshots.committed_columns import columns_of
-from widetable.merge.aggregate_functions import columns_that_count
+from widetable.merge.aggregate_functions import function_of
+from widetable.merge.engine import engine_of
 from widetable.messages.warning_code import WarningCode, warn
 from widetable.operations.handle.open_table import OpenTable
+from widetable.schema.table_schema import TableSchema
 
 # The last commits of at most this many users are read.
 _MAX_USERS: Final = 20
@@ -62,6 +64,14 @@ def warn_of_new_query(table: OpenTable, user: str, columns: Collection[str]) -> 
             else f"columns {adding}",
             ", ".join(others),
         )
+
+
+def columns_that_count(schema: TableSchema) -> tuple[str, ...]:
+    """Return the columns whose value changes when an add is applied twice; none in tables whose rows replace each
+    other.
+    """
+    filled = engine_of(schema).filled_columns(schema)
+    return tuple(name for name, one in filled.items() if function_of(one).counts_again(one))
 
 
 def _others(table: OpenTable, user: str, ids: Collection[int]) -> Iterator[str]:

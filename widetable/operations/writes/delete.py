@@ -36,6 +36,7 @@ from widetable.commit.transaction.commit_result import CommitResult
 from widetable.errors import ConflictError, InvalidError, NotFoundError, UnsupportedError
 from widetable.format.row_batch import in_schema_order
 from widetable.format.snapshot import COMMIT_KIND_APPEND, COMMIT_KIND_OVERWRITE
+from widetable.merge.engine import unchecked_engine
 from widetable.merge.normal_form import has_sequence
 from widetable.merge.partial_update_plan import removing_groups
 from widetable.merge.printed_key import printed_key_of
@@ -49,7 +50,6 @@ from widetable.operations.writes.table_commit import append_messages, discard
 from widetable.operations.writes.table_write import new_writer
 from widetable.read.filters import parse
 from widetable.schema import options as opt
-from widetable.schema.option import Option
 from widetable.schema.row_kind import DELETE, TEXTS
 from widetable.schema.table_schema import ROW_KIND_COLUMN, TableSchema
 from widetable.write.owned_columns import callers_columns
@@ -315,25 +315,17 @@ def _removable(schema: TableSchema, batches: Iterable[pa.RecordBatch]) -> Iterat
 
 def _check_removes(schema: TableSchema) -> None:
     options = schema.typed_options
-    engine = options.get(opt.MERGE_ENGINE)
-    option: Option[Any] | None = None
-    value = "true"
-    if engine == "aggregation":
-        option = opt.AGGREGATION_REMOVE_RECORD_ON_DELETE
-    elif engine == "partial-update":
-        option = opt.REMOVE_RECORD_ON_DELETE
-        if schema.sequence_groups:
-            option = opt.REMOVE_RECORD_ON_SEQUENCE_GROUP
-            value = schema.sequence_groups[0].sequence[0]
+    engine = unchecked_engine(options)
     if options.get(opt.IGNORE_DELETE):
         actual, expected = f"{opt.IGNORE_DELETE.key!r} is set", "a table that takes deletes"
-    elif engine == "deduplicate" or (option is not None and options.get(option)):
+    elif engine.deletes_remove(schema):
         return
     else:
-        actual = f"merge engine {engine!r}" + (
+        actual = f"merge engine {engine.name!r}" + (
             " with sequence groups" if schema.sequence_groups else ""
         )
         expected = "an engine in which a -D removes the row"
+        option = engine.removing_option(schema)
         if option is not None:
-            expected = f"a table that was made with {option.key}={value}"
+            expected = f"a table that was made with {option}"
     raise UnsupportedError("deletes", found=actual, expected=expected, action=_REWRITE)

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
-from widetable.merge.aggregate_functions import AGGREGATES, columns_that_count
+from widetable.merge.aggregate_functions import AGGREGATES
 from widetable.operations.barriers.job_writer import JobBatch, JobWriter
-from widetable.operations.queries.double_count import warn_of_new_query
+from widetable.operations.queries.double_count import columns_that_count, warn_of_new_query
 from widetable.operations.writes.table_write import new_writer
 
 SUMS = {"merge-engine": "aggregation", "fields.s.aggregate-function": "sum"}

@@ -1,4 +1,4 @@
-"""Which nulls of an INSERT take effect: those by which a table has other rows than without them."""
+"""Which nulls of a write take effect: those by which a table has other rows than without them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
-from widetable_spark.writing.inserted_nulls import effective_nulls
+from widetable.merge.engine import engine_of
 
 SCHEMA = pa.schema({"k": pa.int64(), "v": pa.int64(), "g": pa.int64()})
 OF_NUMBERS = ("sum", "product", "max", "min", "last_value", "last_non_null_value")
@@ -54,11 +54,11 @@ def test_a_null_takes_effect_where_rows_are_others_with_it(
     before = rows_of(catalog, "db.before", options, [None, 5])
     is_seen = not without == behind == before
     schema = catalog.table("db.without").schema
-    assert effective_nulls(schema, frozenset({"v"})) == (["v"] if is_seen else [])
+    assert engine_of(schema).effective_nulls(schema, ["v"]) == ({"v"} if is_seen else set())
 
 
 def test_a_null_that_orders_rows_takes_effect(tmp_path: Path) -> None:
     catalog = wt.Catalog(tmp_path)
     options = options_of("aggregation", "sum", "sequence.field")
     table = catalog.create_table("db.t", SCHEMA, primary_key=["k"], options=options)
-    assert effective_nulls(table.schema, frozenset({"v", "g"})) == ["g"]
+    assert engine_of(table.schema).effective_nulls(table.schema, ["v", "g"]) == {"g"}
