@@ -16,7 +16,6 @@ import pytest
 
 import widetable as wt
 from tests.support.tables.dated_snapshots import dated_table
-from widetable.schema.new_schema import new_schema
 
 DAY = datetime(2024, 3, 9)
 HOUR = timedelta(hours=1)
@@ -403,9 +402,12 @@ def test_days_at_the_ends_of_a_calendar(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_options_that_are_refused(options: dict[str, str], error: Any, match: str) -> None:
+def test_options_that_are_refused(
+    tmp_path: Path, options: dict[str, str], error: Any, match: str
+) -> None:
     with pytest.raises(error, match=match):
-        new_schema(
+        wt.Catalog(str(tmp_path)).create_table(
+            "db.t",
             pa.schema([("k", pa.int64())]),
             primary_key=["k"],
             options={"tag.automatic-creation": "process-time", **options},
