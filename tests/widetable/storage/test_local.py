@@ -175,6 +175,16 @@ def test_a_directory_that_is_a_file(file_io: LocalFileIO, tmp_path: Path, operat
 
 
 # What may be asked of a path, whatever is there.
+def _beside(path: str) -> str:
+    """A path of the same file system, which is not in the directory of `path`."""
+    return f"{os.path.dirname(path)}-beside"
+
+
+def _file_beside(path: str) -> str:
+    Path(_beside(path)).write_bytes(b"a")
+    return _beside(path)
+
+
 ASKS: dict[str, Callable[[LocalFileIO, str], object]] = {
     "exists": lambda io, path: io.exists(path),
     "list": lambda io, path: io.list(path),
@@ -189,9 +199,9 @@ ASKS: dict[str, Callable[[LocalFileIO, str], object]] = {
     "replace": lambda io, path: io.replace(path, b""),
     "write_new": lambda io, path: io.write_new(path, b""),
     "sync": lambda io, path: io.sync(path),
-    "move_dir": lambda io, path: io.move_dir(path, "/tmp/never"),
-    "link from": lambda io, path: io.link(path, "/tmp/never"),
-    "link to": lambda io, path: io.link(__file__, path),
+    "move_dir": lambda io, path: io.move_dir(path, _beside(path)),
+    "link from": lambda io, path: io.link(path, _beside(path)),
+    "link to": lambda io, path: io.link(_file_beside(path), path),
 }
 
 
