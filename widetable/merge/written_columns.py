@@ -17,15 +17,18 @@ def check_required(schema: TableSchema, columns: Collection[str]) -> None:
     """Raise unless a batch of these columns may be written to a table of any engine."""
     for name in columns:
         schema.field(name)
-    wanted = (
-        ("all columns of the primary key", schema.primary_keys),
-        ("all NOT NULL columns", schema.required_names),
-        ("all columns of `sequence.field`", schema.sequence_fields),
-    )
-    for expected, names in wanted:
-        missing = [name for name in names if name not in columns]
-        if missing:
-            raise missing_columns(columns, missing, expected)
+    for name in schema.required_names:
+        if name not in columns:
+            what = "key" if name in schema.primary_keys else "NOT NULL"
+            raise InvalidError(
+                f"column {name!r}",
+                found="data without this column",
+                expected=f"every {what} column in the data",
+                action="Add the column.",
+            )
+    missing = [name for name in schema.sequence_fields if name not in columns]
+    if missing:
+        raise missing_columns(columns, missing, "all columns of `sequence.field`")
 
 
 def missing_columns(

@@ -40,7 +40,7 @@ CASES: dict[str, tuple[Sequence[tuple[str, pa.DataType]], tuple[type, str, str] 
         ("twice", "id cust cust", (wt.InvalidError, "WT-E100", "column 'cust'")),
         ("derived", "id city", (wt.InvalidError, "WT-E100", "column 'city'")),
         ("its sequence", "id _widen_cust", (wt.InvalidError, "WT-E100", "column '_widen_cust'")),
-        ("without key", "cust", (wt.InvalidError, "WT-E100", "columns to write (cust)")),
+        ("without key", "cust", (wt.InvalidError, "WT-E100", "column 'id'")),
         (
             "part of a group",
             "id street at",
