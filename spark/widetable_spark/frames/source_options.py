@@ -129,7 +129,7 @@ SOURCE_OPTIONS: Final = (
         "text",
         (STREAM,),
         "Keeps the stream's progress in the table: expiry leaves what is not read, and a query without a checkpoint "
-        "goes on there.",
+        "continues there.",
     ),
     SourceOption(
         SCAN_MODE,
