@@ -10,16 +10,21 @@ made from as many arrays.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Final, NamedTuple
 
 import pyarrow as pa
 
+from widetable.format.row_batch import row_batch_schema
 from widetable.kernels.hidden_nulls import nulls
+from widetable.runtime.derived_value import once_per_object
+from widetable.schema.table_schema import TableSchema
 
 # The number of cached layouts, one per set of columns that files hold. Files of one writer hold the same columns.
 _LAYOUTS: Final = 16
+# The number of cached projections of a table, one per set of columns that a merge or a lookup needs.
+_SCHEMAS: Final = 8
 
 
 class _Picked(NamedTuple):
@@ -80,9 +85,15 @@ class Projection:
         )
 
 
-def project(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return the rows with exactly these columns; a missing one is null."""
-    return rows if rows.schema == schema else Projection(schema).of(rows)
+def projection_of(schema: TableSchema, columns: Iterable[str]) -> Projection:
+    """Return the projection to row batches with these columns of a table, given in any order."""
+    return _projections(schema)(tuple(columns))
+
+
+@once_per_object
+def _projections(schema: TableSchema) -> Callable[[tuple[str, ...]], Projection]:
+    """Return the cached projections of a table. Making one costs as much as projecting several batches."""
+    return lru_cache(_SCHEMAS)(lambda columns: Projection(row_batch_schema(schema, columns)))
 
 
 def with_columns(rows: pa.RecordBatch, fields: Iterable[pa.Field]) -> pa.RecordBatch:

@@ -23,8 +23,8 @@ import numpy as np
 import pyarrow as pa
 
 from widetable.format.bucket_id import BucketId
-from widetable.format.projection import project
-from widetable.format.row_batch import SYSTEM_FIELDS, row_batch_schema
+from widetable.format.projection import projection_of
+from widetable.format.row_batch import SYSTEM_FIELDS
 from widetable.format.row_budget import RowBudget
 from widetable.kernels.array_types import Positions
 from widetable.lsm.file_rows import Caches
@@ -99,8 +99,8 @@ def _newest_rows(
             keys, numbers = keys.take(pa.array(rest)), numbers[rest]
     present = {name for batch in batches for name in batch.schema.names}
     names = present.difference(field.name for field in SYSTEM_FIELDS)
-    common = row_batch_schema(schema, names or schema.trimmed_primary_key)
-    return _by_key(hits, joined([project(batch, common) for batch in batches], common))
+    common = projection_of(schema, sorted(names) or schema.trimmed_primary_key)
+    return _by_key(hits, joined([common.of(batch) for batch in batches], common.schema))
 
 
 def _by_key(hits: Sequence[Positions], rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -15,8 +15,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from widetable.format.projection import project
-from widetable.format.row_batch import row_batch_schema
+from widetable.format.projection import projection_of
 from widetable.kernels.patched_take import PatchChoice
 from widetable.merge.plan import MergePlan, Pick
 from widetable.merge.window import Window
@@ -41,7 +40,7 @@ def gather(window: Window, plan: MergePlan, columns: Sequence[str]) -> pa.Record
             gathered[source.column] = source.values
     rows = pa.RecordBatch.from_pydict(gathered)
     names = [name for name in columns if name in gathered]
-    return project(rows, row_batch_schema(window.schema, names))
+    return projection_of(window.schema, names).of(rows)
 
 
 def _gather_pick(window: Window, pick: Pick) -> dict[str, pa.Array]:

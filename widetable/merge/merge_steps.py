@@ -20,8 +20,7 @@ import numpy as np
 
 from widetable.errors import InvalidError
 from widetable.format.printed_value import printed_rows
-from widetable.format.projection import project
-from widetable.format.row_batch import row_batch_schema
+from widetable.format.projection import projection_of
 from widetable.merge.engine import MergeEngine, plan_of
 from widetable.merge.gather import gather
 from widetable.merge.plan import MergePlan, Pick
@@ -65,5 +64,5 @@ def _step(window: Window, row: int, plan: MergePlan, columns: Sequence[str]) -> 
         if isinstance(source, Pick):
             sources.update(dict.fromkeys(source.columns, int(source.indices[0])))
     is_there = not bool(is_retraction(plan.kinds)[0])
-    rows = project(gather(window, plan, columns), row_batch_schema(window.schema, columns))
+    rows = projection_of(window.schema, columns).of(gather(window, plan, columns))
     return MergeStep(row, is_there, sources, next(printed_rows(rows)))

@@ -19,8 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from widetable.format.projection import project
-from widetable.format.row_batch import row_batch_schema
+from widetable.format.projection import projection_of
 from widetable.kernels.arrow_buffers import fixed_values
 from widetable.kernels.key_lanes import key_lanes
 from widetable.merge.engine import MergeEngine, plan_of
@@ -129,7 +128,7 @@ def _with_columns(piece: NumberedRows, schema: TableSchema, names: Sequence[str]
     """Return the rows with at least these columns; a missing column is null."""
     if set(names) <= set(piece.rows.schema.names):
         return piece
-    return NumberedRows(piece.numbers, project(piece.rows, row_batch_schema(schema, names)))
+    return NumberedRows(piece.numbers, projection_of(schema, names).of(piece.rows))
 
 
 def _needs_no_merge(piece: NumberedRows) -> bool:

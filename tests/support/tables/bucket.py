@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from tests.support.models.model import Record, Row
 from tests.support.models.plain_rows import python_rows
-from widetable.format.projection import project
+from widetable.format.projection import Projection
 from widetable.format.row_batch import in_schema_order, row_batch_schema
 from widetable.format.row_budget import BATCH_BYTES, pieces
 from widetable.merge.engine import PartialMerge, engine_of
@@ -80,7 +80,7 @@ class Bucket:
         ]
         merged = self._merged(runs, keep_deletes=False, columns=names)
         asked = self.schema.arrow_schema(in_schema_order(self.schema, names))
-        return [row for batch in merged for row in python_rows(project(batch, asked))]
+        return [row for batch in merged for row in python_rows(Projection(asked).of(batch))]
 
     def _merged(
         self, runs: Sequence[Run], *, keep_deletes: bool, columns: Sequence[str] | None = None

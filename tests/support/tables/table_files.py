@@ -19,7 +19,7 @@ from widetable.format.binary_row import encode_rows, with_arity
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.data_file_reader import open_data_file
-from widetable.format.projection import project
+from widetable.format.projection import Projection
 from widetable.format.row_batch import in_schema_order
 from widetable.format.row_budget import BATCH_BYTES
 from widetable.lsm.sorted_run import key_types, sections, sort_key
@@ -111,7 +111,7 @@ class TableFiles:
                 keep_deletes=False,
                 batch_bytes=BATCH_BYTES,
             ):
-                yield from python_rows(project(batch, self.schema.arrow_schema()))
+                yield from python_rows(Projection(self.schema.arrow_schema()).of(batch))
 
     def batches(self, key: BucketId, file: DataFileMeta) -> list[pa.RecordBatch]:
         path = self.state.data_file(key, file.file_name)

@@ -7,7 +7,7 @@ import random
 import pyarrow as pa
 import pytest
 
-from widetable.format.projection import project, with_columns
+from widetable.format.projection import Projection, with_columns
 
 TYPES = (pa.int64(), pa.string(), pa.list_(pa.int8()), pa.struct([("x", pa.int32())]))
 FIELDS = [
@@ -30,7 +30,7 @@ def test_columns_are_those_of_the_schema(rng: random.Random, rows: int) -> None:
                 pa.struct(present),
             )
         )
-        projected = project(given, pa.schema(wanted))
+        projected = Projection(pa.schema(wanted)).of(given)
         assert projected.schema.equals(pa.schema(wanted), check_metadata=True)
         assert projected.num_rows == rows
         assert projected.to_pylist() == [

@@ -23,7 +23,7 @@ from tests.support.tables.table_files import TableFiles, with_more_options
 from tests.widetable.lsm.test_compaction import compact_anything, directory, partitioned
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import upgrade
-from widetable.format.projection import project
+from widetable.format.projection import Projection
 from widetable.format.row_batch import row_batch_schema
 from widetable.format.row_budget import RowBudget
 from widetable.lsm import rows_opener
@@ -92,7 +92,7 @@ def test_the_row_of_the_newest_run_is_found(data: st.DataObject) -> None:
                 batch.validate(full=True)
             order = [text for text in key_texts(wanted, names) if text in expected]
             asked = row_batch_schema(schema, [*names, *columns])
-            rows = [row for batch in found for row in python_rows(project(batch, asked))]
+            rows = [row for batch in found for row in python_rows(Projection(asked).of(batch))]
             assert plain(rows) == plain([expected[text] for text in order])
 
 
