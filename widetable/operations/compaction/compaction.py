@@ -33,7 +33,7 @@ from widetable.commit.transaction.plan_base import PlanBase, plan_base
 from widetable.format.bucket_id import BucketId, by_bucket
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
-from widetable.lsm.bucket_plan import Plan, Scope, plan_bucket
+from widetable.lsm.bucket_plan import Scope, plan_bucket
 from widetable.lsm.compaction import RowsDone
 from widetable.lsm.file_rows import Caches
 from widetable.lsm.levels import compacts_with_lookup
@@ -43,7 +43,12 @@ from widetable.operations.compaction.compaction_cut import (
     entries_up_to,
     last_cut,
 )
-from widetable.operations.compaction.compaction_job import CompactionJob, RunWorks, one_by_one
+from widetable.operations.compaction.compaction_job import (
+    CompactionJob,
+    MadePlans,
+    RunWorks,
+    one_by_one,
+)
 from widetable.operations.compaction.locked_partition import without_locked
 from widetable.operations.compaction.quarantined_buckets import BucketError
 from widetable.operations.handle.compaction_threads import wait_for_compactions
@@ -179,19 +184,14 @@ def newest_entries(committer: Committer, touched: Collection[BucketId] | None = 
     return snapshot, [entry for entry in entries if entry.bucket_id in touched]
 
 
-def due_plans(state: TableState, committer: Committer, newest: Newest, scope: Scope) -> list[Plan]:
-    """Return the plans that are due in the buckets of these live files."""
+def made_plans(state: TableState, committer: Committer, newest: Newest, scope: Scope) -> MadePlans:
+    """Plan each bucket of these live files as `compact_scope` does; a plan is empty where nothing is due."""
     snapshot, live = newest
-    if not live:
-        return []
-    last = last_cut(state, committer, snapshot)
-    entries = entries_up_to(state, committer, snapshot, live, last)
-    buckets = by_bucket(entries).values()
-    plans = (
-        plan_bucket(state.schema, state.engine, [entry.file for entry in members], scope)
-        for members in buckets
-    )
-    return [plan for plan in plans if plan]
+    barrier = last_cut(state, committer, snapshot) if live and scope is not Scope.REST else None
+    buckets = by_bucket(entries_up_to(state, committer, snapshot, live, barrier))
+    plan = partial(plan_bucket, state.schema, state.engine)
+    files_of = {bucket: [entry.file for entry in members] for bucket, members in buckets.items()}
+    return {(bucket, scope): (files, plan(files, scope)) for bucket, files in files_of.items()}
 
 
 def compact_scope(
@@ -202,17 +202,18 @@ def compact_scope(
     run: RunWorks | None = None,
     group_seconds: float = math.inf,
     rows_done: RowsDone | None = None,
+    made: MadePlans | None = None,
 ) -> Compacted:
     """Compact the buckets of `newest` that have a plan for the scope, wherever `run` does the work.
 
     A table under barriers is compacted up to one barrier after the other. rows_done: is told of the work that is done
-    here, not by `run`.
+    here, not by `run`. made: plans that need not be made again.
     """
     started = time.monotonic()
     caches = caches_of(state) if compacts_with_lookup(state.options) else None
     cuts = _Cuts(state, committer, newest, caches)
     here = run or one_by_one(state, caches, rows_done)
-    job = CompactionJob(state, cuts.commit, here, group_seconds)
+    job = CompactionJob(state, cuts.commit, here, group_seconds, made or {})
     for cut in cut_scopes(state, committer, scope):
         job.compact(partial(cuts.entries, cut), cut.scope)
     commits = cuts.commits

@@ -29,7 +29,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from widetable.commit.notes.compaction_requests import CompactionRequests
@@ -44,10 +44,11 @@ from widetable.operations.compaction.compaction import (
     Newest,
     answered,
     compact_scope,
-    due_plans,
+    made_plans,
     newest_entries,
 )
 from widetable.operations.compaction.compaction_cut import last_cut, waiting_buckets
+from widetable.operations.compaction.compaction_job import MadePlans
 from widetable.operations.handle.compaction_threads import CHANGELOGS, OLD_LEVELS
 from widetable.operations.handle.held_lease import held_lease
 from widetable.schema import options as opt
@@ -105,7 +106,7 @@ def _logged(state: TableState) -> Iterator[None]:
 @dataclass(frozen=True)
 class _FollowUp:
     """The compactions after one commit. touched: its buckets, None for all. rows: the number that it appended.
-    rows_done: is told of the progress.
+    rows_done: is told of the progress. made: the last plan of each bucket and scope.
 
     In the caller, in this order: wait for the pace; leave the work to the thread if that does it already; wait for
     the old levels if they are in the way; compact or postpone; leave the rest to the other thread. In a thread
@@ -117,6 +118,7 @@ class _FollowUp:
     touched: frozenset[BucketId] | None
     rows: int = 0
     rows_done: RowsDone | None = None
+    made: MadePlans = field(default_factory=dict)
 
     def noted(self, work: Callable[[str | None], None]) -> Callable[[], None]:
         """Return the work with a note that lasts until it is done: if the process is killed, the next compaction does
@@ -201,6 +203,7 @@ class _FollowUp:
                         source,
                         Scope.COMMIT,
                         rows_done=self.rows_done,
+                        made=self.made,
                     )
             return is_ours
 
@@ -252,7 +255,7 @@ class _FollowUp:
         lease = self.state.paths.old_levels_lease
         with _logged(self.state), held_lease(self.state, path=lease) as is_ours:
             if is_ours:
-                compact_scope(self.state, self.committer, self._newest, Scope.REST)
+                compact_scope(self.state, self.committer, self._newest, Scope.REST, made=self.made)
 
     @property
     def _is_cut(self) -> bool:
@@ -264,7 +267,9 @@ class _FollowUp:
         return CompactionRequests(self.state.file_io, self.state.paths)
 
     def _plans(self, scope: Scope) -> list[Plan]:
-        return due_plans(self.state, self.committer, self._newest(), scope)
+        made = made_plans(self.state, self.committer, self._newest(), scope)
+        self.made.update(made)
+        return [plan for _, plan in made.values() if plan]
 
     def _newest(self) -> Newest:
         touched = self.touched

@@ -25,6 +25,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, TypeAlias
 
 from widetable.errors import ConflictError, NotFoundError, StorageError
@@ -64,6 +65,8 @@ class BucketWork:
     plan: Plan
 
 
+# Plans that were made before, each with the files that it was made from.
+MadePlans: TypeAlias = dict[tuple[BucketId, Scope], tuple[list[DataFileMeta], Plan]]
 # A message to commit, or the error that the compaction of a bucket met.
 Outcome: TypeAlias = CommitMessage | Exception
 RunWorks: TypeAlias = Callable[[Iterable[BucketWork]], Iterable[tuple[BucketWork, Outcome]]]
@@ -129,7 +132,8 @@ def _concerns_bucket(state: TableState, work: BucketWork, error: Exception) -> b
 @dataclass
 class CompactionJob:
     """One compaction of a table. commit, run: see the module text. group_seconds: after this time finished work is
-    committed, so that those that wait for its changes do not wait for the other buckets.
+    committed, so that those that wait for its changes do not wait for the other buckets. made: taken where a bucket has
+    the same files; a bucket is planned anew where they differ.
 
     files_after: the number of committed data files, without changelog. conflicts: the number of groups that lost and
     were redone. quarantined: skipped buckets. _group: messages that wait for their commit; _gone: paths of files that
@@ -141,6 +145,7 @@ class CompactionJob:
     commit: Callable[[list[CommitMessage]], object]
     run: RunWorks
     group_seconds: float = math.inf
+    made: MadePlans = field(default_factory=dict)
     files_after: int = 0
     conflicts: int = 0
     quarantined: list[QuarantinedBucket] = field(default_factory=list)
@@ -206,7 +211,7 @@ class CompactionJob:
         for bucket, members in by_bucket(entries).items():
             if only is not None and bucket not in only:
                 continue
-            plan = self._plan([entry.file for entry in members], scope)
+            plan = self._plan(bucket, [entry.file for entry in members], scope)
             if not plan:
                 continue
             quarantined = QUARANTINED_BUCKETS.find(self.state, bucket, plan)
@@ -215,16 +220,15 @@ class CompactionJob:
             else:
                 self.quarantined.append(quarantined)
 
-    def _plan(self, files: Sequence[DataFileMeta], scope: Scope) -> Plan:
+    def _plan(self, bucket: BucketId, files: list[DataFileMeta], scope: Scope) -> Plan:
         """Plan no more than is due while some files are left over, so that the base is not rewritten each time."""
-        schema, engine = self.state.schema, self.state.engine
-        if len(taken_at_once(files, schema.typed_options)) == len(files):
-            return plan_bucket(schema, engine, files, scope)
-        self._leaves_some = True
-        earlier = Scope.DUE if scope is Scope.FULL else scope
-        return plan_bucket(schema, engine, files, earlier) or plan_bucket(
-            schema, engine, files, scope
-        )
+        plan = partial(plan_bucket, self.state.schema, self.state.engine, files)
+        if len(taken_at_once(files, self.state.schema.typed_options)) < len(files):
+            self._leaves_some = True
+            if scope is Scope.FULL:
+                return plan(Scope.DUE) or plan(scope)
+        planned_files, made_plan = self.made.get((bucket, scope), (None, ()))
+        return made_plan if planned_files == files else plan(scope)
 
     def _take(self, work: BucketWork, outcome: Outcome) -> None:
         if isinstance(outcome, NotFoundError) and is_of_bucket(self.state, outcome):

@@ -27,7 +27,7 @@ from widetable.format.index_manifest import (
 )
 from widetable.lsm.bucket_plan import Scope
 from widetable.lsm.compaction import compact_bucket
-from widetable.operations.compaction.compaction import due_plans, newest_entries
+from widetable.operations.compaction.compaction import made_plans, newest_entries
 from widetable.operations.maintenance.partition_move import PartitionMove
 from widetable.storage.local import LocalFileIO
 from widetable.storage.paths import TablePaths
@@ -160,7 +160,7 @@ def test_a_compaction_that_has_not_seen_a_vector_loses(tmp_path: Path) -> None:
     state, committer = table._state(), Committer(FILE_IO, TablePaths(table.path))
     newest = newest_entries(committer)
     entries = newest[1]
-    (plan,) = due_plans(state, committer, newest, Scope.FULL)
+    ((_, plan),) = made_plans(state, committer, newest, Scope.FULL).values()
     message = compact_bucket(state, entries[0].bucket_id, 1, plan)
     old = message.compact_before
     write(table, range(50, 60), 4)
@@ -181,7 +181,7 @@ def test_a_compaction_that_marks_a_file_that_went_loses(tmp_path: Path) -> None:
 
     def message(scope: Scope) -> CommitMessage:
         newest = newest_entries(committer)
-        (plan,) = due_plans(state, committer, newest, scope)
+        ((_, plan),) = made_plans(state, committer, newest, scope).values()
         return compact_bucket(state, newest[1][0].bucket_id, 1, plan)
 
     of_all = message(Scope.FULL)
