@@ -1,19 +1,19 @@
 """Compacts after a commit, and decides which process does it. It never fails the commit: after a lost race the next
 commit compacts, and other errors are logged.
 
-With `changelog-producer=lookup` no append may stay without its changelog because another process had the lease. The
-append leaves a note (`compaction_requests`) and waits for its turn among the writes of this machine. The append whose
-turn it is makes, in one compaction, the changelog of all that have left a note by then, and removes the notes: their
-owners find that the work is done. If a maintainer or another machine has the lease, the append leaves an open note and
-tries the lease once more; an append that has made its own changelog and finds open notes serves them after its commit.
-So either the writer of a note gets the lease, or the holder of the lease sees the note. If a writer is killed before it
-compacted, its note becomes open, and when its batch is repeated, all that is due is compacted.
-
-Threads do what a commit need not wait for (`compaction_threads`): with `lookup-wait=false` the changelog, else
-large picks among the older levels (`bucket_plan.Scope`), under a lease of their own: they share no file with
-the picks of commits. A commit whose pick can be postponed does not wait for them. Under barriers the files of a whole
-interval are due at once: if they are many, a thread compacts them after the commit that completed the barrier,
-and appends are slowed down to its pace (`compaction_pace`), so that no writer gets further ahead.
+One object (`_FollowUp`) owns the notes, the queue, the plans and the choice of a thread, because together they keep one
+promise: every append of `changelog-producer=lookup` gets its changelog, and waits for little else. An append leaves a
+note (`compaction_requests`) and waits for its turn among the writes of this machine. The append whose turn it is makes,
+in one compaction, the changelog of all that have left a note by then, and removes the notes: their owners find that the
+work is done. If a maintainer or another machine has the lease, the append leaves an open note and tries the lease once
+more; an append that has made its own changelog and finds open notes serves them after its commit. So either the writer
+of a note gets the lease, or the holder of the lease sees the note. If a writer is killed, its note becomes open, and
+when its batch is repeated, all that is due is compacted. Threads do what a commit need not wait for
+(`compaction_threads`): with `lookup-wait=false` the changelog; large picks among the older levels
+(`bucket_plan.Scope`), under a lease of their own, as they share no file with the picks of commits; and under barriers,
+where the files of a whole interval are due at once, all of these if they are many, at a pace that appends keep
+(`compaction_pace`). The decision who compacts needs the plans, so the work takes these over. It looks again at the
+newest snapshot, after the queue and after the notes are listed, and plans anew only a bucket whose files differ.
 
 Why every append of `lookup` gets its changelog:
 
@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -75,7 +75,7 @@ def compact_after_commit(
     follow_up = _FollowUp(state, committer, touched, rows)
     if is_awaited and not state.options.get(opt.LOOKUP_WAIT):
         with _logged(state):
-            CHANGELOGS.submit(state.paths.root, follow_up.noted(partial(follow_up.run, False)))
+            follow_up.hand_over(partial(follow_up.run, False))
     else:
         follow_up.run(may_put_off=True)
 
@@ -120,46 +120,53 @@ class _FollowUp:
     rows_done: RowsDone | None = None
     made: MadePlans = field(default_factory=dict)
 
-    def noted(self, work: Callable[[str | None], None]) -> Callable[[], None]:
-        """Return the work with a note that lasts until it is done: if the process is killed, the next compaction does
-        it.
-
-        The work gets the note, or None where none could be made.
-        """
-        try:
-            note = self._requests.add(is_own=True)
-        except StorageError as refusal:
-            _log.info("could not leave a note of a pending compaction: %s", refusal)
-            return partial(work, None)
-
-        def noted_run() -> None:
-            try:
-                work(note)
-            finally:
-                with _logged(self.state):
-                    self._requests.forget([note])
-
-        return noted_run
-
     def run(self, may_put_off: bool, note: str | None = None) -> None:
-        root = self.state.paths.root
+        root, options = self.state.paths.root, self.state.options
         with _logged(self.state):
             # Without barriers an append never has to wait for work that was handed over.
             may_put_off = may_put_off and self._is_cut
             if may_put_off:
                 CHANGELOGS.pace(root).follow(self.rows)
-                if self._is_put_off():
-                    return
+                pending = CHANGELOGS.pending_barriers(root)
+                if pending and self._last_cut() in pending:
+                    return  # the thread is at it already: most commits complete no barrier
             plans = self._plans(Scope.COMMIT)
-            if any(rewrites_much(plan, self.state.options) for plan in plans):
+            if any(rewrites_much(plan, options) for plan in plans):
                 OLD_LEVELS.wait(root)  # it may be compacting the same files
-            barrier = self._much_of_barrier(plans) if may_put_off else None
-            if barrier is not None:
-                self._put_off(barrier, plans)
+            if may_put_off and any(takes_much(plan, options) for plan in plans):
+                paced = replace(self, rows_done=CHANGELOGS.pace(root).rows_done)
+                self.hand_over(paced._compact_now, self._last_cut(), new_rows(plans))
             elif plans:
                 self._compact_now(note)
-            if compacts_with_lookup(self.state.options) and self._plans(Scope.REST):
-                OLD_LEVELS.submit_alone(root, self._compact_rest)
+            if compacts_with_lookup(options) and self._plans(Scope.REST):
+                OLD_LEVELS.submit(root, self._compact_rest, is_alone=True)
+
+    def hand_over(
+        self,
+        work: Callable[[str | None], None],
+        barrier: int | None = None,
+        new_rows: Mapping[str, int] | None = None,
+    ) -> None:
+        """Leave the work to the thread (`CHANGELOGS.submit`).
+
+        The work of a changelog gets a note, or None where none could be made. The note lasts until the work is done:
+        if the process is killed, the next compaction does it.
+        """
+        note = None
+        try:
+            if compacts_with_lookup(self.state.options):
+                note = self._requests.add(is_own=True)
+        except StorageError as refusal:
+            _log.info("could not leave a note of a pending compaction: %s", refusal)
+
+        def noted_work() -> None:
+            with _logged(self.state):
+                work(note)
+            if note is not None:
+                with _logged(self.state):
+                    self._requests.forget([note])
+
+        CHANGELOGS.submit(self.state.paths.root, noted_work, barrier, new_rows)
 
     def _compact_now(self, note: str | None) -> None:
         """Compact what the commit waits for. One append makes the changelogs of all that wait meanwhile.
@@ -167,28 +174,25 @@ class _FollowUp:
         note: that of this commit, if it has one already.
         """
         if not compacts_with_lookup(self.state.options):
-            self._round(self._newest, None)
+            self._round(None)
             return
         wish = note or self._requests.add(is_own=True)
         try:
             with self.state.file_io.turn(self.state.paths.compaction_queue):
-                # The turn before may have made it together with all others, and
-                # removed the note.
-                is_made = not self._requests.is_there(wish) or self._round(self._newest, wish)
+                # The turn before may have made it together with all others, and removed the note.
+                is_made = not self._requests.is_there(wish) or self._round(wish)
                 if not is_made:
-                    self._requests.add(
-                        is_own=False
-                    )  # the holder of the lease finds it, or is done by now
-                    is_made = self._round(self._newest, wish)
+                    # The holder of the lease finds it, or is done by now.
+                    self._requests.add(is_own=False)
+                    is_made = self._round(wish)
         finally:
             self._requests.forget([wish])
         if is_made and self._requests.open():
             # After the commit, so that no one waits for the work of others.
-            CHANGELOGS.submit_alone(self.state.paths.root, self._serve)
+            CHANGELOGS.submit(self.state.paths.root, self._serve, is_alone=True)
 
-    def _round(self, newest: Callable[[], Newest], own: str | None) -> bool:
-        """Compact what is due in `newest`, or in the whole table if others wait. Return False when another process
-        has the lease.
+    def _round(self, own: str | None) -> bool:
+        """Compact what is due, in the whole table if others wait. Return False when another process has the lease.
 
         own: the caller's note. Other notes are of others, whose buckets are unknown here. All are answered when the
         work is done, so an error leaves them.
@@ -196,15 +200,9 @@ class _FollowUp:
         with held_lease(self.state) as is_ours:
             if is_ours:
                 with answered(self.state) as notes:
-                    source = self._newest_of_all if set(notes) - {own} else newest
-                    compact_scope(
-                        self.state,
-                        self.committer,
-                        source,
-                        Scope.COMMIT,
-                        rows_done=self.rows_done,
-                        made=self.made,
-                    )
+                    whole_table = partial(newest_entries, self.committer)
+                    others_wait = bool(set(notes) - {own})
+                    self._compact(Scope.COMMIT, whole_table if others_wait else self._newest)
             return is_ours
 
     def _serve(self) -> None:
@@ -212,50 +210,19 @@ class _FollowUp:
         with _logged(self.state):
             while self._requests.open():
                 with self.state.file_io.turn(self.state.paths.compaction_queue):
-                    if not self._round(self._newest_of_all, None):
+                    if not self._round(None):
                         return
-
-    def _is_put_off(self) -> bool:
-        """Whether the thread already compacts up to the last cut: most commits complete no barrier."""
-        pending = CHANGELOGS.pending_barriers(self.state.paths.root)
-        latest = self.committer.snapshots.latest
-        return bool(pending) and last_cut(self.state, self.committer, latest()) in pending
-
-    def _much_of_barrier(self, plans: Sequence[Plan]) -> int | None:
-        """Return the barrier up to which there is much to compact; None where it is little."""
-        if any(takes_much(plan, self.state.options) for plan in plans):
-            return last_cut(self.state, self.committer, self.committer.snapshots.latest())
-        return None
-
-    def _put_off(self, barrier: int, plans: Sequence[Plan]) -> None:
-        """Leave the files up to a barrier to the thread. Appends are slowed down to its pace."""
-        root = self.state.paths.root
-        pace = CHANGELOGS.pace(root)
-        compact = replace(self, rows_done=pace.rows_done)._compact_behind
-        work = (
-            self.noted(compact)
-            if compacts_with_lookup(self.state.options)
-            else partial(compact, None)
-        )
-        new_files = pace.hand_over(new_rows(plans))  # last: appends wait from here until `finish`
-
-        def paced_work() -> None:
-            try:
-                work()
-            finally:
-                pace.finish(new_files)
-
-        CHANGELOGS.submit(root, paced_work, barrier)
-
-    def _compact_behind(self, note: str | None) -> None:
-        with _logged(self.state):
-            self._compact_now(note)
 
     def _compact_rest(self) -> None:
         lease = self.state.paths.old_levels_lease
         with _logged(self.state), held_lease(self.state, path=lease) as is_ours:
             if is_ours:
-                compact_scope(self.state, self.committer, self._newest, Scope.REST, made=self.made)
+                self._compact(Scope.REST, self._newest)
+
+    def _compact(self, scope: Scope, newest: Callable[[], Newest]) -> None:
+        compact_scope(
+            self.state, self.committer, newest, scope, rows_done=self.rows_done, made=self.made
+        )
 
     @property
     def _is_cut(self) -> bool:
@@ -281,5 +248,5 @@ class _FollowUp:
                 return latest, []
         return newest_entries(self.committer, touched)
 
-    def _newest_of_all(self) -> Newest:
-        return newest_entries(self.committer)
+    def _last_cut(self) -> int | None:
+        return last_cut(self.state, self.committer, self.committer.snapshots.latest())

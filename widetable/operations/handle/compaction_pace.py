@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from widetable.messages.warning_code import WarningCode, warn
@@ -56,6 +56,18 @@ class Pace:
         self._left: dict[str, int] = {}
         self._pending = self._finished = self._appended = 0
         self._done = 0.0
+
+    def paced(self, work: Callable[[], None], new_rows: Mapping[str, int]) -> Callable[[], None]:
+        """Hand the files over, and return the work, at whose end they are finished."""
+        new_files = self.hand_over(new_rows)
+
+        def paced_work() -> None:
+            try:
+                work()
+            finally:
+                self.finish(new_files)
+
+        return paced_work
 
     def hand_over(self, rows_of_files: Mapping[str, int]) -> frozenset[str]:
         """Register another compaction of these level-0 files. Return those that no other compaction has, for `finish`.

@@ -13,7 +13,7 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from widetable.messages.warning_code import WarningCode, warn
@@ -48,13 +48,32 @@ class CompactionThread(SharedByThreads):
         self._of_table: dict[str, list[_Handed]] = {}
         self._paces: dict[str, Pace] = {}
 
-    def submit(self, root: str, work: Callable[[], None], barrier: int | None = None) -> None:
-        """Do the work after all earlier work. barrier: the one up to which the work goes, for `pending_barriers`."""
-        self._submit(root, work, barrier, is_alone=False)
+    def submit(
+        self,
+        root: str,
+        work: Callable[[], None],
+        barrier: int | None = None,
+        new_rows: Mapping[str, int] | None = None,
+        *,
+        is_alone: bool = False,
+    ) -> None:
+        """Do the work after all earlier work. barrier: the one up to which the work goes, for `pending_barriers`.
 
-    def submit_alone(self, root: str, work: Callable[[], None]) -> None:
-        """Do the work, unless earlier work of this table is pending: for callers that submit with every commit."""
-        self._submit(root, work, None, is_alone=True)
+        new_rows: rows by level-0 file that the work takes: appends keep its pace from now until it ends. is_alone: do
+        nothing while earlier work of this table is pending, for callers that submit with every commit.
+        """
+        with self._lock:
+            pending = self._pending(root)
+            if pending and is_alone:
+                return
+            if new_rows is not None:
+                work = self.pace(root).paced(work, new_rows)
+            task = Task(lambda: _logged(work))
+            self._of_table[root] = [*pending, _Handed(task, barrier)]
+        if threading.main_thread().is_alive():
+            self._thread.submit(task)
+        else:  # no one would wait for a thread that starts now
+            task.run()
 
     def pending_barriers(self, root: str) -> frozenset[int]:
         """Return the barriers up to which work on the table was handed over and is not done."""
@@ -64,25 +83,10 @@ class CompactionThread(SharedByThreads):
 
     def pace(self, root: str) -> Pace:
         """Return the pace of a table."""
-        with self._lock:
-            return self._paces.setdefault(root, Pace(root))
+        return self._paces.setdefault(root, Pace(root))
 
     def _pending(self, root: str) -> list[_Handed]:
         return [one for one in self._of_table.get(root, ()) if not one.task.is_done]
-
-    def _submit(
-        self, root: str, work: Callable[[], None], barrier: int | None, *, is_alone: bool
-    ) -> None:
-        task = Task(lambda: _logged(work))
-        with self._lock:
-            pending = self._pending(root)
-            if pending and is_alone:
-                return
-            self._of_table[root] = [*pending, _Handed(task, barrier)]
-        if threading.main_thread().is_alive():
-            self._thread.submit(task)
-        else:  # no one would wait for a thread that starts now
-            task.run()
 
     def wait(self, root: str) -> None:
         """Return when all work on this table that was handed over before is done."""

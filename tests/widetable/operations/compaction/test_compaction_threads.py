@@ -13,6 +13,7 @@ import pytest
 from tests.support.faults.patience import PATIENCE_SECONDS
 from widetable.operations.handle.compaction_threads import CompactionThread
 
+_SHORT_SECONDS = 0.05
 ROOT = Path(__file__).resolve().parents[4]
 FORKS = """
 import os
@@ -46,13 +47,35 @@ def test_wait_returns_when_the_work_of_the_table_is_done() -> None:
 def test_who_asks_alone_is_not_heard_while_some_work_is_left() -> None:
     thread, done = CompactionThread("test"), []
     go = threading.Event()
-    thread.submit_alone("a", lambda: done.append(1) if go.wait(PATIENCE_SECONDS) else None)
-    thread.submit_alone("a", lambda: done.append(2))
-    thread.submit_alone("b", lambda: done.append(3))
+    thread.submit("a", lambda: done.append(1) if go.wait(PATIENCE_SECONDS) else None, is_alone=True)
+    thread.submit("a", lambda: done.append(2), is_alone=True)
+    thread.submit("b", lambda: done.append(3), is_alone=True)
     go.set()
     thread.wait("a")
     thread.wait("b")
     assert done == [1, 3]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_appends_keep_the_pace_of_work_with_new_rows_until_it_ends(fails: bool) -> None:
+    thread, go = CompactionThread("test"), threading.Event()
+
+    def work() -> None:
+        assert go.wait(PATIENCE_SECONDS)
+        assert not fails
+
+    thread.submit("a", work, new_rows={"file": 80})
+    thread.pace("a").follow(20)  # nothing was appended before it
+    append = threading.Thread(target=thread.pace("a").follow, args=(20,))
+    append.start()
+    append.join(_SHORT_SECONDS)
+    has_waited = append.is_alive()
+    go.set()
+    append.join(PATIENCE_SECONDS)
+    assert has_waited
+    assert not append.is_alive(), "it waits for ever"
+    thread.wait("a")
+    thread.pace("a").follow(1000)
 
 
 def test_an_unforeseen_error_is_logged_and_the_thread_goes_on(
@@ -94,6 +117,6 @@ def test_work_is_done_in_the_caller_where_no_thread_can_be_started(
     monkeypatch.setattr(threading.Thread, "start", refuse)
     thread, done = CompactionThread("test"), []
     thread.submit("a", lambda: done.append(threading.current_thread()))
-    thread.submit_alone("a", lambda: done.append(threading.current_thread()))
+    thread.submit("a", lambda: done.append(threading.current_thread()), is_alone=True)
     thread.wait("a")
     assert done == [threading.current_thread()] * 2
