@@ -11,6 +11,7 @@ at most; threads that join at once have files of their own. Raises what `joined_
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -25,13 +26,54 @@ from widetable.derive.lookups.join_plan import JoinArguments, SameName
 from widetable.derive.lookups.joined_tables import LookupJoin, new_lookup_join
 from widetable.derive.lookups.late_rows import LateJoin
 from widetable.derive.lookups.pinned_join import KeptJoin, PinnedJoin, keep_join
+from widetable.runtime.forked_child import SharedByThreads
 from widetable.runtime.machine_clock import now_millis
 
-# Leases of joins without batches: each protects its snapshot for an hour, and is released when it is collected.
-_leases: Final[list[ReadLease]] = []
-# Joins whose files this process keeps open, the least recently used first.
-_cached_joins: Final[OrderedDict[tuple[object, ...], KeptJoin]] = OrderedDict()
-_MOST_CACHED: Final = 8
+_MAX_JOINS: Final = 8
+
+
+class KeptByProcess(SharedByThreads):
+    """What joins leave behind in a process. Thread-safe; a forked child begins with nothing.
+
+    Leases are those of joins without batches: each protects its snapshot for an hour, and is released when it is
+    collected. Joins keep their files open, the least recently used first.
+    """
+
+    def _reset(self) -> None:
+        self._lock = threading.Lock()
+        self._leases: list[ReadLease] = []
+        self._joins: OrderedDict[tuple[object, ...], KeptJoin] = OrderedDict()
+
+    def keep_leases(self, leases: Iterable[ReadLease]) -> None:
+        """Keep these leases, and release those whose hour is over."""
+        now = now_millis()
+        with self._lock:
+            self._leases = [*(one for one in self._leases if one.expires_millis > now), *leases]
+
+    def release_leases(self) -> None:
+        """Release all leases."""
+        with self._lock:
+            leases, self._leases = self._leases, []
+        for lease in leases:
+            lease.release()
+
+    def take(self, key: tuple[object, ...]) -> KeptJoin | None:
+        """Take a join out: two threads must not share open files. Put it back after use."""
+        with self._lock:
+            return self._joins.pop(key, None)
+
+    def put(self, key: tuple[object, ...], join: KeptJoin) -> None:
+        """Keep a join as the most recently used one. Close the one that it displaces."""
+        with self._lock:
+            displaced = self._joins.pop(key, None)
+            self._joins[key] = join
+            if displaced is None and len(self._joins) > _MAX_JOINS:
+                _, displaced = self._joins.popitem(last=False)
+        if displaced is not None:
+            displaced.close()
+
+
+KEPT: Final = KeptByProcess()
 
 
 class LookupTasks(Protocol):
@@ -150,10 +192,8 @@ class _PlannedJoin:
         return self.join.pin(batch)
 
     def newest_pin(self) -> LookupPin:
-        now = now_millis()
-        _leases[:] = [lease for lease in _leases if lease.expires_millis > now]
         moment = self.join.newest(take=hold_for_job)
-        _leases.extend(moment.leases)
+        KEPT.keep_leases(moment.leases)
         return moment.pin
 
     def claim(self, batch: PinnedBatch, pin: LookupPin, token: str) -> bool:
@@ -167,36 +207,22 @@ class _PlannedJoin:
         *,
         is_elected: bool = False,
     ) -> Iterator[pa.RecordBatch]:
-        of = _cache_key(self.join)
-        # Taken out of the cache while it is in use: threads of one process must not share it.
-        kept = _cached_joins.pop(of, None) or keep_join(self.join)
-        if batch is None or self.join.late is None:
-            joined = PinnedJoin(self.join, pin, kept).joined(rows)
-        else:
-            late = LateJoin(self.join, batch, pin, kept)
-            joined = late.joined(rows, is_elected=is_elected)
-        return _then_kept(joined, of, kept)
+        key = _cache_key(self.join)
+        kept = KEPT.take(key) or keep_join(self.join)
+        try:
+            if batch is None or self.join.late is None:
+                yield from PinnedJoin(self.join, pin, kept).joined(rows)
+            else:
+                late = LateJoin(self.join, batch, pin, kept)
+                yield from late.joined(rows, is_elected=is_elected)
+        finally:
+            KEPT.put(key, kept)
 
 
 def _cache_key(join: LookupJoin) -> tuple[object, ...]:
     """Return what joins must share to read the same columns of the same table with the same open files."""
     plan, columns = join.plan, tuple(field.name for field in join.plan.columns)
     return join.table.path, join.identity, columns, plan.is_prefix, plan.index, join.index_identity
-
-
-def _then_kept(
-    joined: Iterator[pa.RecordBatch], of: tuple[object, ...], kept: KeptJoin
-) -> Iterator[pa.RecordBatch]:
-    """Yield the rows, then keep the open files for the next join, as the most recently used ones."""
-    try:
-        yield from joined
-    finally:
-        displaced = _cached_joins.pop(of, None)
-        _cached_joins[of] = kept
-        if displaced is not None:
-            displaced.close()
-        while len(_cached_joins) > _MOST_CACHED:
-            _cached_joins.popitem(last=False)[1].close()
 
 
 def plan_lookup_join(

@@ -186,7 +186,7 @@ def test_a_data_frame_keeps_the_snapshot_of_the_call(spark: SparkSession, dim: w
     assert chosen not in dim.expire_snapshots(1, 1, 0).ids
     assert tuples(joined) == [(10, 1, "Ann", "Oslo")]
     assert tuples(lookup_join(left, dim, ["k"])) == [(10, 1, "Ann", "Narvik")]
-    lookup_tasks._leases.clear()
+    lookup_tasks.KEPT.release_leases()
     assert chosen in dim.expire_snapshots(1, 1, 0).ids
     with pytest.raises(Exception, match=r"snapshot.*joined by a DataFrame.*Call lookup_join again"):
         joined.collect()
