@@ -25,7 +25,7 @@ OWNERS: tuple[Owner, ...] = (
     *(getattr(widetable_meta, name) for name in widetable_meta.__all__),
 )
 # What engines build on; the files of some have no room for sections.
-BRIEF = {"check_published", "held_leases", "offset_from_json", "pieces_between"}
+BRIEF = {"check_published", "held_leases"}
 OF_THE_CONNECTOR = [
     function
     for name in connector.__all__

@@ -28,174 +28,61 @@ What an engine that uses them must do:
 
 from __future__ import annotations
 
-from widetable import (
-    arguments,
-)
-from widetable.commit.barriers.barrier_table import (
-    interval_of,
-)
-from widetable.commit.barriers.writer_registration import (
-    RENEWAL_MILLIS,
-)
-from widetable.commit.holds.lookup_pin import (
-    PinnedBatch,
-    check_join,
-)
-from widetable.commit.holds.pin_file import (
-    LookupPin,
-)
-from widetable.connector.barrier_streams import (
-    BARRIER_OFFSET_VERSION,
-    Rounds,
-    barrier_stream,
-)
-from widetable.connector.change_form import (
-    CHANGE_FORMS,
-    ChangeForm,
-)
-from widetable.connector.change_streams import (
-    ChangeStream,
-    change_stream,
-)
-from widetable.connector.commits import (
-    BatchCommits,
-    batch_commits,
-    root_commits,
-)
-from widetable.connector.compaction_tasks import (
-    CompactionTask,
-    compaction_by,
-)
-from widetable.connector.lookup_tasks import (
-    LookupTasks,
-    plan_lookup_join,
-)
-from widetable.connector.task_write import (
-    TaskWrite,
-    WritePlan,
-    plan_write,
-)
-from widetable.derive.lookups.join_plan import (
-    JoinArguments,
-)
-from widetable.format.human_units import (
-    duration_text,
-    last_seen_text,
-    time_text,
-)
-from widetable.format.row_budget import (
-    BATCH_BYTES,
-    pieces,
-)
-from widetable.merge.engine import (
-    engine_of,
-)
-from widetable.messages.counted import (
-    counted,
-)
-from widetable.messages.error_code import (
-    ErrorCode,
-)
-from widetable.messages.near_word import (
-    did_you_mean,
-)
-from widetable.messages.warning_code import (
-    WarningCode,
-    warn,
-)
-from widetable.operations.barriers.job_writer import (
-    JobBatch,
-    JobWriter,
-)
-from widetable.operations.barriers.session import (
-    check_published,
-    held_leases,
-)
-from widetable.operations.health.barrier_advice import (
-    is_lost,
-)
-from widetable.operations.health.doctor_report import (
-    command_line,
-)
-from widetable.operations.history.branches import (
-    branch_root,
-)
+from widetable import arguments
+from widetable.commit.barriers.barrier_table import interval_of
+from widetable.commit.barriers.writer_registration import RENEWAL_MILLIS
+from widetable.commit.holds.lookup_pin import PinnedBatch, check_join
+from widetable.commit.holds.pin_file import LookupPin
+from widetable.connector.barrier_streams import BARRIER_OFFSET_VERSION, Rounds, barrier_stream
+from widetable.connector.change_form import CHANGE_FORMS, ChangeForm
+from widetable.connector.change_streams import ChangeStream, change_stream
+from widetable.connector.commits import BatchCommits, batch_commits, root_commits
+from widetable.connector.compaction_tasks import CompactionTask, compaction_by
+from widetable.connector.lookup_tasks import LookupTasks, plan_lookup_join
+from widetable.connector.task_write import TaskWrite, WritePlan, plan_write
+from widetable.derive.lookups.join_plan import JoinArguments
+from widetable.format.human_units import duration_text, last_seen_text, time_text
+from widetable.format.row_budget import BATCH_BYTES, pieces
+from widetable.merge.engine import engine_of
+from widetable.messages.counted import counted
+from widetable.messages.error_code import ErrorCode
+from widetable.messages.near_word import did_you_mean
+from widetable.messages.warning_code import WarningCode, warn
+from widetable.operations.barriers.job_writer import JobBatch, JobWriter
+from widetable.operations.barriers.session import check_published, held_leases
+from widetable.operations.health.barrier_advice import is_lost
+from widetable.operations.health.doctor_report import command_line
+from widetable.operations.history.branches import branch_root
 from widetable.operations.inspection.table_measures import (
     LOOKS_BACK,
     MeasuredTable,
     measured,
     named_bytes,
 )
-from widetable.operations.maintenance.maintenance import (
-    Maintainer,
-    Upkeep,
-)
-from widetable.operations.queries.double_count import (
-    warn_of_new_query,
-)
-from widetable.operations.queries.warm_lookups import (
-    warm_lookups,
-)
-from widetable.read.change_read import (
-    StreamRead,
-)
-from widetable.read.held_columns import (
-    held_columns,
-    hold_partition_columns,
-)
-from widetable.read.split import (
-    SplitRead,
-)
-from widetable.read.stream_plan import (
-    Limits,
-    Start,
-    start_of,
-)
-from widetable.runtime.derived_value import (
-    derived_value,
-)
-from widetable.runtime.forked_child import (
-    SharedByThreads,
-)
-from widetable.runtime.machine_clock import (
-    now_millis,
-)
-from widetable.runtime.moment import (
-    epoch_millis,
-)
-from widetable.runtime.worker_thread import (
-    Task,
-    WorkerThread,
-)
-from widetable.schema.option import (
-    Option,
-    parse_value,
-)
-from widetable.schema.table_schema import (
-    ROW_KIND_COLUMN,
-    TableSchema,
-)
-from widetable.storage.job_names import (
-    job_name,
-)
-from widetable.storage.locate import (
-    local_path,
-    locate,
-)
+from widetable.operations.maintenance.maintenance import Maintainer, Upkeep
+from widetable.operations.queries.double_count import warn_of_new_query
+from widetable.operations.queries.warm_lookups import warm_lookups
+from widetable.read.change_read import StreamRead
+from widetable.read.held_columns import held_columns, hold_partition_columns
+from widetable.read.split import SplitRead
+from widetable.read.stream_plan import Limits, Start, start_of
+from widetable.runtime.derived_value import derived_value
+from widetable.runtime.forked_child import SharedByThreads
+from widetable.runtime.machine_clock import now_millis
+from widetable.runtime.moment import epoch_millis
+from widetable.runtime.worker_thread import Task, WorkerThread
+from widetable.schema.option import Option, parse_value
+from widetable.schema.table_schema import ROW_KIND_COLUMN, TableSchema
+from widetable.storage.job_names import job_name
+from widetable.storage.locate import local_path, locate
 from widetable.storage.remote.storage_options import (
     StorageOptions,
     checked_storage_options,
     split_storage_options,
 )
-from widetable.storage.temporary_directory import (
-    temporary_directory,
-)
-from widetable.topology.barrier_standings import (
-    barrier_standings,
-)
-from widetable.topology.service_lease import (
-    ServiceLease,
-)
+from widetable.storage.temporary_directory import temporary_directory
+from widetable.topology.barrier_standings import barrier_standings
+from widetable.topology.service_lease import ServiceLease
 
 __all__ = [
     "BARRIER_OFFSET_VERSION",

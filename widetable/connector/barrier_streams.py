@@ -8,8 +8,8 @@ In: offsets as the engine keeps them (JSON dicts). Out: offsets, and what each t
 next (`Rounds`). Raises InvalidError for the offset of another table, and for a job that is not registered,
 ConflictError for an offset from before a revision.
 
-It is a `ChangeStream`, so an engine need not distinguish the two. What Spark asks in a round, of a job with the sources
-a and b at barrier 10:
+It is a `ChangeStream`, but an engine must say where a batch begins: `unguided_end` raises UnsupportedError. What Spark
+asks in a round, of a job with the sources a and b at barrier 10:
 
     a: next_end(10)   no plan exists; a is asked first: the sources have 20 in common, the plan is 10 -> 20
     b: next_end(10)   finds the plan: 20
@@ -27,7 +27,7 @@ from typing import Any, Final, Protocol
 
 from widetable.catalog import Catalog
 from widetable.connector.change_streams import POLL_SECONDS, ChangeStream, packed
-from widetable.errors import InvalidError
+from widetable.errors import InvalidError, UnsupportedError
 from widetable.operations.barriers.aligned_source import AlignedSource, revised
 from widetable.operations.handle.open_table import OpenTable
 from widetable.read.change_read import StreamRead
@@ -58,7 +58,7 @@ class Rounds(Protocol):
         """
 
     def close(self) -> None:
-        """End: Spark no longer asks this source."""
+        """End: the engine no longer asks this source."""
 
 
 class BarrierPosition:
@@ -107,8 +107,13 @@ class BarrierPosition:
         return dict(start) if end is None else self._offset(end)
 
     def unguided_end(self) -> dict[str, Any]:
-        """Fail: plans are stored by where a batch begins."""
-        raise AssertionError("the engine says where a batch begins")
+        """Raise UnsupportedError: plans are stored by where a batch begins."""
+        raise UnsupportedError(
+            "sources of a job",
+            found="an engine that does not say where a batch begins",
+            expected="Spark 4.2 or newer, or another engine that calls next_end",
+            action="Install a newer pyspark.",
+        )
 
     def newest(self) -> dict[str, Any] | None:
         """Return None in place of the offset at the newest complete barrier, which Spark would show in its progress.

@@ -76,7 +76,7 @@ class ChangeStream(Protocol):
         start : dict of str to object
             The offset at which the batch begins.
         limits : Limits
-            What the batch may hold.
+            What the batch may hold. A barrier stream ignores it: its batch lies between two barriers.
 
         Returns
         -------
@@ -98,6 +98,11 @@ class ChangeStream(Protocol):
         -------
         dict of str to object
             The offset.
+
+        Raises
+        ------
+        UnsupportedError
+            It is a barrier stream, whose plans are stored by where a batch begins.
         """
 
     def newest(self) -> dict[str, Any] | None:

@@ -60,13 +60,15 @@ class BatchCommits(Protocol):
         InvalidError
             Another batch has the number, or the messages do not fit the table. No snapshot has the files.
         ConflictError
-            Another query has taken over, or other commits were faster. No snapshot has the files.
+            Another query has taken over, or other commits were faster. Keep the files: the batch may come again.
+        StorageError
+            The storage failed. The commit may have happened: keep the files, and commit the batch again.
         """
 
 
 @dataclass(frozen=True)
 class _PlainCommits:
-    """The commits into a table without barriers. new: whether to warn when the query begins, as its rows may count
+    """The commits into a table without barriers. is_new: whether to warn when the query begins, as its rows may count
     twice.
     """
 
@@ -152,7 +154,8 @@ def root_commits(
 ) -> BatchCommits:
     """Return the commits of a query that is a root with one table under barriers.
 
-    Each commit renews the registration, and ends when the changelog is made where the table waits for it: the engine
+    Each commit reads the state of the table again, so a query that began before a revision may continue. It renews the
+    registration, and ends when the changelog is made where the table waits for it: the engine
     may end the process after it. Nothing is renewed between commits, so a query without a batch for a minute is not
     seen as alive; its table keeps its columns for it all the same.
 

@@ -101,15 +101,13 @@ class WritePlan:
     sequence_base: int
     schema_id: int
 
-    def task(self, number: int, tasks: int | None = None) -> TaskWrite:
+    def task(self, number: int) -> TaskWrite:
         """Make the writer of a task.
 
         Parameters
         ----------
         number : int
             The number of the task, from 0; a task that is retried keeps it.
-        tasks : int, default None
-            How many tasks there are. None: unknown.
 
         Returns
         -------
@@ -118,8 +116,6 @@ class WritePlan:
 
         Raises
         ------
-        InvalidError
-            The number is not below `tasks`.
         NotFoundError
             The schema of the plan has been removed.
         """
@@ -128,7 +124,7 @@ class WritePlan:
             self.columns,
             row_kind=self.row_kind,
             task=number,
-            tasks=tasks,
+            tasks=None,
             sequence_base=self.sequence_base,
             named=self.named,
             schema_id=self.schema_id,

@@ -30,7 +30,7 @@ def test_an_offset_of_a_stream_is_written_as_it_was(text: str) -> None:
     assert json.dumps(offset_from_json(json.loads(text)).to_json()) == text
 
 
-def test_a_stream_goes_on_from_an_offset_of_each_version(tmp_path: Path) -> None:
+def test_a_stream_goes_on_from_offsets_of_versions_1_and_2(tmp_path: Path) -> None:
     columns = {"k": "BIGINT", "a": "BIGINT"}
     table = wt.Catalog(tmp_path).create_table(
         "db.t", columns, primary_key=["k"], options={"bucket": "1", "write-only": "true"}

@@ -13,6 +13,11 @@ from widetable.schema.barrier_options import BARRIER_INTERVAL
 from widetable.schema.table_schema import TableSchema
 
 
+def tick_of(time_millis: int, interval_millis: int) -> int:
+    """Return the begin of the interval that contains a time, epoch milliseconds."""
+    return time_millis // interval_millis * interval_millis
+
+
 def interval_of(schema: TableSchema, path: str) -> int:
     """Return the barrier interval of a table.
 

@@ -36,7 +36,7 @@ from typing import Any, Final
 
 from widetable.arguments import LARGEST, flag, names, whole_number
 from widetable.commit.barriers.barrier_step import Act, BarrierStep, check_name, check_run
-from widetable.commit.barriers.barrier_table import interval_of
+from widetable.commit.barriers.barrier_table import interval_of, tick_of
 from widetable.commit.barriers.writer_registration import WriterRegistration
 from widetable.commit.snapshots.committed import last_of, users_of
 from widetable.commit.transaction.commit_identity import Identity
@@ -309,7 +309,7 @@ class BarrierWriter:
         self._registered(act)
         if barrier is not None:
             barrier = whole_number(barrier, "barrier", most=_LATEST)
-        tick = now_millis() // self._interval * self._interval
+        tick = tick_of(now_millis(), self._interval)
         return BarrierStep(
             act,
             self._name,

@@ -26,7 +26,7 @@ from typing import Final
 from widetable.commit.barriers.barrier_plan import BarrierPlans
 from widetable.commit.barriers.barrier_state import Member
 from widetable.commit.barriers.barrier_step import Act, BarrierStep
-from widetable.commit.barriers.barrier_table import interval_of
+from widetable.commit.barriers.barrier_table import interval_of, tick_of
 from widetable.commit.transaction.commit_identity import Identity
 from widetable.commit.transaction.commit_result import CommitResult
 from widetable.errors import ConflictError
@@ -76,12 +76,29 @@ class JobBatch:
 class JobWriter:
     """Commits the batches of one query into one table. For one thread; it keeps no resources open.
 
-    run: the id of the query, equal after a restart from its checkpoint. columns: those that the job writes besides the
-    key, None for all. register: see `BarrierWriter`. user: the commit user, by default the run (`has` and `last_batch`
-    look for the run).
-
     Each process of the query makes its own object. The query joins the table with its first batch, so that a query
-    that is only planned blocks nobody. Raises InvalidError for a table without barriers.
+    that is only planned blocks nobody.
+
+    Parameters
+    ----------
+    table : OpenTable
+        The table, which is under barriers.
+    job : str
+        The name of the job.
+    run : str
+        The id of the query, equal after a restart from its checkpoint.
+    columns : list of str or None
+        The columns that the job writes besides the key. None: all.
+    register : callable, default None
+        As in `BarrierWriter`: called with the job, its columns and the run before the job joins. None: nothing is
+        registered.
+    user : str, default None
+        The commit user. None: the run.
+
+    Raises
+    ------
+    InvalidError
+        The table is not under barriers.
     """
 
     def __init__(
@@ -127,6 +144,8 @@ class JobWriter:
 
         Raises
         ------
+        InvalidError
+            Another batch has the number, or the messages do not fit the table.
         ConflictError
             Another query has the job, the batch is not the next one, or a revision has begun.
         """
@@ -137,7 +156,7 @@ class JobWriter:
         elif batch.lead is not None:
             act = Act.WRITE_ALL if batch.lead.frontier >= batch.lead.last else Act.WRITE
             barrier = batch.lead.last
-        tick = batch.begin_millis // self.interval_millis * self.interval_millis
+        tick = tick_of(batch.begin_millis, self.interval_millis)
         step = BarrierStep(
             act,
             self._job,
@@ -203,7 +222,7 @@ class JobWriter:
         CommitResult
             What was committed.
         """
-        tick = now_millis() // self.interval_millis * self.interval_millis
+        tick = tick_of(now_millis(), self.interval_millis)
         step = BarrierStep(
             Act.COMPLETE,
             self._job,
@@ -218,14 +237,13 @@ class JobWriter:
 
     def _committed(self, commit: Callable[..., CommitResult], step: BarrierStep) -> CommitResult:
         """Commit. If somebody has let the job leave meanwhile, it is registered again and joins with this commit."""
-
-        def register() -> None:
-            if self._register is not None:
-                self._register(self._job, self._columns, self._run)
-
         return commit_or_rejoin(
-            commit, step, is_waited_for=lambda: self.member is not None, register=register
+            commit, step, is_waited_for=lambda: self.member is not None, register=self._registered
         )
+
+    def _registered(self) -> None:
+        if self._register is not None:
+            self._register(self._job, self._columns, self._run)
 
     def _take_over(self, batch: JobBatch) -> None:
         """Take the job over for this query, before the first commit of this object.
@@ -243,10 +261,9 @@ class JobWriter:
             # The tables of a derived job say where it begins.
             if batch.span is None and self._user is None:
                 warn_of_new_query(self.table, self._run, self._columns or self.table.schema.names)
-            if self._register is not None:
-                self._register(self._job, self._columns, self._run)
+            self._registered()
             revision = self._revision_of(batch)
-            tick = batch.begin_millis // self.interval_millis * self.interval_millis
+            tick = tick_of(batch.begin_millis, self.interval_millis)
             step = BarrierStep(
                 Act.JOIN, self._job, self._run, tick, span=batch.span, revision=revision
             )

@@ -60,7 +60,23 @@ class TableMeasures:
 
 
 class MeasuredTable(NamedTuple):
-    """Holds the measures with the data that they come from. lease: the compaction lease, if one is noted."""
+    """Holds the measures with the data that they come from.
+
+    Attributes
+    ----------
+    measures : TableMeasures
+        The measures.
+    latest : Snapshot or None
+        The newest snapshot. None: the table has none.
+    earliest_id : int or None
+        The id of the oldest snapshot that is kept.
+    entries : list of ManifestEntry
+        The live files of `latest`.
+    since : SinceCompaction
+        The commits since the last compaction.
+    lease : NotedLease or None
+        The compaction lease, if one is noted.
+    """
 
     measures: TableMeasures
     latest: Snapshot | None
