@@ -5,9 +5,9 @@
     accept(schema, Use.WRITE)                                 before an operation
 
 A check relies on those above it: names are unique before columns are looked for, options have values before an engine
-uses them. A check is a pure function of schemas and options, which returns or raises. No other module calls one
-(decision 0068). What depends on other tables, or on the columns that are written, is not in this list.
-docs/refusals.md is generated from it. Raises what the checks raise.
+uses them. A check is a pure function of schemas and options, which returns or raises. No other module calls one, but
+for `engine_of`, which returns the engine, and `bucket_ids` (decision 0068). What depends on other tables, or on the
+columns that are written, is not in this list. docs/refusals.md is generated from it. Raises what the checks raise.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Use(Enum):
     )
     REPLACE = (
         "replace",
-        "Rows are overwritten, moved or taken back, as by a rollback or a rescaling.",
+        "Rows are overwritten, moved or reset, as by a rollback or a rescaling.",
     )
     RESCALE = "rescale", "The number of buckets is changed."
     JOIN = "join", "A table that holds a join is brought up to date."
@@ -73,14 +73,14 @@ class Case:
     """What is accepted or refused. schema: of the table, as it would be. path: of the table, for messages.
 
     before: the schema that an alteration changes, None for others. given: the options that a user sets with this step.
-    mends: immutable options that the alteration may change, and their new values.
+    repairs: immutable options that the alteration may change, and their new values.
     """
 
     schema: TableSchema
     path: str
     before: TableSchema | None
     given: Mapping[str, str]
-    mends: Mapping[str, str]
+    repairs: Mapping[str, str]
 
 
 _CREATE: Final = (Use.CREATE,)
@@ -124,7 +124,7 @@ CHECKS: Final = (
         "another value of an immutable option, or its removal",
         _ALTER,
         option_checks.check_alter,
-        lambda case: (case.before and case.before.options, case.schema.options, case.mends),
+        lambda case: (case.before and case.before.options, case.schema.options, case.repairs),
     ),
     Check("a text that is not Unicode", _MADE, schema_rules.check_texts),
     Check("a column's name that is empty, or there twice", _MADE, schema_rules.check_names),
@@ -163,7 +163,9 @@ CHECKS: Final = (
     ),
     Check("an option of a column that does not exist", _MADE, schema_rules.check_field_options),
     Check(
-        "a form of partition times that cannot be read", _MADE, schema_rules.check_partition_times
+        "a `partition.timestamp-*` option that cannot be parsed",
+        _MADE,
+        schema_rules.check_partition_times,
     ),
     Check("postponed buckets", _MADE, schema_rules.check_bucket_number),
     Check(
@@ -181,7 +183,7 @@ CHECKS: Final = (
         "postponed buckets, where rows are written", (Use.WRITE,), supported.check_buckets_take_rows
     ),
     Check(
-        "dynamic buckets, where one is chosen anew",
+        "a new number of buckets for dynamic buckets",
         (Use.RESCALE,),
         schema_rules.check_fixed_buckets,
     ),
@@ -202,7 +204,7 @@ CHECKS: Final = (
         _options,
     ),
     Check(
-        "an option of columns in a table that takes records as a whole",
+        "an option of single columns, where the merge engine keeps whole records",
         _MADE,
         check_used,
         lambda case: (case.given, case.schema.options),
@@ -220,7 +222,11 @@ CHECKS: Final = (
         may_stay_wrong=True,
     ),
     Check("a column of nested type that orders records", (*_MADE, *_FILES), check_ordered),
-    Check("records that expire by no time", (*_MADE, *_FILES), check_record_expiry),
+    Check(
+        "`record-level.expire-time` without a usable time column",
+        (*_MADE, *_FILES),
+        check_record_expiry,
+    ),
     Check("an option that barriers exclude", (*_MADE, *_FILES), barrier_rules.check_barriers),
     Check("an index that does not fit the columns", _MADE, check_indexes),
     Check(
@@ -251,7 +257,7 @@ CHECKS: Final = (
         _at_path,
     ),
     Check(
-        "other rows at a complete barrier",
+        "removing or moving rows of a table under barriers",
         (Use.REPLACE,),
         barrier_rules.check_rows_stay,
         _at_path,
@@ -263,9 +269,15 @@ CHECKS: Final = (
         _at_path,
     ),
     Check(
-        "a changelog that outlives its snapshot", (Use.EXPIRE,), supported.check_changelog_expires
+        "options that keep a changelog longer than its snapshot",
+        (Use.EXPIRE,),
+        supported.check_changelog_expires,
     ),
-    Check("a table whose files lie elsewhere", (Use.AUDIT,), supported.check_auditable),
+    Check(
+        "no primary key, or data files in another directory",
+        (Use.AUDIT,),
+        supported.check_auditable,
+    ),
 )
 
 
@@ -275,7 +287,7 @@ def accept(
     path: str | None = None,
     before: TableSchema | None = None,
     given: Mapping[str, str] | None = None,
-    mends: Mapping[str, str] | None = None,
+    repairs: Mapping[str, str] | None = None,
 ) -> None:
     """Refuse a table for any of these uses. The other arguments are those of `Case`; given: None for all options.
 
@@ -284,7 +296,9 @@ def accept(
     accepted = _accepted(schema)
     if uses in accepted:
         return
-    case = Case(schema, path or "", before, schema.options if given is None else given, mends or {})
+    case = Case(
+        schema, path or "", before, schema.options if given is None else given, repairs or {}
+    )
     for check in _due(uses):
         if not (check.may_stay_wrong and _was_wrong(check, case)):
             check.check(*check.arguments(case))

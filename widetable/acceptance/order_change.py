@@ -41,7 +41,7 @@ def check_groups(old: TableSchema, new: TableSchema) -> None:
     the next merge (decision 0024). Options of another client without effect may be corrected.
     """
     try:
-        has_groups = engine_of(old).mixes_records
+        has_groups = engine_of(old).has_groups
     except WidetableError:
         return
     if not has_groups:

@@ -35,12 +35,12 @@ _CHANGES_ROWS: Final[Mapping[str, str]] = {
     "force-lookup": "false",
 }
 # With this option, data files lie in another directory.
-OTHER_DIRECTORY: Final = "data-file.path-directory"
+_OTHER_DIRECTORY: Final = "data-file.path-directory"
 # The value of `bucket` with which an index holds the bucket of each key.
 _DYNAMIC: Final = -1
 # Options that change rows and have no harmless value.
 _OTHER_ROWS: Final = (
-    OTHER_DIRECTORY,
+    _OTHER_DIRECTORY,
     "scan.bounded.watermark",
     "scan.bucket",
     "scan.creation-time-millis",
@@ -185,23 +185,22 @@ def check_changelog_expires(schema: TableSchema) -> None:
             )
 
 
+def is_auditable(schema: TableSchema) -> bool:
+    """Return whether the laws of a table are known, and its files lie in its bucket directories."""
+    return bool(schema.primary_keys) and _OTHER_DIRECTORY not in schema.options
+
+
 def check_auditable(schema: TableSchema) -> None:
     """Refuse a table whose laws are unknown, or whose files the audit would not find."""
-    refused = {
-        "primary key": (not schema.primary_keys, "none (an append table)"),
-        f"option {OTHER_DIRECTORY!r}": (
-            OTHER_DIRECTORY in schema.options,
-            repr(schema.options.get(OTHER_DIRECTORY)),
-        ),
-    }
-    for subject, (is_refused, actual) in refused.items():
-        if is_refused:
-            raise UnsupportedError(
-                subject,
-                found=actual,
-                expected="a table with a primary key, its files in its bucket directories",
-                action="Audit the table with another client.",
-            )
+    if is_auditable(schema):
+        return
+    directory = schema.options.get(_OTHER_DIRECTORY)
+    raise UnsupportedError(
+        f"option {_OTHER_DIRECTORY!r}" if schema.primary_keys else "primary key",
+        found=repr(directory) if schema.primary_keys else "none (an append table)",
+        expected="a table with a primary key, its files in its bucket directories",
+        action="Audit the table with another client.",
+    )
 
 
 def _unsupported(subject: str, actual: str, expected: str) -> UnsupportedError:

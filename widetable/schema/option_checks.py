@@ -186,20 +186,20 @@ _OTHER_WAYS: Final = {
 
 
 def check_alter(
-    old: Mapping[str, str], new: Mapping[str, str], mends: Mapping[str, str] | None = None
+    old: Mapping[str, str], new: Mapping[str, str], repairs: Mapping[str, str] | None = None
 ) -> None:
     """Raise InvalidError if an immutable option changes, or ignore-delete/-update-before changes from true to false.
 
-    mends: immutable options that may get another value, and these values.
+    repairs: immutable options that may get another value, and these values.
 
     An immutable option may be neither added nor removed, even with its default as the value, because the existing files
     depend on it. Only one that `may_come_later` may be added. The texts are compared.
     """
     for option in OPTIONS:
         before, after = old.get(option.key), new.get(option.key)
-        is_mended = after is not None and (mends or {}).get(option.key) == after
+        is_repaired = after is not None and (repairs or {}).get(option.key) == after
         comes_later = option.may_come_later and before is None
-        if option.immutable and before != after and not (is_mended or comes_later):
+        if option.immutable and before != after and not (is_repaired or comes_later):
             raise InvalidError(
                 f"option {option.key!r}",
                 found=f"a change from {before!r} to {after!r}",

@@ -60,9 +60,9 @@ class SchemaChange:
 
 
 def changed_schema(
-    schema: TableSchema, change: SchemaChange, mends: Mapping[str, str] | None = None
+    schema: TableSchema, change: SchemaChange, repairs: Mapping[str, str] | None = None
 ) -> TableSchema:
-    """Return the next schema of the table. Raises before anything is written. mends: see `accept`.
+    """Return the next schema of the table. Raises before anything is written. repairs: see `accept`.
 
     Only the first schema has the table's identity (uuid is None in all others).
     """
@@ -79,7 +79,7 @@ def changed_schema(
         time_millis=now_millis(),
         uuid=None,
     )
-    accept(new, Use.ALTER, before=schema, given=change.set_options, mends=mends)
+    accept(new, Use.ALTER, before=schema, given=change.set_options, repairs=repairs)
     return new
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from widetable.acceptance.supported import OTHER_DIRECTORY
+from widetable.acceptance.supported import is_auditable
 from widetable.errors import DamagedError
 from widetable.format.bucket_id import by_bucket
 from widetable.format.damaged_file import damaged_file, missing_file
@@ -94,7 +94,7 @@ def damaged_files(
     Each bucket is listed once. A missing file counts only if the snapshot, or a tag of it, still exists after the
     listing; otherwise it expired meanwhile. deep: read the files that have the right size.
     """
-    if not table.schema.primary_keys or OTHER_DIRECTORY in table.schema.options:
+    if not is_auditable(table.schema):
         return
     errors = (sick.error for sick in QUARANTINED_BUCKETS.of(table))
     met = [error for error in errors if isinstance(error, DamagedError)]
