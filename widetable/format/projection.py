@@ -27,7 +27,7 @@ _LAYOUTS: Final = 16
 _SCHEMAS: Final = 8
 
 
-class _Picked(NamedTuple):
+class _Selection(NamedTuple):
     """How rows with some columns become those of the schema.
 
     present: numbers of their columns that the schema has. absent: types of the arrays of nulls. distinct: the schema of
@@ -63,7 +63,7 @@ class Projection:
             return distinct
         return distinct.select(layout.order).rename_columns(self._names)
 
-    def _layout_of(self, names: tuple[str, ...]) -> _Picked:
+    def _layout_of(self, names: tuple[str, ...]) -> _Selection:
         number_of = {name: number for number, name in enumerate(names)}
         kept = [field for field in self._fields if field.name in number_of]
         place_of = {field.name: place for place, field in enumerate(kept)}
@@ -77,7 +77,7 @@ class Projection:
                 place, _ = absent.setdefault(kind, (len(kept) + len(absent), field))
             order.append(place)
         fields = kept + [field for _, field in absent.values()]
-        return _Picked(
+        return _Selection(
             [number_of[field.name] for field in kept],
             [field.type for _, field in absent.values()],
             pa.schema(fields, metadata=self.schema.metadata),

@@ -2,8 +2,8 @@
 
 Columns are checked once for each writer, before any row is read. The rules in their order, and what they refuse:
 
-    defaults        every write to a table of which a column has a default value, which is not honoured
-    names           a name that the table does not have, in these letters; a name twice
+    defaults        every write, if a column of the table has a default value, which this version does not honour
+    names           a name that the table does not have (case counts), or a name twice
     owner           a column that only a widener writes (`derived_options`); a column that the writer has not named
     rowkind.field   a column of row kinds beside that of the option; rows without it
     engine          rows without the key, NOT NULL columns, `sequence.field`, or a part of what the merge engine needs

@@ -32,7 +32,7 @@ def log_skipped(damage: DamagedError) -> None:
     if len(_named) >= _MAX_NAMED:
         _named.clear()
     _named.add(damage.subject)
-    warn(_log, WarningCode.FILE_SKIPPED, "passed over: %s", damage)
+    warn(_log, WarningCode.FILE_SKIPPED, "skipped: %s", damage)
 
 
 def or_none(read: Callable[[K], T], key: K) -> T | None:

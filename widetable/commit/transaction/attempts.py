@@ -25,8 +25,8 @@ from widetable.commit.transaction.touched_keys import Untouched
 
 @dataclass
 class Attempts:
-    """The attempts of one commit. files: None before the first attempt. may_be_published: the outcome of a publish is
-    not known, so the commit may be published.
+    """The attempts of one commit. files: None before the first attempt. may_be_published: whether the last
+    publish got no answer, so that the snapshot may exist.
 
     changes: the files of the last attempt; for a rewrite and for an append that was overtaken they differ from attempt
     to attempt. order: keeps the order of an append's sequence numbers. history, untouched: each stores up to which

@@ -207,8 +207,8 @@ class Restore:
 
 @dataclass(frozen=True)
 class Rewrite:
-    """Replaces the files that its messages name, which `follow` returns after each snapshot, and cares for the files of
-    all of them. rescaled: the new number of buckets of their partition; None: it stays.
+    """Replaces the files that its messages name. `follow` returns these for the newest snapshot, once per attempt.
+    Files that it writes belong to the caller. rescaled: the new number of buckets of their partition; None: it stays.
     """
 
     kind: ClassVar[str] = COMMIT_KIND_OVERWRITE

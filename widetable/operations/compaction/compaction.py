@@ -163,10 +163,10 @@ def compact_all(
 @contextlib.contextmanager
 def answered(state: TableState) -> Iterator[list[str]]:
     """Yield the notes of those that wait for a compaction, all of which the block answers. They stay when it fails."""
-    wishes = CompactionRequests(state.file_io, state.paths)
-    notes = wishes.all()
+    requests = CompactionRequests(state.file_io, state.paths)
+    notes = requests.all()
     yield notes
-    wishes.forget(notes)
+    requests.forget(notes)
 
 
 def newest_entries(committer: Committer, touched: Collection[BucketId] | None = None) -> Newest:
@@ -207,7 +207,7 @@ def compact_scope(
     """Compact the buckets of `newest` that have a plan for the scope, wherever `run` does the work.
 
     A table under barriers is compacted up to one barrier after the other. rows_done: is told of the work that is done
-    here, not by `run`. made: plans that need not be made again.
+    here, not by `run`. made: earlier plans, used for buckets that still have the same files.
     """
     started = time.monotonic()
     caches = caches_of(state) if compacts_with_lookup(state.options) else None

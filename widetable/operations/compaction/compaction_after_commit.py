@@ -11,9 +11,11 @@ of a note gets the lease, or the holder of the lease sees the note. If a writer 
 when its batch is repeated, all that is due is compacted. Threads do what a commit need not wait for
 (`compaction_threads`): with `lookup-wait=false` the changelog; large picks among the older levels
 (`bucket_plan.Scope`), under a lease of their own, as they share no file with the picks of commits; and under barriers,
-where the files of a whole interval are due at once, all of these if they are many, at a pace that appends keep
-(`compaction_pace`). The decision who compacts needs the plans, so the work takes these over. It looks again at the
-newest snapshot, after the queue and after the notes are listed, and plans anew only a bucket whose files differ.
+where the files of a whole interval are due at once, all of these if they are many, and appends then wait so that
+they do not get ahead (`compaction_pace`).
+
+Deciding who compacts needs the plans, so the work receives them. It reads the newest snapshot again, after the queue
+and after the notes are listed, and plans a bucket again only if its files differ.
 
 Why every append of `lookup` gets its changelog:
 
@@ -129,7 +131,7 @@ class _FollowUp:
                 CHANGELOGS.pace(root).follow(self.rows)
                 pending = CHANGELOGS.pending_barriers(root)
                 if pending and self._last_cut() in pending:
-                    return  # the thread is at it already: most commits complete no barrier
+                    return  # the thread already compacts up to this barrier; most commits complete none
             plans = self._plans(Scope.COMMIT)
             if any(rewrites_much(plan, options) for plan in plans):
                 OLD_LEVELS.wait(root)  # it may be compacting the same files
@@ -176,17 +178,17 @@ class _FollowUp:
         if not compacts_with_lookup(self.state.options):
             self._round(None)
             return
-        wish = note or self._requests.add(is_own=True)
+        own = note or self._requests.add(is_own=True)
         try:
             with self.state.file_io.turn(self.state.paths.compaction_queue):
-                # The turn before may have made it together with all others, and removed the note.
-                is_made = not self._requests.is_there(wish) or self._round(wish)
+                # The writer before us in the queue may have made this changelog, too, and removed the note.
+                is_made = not self._requests.is_there(own) or self._round(own)
                 if not is_made:
-                    # The holder of the lease finds it, or is done by now.
+                    # The holder of the lease finds this open note, or has released the lease by now.
                     self._requests.add(is_own=False)
-                    is_made = self._round(wish)
+                    is_made = self._round(own)
         finally:
-            self._requests.forget([wish])
+            self._requests.forget([own])
         if is_made and self._requests.open():
             # After the commit, so that no one waits for the work of others.
             CHANGELOGS.submit(self.state.paths.root, self._serve, is_alone=True)

@@ -132,8 +132,8 @@ def _concerns_bucket(state: TableState, work: BucketWork, error: Exception) -> b
 @dataclass
 class CompactionJob:
     """One compaction of a table. commit, run: see the module text. group_seconds: after this time finished work is
-    committed, so that those that wait for its changes do not wait for the other buckets. made: taken where a bucket has
-    the same files; a bucket is planned anew where they differ.
+    committed, so that those that wait for its changes do not wait for the other buckets. made: plans that are used for
+    buckets with the same files; a bucket whose files differ gets a new plan.
 
     files_after: the number of committed data files, without changelog. conflicts: the number of groups that lost and
     were redone. quarantined: skipped buckets. _group: messages that wait for their commit; _gone: paths of files that

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from widetable.commit.notes import skipped_files as passed_over
+from widetable.commit.notes import skipped_files
 from widetable.commit.notes.skipped_files import log_skipped, readable
 from widetable.errors import DamagedError, NotFoundError
 
@@ -15,23 +15,23 @@ def damage(name: str) -> DamagedError:
 
 @pytest.fixture(autouse=True)
 def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(passed_over, "_PAUSE_SECONDS", 0)
-    monkeypatch.setattr(passed_over, "_named", set())
+    monkeypatch.setattr(skipped_files, "_PAUSE_SECONDS", 0)
+    monkeypatch.setattr(skipped_files, "_named", set())
 
 
 def test_each_file_is_named_once_with_what_to_do(caplog: pytest.LogCaptureFixture) -> None:
     for name in ("a", "b", "a", "b"):
         log_skipped(damage(name))
     assert [record.getMessage() for record in caplog.records] == [
-        f"WT-W301 passed over: {damage(name)}" for name in ("a", "b")
+        f"WT-W301 skipped: {damage(name)}" for name in ("a", "b")
     ]
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(passed_over, "_MAX_NAMED", 10)
+    monkeypatch.setattr(skipped_files, "_MAX_NAMED", 10)
     for number in range(95):
         log_skipped(damage(str(number)))
-    assert len(passed_over._named) <= 10
+    assert len(skipped_files._named) <= 10
 
 
 def test_a_file_that_is_being_written_is_read_when_it_is_whole() -> None:
