@@ -125,6 +125,7 @@ class _FollowUp:
     def run(self, may_put_off: bool, note: str | None = None) -> None:
         root, options = self.state.paths.root, self.state.options
         with _logged(self.state):
+            is_caller = may_put_off
             # Without barriers an append never has to wait for work that was handed over.
             may_put_off = may_put_off and self._is_cut
             if may_put_off:
@@ -138,21 +139,22 @@ class _FollowUp:
             if may_put_off and any(takes_much(plan, options) for plan in plans):
                 paced = replace(self, rows_done=CHANGELOGS.pace(root).rows_done)
                 self.hand_over(paced._compact_now, self._last_cut(), new_rows(plans))
-            elif plans:
-                self._compact_now(note)
+            elif plans and self._compact_now(note) and is_caller and self._requests.open():
+                # After the commit, so that no one waits for the work of others.
+                CHANGELOGS.submit(root, self._serve, looks_at_all=True)
             if compacts_with_lookup(options) and self._plans(Scope.REST):
                 OLD_LEVELS.submit(root, self._compact_rest, is_alone=True)
 
     def hand_over(
         self,
-        work: Callable[[str | None], None],
+        work: Callable[[str | None], object],
         barrier: int | None = None,
         new_rows: Mapping[str, int] | None = None,
     ) -> None:
         """Leave the work to the thread (`CHANGELOGS.submit`).
 
         The work of a changelog gets a note, or None where none could be made. The note lasts until the work is done:
-        if the process is killed, the next compaction does it.
+        if the process is killed, the next compaction does it. Then the thread answers the open notes of others.
         """
         note = None
         try:
@@ -167,17 +169,20 @@ class _FollowUp:
             if note is not None:
                 with _logged(self.state):
                     self._requests.forget([note])
+            if compacts_with_lookup(self.state.options):
+                self._serve()
 
         CHANGELOGS.submit(self.state.paths.root, noted_work, barrier, new_rows)
 
-    def _compact_now(self, note: str | None) -> None:
+    def _compact_now(self, note: str | None) -> bool:
         """Compact what the commit waits for. One append makes the changelogs of all that wait meanwhile.
 
-        note: that of this commit, if it has one already.
+        note: that of this commit, if it has one already. Return whether open notes of others may be left for us: with
+        a changelog, unless another process has the lease.
         """
         if not compacts_with_lookup(self.state.options):
             self._round(None)
-            return
+            return False
         own = note or self._requests.add(is_own=True)
         try:
             with self.state.file_io.turn(self.state.paths.compaction_queue):
@@ -189,9 +194,7 @@ class _FollowUp:
                     is_made = self._round(own)
         finally:
             self._requests.forget([own])
-        if is_made and self._requests.open():
-            # After the commit, so that no one waits for the work of others.
-            CHANGELOGS.submit(self.state.paths.root, self._serve, is_alone=True)
+        return is_made
 
     def _round(self, own: str | None) -> bool:
         """Compact what is due, in the whole table if others wait. Return False when another process has the lease.

@@ -14,7 +14,8 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from dataclasses import dataclass
+from typing import Final
 
 from widetable.messages.warning_code import WarningCode, warn
 from widetable.operations.handle.compaction_pace import Pace
@@ -25,9 +26,20 @@ _log = logging.getLogger("widetable")
 _LOW_PRIORITY: Final = 10
 
 
-class _Handed(NamedTuple):
-    task: Task[None]
+@dataclass(eq=False)
+class _Handed:
+    """Work of the thread. waits: it has not begun, and whoever asks for the same may leave it to this work."""
+
+    work: Callable[[], None]
     barrier: int | None
+    waits: bool
+
+    def __post_init__(self) -> None:
+        self.task = Task(self._done)
+
+    def _done(self) -> None:
+        self.waits = False
+        _logged(self.work)
 
 
 class CompactionThread(SharedByThreads):
@@ -56,24 +68,29 @@ class CompactionThread(SharedByThreads):
         new_rows: Mapping[str, int] | None = None,
         *,
         is_alone: bool = False,
+        looks_at_all: bool = False,
     ) -> None:
         """Do the work after all earlier work. barrier: the one up to which the work goes, for `pending_barriers`.
 
         new_rows: rows by level-0 file that the work takes: appends keep its pace from now until it ends. is_alone: do
-        nothing while earlier work of this table is pending, for callers that submit with every commit.
+        nothing while earlier work of this table is pending, for callers that submit with every commit. looks_at_all:
+        do nothing while earlier work of this kind has not begun, because that will see all that this would see. Work
+        that has begun may have looked already.
         """
         with self._lock:
             pending = self._pending(root)
             if pending and is_alone:
                 return
+            if looks_at_all and any(one.waits for one in pending):
+                return
             if new_rows is not None:
                 work = self.pace(root).paced(work, new_rows)
-            task = Task(lambda: _logged(work))
-            self._of_table[root] = [*pending, _Handed(task, barrier)]
+            handed = _Handed(work, barrier, waits=looks_at_all)
+            self._of_table[root] = [*pending, handed]
         if threading.main_thread().is_alive():
-            self._thread.submit(task)
+            self._thread.submit(handed.task)
         else:  # no one would wait for a thread that starts now
-            task.run()
+            handed.task.run()
 
     def pending_barriers(self, root: str) -> frozenset[int]:
         """Return the barriers up to which work on the table was handed over and is not done."""

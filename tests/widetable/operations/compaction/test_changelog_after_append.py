@@ -188,6 +188,18 @@ def make_append(root: str, key: int) -> wt.Table:
     return table
 
 
+def test_a_thread_answers_those_that_ask_while_it_works(tmp_path: Path) -> None:
+    """Without another write: nobody may come for hours."""
+    file_io = AskingFileIO()
+    path = make(tmp_path, **{"lookup-wait": "false"}).path
+    table = wt.Table.open(path, file_io=file_io)
+    table.write(rows(1))
+    table.wait_for_compactions()
+    assert len(file_io.by) == 6
+    assert wishes(table) == []
+    assert level0_files(table) == 0
+
+
 def test_nobody_waits_for_changelogs_that_others_ask_for(tmp_path: Path) -> None:
     file_io = AskingFileIO()
     table = wt.Table.open(make(tmp_path).path, file_io=file_io)

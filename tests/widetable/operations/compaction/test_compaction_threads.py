@@ -56,6 +56,25 @@ def test_who_asks_alone_is_not_heard_while_some_work_is_left() -> None:
     assert done == [1, 3]
 
 
+def test_who_looks_at_all_is_heard_unless_one_of_them_has_yet_to_begin() -> None:
+    """The first may have looked before the second asks; the second sees what the third would see."""
+    thread, done = CompactionThread("test"), []
+    has_begun, go = threading.Event(), threading.Event()
+
+    def first() -> None:
+        has_begun.set()
+        assert go.wait(PATIENCE_SECONDS)
+        done.append(1)
+
+    thread.submit("a", first, looks_at_all=True)
+    assert has_begun.wait(PATIENCE_SECONDS)
+    thread.submit("a", lambda: done.append(2), looks_at_all=True)
+    thread.submit("a", lambda: done.append(3), looks_at_all=True)
+    go.set()
+    thread.wait("a")
+    assert done == [1, 2]
+
+
 @pytest.mark.parametrize("fails", [False, True])
 def test_appends_keep_the_pace_of_work_with_new_rows_until_it_ends(fails: bool) -> None:
     thread, go = CompactionThread("test"), threading.Event()
