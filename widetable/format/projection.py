@@ -61,7 +61,8 @@ class Projection:
         distinct = pa.RecordBatch.from_arrays(arrays, schema=layout.distinct)
         if layout.order is None:
             return distinct
-        return distinct.select(layout.order).rename_columns(self._names)
+        rows = distinct.select(layout.order).rename_columns(self._names)
+        return rows.replace_schema_metadata(self.schema.metadata)
 
     def _layout_of(self, names: tuple[str, ...]) -> _Selection:
         number_of = {name: number for number, name in enumerate(names)}

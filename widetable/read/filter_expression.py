@@ -41,6 +41,7 @@ from widetable.read.predicate import (
     Opaque,
     Or,
     Truth,
+    filtered,
     unknown_column,
 )
 from widetable.schema.table_schema import TableSchema
@@ -222,7 +223,7 @@ def _bound_columns(expression: pc.Expression, schema: TableSchema) -> tuple[str,
     """Return all columns, after a check that the expression is a condition over them."""
     empty = pa.schema([pa.field(f.name, arrow_type(f.type)) for f in schema.fields]).empty_table()
     try:
-        empty.filter(expression)
+        filtered(empty, expression)
     except pa.ArrowException as cause:
         raise InvalidError(
             f"filter {expression}",

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from widetable.arguments import refused, text
 from widetable.errors import InvalidError
 from widetable.read.filter_expression import parse_expression
-from widetable.read.predicate import Predicate, columns_of, to_expression
+from widetable.read.predicate import Predicate, columns_of, filtered, to_expression
 from widetable.runtime.forked_child import UNFORKABLE
 from widetable.schema.table_schema import TableSchema
 
@@ -56,7 +56,7 @@ def parse(condition: str | pc.Expression, schema: TableSchema) -> Predicate:
 def _check(predicate: Predicate, schema: TableSchema) -> None:
     names = [name for name in schema.names if name in predicate.columns]
     try:
-        schema.arrow_schema(names).empty_table().filter(predicate.expression)
+        filtered(schema.arrow_schema(names).empty_table(), predicate.expression)
     except pa.ArrowException as cause:
         raise InvalidError(
             f"filter {predicate.expression}",

@@ -18,7 +18,9 @@ from __future__ import annotations
 
 import math
 import operator
+import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import reduce
@@ -30,6 +32,7 @@ import pyarrow.compute as pc
 from widetable.errors import InvalidError
 from widetable.format.plain_value import FLOATS, plain_column
 from widetable.read.literal import Comparable, grid_range, holds, is_grid, scalar_of
+from widetable.runtime.forked_child import UNFORKABLE
 from widetable.schema.table_schema import TableSchema
 from widetable.schema.types import DataField
 
@@ -165,7 +168,7 @@ class Predicate:
     def rows_of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows that the filter keeps. Raises InvalidError if Arrow cannot compute a caller's expression."""
         try:
-            kept = pa.Table.from_batches([batch]).filter(self.expression).combine_chunks()
+            kept = filtered(pa.Table.from_batches([batch]), self.expression).combine_chunks()
         except pa.ArrowException as cause:
             raise InvalidError(
                 f"filter {self.expression}",
@@ -188,6 +191,17 @@ class Predicate:
             if isinstance(part, In) and part.column.name == column:
                 return part.values
         return None
+
+
+def filtered(rows: pa.Table, expression: pc.Expression) -> pa.Table:
+    """Return the rows for which an expression is true. Raises what Arrow raises.
+
+    Arrow imports and sets up what filters in its first call. A child that is forked meanwhile would wait for it
+    forever, so the fork waits.
+    """
+    first = nullcontext() if "pyarrow.acero" in sys.modules else UNFORKABLE
+    with first:
+        return rows.filter(expression)
 
 
 def conjuncts(node: Node) -> Iterator[Node]:

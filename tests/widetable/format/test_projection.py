@@ -39,6 +39,12 @@ def test_columns_are_those_of_the_schema(rng: random.Random, rows: int) -> None:
         ]
 
 
+def test_the_schema_keeps_its_metadata() -> None:
+    schema = pa.schema([("a", pa.int8()), ("b", pa.int8()), ("c", pa.int8())], metadata={"m": "n"})
+    rows = pa.RecordBatch.from_pydict({"c": pa.array([1], pa.int8())})
+    assert Projection(schema).of(rows).schema.equals(schema, check_metadata=True)
+
+
 def test_columns_that_rows_have_are_kept_when_others_are_added() -> None:
     rows = pa.RecordBatch.from_pydict({"a": [1, 2], "b": ["x", None]})
     assert with_columns(

@@ -78,6 +78,29 @@ stop.set()
 """
 
 
+# A child that hangs is killed after 60 s.
+_FILTERING = """
+import os, signal, sys, threading, warnings
+import pyarrow as pa, pyarrow.compute as pc
+from widetable.read.predicate import filtered
+warnings.simplefilter("ignore")
+rows = pa.table({"a": [1, 2]})
+def work():
+    assert filtered(rows, pc.field("a") > 1).num_rows == 1
+thread = threading.Thread(target=work)
+assert "pyarrow.acero" not in sys.modules
+thread.start()
+while "pyarrow.acero" not in sys.modules and thread.is_alive():
+    pass
+child = os.fork()
+if child == 0:
+    signal.alarm(60)
+    work()
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0, "a child hangs"
+"""
+
+
 class Counter(SharedByThreads):
     """Counts in a dictionary of its own, under a lock."""
 
@@ -294,3 +317,8 @@ def test_children_compile_while_their_parent_does(work: str) -> None:
         check=False,
     )
     assert ran.returncode == 0, ran.stderr
+
+
+def test_a_child_that_is_forked_during_the_first_filtered_read_reads_with_a_filter() -> None:
+    """Arrow imports what filters then, and a module that is being imported stays locked in the child."""
+    subprocess.run([sys.executable, "-c", _FILTERING], timeout=PATIENCE_SECONDS, check=True)
